@@ -1,4 +1,6 @@
-//! Any input is read or refused, in any dialect; in pieces it reads the same; what was read prints and reads as itself.
+//! Fuzz target: any input parses or is refused, in any dialect.
+//!
+//! In chunks it parses the same, and a parsed patch prints to itself.
 
 #![no_main]
 
@@ -20,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(parser.finish(), whole, "in pieces it reads otherwise");
     let Ok((patch, _)) = whole else { return };
     let printed = patch.to_string();
-    // Only an object may leave the tag out, and the canonical dialect has no word for that.
+    // Only a json object may omit the tag, which the canonical dialect cannot express.
     match Patch::parse(&printed) {
         Ok((again, _)) => assert_eq!(again, patch, "{printed}"),
         Err(error) => assert!(input.trim_start().starts_with(['{', '[']), "{error}: {printed}"),

@@ -1,7 +1,8 @@
-//! Three texts: what was read, what is there now, and a patch with the word `TAG`. Whatever they are, the engine plans
-//! or refuses, says the same when asked again, and its edits make its text and leave the rest alone.
+//! Fuzz target: the engine plans or refuses any patch, and plans the same again.
 //!
-//! The first byte chooses: line checks shown, all lines or the first few seen, a version between the two.
+//! The input is three texts: the text that was read, the current text, and a patch with the word `TAG`. The
+//! plan's edits produce its text and leave the rest alone. The first byte chooses: line checks shown, all
+//! lines or the first few seen, a version between the two.
 
 #![no_main]
 

@@ -40,7 +40,7 @@ fn a_model_is_told_what_the_person_and_a_trusted_project_say() {
         sandbox.run(&args).expect(0)
     };
     let ran = run(json!({"system_contains": ["You are Pilcrow", "Speak plainly."]}), false);
-    assert!(ran.all().contains("AGENTS.md is not followed: the workspace is not trusted"), "{ran:?}");
+    assert!(ran.all().contains("AGENTS.md: the workspace is not trusted"), "{ran:?}");
     let told =
         json!({"system_contains": ["You are Pilcrow", "Speak plainly.", "Use tabs here.", "Be brief."]});
     let ran = run(told.clone(), true);
@@ -125,7 +125,7 @@ fn an_agent_has_its_own_words_tools_and_files() {
         let listed: Value = serde_json::from_str(listed.trim()).expect("one session");
         let id = listed["id"].as_str().expect("an id");
         let ran = sandbox.run(&["sessions", "resume", id, "on", "--model", &model]).expect(0);
-        assert!(ran.stderr.contains("it goes on as the agent `reviewer`"), "{ran:?}");
+        assert!(ran.stderr.contains("the session continues with the agent profile `reviewer`"), "{ran:?}");
         let kept = sandbox.run(&["sessions", "export", id, "--format", "jsonl"]).expect(0).stdout;
         assert_eq!(kept.matches("\"customType\":\"agent\"").count(), 1, "{kept}");
     }
@@ -155,7 +155,7 @@ fn an_agent_has_its_own_words_tools_and_files() {
     editor.told("Looked.");
     editor.shut_down();
     let ran = sandbox.run(&["sessions", "resume", &session, "on"]).expect(0);
-    assert!(ran.stderr.contains("it goes on as the agent `reviewer`"), "{ran:?}");
+    assert!(ran.stderr.contains("the session continues with the agent profile `reviewer`"), "{ran:?}");
     let kept = sandbox.run(&["sessions", "export", &session, "--format", "jsonl"]).expect(0).stdout;
     assert_eq!(kept.matches("\"customType\":\"agent\"").count(), 1, "{kept}");
     sandbox.variables.remove("PILCROW_MODEL");
@@ -236,9 +236,9 @@ fn what_changes_during_a_run_counts_from_the_next_turn() {
     }
     for part in [
         "t.md:",
-        "the template stays as it was",
+        "the previous version of the template is still used",
         "config.toml:1: there is no key `run.turn_limt`; the nearest is `run.turn_limit`",
-        "the settings stay as they were",
+        "the previous settings stay in force",
         "mine.toml",
     ] {
         assert!(problems.contains(part), "{part} is missing in {problems}\n{changed}");
@@ -361,7 +361,7 @@ fn what_was_said_is_found_in_every_conversation_until_it_is_deleted() {
 }
 
 #[test]
-fn a_conversation_is_put_into_fewer_words_by_hand() {
+fn a_conversation_is_compacted_by_hand() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     // Far more than what stays as it is.
     let long = "many words ".repeat(12_000);
@@ -377,16 +377,20 @@ fn a_conversation_is_put_into_fewer_words_by_hand() {
     assert_eq!(tree.matches("put into fewer words:").count(), 1, "{tree}");
     assert!(!tree.contains("<summary>"), "{tree}");
     let ran = sandbox.run(&["sessions", "resume", &id, "/compact", "--model", "planner"]).expect(0);
-    assert!(ran.stderr.contains("it is short as it is"), "{ran:?}");
+    assert!(ran.stderr.contains("nothing to compact"), "{ran:?}");
     let ran = sandbox.run(&["run", "/compact"]).expect(2);
     assert!(ran.stderr.contains("sessions compact"), "{ran:?}");
     // In an editor, of the newest conversation.
     let mut editor = Editor::start(&sandbox);
     editor.run("pilcrow.compact", json!({}));
-    editor.told("short as it is");
+    editor.told("nothing to compact");
     // Also in words, as in a shell.
     let told = |editor: &Editor| {
-        editor.all("window/showMessage").iter().filter(|it| it.to_string().contains("short as")).count()
+        editor
+            .all("window/showMessage")
+            .iter()
+            .filter(|it| it.to_string().contains("nothing to compact"))
+            .count()
     };
     editor.run("pilcrow.prompt", json!({"text": "/compact keep the names", "resume": id}));
     editor.wait("the second answer", |editor| told(editor) == 2);
@@ -398,7 +402,7 @@ fn a_conversation_is_put_into_fewer_words_by_hand() {
     script(&sandbox, &lines[1..]);
     let mut editor = Editor::start(&sandbox);
     editor.run("pilcrow.compact", json!({}));
-    editor.told("was put into fewer words");
+    editor.told("compacted the conversation");
     editor.shut_down();
     let shown = sandbox.run(&["sessions", "show", &id]).expect(0).stdout;
     assert!(shown.contains("as its own model tells it"), "{shown}");
@@ -413,7 +417,7 @@ fn a_conversation_is_put_into_fewer_words_by_hand() {
     assert!(tests::wait_for(Duration::from_secs(30), there), "no file of the conversation");
     editor.run("pilcrow.compact", json!({ "session": session }));
     assert_eq!(editor.ended(&session), "stopped");
-    editor.told("words");
+    editor.told("nothing to compact");
     assert!(!editor.all("window/showMessage").iter().any(|it| it.to_string().contains("being written")));
     editor.shut_down();
     sandbox.mark().none_left(Duration::from_secs(20));

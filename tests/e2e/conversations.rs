@@ -59,7 +59,7 @@ fn what_a_result_was_cut_of_is_read_where_the_result_says() {
     sandbox.run(&["run", "go", "--yes", "--model", &script(&sandbox, "bash.jsonl", &lines)]).expect(0);
     // The same of what the agent itself cuts, also without a word of the person, and in a fork whose parent is gone.
     let many = json!([{"name": "read", "arguments": {"path": "rows.txt", "offset": 1, "limit": 2000}}]);
-    let whole = json!({"file": {"after": "the whole is in ", "before": " …]"}});
+    let whole = json!({"file": {"after": "the full output is in ", "before": " …]"}});
     let part = |path: &str| json!([{"name": "grep", "arguments": {"path": path, "pattern": "row"}}]);
     let lines = [
         json!({"tool_calls": many}),
@@ -173,7 +173,7 @@ fn a_conversation_is_branched_named_forked_and_shown() {
     let shown = sandbox.run(&["sessions", "show", &id]).expect(0).stdout;
     assert!(shown.contains("first end") && !shown.contains("as the model tells it"), "{shown}");
     let silent = script(&sandbox, "silent.jsonl", &[]);
-    assert!(branch(&root, &silent).stderr.contains("it is an extract"));
+    assert!(branch(&root, &silent).stderr.contains("using an extract"));
     say(&["sessions", "resume", &id], "second way", "second end");
     let told = |id: &str| {
         let shown = sandbox.run(&["sessions", "show", id, "--json"]).expect(0).stdout;
@@ -264,7 +264,7 @@ fn what_a_crash_cut_of_a_session_is_said_by_whoever_opens_it() {
     sandbox.run(&["run", "begin", "--model", &one]).expect(0);
     let id = newest(&sandbox);
     let root = entry(&sandbox, &id, "begin");
-    let cut = "the last line was cut by a crash";
+    let cut = "skipped the last line, which a crash cut";
     // Each command mends the file, or leaves it as it is.
     let tear = || {
         let folders = std::fs::read_dir(sandbox.home().join("state/workspaces")).expect("the state");

@@ -500,7 +500,7 @@ fn a_signal_after_which_a_program_goes_on_is_no_failure_of_its_test() {
         if pid != nobody && !cfg!(target_os = "linux") {
             continue;
         }
-        let sandbox = peculiar("tells_signal = \"info program\"\n[tests.executable]");
+        let sandbox = peculiar("signal_command = \"info program\"\n[tests.executable]");
         follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &signalled(text, pid));
         let mut batch = Batch::start(&sandbox);
         let test = json!({"action": "test", "program": "a.txt", "adapter": "scripted"});
@@ -514,7 +514,7 @@ fn a_signal_after_which_a_program_goes_on_is_no_failure_of_its_test() {
 
 #[test]
 fn a_signal_that_the_stop_does_not_name_is_asked_for() {
-    let sandbox = peculiar("tells_signal = \"info program\"");
+    let sandbox = peculiar("signal_command = \"info program\"");
     follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &signalled("", 0));
     let mut batch = Batch::start(&sandbox);
     let answer = batch.call("debug", &launch());
@@ -611,7 +611,7 @@ fn a_trace_stays_in_its_thread_and_tells_a_return_of_its_own_call_only() {
 
 #[test]
 fn the_filter_for_panics_is_taken_away_as_it_was_set() {
-    let sandbox = peculiar("panics = [\"rust_panic\", \"__rustc::rust_panic\"]");
+    let sandbox = peculiar("panic_functions = [\"rust_panic\", \"__rustc::rust_panic\"]");
     let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
     let can = json!({"supportsConfigurationDoneRequest": true, "supportsFunctionBreakpoints": true});
     let mut script = stops(&path.to_string_lossy());
@@ -634,7 +634,7 @@ fn the_filter_for_panics_is_taken_away_as_it_was_set() {
 
 #[test]
 fn a_probe_writes_nothing_to_a_programs_own_output() {
-    let sandbox = peculiar("logs_in_program = true");
+    let sandbox = peculiar("logpoints_write_to_program = true");
     let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
     let script = json!({"commands": {
         "configurationDone": [[{"body": {}}, stopped()]],

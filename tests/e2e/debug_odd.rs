@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tests::{Batch, Sandbox, slow};
+use tests::{Batch, Sandbox};
 
 /// The answer to `test` holds all of these.
 #[track_caller]
@@ -52,10 +52,8 @@ if so
 ";
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn pytest_of_a_project_in_a_project() {
-    if !slow("pytest_of_a_project_in_a_project") {
-        return;
-    }
     let settings = "[tool.pytest.ini_options]\npythonpath = ['src']\n";
     let sandbox = Sandbox::with(&[
         ("packages/my cart/pyproject.toml", settings),
@@ -108,10 +106,8 @@ class TestThree(Doubles, unittest.TestCase):
 ";
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn unittest_of_what_lies_beside_and_of_what_is_inherited() {
-    if !slow("unittest_of_what_lies_beside_and_of_what_is_inherited") {
-        return;
-    }
     let sandbox = Sandbox::with(&[
         ("my tests/test_double.py", UNITTEST),
         ("my tests/helper.py", "def double(n):\n    return 2 * n\n"),
@@ -165,10 +161,8 @@ def load_tests(loader, tests, ignore):
 ";
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn unittest_of_subtests_of_doctests_and_of_several_classes() {
-    if !slow("unittest_of_subtests_of_doctests_and_of_several_classes") {
-        return;
-    }
     let sandbox = Sandbox::with(&[("tests/test_half.py", SUBTESTS)]);
     let mut batch = Batch::start(&sandbox);
     let each = ["fails here", "test_half.py:25", "n = 3 : int", "got = 1 : int"];
@@ -195,10 +189,8 @@ fn rust(want: i32) -> String {
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn cargo_of_a_workspace_with_tests_that_are_called_alike() {
-    if !slow("cargo_of_a_workspace_with_tests_that_are_called_alike") {
-        return;
-    }
     let package = |name: &str, more: &str| {
         format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n{more}")
     };
@@ -238,10 +230,8 @@ func TestTable(t *testing.T) {
 ";
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn go_of_a_package_below_with_cases() {
-    if !slow("go_of_a_package_below_with_cases") {
-        return;
-    }
     let files = [("my mod/go.mod", "module example.org/m\n\ngo 1.19\n"), ("my mod/deep/deep_test.go", GO)];
     let sandbox = Sandbox::with(&files);
     let mut batch = Batch::start(&sandbox);
@@ -266,10 +256,8 @@ describe('the cart', () => {
 ";
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn node_of_titles_with_quotes() {
-    if !slow("node_of_titles_with_quotes") {
-        return;
-    }
     let sandbox = Sandbox::with(&[("my tests/cart.test.mjs", NODE)]);
     let mut batch = Batch::start(&sandbox);
     let fails = ["fails here", "my tests/cart.test.mjs:7", "got = 1 : number"];
@@ -321,10 +309,8 @@ test('caught', () => {
 
 /// Tests in tests, of one title, and of one title each.
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn node_of_tests_in_tests_and_of_one_title() {
-    if !slow("node_of_tests_in_tests_and_of_one_title") {
-        return;
-    }
     let file = "alike.test.mjs";
     let sandbox = Sandbox::with(&[(file, ALIKE)]);
     let mut batch = Batch::start(&sandbox);
@@ -373,17 +359,15 @@ fn cases_of(modules: &str, import: &str, file: &str, runner: &str) {
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn vitest_of_cases_and_groups() {
-    if slow("vitest_of_cases_and_groups") {
-        cases_of("zod", "import { describe, expect, test } from 'vitest';", "my tests/add.test.ts", "vitest");
-    }
+    cases_of("zod", "import { describe, expect, test } from 'vitest';", "my tests/add.test.ts", "vitest");
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn jest_of_cases_and_groups() {
-    if slow("jest_of_cases_and_groups") {
-        cases_of("jest", "", "my tests/add.test.js", "jest");
-    }
+    cases_of("jest", "", "my tests/add.test.js", "jest");
 }
 
 const C: &str = "\
@@ -400,10 +384,8 @@ int main(void) {
 ";
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn ctest_of_a_test_with_a_folder_and_variables() {
-    if !slow("ctest_of_a_test_with_a_folder_and_variables") {
-        return;
-    }
     let cmake = "cmake_minimum_required(VERSION 3.20)\nproject(tested C)\nset(CMAKE_BUILD_TYPE Debug)\n\
         enable_testing()\nadd_executable(t t.c)\nadd_test(NAME \"it's told\" COMMAND t WORKING_DIRECTORY \
         \"${CMAKE_SOURCE_DIR}/my data\")\nset_tests_properties(\"it's told\" PROPERTIES ENVIRONMENT \"TOLD=7;X=y z\")\n";

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tests::{Batch, Sandbox, slow};
+use tests::{Batch, Sandbox};
 
 use crate::debug_programs::{BASH, C, CPP, GO, GO_THREADS, JAVASCRIPT, PANIC, PYTHON, PYTHON_THREADS, RUST};
 
@@ -290,10 +290,8 @@ const NATIVE_RUST: Flow = Flow {
 };
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn debugpy() {
-    if !slow("debugpy") {
-        return;
-    }
     let sandbox = Sandbox::with(&[("a.py", PYTHON), ("t.py", PYTHON_THREADS)]);
     let start = sandbox.tree();
     let flow = Flow {
@@ -318,53 +316,45 @@ fn debugpy() {
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn gdb() {
-    if slow("gdb") {
-        Flow { adapter: "gdb", throws: Some(("t", "throw", "in main at t.cpp:19", CAUGHT)), ..NATIVE }
-            .run(&native());
-    }
+    Flow { adapter: "gdb", throws: Some(("t", "throw", "in main at t.cpp:19", CAUGHT)), ..NATIVE }
+        .run(&native());
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn gdb_rust() {
-    if slow("gdb_rust") {
-        Flow { adapter: "gdb", ..NATIVE_RUST }.run(&native());
-    }
+    Flow { adapter: "gdb", ..NATIVE_RUST }.run(&native());
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn lldb_dap() {
-    if slow("lldb_dap") {
-        Flow { adapter: "lldb-dap", ..NATIVE }.run(&native());
-    }
+    Flow { adapter: "lldb-dap", ..NATIVE }.run(&native());
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn lldb_dap_rust() {
-    if slow("lldb_dap_rust") {
-        Flow { adapter: "lldb-dap", ..NATIVE_RUST }.run(&native());
-    }
+    Flow { adapter: "lldb-dap", ..NATIVE_RUST }.run(&native());
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn codelldb() {
-    if slow("codelldb") {
-        Flow { adapter: "codelldb", ..NATIVE }.run(&native());
-    }
+    Flow { adapter: "codelldb", ..NATIVE }.run(&native());
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn codelldb_rust() {
-    if slow("codelldb_rust") {
-        Flow { adapter: "codelldb", ..NATIVE_RUST }.run(&native());
-    }
+    Flow { adapter: "codelldb", ..NATIVE_RUST }.run(&native());
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn js_debug() {
-    if !slow("js_debug") {
-        return;
-    }
     let flow = Flow {
         adapter: "js-debug",
         with: None,
@@ -388,10 +378,8 @@ fn js_debug() {
 /// What `console` does not write is told too, and how the program ended; a line of its own that reads like the
 /// adapter's is the program's.
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn js_debug_all_output() {
-    if !slow("js_debug_all_output") {
-        return;
-    }
     let source = "process.stdout.write('part ');\nconsole.log('whole', {a: 1});\n\
         console.error('Process exited with code 3');\nif (process.argv[2]) process.kill(process.pid, 'SIGTERM');\n";
     let sandbox = Sandbox::with(&[("a b.js", source)]);
@@ -445,48 +433,10 @@ fn js_debug_all_output() {
     sandbox.mark().none_left(Duration::from_secs(10));
 }
 
-/// What a configuration of CodeLLDB has cargo build is what is debugged.
-#[test]
-fn codelldb_builds_with_cargo() {
-    if !slow("codelldb_builds_with_cargo") {
-        return;
-    }
-    let manifest = "[package]\nname = \"built\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[workspace]\n";
-    let main = "fn main() {\n    let total = std::env::args().count() + 40;\n    println!(\"{total}\");\n}\n";
-    let configuration = |name: &str, cargo: Value| {
-        json!({"name": name, "type": "lldb", "request": "launch", "args": ["x"], "cargo": cargo,
-            "program": "${cargo:program}"})
-    };
-    let filter = json!({"name": "built", "kind": "bin"});
-    let configurations = json!({"configurations": [
-        configuration("one", json!({"args": ["build"], "filter": filter})),
-        configuration("several", json!({"args": ["run"]}))]});
-    let sandbox = Sandbox::with(&[
-        ("Cargo.toml", manifest),
-        ("src/main.rs", main),
-        ("src/bin/other.rs", main),
-        (".vscode/launch.json", &configurations.to_string()),
-    ]);
-    let mut batch = Batch::start(&sandbox);
-    let listed = batch.call("debug", &action("configs")).ok();
-    assert!(listed.starts_with("one: launch lldb (codelldb)\n"), "{listed}");
-    let several = json!({"action": "launch", "config": "several"});
-    let refused = batch.call("debug", &several).fails("ambiguous");
-    assert!(refused.contains("built (bin)") && refused.contains("other (bin)"), "{refused}");
-    let one = json!({"action": "launch", "config": "one", "timeout": 200,
-        "breakpoints": [{"file": "src/main.rs", "line": 3}]});
-    says(&mut batch, &one, &["stopped: breakpoint", "total", "42"]);
-    says(&mut batch, &action("terminate"), &["ended"]);
-    assert!(batch.end().0.success());
-    sandbox.mark().none_left(Duration::from_secs(10));
-}
-
 /// The rarer actions: what each adapter can is done, and what it cannot is refused with the nearest.
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn rare_actions() {
-    if !slow("rare_actions") {
-        return;
-    }
     let sandbox = native();
     let write = |name: &str, text: &str| std::fs::write(sandbox.project().join(name), text).expect("a file");
     [("a.py", PYTHON), ("a.js", JAVASCRIPT), ("a.go", GO), ("a.sh", BASH)]
@@ -538,10 +488,8 @@ fn rare_actions() {
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn delve() {
-    if !slow("delve") {
-        return;
-    }
     let module = "module example.org/tested\n\ngo 1.19\n";
     let files = [("main.go", GO), ("threads/main.go", GO_THREADS), ("go.mod", module)];
     let sandbox = Sandbox::with(&files);
@@ -568,10 +516,8 @@ fn delve() {
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn bash_dap() {
-    if !slow("bash_dap") {
-        return;
-    }
     let flow = Flow {
         adapter: "bash-dap",
         with: None,
@@ -607,10 +553,8 @@ fn bash_dap() {
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn debugpy_is_ended_in_the_middle() {
-    if !slow("debugpy_is_ended_in_the_middle") {
-        return;
-    }
     let sandbox = Sandbox::with(&[("a.py", "n = 0\nwhile True:\n    n += 1\n")]);
     let mut batch = Batch::start(&sandbox);
     let launch = json!({"action": "launch", "program": "a.py", "breakpoints": [{"file": "a.py", "line": 1}]});
@@ -626,10 +570,8 @@ fn debugpy_is_ended_in_the_middle() {
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_child_process_of_python_is_a_child_session() {
-    if !slow("a_child_process_of_python_is_a_child_session") {
-        return;
-    }
     let parent = "import subprocess, sys\n\
         code = subprocess.run([sys.executable, 'child.py']).returncode\n\
         print('the child ended with', code)\n";

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
-use tests::{Batch, Editor, Sandbox, slow};
+use tests::{Batch, Editor, Sandbox};
 
 use crate::debug::{follows, launch, stopped, stopping, stops};
 
@@ -187,20 +187,16 @@ fn shared(sandbox: &Sandbox, file: &str, launch: &Value, line: u64, free: u64) {
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn debugpy_shared() {
-    if !slow("debugpy_shared") {
-        return;
-    }
     let sandbox = Sandbox::with(&[("a.py", PYTHON)]);
     let launch = json!({"action": "launch", "program": "a.py", "breakpoints": [{"file": "a.py", "line": 4}]});
     shared(&sandbox, "a.py", &launch, 4, 5);
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn gdb_shared() {
-    if !slow("gdb_shared") {
-        return;
-    }
     let sandbox = Sandbox::with(&[("c.c", C)]);
     let built =
         Command::new("gcc").current_dir(sandbox.project()).args(["-g", "-O0", "-o", "c", "c.c"]).status();
@@ -228,10 +224,8 @@ fn client_at(command: &str, steps: Value) -> (Sandbox, Batch, Person) {
 
 /// D6: a crash of the adapter is told to both, and nothing waits any more.
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_client_is_told_of_a_crash_at_once() {
-    if !slow("a_client_is_told_of_a_crash_at_once") {
-        return;
-    }
     let dies = json!([{"body": {}}, {"stderr": "oh no\n"}, {"crash": 3}]);
     let (_sandbox, mut batch, mut person) = client_at("next", dies);
     person.ok(&json!({"begin": "x/slow"}));
@@ -248,10 +242,8 @@ fn a_client_is_told_of_a_crash_at_once() {
 
 /// D7: what is odd on either side harms nobody.
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_client_survives_what_is_odd() {
-    if !slow("a_client_survives_what_is_odd") {
-        return;
-    }
     let odd = json!([{"answer_to": {"request_seq": 9999, "body": {}}}, {"raw": "Content-Length: many\r\n\r\n{}"},
         {"event": {"event": "x/unknown", "body": {"big": 12_345_678}}}, {"body": {}}, {"body": {}}, stopped()]);
     let (_sandbox, mut batch, mut person) = client_at("next", odd);
@@ -271,10 +263,8 @@ fn a_client_survives_what_is_odd() {
 
 /// D9: an editor that has a terminal is asked to run a program in it.
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_client_is_asked_for_its_terminal() {
-    if !slow("a_client_is_asked_for_its_terminal") {
-        return;
-    }
     let asks = json!([{"request": {"seq": 70, "command": "runInTerminal",
         "arguments": {"args": ["x"], "cwd": "/"}}}, {"wait_for": {"command": "response", "count": 1}}, {"body": {}}]);
     let (sandbox, mut batch, mut person) = client_at("x/ask", asks);
@@ -291,10 +281,8 @@ fn a_client_is_asked_for_its_terminal() {
 
 /// D10: a hundred thousand lines are bounded for the agent and in memory, and the client's stop is not lost.
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_client_gets_its_stop_behind_much_output() {
-    if !slow("a_client_gets_its_stop_behind_much_output") {
-        return;
-    }
     let line =
         json!({"event": {"event": "output", "body": {"category": "stdout", "output": "a line of output\n"}}});
     let much = json!([{"body": {}}, {"repeat": {"count": 100_000, "steps": [line]}}, stopped()]);
@@ -322,10 +310,8 @@ fn a_client_gets_its_stop_behind_much_output() {
 
 /// D8: a person who has joined is asked to start a session for a child of the program, and joins it too.
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_client_joins_a_child_session() {
-    if !slow("a_client_joins_a_child_session") {
-        return;
-    }
     let parent = "import subprocess, sys\n\
         code = subprocess.run([sys.executable, 'child.py']).returncode\n\
         print('the child ended with', code)\n";
@@ -438,6 +424,7 @@ impl Drop for Scripted {
 }
 
 #[test]
+#[ignore = "slow: needs debugpy's schema; cargo xtask test runs it"]
 fn a_client_that_sends_what_nvim_dap_sends() {
     let sandbox = stopping();
     let mut batch = Batch::start(&sandbox);
@@ -480,13 +467,11 @@ fn a_client_that_sends_what_nvim_dap_sends() {
     let stepped = batch.call("debug", &json!({"action": "step_over"})).ok();
     assert!(stepped.contains("stopped: step"), "{stepped}");
     assert!(batch.end().0.success());
-    if slow("a_client_that_sends_what_nvim_dap_sends: the schema") {
-        conforms(&neovim.got);
-        // And what the adapter was sent.
-        let sent = std::fs::read_to_string(sandbox.beside("record.jsonl")).expect("the record");
-        let sent: Vec<Value> = sent.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        conforms(&sent);
-    }
+    conforms(&neovim.got);
+    // And what the adapter was sent.
+    let sent = std::fs::read_to_string(sandbox.beside("record.jsonl")).expect("the record");
+    let sent: Vec<Value> = sent.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    conforms(&sent);
 }
 
 /// D2: the person takes control while the agent waits, which then waits no more.
@@ -742,10 +727,8 @@ console.log(total);
 
 /// Two conditions on one line: either of them stops.
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn conditions_of_both_on_one_line() {
-    if !slow("conditions_of_both_on_one_line") {
-        return;
-    }
     for (adapter, program, file, source, first, line) in [
         ("js-debug", "a.js", "a.js", NODE, 1, 3),
         ("delve", "main.go", "main.go", GO, 6, 8),

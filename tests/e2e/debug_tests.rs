@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tests::{Batch, Sandbox, slow};
+use tests::{Batch, Sandbox};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -24,12 +24,23 @@ fn says(batch: &mut Batch, arguments: &Value, parts: &[&str]) -> Value {
 /// The test fails at this place with these values, and another passes.
 #[track_caller]
 fn fails(sandbox: &Sandbox, test: &Value, place: &str, values: &[&str], passes: &Value) {
+    stops(sandbox, test, "fails here", place, values, passes);
+}
+
+/// The same with Node, where the debugger stops at handled exceptions too.
+#[track_caller]
+fn throws(sandbox: &Sandbox, test: &Value, place: &str, values: &[&str], passes: &Value) {
+    stops(sandbox, test, "stopped here, which may be handled", place, values, passes);
+}
+
+#[track_caller]
+fn stops(sandbox: &Sandbox, test: &Value, how: &str, place: &str, values: &[&str], passes: &Value) {
     let mut batch = Batch::start(sandbox);
     let mut test = test.clone();
     test["action"] = json!("test");
     let at = format!("at {place}");
     let parts: Vec<&str> =
-        ["fails here", at.as_str(), "values in this statement:"].iter().chain(values).copied().collect();
+        [how, at.as_str(), "values in this statement:"].iter().chain(values).copied().collect();
     let details = says(&mut batch, &test, &parts);
     assert!(details["values"].as_array().is_some_and(|it| !it.is_empty()));
     says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
@@ -63,10 +74,8 @@ def test_empty():
 ";
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn pytest() {
-    if !slow("pytest") {
-        return;
-    }
     let sandbox = Sandbox::with(&[("test_cart.py", PYTEST)]);
     let tools = PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env"));
     let lib = tools.join("lib/python-tests/lib");
@@ -100,10 +109,8 @@ class TestSum(unittest.TestCase):
 ";
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn unittest() {
-    if !slow("unittest") {
-        return;
-    }
     let sandbox = Sandbox::with(&[("test_sum.py", UNITTEST)]);
     let passes = json!({"name": "TestSum.test_nothing"});
     let values = ["got = 3 : int", "want = 4 : int"];
@@ -132,10 +139,8 @@ mod tests {
 ";
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn cargo_test() {
-    if !slow("cargo_test") {
-        return;
-    }
     let manifest = "[package]\nname = \"tested\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[workspace]\n";
     for adapter in ["codelldb", "lldb-dap", "gdb"] {
         let sandbox = Sandbox::with(&[("Cargo.toml", manifest), ("src/lib.rs", RUST)]);
@@ -165,10 +170,8 @@ func TestNothing(t *testing.T) {
 ";
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn go_test() {
-    if !slow("go_test") {
-        return;
-    }
     let sandbox = Sandbox::with(&[("go.mod", "module example.org/tested\n\ngo 1.19\n"), ("add_test.go", GO)]);
     let passes = json!({"file": "add_test.go", "name": "TestNothing"});
     let values = ["got = 4", "want = 5"];
@@ -189,13 +192,11 @@ test('nothing', () => {});
 ";
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn node_test() {
-    if !slow("node_test") {
-        return;
-    }
     let sandbox = Sandbox::with(&[("add.test.mjs", NODE)]);
     let values = ["got = 3 : number", "want = 4 : number"];
-    fails(&sandbox, &json!({"name": "adds up"}), "add.test.mjs:7", &values, &json!({"name": "nothing"}));
+    throws(&sandbox, &json!({"name": "adds up"}), "add.test.mjs:7", &values, &json!({"name": "nothing"}));
 }
 
 /// A project whose modules are those of the tools' folder `lib/LIB`.
@@ -222,14 +223,12 @@ test('nothing more', () => expect(1).toBe(2));
 ";
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn vitest() {
-    if !slow("vitest") {
-        return;
-    }
     let package = "{\"type\": \"module\"}";
     let sandbox = with_modules(&[("add.test.ts", VITEST), ("package.json", package)], "zod");
     let values = ["got = 3 : number", "want = 4 : number"];
-    fails(&sandbox, &json!({"name": "adds up"}), "add.test.ts:6", &values, &json!({"name": "nothing"}));
+    throws(&sandbox, &json!({"name": "adds up"}), "add.test.ts:6", &values, &json!({"name": "nothing"}));
 }
 
 const JEST: &str = "\
@@ -247,13 +246,11 @@ test('nothing more', () => expect(1).toBe(2));
 ";
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn jest() {
-    if !slow("jest") {
-        return;
-    }
     let sandbox = with_modules(&[("add.test.js", JEST), ("package.json", "{}")], "jest");
     let values = ["got = 3 : number", "want = 4 : number"];
-    fails(&sandbox, &json!({"name": "adds up"}), "add.test.js:6", &values, &json!({"name": "nothing"}));
+    throws(&sandbox, &json!({"name": "adds up"}), "add.test.js:6", &values, &json!({"name": "nothing"}));
 }
 
 const C: &str = "\
@@ -268,10 +265,8 @@ int main(int count, char **words) {
 ";
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn an_executable_and_ctest() {
-    if !slow("an_executable_and_ctest") {
-        return;
-    }
     let cmake = "cmake_minimum_required(VERSION 3.20)\nproject(tested C)\nset(CMAKE_BUILD_TYPE Debug)\n\
         enable_testing()\nadd_executable(t t.c)\nadd_test(NAME fails COMMAND t)\nadd_test(NAME passes COMMAND t x y)\n";
     let sandbox = Sandbox::with(&[("t.c", C), ("CMakeLists.txt", cmake)]);
@@ -300,10 +295,8 @@ print('result', compute([1, 2, 3]), *sys.argv[1:])
 ";
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_probe_changes_nothing_and_a_trace_tells_changes() {
-    if !slow("a_probe_changes_nothing_and_a_trace_tells_changes") {
-        return;
-    }
     let sandbox = Sandbox::with(&[("a.py", PROGRAM)]);
     let plain =
         Command::new("python3").current_dir(sandbox.project()).args(["a.py", "x"]).output().expect("python");
@@ -331,10 +324,8 @@ fn a_probe_changes_nothing_and_a_trace_tells_changes() {
 
 /// `exceptions: ["panic"]`, and what an adapter has beside it where another name is given.
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_rust_panic() {
-    if !slow("a_rust_panic") {
-        return;
-    }
     let program = "fn half(n: i32) -> i32 {\n    if n % 2 == 1 {\n        panic!(\"{} is odd\", n);\n    }\n    n / 2\n}\n\nfn main() {\n    half(3);\n}\n";
     for adapter in ["codelldb", "lldb-dap", "gdb"] {
         let sandbox = Sandbox::with(&[("r.rs", program)]);
@@ -359,10 +350,8 @@ fn a_rust_panic() {
 
 /// An exception is named itself, beside a filter, also where it is caught.
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn an_exception_of_python_by_name() {
-    if !slow("an_exception_of_python_by_name") {
-        return;
-    }
     let program = "def get(d, k):\n    return d[k]\n\ntry:\n    int('x')\nexcept ValueError:\n    pass\ntry:\n    \
         get({}, 'a')\nexcept KeyError:\n    pass\nget([], 3)\n";
     let sandbox = Sandbox::with(&[("a.py", program)]);
@@ -382,10 +371,8 @@ fn an_exception_of_python_by_name() {
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_launch_configuration() {
-    if !slow("a_launch_configuration") {
-        return;
-    }
     let launch = "{\n  // For people.\n  \"configurations\": [\n    {\"name\": \"this file\", \"type\": \"debugpy\", \
         \"request\": \"launch\", \"program\": \"${file}\", \"args\": [\"${workspaceFolderBasename}\",], \
         \"preLaunchTask\": \"build\"},\n  ],\n}\n";
@@ -423,10 +410,8 @@ print('over')
 
 /// Go's own configuration in VS Code, and arguments written as a line.
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_configuration_of_go_as_an_editor_writes_it() {
-    if !slow("a_configuration_of_go_as_an_editor_writes_it") {
-        return;
-    }
     let main = "package main\n\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\nfunc main() {\n\tfmt.Println(len(os.Args), os.Args[1])\n}\n";
     let test =
         "package main\n\nimport \"testing\"\n\nfunc TestOne(t *testing.T) {\n\tn := 41\n\tt.Log(n)\n}\n";
@@ -458,10 +443,8 @@ fn free_port() -> u16 {
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn attaching_to_python_by_port_and_by_process() {
-    if !slow("attaching_to_python_by_port_and_by_process") {
-        return;
-    }
     let tools = PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env"));
     let adapter = tools.join("bin/debugpy-adapter").canonicalize().expect("debugpy is set up");
     let lib = adapter.parent().and_then(|it| it.parent()).expect("its folder").join("lib");
@@ -504,10 +487,8 @@ fn attaching_to_python_by_port_and_by_process() {
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn attaching_to_a_native_process() {
-    if !slow("attaching_to_a_native_process") {
-        return;
-    }
     let text = "#include <unistd.h>\nint main(void) {\n  volatile int n = 7;\n  for (;;) {\n    usleep(1000);\n    n++;\n  }\n}\n";
     for adapter in ["gdb", "lldb-dap", "codelldb"] {
         let sandbox = Sandbox::with(&[("w.c", text)]);

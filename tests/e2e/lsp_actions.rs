@@ -97,7 +97,7 @@ fn an_empty_answer_of_a_loading_server_says_so_and_one_that_may_be_shown_nothing
     let definition = include_str!("../../adapters/servers/basedpyright.toml");
     let folder = sandbox.home().join("config/adapters/servers");
     std::fs::create_dir_all(&folder).expect("a folder");
-    let with = definition.replacen("before_opening = true\n", "", 1);
+    let with = definition.replacen("delay_open = true\n", "", 1);
     assert_ne!(definition, with);
     std::fs::write(folder.join("basedpyright.toml"), with).expect("a definition");
     let answer = sandbox.tool("lsp", &ask);
@@ -115,7 +115,7 @@ fn a_column_behind_the_end_of_its_line_is_an_error_that_names_the_length() {
     };
     // Behind the last character is a place; what stands nowhere has no name.
     let said = at(17).ok();
-    assert!(said.contains("basedpyright says nothing about what is at a.py:1"), "{said}");
+    assert!(said.contains("basedpyright has no hover text for the position a.py:1"), "{said}");
     for column in [18, u64::from(u32::MAX) + 5] {
         let said = at(column).fails("invalid_arguments");
         assert!(said.contains(&format!("column {column} does not exist: line 1 of")), "{said}");
@@ -134,13 +134,13 @@ fn completions_that_are_none_or_not_all_are_told_as_such() {
         let ask = json!({"action": "completion", "file": "a.py", "line": 2, "column": 14, "query": query});
         sandbox.tool("lsp", &ask).ok().lines().next().unwrap_or_default().to_owned()
     };
-    let more = "; basedpyright may offer others behind the first letters of a name, so ask there";
+    let more = "; basedpyright may offer others after the first letters of a name, so ask there";
     assert_eq!(said(&[], false, Value::Null), format!("no completion at a.py:2 (basedpyright){more}"));
     assert_eq!(said(&[], true, Value::Null), "no completion at a.py:2 (basedpyright)");
     let two = ["one", "two"];
     assert_eq!(
         said(&two, false, json!("x")),
-        format!("none of 2 completions holds `x` at a.py:2 (basedpyright){more}")
+        format!("none of 2 completions contains `x` at a.py:2 (basedpyright){more}")
     );
     assert_eq!(said(&two, true, json!("tw")), "1 completion at a.py:2 (basedpyright)");
 }
@@ -278,11 +278,11 @@ fn any_method_can_be_asked_and_servers_are_listed_and_started_anew() {
         "{said}"
     );
     let said = batch.call("lsp", &json!({"action": "reload"})).ok();
-    assert!(said.contains("started anew: basedpyright") && said.contains("running"), "{said}");
+    assert!(said.contains("restarted: basedpyright") && said.contains("running"), "{said}");
     assert_eq!(scripted.got("initialize"), 2);
     assert!(batch.end().0.success());
     let said = sandbox.tool("lsp", &json!({"action": "reload"})).fails("not_found");
-    assert!(said.contains("nothing to reload"), "{said}");
+    assert!(said.contains("no such server is running"), "{said}");
 }
 
 #[test]

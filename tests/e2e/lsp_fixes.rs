@@ -63,7 +63,7 @@ fn a_fix_is_kept_only_if_its_problem_is_gone_and_none_is_new() {
     let (sandbox, scripted) = project(diagnostics, actions);
     let answer = sandbox.tool("lsp", &json!({"action": "fix_all", "file": "a.py", "kind": "E1"}));
     let said = answer.ok();
-    assert!(said.starts_with("fix all of E1: fixed 1, left 1, taken back 1\n"), "{said}");
+    assert!(said.starts_with("fix all of E1: fixed 1, left 1, reverted 1\n"), "{said}");
     assert!(said.contains("left: a.py:1: error: y is not defined"), "{said}");
     assert_eq!(sandbox.read("a.py"), "x = y\n", "one fix was made, the other was not");
     let shown: Vec<Value> = scripted
@@ -90,7 +90,7 @@ fn what_silences_is_not_preferred_or_is_not_known_is_left() {
     ] {
         let (sandbox, _) = project(json!([report(&[wrong(0, "unused")])]), json!([action]));
         let said = sandbox.tool("lsp", &json!({"action": "fix_all", "file": "a.py", "kind": "E1"})).ok();
-        assert!(said.starts_with("fix all of E1: fixed 0, left 1, taken back 0\n"), "{what}: {said}");
+        assert!(said.starts_with("fix all of E1: fixed 0, left 1, reverted 0\n"), "{what}: {said}");
         assert_eq!(sandbox.read("a.py"), FILE, "{what}");
     }
     // Diagnostics that never come: unknown is not clean, and nothing is tried.
@@ -111,7 +111,7 @@ fn source_fix_all_is_taken_and_the_planner_knows_the_sentence() {
     let diagnostics = json!([report(&both), report(&[]), report(&both), report(&[])]);
     let (sandbox, scripted) = project(diagnostics, actions);
     let said = sandbox.run(&["run", "fix all diagnostics in a.py", "--yes"]).expect(0).stdout;
-    assert!(said.contains("fix all: fixed 2, left 0, taken back 0"), "{said}");
+    assert!(said.contains("fix all: fixed 2, left 0, reverted 0"), "{said}");
     assert_eq!(sandbox.read("a.py"), "y = 1\nx = y\n");
     assert_eq!(scripted.sent("textDocument/codeAction")[0]["context"]["only"], json!(["source.fixAll"]));
 }

@@ -87,7 +87,7 @@ fn a_name_that_nothing_declares_is_not_found() {
     Scripted::install(&mut sandbox, &[script]);
     let ask =
         |name: &str| sandbox.tool("lsp", &json!({"action": "references", "symbol": name})).fails("not_found");
-    assert!(ask("greet").contains("stands in 1 file"), "{}", ask("greet"));
+    assert!(ask("greet").contains("occurs in 1 file"), "{}", ask("greet"));
     assert!(ask("nowhere_at_all").contains("no file"), "{}", ask("nowhere_at_all"));
 }
 
@@ -114,7 +114,7 @@ fn a_rename_tells_what_it_did_and_where_the_old_name_still_stands() {
 
     let said = sandbox.tool("lsp", &arguments).ok();
     assert!(said.contains("3 places in 2 files"), "{said}");
-    assert!(said.contains("still stands at 1 place") && said.contains("notes.md:1"), "{said}");
+    assert!(said.contains("remains at 1 place") && said.contains("notes.md:1"), "{said}");
     assert_eq!(sandbox.read("a.py"), "def welcome(): ...\nwelcome()\n");
     assert_eq!(sandbox.read("b.py"), "from a import welcome\n");
     assert_eq!(sandbox.read("notes.md"), "call greet\n");
@@ -170,9 +170,9 @@ fn symbols_are_those_of_the_project_and_others_are_counted() {
     for (list, expected) in [
         (
             json!([outside(), outside(), found("${root}/a.py".to_owned(), "greet")]),
-            "1 symbol; 2 outside the project left out (basedpyright)\na.py:1: function greet\n",
+            "1 symbol; 2 outside the project omitted (basedpyright)\na.py:1: function greet\n",
         ),
-        (json!([outside()]), "none found; 1 outside the project left out (basedpyright)\n"),
+        (json!([outside()]), "none found; 1 outside the project omitted (basedpyright)\n"),
         (
             json!([found("${root}/a.py".to_owned(), "greet")]),
             "1 symbol (basedpyright)\na.py:1: function greet\n",
@@ -293,7 +293,7 @@ fn what_a_server_could_not_look_at_as_it_is_saved_is_named_beside_the_count() {
     let folder = sandbox.home().join("config/adapters/servers");
     std::fs::create_dir_all(&folder).expect("a folder");
     let rule = "[diagnostics]\non_save = [\"slow\", \"late\"]\n\
-        check = { method = \"x/check\", progress = \"x/check\", settle_ms = 100 }\n";
+        check = { method = \"x/check\", progress = \"x/check\", debounce_ms = 100 }\n";
     let with = definition.replacen("[diagnostics]\n", rule, 1);
     assert_ne!(definition, with);
     std::fs::write(folder.join("basedpyright.toml"), with).expect("a definition");
@@ -305,7 +305,7 @@ fn what_a_server_could_not_look_at_as_it_is_saved_is_named_beside_the_count() {
     let ask = json!({"action": "diagnostics", "file": "a.py", "timeout": 5});
     let said = batch.call("lsp", &ask).ok().to_owned();
     let count = "0 errors, 0 warnings, 0 hints in 1 file without late and slow (basedpyright)\n";
-    assert!(said.starts_with(count) && said.contains("it had not ended in time"), "{said}");
+    assert!(said.starts_with(count) && said.contains("the check did not end in time"), "{said}");
 }
 
 #[test]
@@ -346,11 +346,15 @@ fn all_files_of_a_glob_are_asked_about_the_silent_twice_and_the_passed_over_are_
     assert!(!said.contains("pending") && !said.contains("not checked"), "{said}");
     assert_eq!(scripted.got("textDocument/diagnostic"), 71, "the silent one is asked about once more");
     assert!(
-        said.contains("passed over: 1 file, for which elm-language-server is not here (a.elm)"),
+        said.contains("skipped: 1 file, for which elm-language-server is not installed (a.elm)"),
         "{said}"
     );
     let said = sandbox.tool("lsp", &json!({"action": "diagnostics", "file": "*.elm"}));
-    assert!(said.fails("not_found").contains("elm-language-server is not here (a.elm)"), "{}", said.text());
+    assert!(
+        said.fails("not_found").contains("elm-language-server is not installed (a.elm)"),
+        "{}",
+        said.text()
+    );
 }
 
 /// Who looks for a symbol in a project of several languages is told which were not asked about.
@@ -368,7 +372,7 @@ fn symbols_of_the_project_name_the_files_that_were_not_asked_about() {
     let (first, rest) = said.split_once('\n').unwrap();
     assert_eq!(first, "symbols like `Area`: 1 symbol (basedpyright)");
     // As the machine has one or not.
-    let gone = rest.contains("passed over: 1 file, for which gopls is not here (x.go)");
+    let gone = rest.contains("skipped: 1 file, for which gopls is not installed (x.go)");
     let idle =
         rest.contains("not asked about: 1 file, for gopls does not run (x.go); `symbols` with one of them");
     assert!(rest.starts_with("a.py:1: class Area\n") && (gone || idle), "{said}");
@@ -412,7 +416,7 @@ fn of_files_that_are_not_reached_in_time_the_servers_report_on_all_is_told() {
         "{said}"
     );
     assert!(said.contains("f55.py:1: error: x is bad"), "{said}");
-    assert!(said.contains("of 2 files only what basedpyright reports on the whole project"), "{said}");
+    assert!(said.contains("for 2 files only what basedpyright reports on the whole project"), "{said}");
     assert!(said.contains("not checked: 50 more files: the 8 s of this call were over"), "{said}");
     assert_eq!(scripted.got("workspace/diagnostic"), 1);
 }
@@ -444,7 +448,7 @@ fn files_that_only_use_a_name_are_not_shown_to_its_server_and_those_that_were_in
     assert_eq!(shown(&scripted, "textDocument/didOpen"), ["a.py", "b.py"]);
     assert_eq!(shown(&scripted, "textDocument/didClose"), ["a.py"]);
     let answer = batch.call("lsp", &json!({"action": "definition", "symbol": "b"}));
-    assert!(answer.fails("not_found").contains("the word `b` stands in 1 file"), "{}", answer.text());
+    assert!(answer.fails("not_found").contains("the word `b` occurs in 1 file"), "{}", answer.text());
     assert_eq!(scripted.got("textDocument/documentSymbol"), 2, "no file declares it");
 }
 
@@ -480,8 +484,8 @@ fn what_was_given_up_and_may_go_on_is_told_with_what_fails_after_it() {
     let said = call("references").fails("timeout");
     assert!(!said.contains("reload"), "{said}");
     let said = call("hover").fails("timeout");
-    assert!(said.contains("nothing is answered since textDocument/references of a.py was asked "), "{said}");
-    assert!(said.contains("`reload` starts it anew"), "{said}");
+    assert!(said.contains("no answer since textDocument/references of a.py was sent "), "{said}");
+    assert!(said.contains("`reload` restarts the server"), "{said}");
     assert_eq!(scripted.got("$/cancelRequest"), 2, "the server is told of each");
     // What answers has ended that.
     assert!(call("hover").ok().contains("a greeting"));

@@ -2,11 +2,11 @@
 //! diagnostics, answer.
 
 use serde_json::{Value, json};
+use testing::model::protocols::{self, ModelOutput, PROTOCOLS};
 use testing::model::{ModelServer, Received, Reply};
-use testing::spoken::{self, PROTOCOLS, Said};
 use tests::editors::neovim::Setup;
 use tests::editors::{Neovim, alone};
-use tests::{Sandbox, Scripted, in_editors};
+use tests::{Sandbox, Scripted};
 
 const KEY: &str = "sk-mine-7f3a9c1d5e8b2460";
 const BEFORE: &str = "def greet(): ...\ngreet()\nnope\n";
@@ -19,9 +19,9 @@ fn mind(protocol: &'static str) -> impl FnMut(&Received) -> Reply + Send + 'stat
     let mut asked = 0;
     move |received| {
         asked += 1;
-        let thought = Said::Thinking(format!("Step {asked}."));
+        let thought = ModelOutput::Thinking(format!("Step {asked}."));
         let call = |name: &str, arguments: Value| {
-            vec![thought.clone(), Said::call(&format!("c{asked}"), name, arguments)]
+            vec![thought.clone(), ModelOutput::call(&format!("c{asked}"), name, arguments)]
         };
         let said = match asked {
             1 | 3 => call("read", json!({"path": "a.py"})),
@@ -34,9 +34,9 @@ fn mind(protocol: &'static str) -> impl FnMut(&Received) -> Reply + Send + 'stat
                 json!({"patch": format!("{}\nPUT 2:\n+welcome()  # edited\n", header(&received.body))}),
             ),
             5 => call("lsp", json!({"action": "diagnostics", "file": "a.py"})),
-            _ => vec![thought.clone(), Said::text(DONE)],
+            _ => vec![thought.clone(), ModelOutput::text(DONE)],
         };
-        spoken::reply(protocol, &said)
+        protocols::reply(protocol, &said)
     }
 }
 
@@ -139,10 +139,8 @@ fn each_protocol_reads_renames_edits_diagnoses_and_answers() {
 }
 
 #[test]
+#[ignore = "needs real editors; cargo xtask test runs it"]
 fn neovim_is_served_by_each_protocol() {
-    if !in_editors("neovim_is_served_by_each_protocol") {
-        return;
-    }
     let _alone = alone();
     for protocol in protocols() {
         let mut sandbox = Sandbox::with(&[("a.py", BEFORE)]);

@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use serde_json::Value;
-use tests::{Sandbox, in_editors};
+use tests::Sandbox;
 
 /// Until its weights are loaded.
 const LOADING: Duration = Duration::from_secs(300);
@@ -62,10 +62,8 @@ fn serve() -> (Served, String) {
 }
 
 #[test]
+#[ignore = "needs real editors; cargo xtask test runs it"]
 fn a_small_real_model_answers_in_words() {
-    if !in_editors("a_small_real_model_answers_in_words") {
-        return;
-    }
     let (_served, url) = serve();
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     std::fs::create_dir_all(sandbox.home().join("config")).expect("the configuration's folder");

@@ -370,7 +370,7 @@ fn a_model_is_found_by_its_key_and_on_this_machine() {
     with("", models_file, mind, |sandbox, server| {
         let on = ("PILCROW_MODEL_DISCOVERY", "on");
         let ran = run(sandbox, &["run", "hi"], &[on]).expect(0);
-        assert!(ran.stdout.contains("found") && ran.stderr.contains("ollama/qwen3:8b was found"), "{ran:?}");
+        assert!(ran.stdout.contains("found") && ran.stderr.contains("using ollama/qwen3:8b"), "{ran:?}");
         assert_eq!(models(server)[1], "qwen3:8b");
         let ran = run(sandbox, &["run", "hi"], &[on, ("ANTHROPIC_API_KEY", "sk-ant-1234567")]).expect(0);
         assert!(ran.stdout.contains("found"), "{ran:?}");
@@ -516,7 +516,7 @@ fn a_proxy_asks_with_its_own_keys() {
         assert!(ran.all().contains("there is no key of anthropic"), "{ran:?}");
         assert_eq!(server.received().len(), 2);
         let refused = by_hand(&url, "bearer a-token-of-the-proxy", "[]");
-        assert!(refused.starts_with("HTTP/1.1 400") && refused.contains("no JSON object"), "{refused}");
+        assert!(refused.starts_with("HTTP/1.1 400") && refused.contains("not a JSON object"), "{refused}");
         proxy.kill().expect("it is ended");
         proxy.wait().expect("it has ended");
     });

@@ -96,7 +96,7 @@ fn a_person_who_is_asked_about_new_errors_has_the_edit_made_or_not() {
         assert_eq!((editor.text(&file).to_owned(), sandbox.read("b.py")), (text(A), text(B)), "{answer:?}");
         assert_eq!(sandbox.read("a.py"), A, "what is open is not written");
         let told = events(&editor);
-        assert_eq!(told.contains("tried before it was made:\\nintroduced: 2 errors"), is_made, "{told}");
+        assert_eq!(told.contains("previewed before the edit:\\nintroduced: 2 errors"), is_made, "{told}");
         // What was shown to the server is taken back, and what was made is shown.
         let truth = [("a.py", text(A)), ("b.py", text(B))].map(|(name, text)| (name.to_owned(), text));
         let is_true = || server_has(&sandbox).iter().all(|shown| truth.contains(shown));
@@ -139,7 +139,7 @@ fn an_edit_is_tried_again_once_when_the_person_types_meanwhile() {
         assert_eq!(scripted.got("textDocument/rename"), 2, "planned again once");
         let told = events(&editor);
         let gave_up = told.contains("not tried: text moved");
-        assert_eq!((gave_up, told.contains("tried before it was made")), (times == 2, times == 1), "{told}");
+        assert_eq!((gave_up, told.contains("previewed before the edit")), (times == 2, times == 1), "{told}");
         assert_eq!((editor.text(&file), sandbox.read("b.py")), (welcome(A).as_str(), welcome(B)));
         let typed = (0..=times).rev().map(|time| format!("# typed {time}\n")).collect::<String>() + "x = 1\n";
         assert_eq!((editor.text(&other), sandbox.read("c.py").as_str()), (typed.as_str(), "x = 1\n"));

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 use crate::sandbox::{Answer, DEADLINE, Sandbox};
 
-/// A running batch.
 pub struct Batch {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -25,7 +24,6 @@ pub struct Batch {
 pub struct Shown {
     /// `12kq`, what an edit names it by.
     pub anchor: String,
-    /// The line's text.
     pub text: String,
 }
 
@@ -34,7 +32,6 @@ pub struct Shown {
 pub struct View {
     /// `path#TAG`, what an edit's header holds.
     pub header: String,
-    /// The lines shown.
     pub lines: Vec<Shown>,
 }
 
@@ -71,7 +68,6 @@ impl Batch {
         Batch { stdin: child.stdin.take(), child, lines, stderr: Some(stderr) }
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 
 use crate::sandbox::{DEADLINE, Sandbox};
 
-/// A connected editor.
 pub struct Editor {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -107,12 +106,10 @@ impl Editor {
         }
     }
 
-    /// The process's id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends one message.
     #[track_caller]
     pub fn send(&mut self, message: &Value) {
         let body = message.to_string();
@@ -122,7 +119,6 @@ impl Editor {
         stdin.write_all(message.as_bytes()).and_then(|()| stdin.flush()).expect("it reads");
     }
 
-    /// Sends a notification.
     #[track_caller]
     pub fn notify(&mut self, method: &str, params: Value) {
         self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
@@ -145,7 +141,6 @@ impl Editor {
         self.log.iter().rev().find(|message| is_it(message)).cloned().expect("it was just seen")
     }
 
-    /// Asks and waits.
     #[track_caller]
     pub fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.ask(method, params);
@@ -239,7 +234,6 @@ impl Editor {
         find(self).expect("it was just seen")
     }
 
-    /// Opens a document.
     #[track_caller]
     pub fn open(&mut self, uri: &str, language: &str, text: &str) {
         self.documents.insert(uri.to_owned(), (text.to_owned(), 1));
@@ -292,7 +286,6 @@ impl Editor {
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
     }
 
-    /// Ends the input.
     pub fn hang_up(&mut self) {
         drop(self.stdin.take());
     }

@@ -22,23 +22,3 @@ pub use processes::{Mark, wait_for};
 pub use sandbox::{Answer, Ran, Sandbox};
 pub use scripted::Scripted;
 pub use terminal::Terminal;
-
-/// Whether tests in real editors run; one that does not says so.
-#[track_caller]
-pub fn in_editors(test: &str) -> bool {
-    let on = std::env::var_os("RUN_EDITOR_TESTS").is_some();
-    if !on {
-        eprintln!("skipped: {test} (needs real editors; set RUN_EDITOR_TESTS=1, or use cargo xtask test)");
-    }
-    on
-}
-
-/// Whether slow tests run; one that does not says so.
-#[track_caller]
-pub fn slow(test: &str) -> bool {
-    let on = std::env::var_os("RUN_SLOW_TESTS").is_some();
-    if !on {
-        eprintln!("skipped: {test} (needs real tools; set RUN_SLOW_TESTS=1, or use cargo xtask test)");
-    }
-    on
-}

@@ -13,13 +13,11 @@ pub const VARIABLE: &str = "TEST_PROCESS_MARK";
 /// A process that carries a mark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// Its id.
     pub pid: u32,
     /// Its command line, for messages.
     pub command: String,
 }
 
-/// One test's mark.
 #[derive(Clone, Debug)]
 pub struct Mark(String);
 

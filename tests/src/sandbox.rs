@@ -33,9 +33,7 @@ pub struct Sandbox {
 /// How a call ended.
 #[derive(Debug)]
 pub struct Ran {
-    /// Its status.
     pub status: ExitStatus,
-    /// What it answered.
     pub stdout: String,
     /// What it said beside.
     pub stderr: String,
@@ -48,12 +46,10 @@ pub struct Ran {
 pub struct Answer {
     /// The exit code of the process; `None` in a batch, which goes on.
     pub exit: Option<i32>,
-    /// The whole line.
     pub value: Value,
 }
 
 impl Sandbox {
-    /// An empty project.
     #[expect(clippy::new_without_default, reason = "it makes folders and starts nothing by default")]
     pub fn new() -> Sandbox {
         let folder = tempfile::Builder::new().prefix("pilcrow e2e ").tempdir().expect("temporary folder");
@@ -72,7 +68,6 @@ impl Sandbox {
         sandbox
     }
 
-    /// The project's folder.
     pub fn project(&self) -> PathBuf {
         self.folder.path().join("the project")
     }
@@ -259,7 +254,6 @@ impl Ran {
         self
     }
 
-    /// Both outputs.
     pub fn all(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }

@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -13,7 +14,6 @@ use crate::processes::wait_for;
 
 /// A program whose three streams are a terminal of its own.
 pub struct Terminal {
-    /// The program.
     pub child: Child,
     keys: File,
     shown: Arc<Mutex<Vec<u8>>>,
@@ -51,7 +51,7 @@ impl Terminal {
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = screen.read(&mut bytes) {
-                fills.lock().unwrap().extend_from_slice(&bytes[..count]);
+                fills.lock().extend_from_slice(&bytes[..count]);
             }
         });
         Terminal { child, keys, shown, columns: usize::from(columns) }
@@ -65,7 +65,7 @@ impl Terminal {
 
     /// All that was shown so far, with what acts on the terminal.
     pub fn shown(&self) -> String {
-        String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned()
+        String::from_utf8_lossy(&self.shown.lock()).into_owned()
     }
 
     /// Waits until `text` is shown.

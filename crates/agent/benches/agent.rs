@@ -1,7 +1,7 @@
-//! What the runtime itself costs: a turn, a streamed delta, a tool call, a session of 100 MB, an index of tools.
+//! The overhead of the runtime: a turn, a streamed delta, a tool call, a session of 100 MB, a tool index.
 //!
-//! Started by `cargo xtask bench agent`. Figures only, with a model that answers from a script, so that nothing is waited for. Times
-//! are of the clock; the smallest of several rounds is shown beside the median, since the machine does other things.
+//! Run by `cargo xtask bench agent`. Uses a scripted model, so that nothing waits. Shows the smallest and the
+//! median wall-clock time of several rounds.
 
 #![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on should end with where it stood")]
@@ -11,15 +11,14 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agent::discovery::{ToolDocument, ToolIndex, ToolSource};
 use agent::store::{SessionStore, parse};
-use agent::{
-    Envelope, EventSink, Limits, Registry, Session, Tool, ToolCx, ToolDocument, ToolIndex, ToolResult,
-    ToolSource,
-};
+use agent::{Envelope, EventSink, Limits, Registry, Session, Tool, ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
 use llm::{ScriptModel, ToolDefinition};
+use paths::{AbsPath, StateDir};
+use policy::Effects;
 use serde_json::{Value, json};
-use workspace::{AbsPath, Effects, StateDir};
 
 struct Echo(ToolDefinition);
 
@@ -120,7 +119,7 @@ fn deltas(runtime: &tokio::runtime::Runtime) {
     println!("{:<58} {:>11.2}      times 10,000", "100,000 deltas", whole[1] / whole[0]);
 }
 
-/// A session of so many entries of about 1 kB, a summary after every 2,000.
+/// A session of `entries` entries of about 1 kB, with a summary after every 2,000.
 fn large(entries: usize) -> String {
     let mut text = String::from(
         "{\"type\":\"session\",\"version\":3,\"id\":\"large\",\"timestamp\":\"2026-01-01T00:00:00.000Z\",\"cwd\":\"/p\"}\n",
@@ -157,8 +156,8 @@ fn large(entries: usize) -> String {
 }
 
 fn sessions() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = AbsPath::new(folder.path().canonicalize().unwrap().join("sessions")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = AbsPath::new(directory.path().canonicalize().unwrap().join("sessions")).unwrap();
     let store = SessionStore::new(StateDir::new(path.clone()));
     let text = large(100_000);
     println!("a session of 100,000 entries, {:.0} MB, a summary every 2,000:", text.len() as f64 / 1e6);
@@ -301,7 +300,7 @@ fn index() {
     }
 }
 
-/// The most memory this process has had, in MB, where the system tells it.
+/// Peak memory of the process in MB, if available.
 fn memory() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

@@ -1,12 +1,12 @@
-//! A session in a program of one's own: a model, a tool, and the answer.
+//! An embedded session: a model, a tool, and the answer.
 
 use std::{error::Error, sync::Arc};
 
 use agent::{Registry, Session, Tool, ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
 use llm::{ScriptModel, ToolDefinition};
+use policy::Effects;
 use serde_json::{Value, json};
-use workspace::Effects;
 
 struct Greet(ToolDefinition);
 
@@ -22,14 +22,14 @@ impl Tool for Greet {
     }
 }
 
-/// Prompts once; an error is the run's.
+/// Prompts once, and returns the run's error.
 #[tokio::main]
 pub async fn main() -> Result<(), Box<dyn Error>> {
-    // Any other model takes its place.
+    // Any other model works as well.
     let script = r#"{"tool_calls": [{"name": "greet", "arguments": {"name": "Ada"}}]}
                     {"text": "Greeted.", "expect": {"last_contains": ["Hello, \"Ada\"!"]}}"#;
     let parameters = json!({"type": "object", "properties": {"name": {"type": "string"}}});
-    let [name, label, description] = ["greet", "Greet", "Greets somebody."].map(str::to_owned);
+    let [name, label, description] = ["greet", "Greet", "Greets a user."].map(str::to_owned);
     let greet = Greet(ToolDefinition { name, label, description, parameters });
     let tools = Registry::new([Arc::new(greet) as Arc<dyn Tool>])?;
     let session = Session::builder(Arc::new(ScriptModel::parse("embed", script)?), tools).build();

@@ -1,16 +1,18 @@
-//! Secrets on their way out of a run: to the session's file and to those who hear its events.
+//! Redacts secrets in values that leave a run: session files and events.
 //!
-//! What the loop itself works with stays as it is, so that edits and calls mean what they say.
+//! The loop itself works with the original values, so that edits and calls keep their meaning.
 
 use std::borrow::Cow;
 
+use policy::Redactor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use workspace::Redactor;
 
-/// `value` with the secrets in its texts replaced, and those that are names of members; `None` when there are none. Where one is the
-/// name of a field of ours, that is no secret, and names stay.
+/// A copy of `value` with its secrets replaced; `None` when it has none.
+///
+/// Secrets are replaced in strings and in member names. A member name that is a field of ours is not a secret
+/// and stays.
 pub(crate) fn redacted<T: Serialize + DeserializeOwned>(redactor: &Redactor, value: &T) -> Option<T> {
     let mut tree = serde_json::to_value(value).ok()?;
     let mut only_values = Value::Null;
@@ -21,7 +23,7 @@ pub(crate) fn redacted<T: Serialize + DeserializeOwned>(redactor: &Redactor, val
         return None;
     }
     if !only_values.is_null() {
-        // A field that has lost its name is left out without a word where it may be missing.
+        // serde ignores a renamed optional field silently, so the round trip is compared.
         let renamed = serde_json::from_value::<T>(tree.clone()).ok();
         if let Some(value) = renamed.filter(|it| serde_json::to_value(it).is_ok_and(|it| it == tree)) {
             return Some(value);
@@ -34,13 +36,13 @@ pub(crate) fn redacted<T: Serialize + DeserializeOwned>(redactor: &Redactor, val
     match serde_json::from_value(tree) {
         Ok(value) => Some(value),
         Err(error) => {
-            tracing::warn!(%error, "a secret was found where a text cannot be replaced");
+            tracing::warn!(%error, "cannot redact a secret inside a value that is not text");
             None
         }
     }
 }
 
-/// Whether the name of a member somewhere is a secret.
+/// Whether any member name is a secret.
 fn has_name(redactor: &Redactor, value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().any(|item| has_name(redactor, item)),
@@ -51,7 +53,7 @@ fn has_name(redactor: &Redactor, value: &Value) -> bool {
     }
 }
 
-/// The members in their order, with other names; two that come to have one name are numbered.
+/// Redacts member names in place, keeping their order; equal names are numbered.
 fn rename(redactor: &Redactor, fields: &mut serde_json::Map<String, Value>) {
     for (name, value) in std::mem::take(fields) {
         let new = redactor.redact(&name);
@@ -119,7 +121,7 @@ mod tests {
         let found = redacted(&redactor, &two).unwrap().input;
         assert_eq!(found, json!({"[redacted:B_SECRET]": 1, "[redacted:B_SECRET] 2": 2}));
         assert_eq!(redacted(&redactor, &call(json!({"path": 1}))), None);
-        // The name of a field of ours is nobody's secret, and hides none.
+        // A field name of ours is not a secret, and hides none.
         let redactor = Redactor::new(secrets(2));
         let found = redacted(&redactor, &call(json!({"a": "plainsecretvalue9931"}))).unwrap();
         assert_eq!(found, call(json!({"a": "[redacted:B_SECRET]"})));

@@ -1,10 +1,10 @@
-//! The example of embedding works, and is short.
+//! The embedding example works and is short.
 
 #[path = "../examples/embed.rs"]
 mod embed;
 
 #[test]
-fn the_example_of_embedding_works_and_is_short() {
+fn the_embedding_example_works_and_is_short() {
     embed::main().unwrap();
     let lines = include_str!("../examples/embed.rs").lines().count();
     assert!(lines < 40, "{lines} lines");

@@ -13,12 +13,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dap_client::hub::{Edge, Envelope, Options};
-use dap_client::{
-    AdapterDefinition, Breakpoints, Client, Clock, Definitions, Handler, LaunchSpec, NoPrograms, Page,
-    Session, Sessions, Target,
-};
+use adapters::{DebuggerDefinition, DebuggerDefinitions, Parse, ProjectPrograms, SearchPath};
+use dap_client::hub::{Envelope, HubHandle, Options};
+use dap_client::{Breakpoints, Client, Clock, Handler, LaunchSpec, Page, Session, Sessions, Target};
 use futures_util::future::BoxFuture;
+use paths::{AbsPath, StateDir};
+use policy::{Policy, PolicyOptions, TrustStore};
+use process::Processes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use testing::debug_adapter::{Script, Step, executable};
@@ -29,7 +30,6 @@ use tokio_util::codec::{Decoder, Encoder};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::{Frame, Framing, Limits, MessageCodec};
-use workspace::{AbsPath, Policy, PolicyOptions, Processes, StateDir, TrustStore};
 
 const STEPS: usize = 1000;
 const VARIABLES: usize = 10_000;
@@ -85,9 +85,10 @@ impl Bench {
              [install]\nhow = \"page\"\npage = \"x\"\n",
             executable()
         );
-        let mut definitions = Definitions::default();
-        definitions.insert(AdapterDefinition::parse(&text, "scripted", false).unwrap());
-        let sessions = Sessions::new(definitions, Arc::new(NoPrograms), Processes::new(None));
+        let mut definitions = DebuggerDefinitions::default();
+        definitions.insert(DebuggerDefinition::parse(&text, "scripted", false).unwrap());
+        let programs = ProjectPrograms { search: SearchPath::default(), workspace: root.clone() };
+        let sessions = Sessions::new(definitions, programs, Processes::new(None));
         Self { folder, sessions, root }
     }
 
@@ -386,7 +387,7 @@ async fn hub() {
         about: json!({}),
         former: Vec::new(),
     };
-    let (edge, agent) = Edge::spawn("bench", options, reader, writer, &tracker);
+    let (edge, agent) = HubHandle::spawn("bench", options, reader, writer, &tracker);
     let (reader, writer) = tokio::io::split(agent);
     let agent = Client::spawn("agent", reader, writer, Arc::new(Nobody), &tracker);
     let never = CancellationToken::new();

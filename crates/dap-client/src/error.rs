@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use workspace::{ErrorCode, SpawnError};
+use policy::ErrorCode;
+use process::SpawnError;
 
 use crate::client::RequestError;
-use crate::handles::BadHandle;
-use crate::state::WrongState;
+use crate::debuggee::BadHandle;
+use crate::debuggee::WrongState;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +23,6 @@ pub enum DapError {
     /// No adapter is known for it.
     #[error("no debug adapter is known for {what}; name one with `adapter`: {known}")]
     NoAdapter {
-        /// The program.
         what: String,
         /// The adapters there are.
         known: String,
@@ -30,16 +30,13 @@ pub enum DapError {
     /// The adapter's program did not start.
     #[error("{adapter} did not start: {source}")]
     Spawn {
-        /// The adapter.
         adapter: String,
-        /// Why.
         #[source]
         source: SpawnError,
     },
     /// It started and did not become ready, or ended in the middle.
     #[error("{adapter}: {why}")]
     Crashed {
-        /// The adapter.
         adapter: String,
         /// What happened, with the last of its standard error.
         why: String,
@@ -47,37 +44,20 @@ pub enum DapError {
     /// It did not become ready in the time that its start may take, and was ended.
     #[error("{adapter}: {why}; it was ended")]
     Late {
-        /// The adapter.
         adapter: String,
         /// What did not come, with the last of its standard error.
         why: String,
     },
     /// The adapter refused a request.
     #[error("{adapter} refused `{command}`: {reason}")]
-    Refused {
-        /// The adapter.
-        adapter: String,
-        /// What was asked.
-        command: String,
-        /// What it said.
-        reason: String,
-    },
+    Refused { adapter: String, command: String, reason: String },
     /// The adapter's answer is not what the protocol says.
     #[error("{adapter} answered `{command}` with something else than the protocol says: {reason}")]
-    Answer {
-        /// The adapter.
-        adapter: String,
-        /// What was asked.
-        command: String,
-        /// What is wrong.
-        reason: String,
-    },
+    Answer { adapter: String, command: String, reason: String },
     /// No answer in time.
     #[error("{adapter} did not answer `{command}` within {after:?}; the session is still there")]
     Timeout {
-        /// The adapter.
         adapter: String,
-        /// What was asked.
         command: String,
         /// How long was waited.
         after: Duration,
@@ -85,9 +65,7 @@ pub enum DapError {
     /// Nothing answered where a program or an adapter was said to wait.
     #[error("{adapter}: nothing could be reached at {address} ({why})")]
     Unreachable {
-        /// The adapter.
         adapter: String,
-        /// Host and port.
         address: String,
         /// What the last attempt said.
         why: String,
@@ -109,9 +87,7 @@ pub enum DapError {
     /// The adapter cannot do it.
     #[error("{adapter} cannot {what}{}", nearest.as_ref().map(|it| format!("; {it}")).unwrap_or_default())]
     Unsupported {
-        /// The adapter.
         adapter: String,
-        /// What it cannot.
         what: String,
         /// The nearest thing that it can.
         nearest: Option<String>,

@@ -10,17 +10,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use paths::StateDir;
+use policy::SpawnGrant;
+use process::{Process, Processes};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 use wire::local;
-use workspace::{Process, Processes, SpawnGrant, StateDir};
 
-use crate::definition::Transport;
 use crate::error::DapError;
-use crate::sessions::LaunchPlan;
+use crate::launch::LaunchPlan;
+use adapters::Transport;
 
 /// Between two attempts to connect, at first and at most: nothing tells when a port opens.
 const RETRY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(15));
@@ -90,7 +92,6 @@ pub(crate) async fn reach(
     }
 }
 
-/// Between two attempts.
 struct Pause(Duration);
 
 impl Pause {
@@ -179,7 +180,7 @@ pub(crate) async fn open(
         return Err(failed("it has no pipes".to_owned()));
     };
     let (tell, told) = mpsc::channel(64);
-    let (tell, told) = match plan.adapter.quirks.output_of_program {
+    let (tell, told) = match plan.adapter.quirks.shares_program_output {
         true => (Some(tell), Some(told)),
         false => (None, None),
     };
@@ -297,7 +298,6 @@ fn port_in(text: &str, announces: &str) -> Option<u16> {
 /// Why a started adapter was not reached.
 enum Missed {
     Failed(String),
-    /// The deadline passed.
     Late(&'static str),
 }
 

@@ -1,38 +1,39 @@
-//! How long one edit of one hunk takes, from the patch as text to the plan.
+//! Time of one edit with one hunk, from the patch as text to the plan.
 //!
-//! Started by `cargo xtask bench hashline`; `cargo bench -p hashline --bench edits -- "rs, warm" 20000` measures only
-//! what has these words in its name, and sizes. Figures only. What is measured: *plain* is the engine alone, reading the patch
-//! included, with the text that was read recorded before; *fresh* means that nothing changed since, *stale* that five
-//! places did, far from the edit, and nobody recorded how. The gate, in a language: *warm*, the tree of the text that is
-//! edited is at hand; *full*, it is parsed first; *window*, the lines around the edit are. *cold* adds what a process with
-//! one edit does besides: recording the text. Not measured: files, JSON, the start of a process.
+//! Run by `cargo xtask bench hashline`; `cargo bench -p hashline --bench edits -- "rs, warm" 20000` measures
+//! only figures with these words in their names, and these sizes. Figures only, no assertions. *plain* is the
+//! engine alone, including parsing of the patch, with the text recorded before; *fresh* means that nothing
+//! changed since, *stale* that five places did, far from the edit and unrecorded. The syntax check of a
+//! language: *warm* has the tree of the edited text, *full* parses it first, *window* parses the lines around
+//! the edit. *cold* adds what a process with one edit does besides: recording the text. Not measured: files,
+//! JSON, process start.
 //!
-//! Times are those of the processor, where the system tells them (Linux), so that what else the machine does is not in
-//! them: a bench without company waits for nothing.
+//! Times are processor times where the system reports them (Linux), which excludes other programs' work.
 
 #![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on should end with where it stood")]
 
 use std::hint::black_box;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hashline::{Block, Judgement, NoBlock, Options, Patch, SnapshotStore, Strategy, Syntax, Tag, plan};
+use parking_lot::Mutex;
 use syntax::{Comparison, Language, Stop, Tree};
 use text::TextEdit;
 
 const SIZES: [usize; 4] = [200, 2_000, 20_000, 200_000];
 const LANGUAGES: [&str; 3] = ["ts", "rs", "py"];
-/// A cell ends after so long, or so many turns.
+/// A figure ends after this time, or this many turns.
 const BUDGET: Duration = Duration::from_secs(2);
 const TURNS: usize = 300;
 const FEWEST: usize = 7;
 
-/// A gate that has the tree, makes it, or looks nearby.
+/// A syntax check that has the tree, parses it, or parses the surroundings.
 #[derive(Debug)]
 enum Gate {
     Warm(Box<Tree>),
-    /// The tree that was made goes on as the next edit's, or is dropped elsewhere.
+    /// The parsed tree becomes the next edit's, or is dropped elsewhere.
     Full(Mutex<Option<Tree>>),
     Window,
 }
@@ -50,7 +51,7 @@ impl Syntax for Gate {
             Gate::Full(kept) => {
                 let tree = Tree::parse(language, before, Stop::NEVER).ok()?;
                 let comparison = whole(&tree)?;
-                *kept.lock().unwrap() = Some(tree);
+                *kept.lock() = Some(tree);
                 comparison
             }
             Gate::Window => Comparison::of_window(language, before, edits, Stop::NEVER).ok()??,
@@ -64,7 +65,7 @@ impl Syntax for Gate {
     }
 }
 
-/// A text of so many lines, one function after another, and its line to be edited.
+/// A text of that many lines, one function after another, and the line to edit.
 fn source(ending: &str, lines: usize) -> (String, usize, String) {
     const EACH: usize = 10;
     let mut text = String::new();
@@ -122,7 +123,7 @@ fn source(ending: &str, lines: usize) -> (String, usize, String) {
     (text, at * EACH + 3, row)
 }
 
-/// Five places changed, none near the middle, so that it parses still.
+/// Changes five places, none near the middle, so that the text still parses.
 fn drifted(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let mut out = String::new();
@@ -139,12 +140,12 @@ fn drifted(text: &str) -> String {
     out
 }
 
-/// Time that this thread was on a processor, since some moment; of a clock where the system tells none.
+/// The thread's processor time since some moment, or a clock's time.
 fn now() -> Duration {
-    // What ran since the last switch is counted at the next.
+    // The system counts time since the last switch at the next switch.
     std::thread::yield_now();
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let nanos = told.and_then(|told| told.split(' ').next()?.parse().ok());
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanos = stat.and_then(|stat| stat.split(' ').next()?.parse().ok());
     static START: OnceLock<Instant> = OnceLock::new();
     nanos.map_or_else(|| START.get_or_init(Instant::now).elapsed(), Duration::from_nanos)
 }
@@ -152,7 +153,7 @@ fn now() -> Duration {
 struct Times(Vec<Duration>);
 
 impl Times {
-    /// Measures what was asked for, and prints it.
+    /// Measures and prints one figure.
     fn row(figure: &str, lines: usize, aim: &str, once: impl FnMut() -> Duration) {
         if is_asked(figure, lines) {
             println!("{figure:<28} {lines:>8} {}  {aim}", Self::of(once).show());
@@ -192,7 +193,7 @@ fn once(
     black_box(made);
 }
 
-/// By the arguments: numbers are sizes, words are parts of names; without any, all.
+/// Whether the arguments select a figure: numbers are sizes, words are parts of names; none selects all.
 fn is_asked(figure: &str, lines: usize) -> bool {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let (sizes, names): (Vec<&String>, Vec<&String>) =
@@ -253,7 +254,7 @@ fn main() {
             ] {
                 Times::row(&format!("{ending}, {name}"), lines, aim(aims), || {
                     if let Gate::Full(kept) = &gate {
-                        drop(kept.lock().unwrap().take());
+                        drop(kept.lock().take());
                     }
                     let started = now();
                     let (mut store, tag) = read(&path, &text);

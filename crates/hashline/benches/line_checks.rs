@@ -1,7 +1,7 @@
-//! What line checks and earlier versions are worth: thousands of edits with numbers from before the own last edit.
+//! The value of line checks and earlier versions, by thousands of edits with stale numbers.
 //!
-//! Started by `cargo xtask bench hashline`. Figures only; the same with few files is a test. Real files of 50 to 10,000
-//! lines are taken from cargo's registry and this project.
+//! Run by `cargo xtask bench hashline`. Figures only; the same with few files is a test. Real files of 50 to
+//! 10,000 lines come from cargo's registry and this project.
 
 #![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
 
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 #[path = "../tests/suite/simulation.rs"]
 mod simulation;
 
-use simulation::{Past, Tally, Way, simulate, texts};
+use simulation::{Past, Tally, Variant, simulate, texts};
 
 const SIZES: [(usize, usize); 3] = [(50, 199), (200, 1_999), (2_000, 10_000)];
 
 fn main() {
-    // So many edits a row; `cargo bench` adds words of its own.
+    // Edits per row; `cargo bench` adds arguments of its own.
     let edits = std::env::args().find_map(|word| word.parse().ok()).unwrap_or(5_000);
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo")));
@@ -40,8 +40,8 @@ fn main() {
                     let anchors = if two_anchors { "a range" } else { "one line" };
                     let mut sum = Tally::default();
                     for files in &files {
-                        let way = Way { checks, past, stale, own, two_anchors };
-                        let tally = simulate(files, way, edits, 1);
+                        let variant = Variant { checks, past, stale, own, two_anchors };
+                        let tally = simulate(files, variant, edits, 1);
                         sum.right += tally.right;
                         sum.refused += tally.refused;
                         sum.wrong += tally.wrong;

@@ -1,34 +1,34 @@
 //! Edits by line number that prove which text they were written for.
 //!
-//! A program that writes edits (a language model, most of all) was shown a text some time ago. By
-//! the time its edit arrives the text may have changed, by its own last edit too, and its numbers
-//! may be from before that. This crate reads such an edit, proves which lines it means, and turns
-//! it into byte edits of the text as it is *now*, or refuses it with what is needed to try again.
-//! **It never makes a silent wrong edit**: where two readings are possible, it refuses and shows.
+//! A program that writes edits (usually a language model) was shown a text some time ago. When its
+//! edit arrives, the text may have changed, even by its own last edit, and its numbers may be from
+//! before that. This crate parses such an edit, proves which lines it means, and turns it into byte
+//! edits of the *current* text, or refuses it with everything needed to try again. **It never makes
+//! a silent wrong edit**: if two readings are possible, it refuses and shows the lines.
 //!
-//! Pure: text in, plan out. No file, no clock, no async; it never looks anything up. What it does
-//! not do: guess by likeness, or parse source code itself: who can is handed in as [`Syntax`].
+//! Pure: text in, plan out; no files, no clock, no async. It never matches by similarity, and parses
+//! source code only through the port [`Syntax`].
 //!
-//! # How it goes
+//! # Overview
 //!
 //! 1. A text that is shown is recorded in a [`SnapshotStore`] and gets a [`Tag`]; lines are shown
-//!    with their number and a two-letter [`LineCheck`], in the form that a [`View`] chooses.
-//! 2. [`Patch::parse`] reads the edit, in any of three [`Dialect`]s. Small slips of form are repaired,
-//!    each with a [`Note`] ([`TOLERATED`] lists them); what could become wrong content is not
+//!    with their number and a two-letter [`LineCheck`], in the form of a [`View`].
+//! 2. [`Patch::parse`] parses the edit, in any of three [`Dialect`]s. Small slips of form are repaired,
+//!    each with a [`Note`] ([`TOLERATED`] lists them); forms that could become wrong content are not
 //!    ([`REFUSED`]).
-//! 3. [`plan()`] checks tag, numbers, checks, overlap and that the lines were shown, follows them
-//!    into the current text ([`Recovery`] says how), and gives a [`Plan`] or a [`Refusal`].
-//! 4. The caller writes the files, and [`outcome`] records what was read back and says what changed.
+//! 3. [`plan()`] checks tag, numbers, checks, overlap and that the lines were shown, maps them to the
+//!    current text ([`Recovery`] says how), and returns a [`Plan`] or a [`Refusal`].
+//! 4. The caller writes the files, and [`outcome`] records the text read back and reports the changes.
 //!
-//! | type | what it is |
+//! | type | meaning |
 //! |---|---|
 //! | [`Patch`], [`Section`], [`Op`] | an edit of several files; of one; one operation on lines |
-//! | [`Parser`] | reads a patch that comes in pieces |
+//! | [`Parser`] | parses a patch that arrives in chunks |
 //! | [`Snapshot`], [`SnapshotStore`] | a text that was shown; all of a session, by path and tag, with the lines seen and our own edits between them |
-//! | [`Tag`], [`LineCheck`] | the short name of a text; the proof that a number names the line meant |
-//! | [`Plan`], [`SectionPlan`], [`Recovery`] | what to write; for one file; how one operation was found in the current text |
-//! | [`Refusal`], [`Reason`] | why nothing is to be written, and the lines to write the edit anew from |
-//! | [`View`], [`Dialect`] | how lines are shown, and edits taught ([`edit_description`]) |
+//! | [`Tag`], [`LineCheck`] | the short name of a text; the proof that a number names the intended line |
+//! | [`Plan`], [`SectionPlan`], [`Recovery`] | the edits to write; for one file; how one operation was found in the current text |
+//! | [`Refusal`], [`Reason`] | why nothing is written, and the current lines to rewrite the edit from |
+//! | [`View`], [`Dialect`] | the form in which lines are shown and edits are taught ([`edit_description`]) |
 //!
 //! # Example
 //!
@@ -57,10 +57,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Numbers from before one's own edit
+//! # Numbers from before the last edit
 //!
-//! The commonest mistake is a fresh tag with old numbers. The checks give it away, and the edits
-//! recorded in between lead to the lines that were meant:
+//! The commonest mistake is a fresh tag with old numbers. The checks reveal it, and the edits
+//! recorded in between map the numbers to the intended lines:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -117,7 +117,7 @@
 //!
 //! # A text that changed elsewhere
 //!
-//! Each operation is followed by itself, where the lines that did not change prove its place:
+//! Each operation is mapped separately, if unchanged lines prove its place:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -128,7 +128,7 @@
 //! store.see("f", tag, 1..=4);
 //! let (patch, _) = Patch::parse(&format!("[f#{tag}]\nPUT 1:\n+A\nPUT 4:\n+D\n"))?;
 //!
-//! // Someone wrote two lines in the middle.
+//! // Another program inserted two lines in the middle.
 //! let now: Arc<str> = "a\nb\nx\ny\nc\nd\n".into();
 //! let plan = plan(&patch, &mut store, &|_: &str| Some(now.clone()), Options::default())?;
 //! let section = &plan.sections[0];
@@ -139,10 +139,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Other dialects, and a patch that comes in pieces
+//! # Other dialects, and a patch in chunks
 //!
-//! A model streams its patch. [`Parser`] understands each line as it is complete; how the text is
-//! cut makes no difference. The first line tells the dialect, and a patch prints in every dialect
+//! A model streams its patch. [`Parser`] parses each line once it is complete; how the text is
+//! split makes no difference. The first line selects the dialect, and a patch prints in every dialect
 //! that can say it:
 //!
 //! ```
@@ -161,19 +161,19 @@
 //! assert!(json.contains(r#""op": "replace""#));
 //! assert_eq!(Patch::parse(&json)?, (patch, vec![]));
 //!
-//! // A register has no words in json.
+//! // The json dialect has no registers.
 //! let (moved, _) = Patch::parse("[a#3F2A]\nCUT 2 @x\nPUT >4 @x\n")?;
 //! assert_eq!(
 //!     moved.print(Dialect::Json).unwrap_err().to_string(),
-//!     "the json dialect cannot say `CUT 2 @x`; use put"
+//!     "the json dialect cannot express `CUT 2 @x`; use put"
 //! );
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # In a tool
 //!
-//! All of it together: what is shown follows one view, and whatever the model was shown, in a read,
-//! a result or a refusal, it can edit next.
+//! All of it together: all output uses one view, and the model can edit every line that it was
+//! shown in a read, a result or a refusal.
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -192,7 +192,7 @@
 //!         self.store.show(path, tag, &[1..=2_000], self.view)
 //!     }
 //!
-//!     /// What the model is told: what changed, or why nothing did.
+//!     /// The result for the model: what changed, or why nothing did.
 //!     fn edit(&mut self, patch: &str) -> String {
 //!         let (patch, notes) = match Patch::parse(patch) {
 //!             Ok(read) => read,
@@ -204,7 +204,7 @@
 //!             Ok(plan) => plan,
 //!             Err(refusal) => return refusal.render(),
 //!         };
-//!         let mut told: String = notes.iter().map(|note| format!("note: {}\n", note.message)).collect();
+//!         let mut result: String = notes.iter().map(|note| format!("note: {}\n", note.message)).collect();
 //!         for section in &plan.sections {
 //!             self.files.remove(&section.path);
 //!             match &section.file_op {
@@ -213,9 +213,9 @@
 //!                 FileOp::Remove => None,
 //!             };
 //!             // A real tool reads the file back: a formatter may have changed it.
-//!             told += &outcome(&mut self.store, section, section.new_text.clone(), self.view).text;
+//!             result += &outcome(&mut self.store, section, section.new_text.clone(), self.view).text;
 //!         }
-//!         told
+//!         result
 //!     }
 //! }
 //!
@@ -230,80 +230,50 @@
 //! let replace = |rows: &str| {
 //!     format!(r#"{{"path": "a.py", "edits": [{{"op": "replace", "pos": "{line}", "lines": {rows}}}]}}"#)
 //! };
-//! let told = session.edit(&replace(r#"["print(2)"]"#));
-//! assert!(told.contains("-print(1)\n+2#"), "{told}");
+//! let result = session.edit(&replace(r#"["print(2)"]"#));
+//! assert!(result.contains("-print(1)\n+2#"), "{result}");
 //! assert_eq!(&*session.files["a.py"], "import os\nprint(2)\n");
 //!
-//! // That line is not there any more. What is told shows the lines to name instead.
-//! let told = session.edit(&replace("null"));
-//! assert!(told.starts_with("Not applied, nothing was changed.\na.py: `2#"), "{told}");
-//! assert!(told.ends_with(":print(2)\n"), "{told}");
+//! // That line is gone. The refusal shows the lines to name instead.
+//! let result = session.edit(&replace("null"));
+//! assert!(result.starts_with("Not applied, nothing was changed.\na.py: `2#"), "{result}");
+//! assert!(result.ends_with(":print(2)\n"), "{result}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! The grammar of all dialects is in the crate's `README.md`.
+#![warn(missing_docs)]
 
-mod align;
-mod applied;
-mod arrow;
-mod block;
-mod boundary;
-mod chain;
-mod check;
-mod current;
-mod describe;
-mod draft;
-mod furniture;
-mod gate;
-mod history;
-mod hunks;
-mod json;
+mod format;
 mod lines;
-mod merge;
-mod naming;
-mod note;
-mod operation;
 mod parse;
-mod parse_error;
-mod patch;
 mod plan;
-mod print;
 mod recover;
-mod recovery;
-mod refusal;
-mod refuse;
-mod remap;
 mod render;
-mod resolve;
 mod snapshot;
 mod source;
-mod store;
-mod surgery;
-mod syntax;
-mod tag;
-mod told;
-mod tolerance;
-mod unseen;
-mod view;
 
-pub use check::{ALPHABET, LineCheck, NotACheck};
-pub use current::{Current, Documents, MAX_BYTES};
-pub use describe::edit_description;
+pub use format::note::{Note, NoteKind};
+pub use format::patch::{Anchor, FileOp, Op, Patch, Section, Span, Target, normal_path};
+pub use format::tag::{NotATag, Tag};
+pub use format::view::{Dialect, NotADialect, View};
 pub use lines::Lines;
-pub use note::{Note, NoteKind};
+pub use lines::check::{ALPHABET, LineCheck, NotACheck};
+pub use lines::remap::lines_now;
 pub use parse::Parser;
-pub use parse_error::{ParseError, ParseErrorKind};
-pub use patch::{Anchor, FileOp, Op, Patch, Section, Span, Target, normal_path};
-pub use plan::{Options, Plan, SectionPlan, Strategy, plan};
-pub use print::Unsayable;
-pub use recovery::Recovery;
-pub use refusal::{AnchorLines, CurrentLine, Reason, Refusal, SectionRefusal};
-pub use remap::lines_now;
-pub use render::{MOST_BYTES, Outcome, compact_diff, outcome, outcome_within, render};
+pub use parse::error::{ParseError, ParseErrorKind};
+pub use parse::tolerance::{REFUSED, TOLERATED, Tolerance};
+pub use plan::outcome::{Outcome, outcome, outcome_within};
+pub use plan::unseen::MAX_UNSEEN;
+pub use plan::{Plan, SectionPlan, plan};
+pub use recover::recovery::{Recovery, Strategy};
+pub use render::description::edit_description;
+pub use render::diff::{MOST_BYTES, compact_diff};
+pub use render::print::Unsayable;
+pub use render::refusal::{AnchorLines, CurrentLine, Reason, Refusal, SectionRefusal};
+pub use render::render;
 pub use snapshot::Snapshot;
-pub use store::{Limits, SnapshotStore};
-pub use syntax::{Block, Broken, Judgement, NoBlock, ParseRegression, Syntax};
-pub use tag::{NotATag, Tag};
-pub use tolerance::{REFUSED, TOLERATED, Tolerance};
-pub use unseen::MAX_UNSEEN;
-pub use view::{Dialect, NotADialect, View};
+pub use snapshot::store::{Limits, SnapshotStore};
+pub use source::documents::{Current, Documents, MAX_BYTES};
+pub use source::options::Options;
+pub use source::syntax::{Block, Broken, Judgement, NoBlock, ParseRegression, Syntax};

@@ -1,8 +1,8 @@
-//! What streaming itself costs: the time to the first event over the server's own, an event of a long stream, the memory for large
-//! arguments of a tool, a hundred streams at once.
+//! The overhead of streaming: time to the first event, an event of a long stream, memory for large arguments,
+//! a hundred concurrent streams.
 //!
-//! Started by `cargo xtask bench llm`. Figures only, with a server in the same process that answers at once. Aims: 1 ms to the first
-//! event, 3 µs an event and the same for a million, memory in proportion, and no stream that shows another's text.
+//! Run by `cargo xtask bench llm`, with a server in the same process that answers at once. Goals: 1 ms to the
+//! first event, 3 µs an event also for a million, memory in proportion, and no mixed-up text.
 
 #![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on should end with where it stood")]
@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
-/// As much as a socket gives at once.
+/// Bytes of one socket read.
 const PIECE: usize = 16 * 1024;
 
 fn chunk(delta: &Value, reason: Value) -> String {
@@ -37,7 +37,7 @@ fn text(count: usize, word: &str) -> String {
     out + "data: [DONE]\n\n"
 }
 
-/// A call whose arguments are of so many bytes, in pieces of 64.
+/// A call with arguments of this many bytes, in pieces of 64.
 fn call(bytes: usize) -> String {
     let function = |id: Value, arguments: &str| {
         let call = json!({"index": 0, "id": id, "function": {"name": "write", "arguments": arguments}});
@@ -51,12 +51,12 @@ fn call(bytes: usize) -> String {
     out + "data: [DONE]\n\n"
 }
 
-/// Answers each connection by what `body` gives for the request's text.
+/// Answers each connection with `body` of the request's text.
 async fn serve(body: impl Fn(&str) -> String + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let body = Arc::new(body);
-    // Lives as long as the runtime of the measurement.
+    // Lives as long as the measurement's runtime.
     let _server = tokio::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -86,7 +86,7 @@ fn request(words: &str) -> Request {
     Request { messages: vec![Message::user(words)].into(), ..Request::default() }
 }
 
-/// The stream of these bytes, decoded without a network.
+/// The decoded stream of these bytes, without a network.
 fn decoded(bytes: Arc<Vec<u8>>) -> MessageStream {
     let protocol = Protocols::default().get("openai-completions").unwrap();
     let empty = AssistantMessage::empty("a", "p", "m");
@@ -147,7 +147,7 @@ async fn long_streams() {
     }
 }
 
-/// Peak of the process's memory in MiB; 0 where the system does not tell.
+/// Peak memory of the process in MiB; 0 if unavailable.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();

@@ -1,68 +1,69 @@
-//! Where a model is served, and everything in which it differs from others of its protocol: data, so that a
-//! person can add a provider without code.
+//! An endpoint that serves a model, and how it differs from others of its protocol.
+//!
+//! All of it is data, so that a user can add a provider without code.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::http::Clocks;
-use crate::keys::Keys;
+use crate::http::Timeouts;
+use crate::key_source::KeySource;
 use crate::model::Request;
 use crate::options::ThinkingLevel;
 use crate::price::Price;
 use crate::retry::RetryPolicy;
 use crate::secret::ApiKey;
-use crate::sigv4::AwsKeys;
+use crate::sigv4::AwsCredentials;
 
-/// Where a model is served and how to ask for it.
+/// An endpoint that serves a model.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// The provider's name, for people and for messages.
+    /// The provider's name, for users and messages.
     pub provider: String,
-    /// For example `http://127.0.0.1:8080/v1`; a slash at the end does no harm.
+    /// For example `http://127.0.0.1:8080/v1`; a trailing slash is ignored.
     pub base_url: String,
-    /// The model's id, as the server spells it.
+    /// The model's id as the server spells it.
     pub model: String,
     /// The key; local servers need none.
     pub api_key: Option<ApiKey>,
-    /// Where the key of each request comes from; counts in place of `api_key`.
-    pub keys: Option<Arc<dyn Keys>>,
-    /// Keys that requests are signed with where no key is sent; `bedrock-converse-stream` alone signs.
-    pub aws: Option<AwsKeys>,
-    /// What else must not be shown: values of the environment that stand in the address or in headers.
+    /// Source of each request's key, instead of `api_key`.
+    pub keys: Option<Arc<dyn KeySource>>,
+    /// Credentials to sign requests without a key; only `bedrock-converse-stream` signs.
+    pub aws: Option<AwsCredentials>,
+    /// Further secrets: environment values in the address or in headers.
     pub secrets: Vec<ApiKey>,
-    /// How the key is sent; as the protocol does it when `None`.
+    /// How the key is sent; `None` for the protocol's default.
     pub auth: Option<Auth>,
-    /// Further headers.
     pub headers: Vec<(String, String)>,
-    /// Whether the model takes images.
+    /// Whether the model accepts images.
     pub images: bool,
-    /// Tokens that fit into one request and its answer, if known.
+    /// Tokens of a request and its answer together, if known.
     pub context_window: Option<u64>,
-    /// The most tokens the model answers with, if known.
+    /// Maximum output tokens, if known.
     pub max_output: Option<u64>,
-    /// Whether it can be told of tools in the middle of a transcript, as its protocol does that; what a server has cached of the
-    /// beginning then holds.
+    /// Whether tools can be introduced in the middle of a transcript.
+    ///
+    /// The provider's cache of the beginning then stays valid.
     pub late_tools: bool,
-    /// What its tokens cost, if known.
+    /// Token prices, if known.
     pub price: Option<Price>,
-    /// How it is told how hard to think.
+    /// How a thinking level is requested.
     pub thinking: Thinking,
-    /// How hard it thinks where a request does not say.
+    /// Default thinking level of requests.
     pub level: Option<ThinkingLevel>,
-    /// What is said beside an answer of this HTTP status.
+    /// Hints added to an error of this HTTP status.
     pub texts: BTreeMap<u16, String>,
-    /// What this server does differently.
+    /// Deviations of this server from its protocol.
     pub compat: Compat,
-    /// How long to wait for what; [`Clocks::for_url`] by default.
-    pub clocks: Option<Clocks>,
-    /// Attempts at a request that does not stream yet.
+    /// [`Timeouts::for_url`] by default.
+    pub timeouts: Option<Timeouts>,
+    /// Retries of a request that does not stream yet.
     pub retry: RetryPolicy,
 }
 
 impl Endpoint {
-    /// An endpoint without a key, with everything else at its default.
+    /// An endpoint without a key and with defaults.
     pub fn new(provider: &str, base_url: &str, model: &str) -> Endpoint {
         Endpoint {
             provider: provider.to_owned(),
@@ -83,30 +84,30 @@ impl Endpoint {
             level: None,
             texts: BTreeMap::new(),
             compat: Compat::default(),
-            clocks: None,
+            timeouts: None,
             retry: RetryPolicy::default(),
         }
     }
 
-    /// The level of thinking that `request` gets and what to send for it; `None` where nothing is asked for or the
-    /// model has no levels.
+    /// The effective thinking level of `request` and what to send for it; `None` if not requested or
+    /// unsupported.
     pub(crate) fn effort(&self, request: &Request) -> Option<(ThinkingLevel, &Effort)> {
         self.thinking.at(request.thinking.or(self.level)?)
     }
 
-    /// The base URL with `path` after it.
+    /// The base URL followed by `path`.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("{}/{path}", self.base_url.trim_end_matches('/'))
     }
 }
 
-/// The header that carries a key: its name and what stands before the key.
+/// The header that carries a key, and the prefix of the key.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Auth {
     /// For example `x-api-key`.
     pub header: String,
-    /// For example `Bearer ` with its blank.
+    /// For example `Bearer ` with its space.
     #[serde(default)]
     pub prefix: String,
 }
@@ -123,23 +124,22 @@ impl Auth {
     }
 }
 
-/// What is sent for each level of thinking that a model has; nothing for a model that has none.
+/// The value sent for each thinking level of a model; empty if it has none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Thinking(pub BTreeMap<ThinkingLevel, Effort>);
 
-/// What a model is told for one level.
+/// The value sent for one thinking level.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Effort {
-    /// So many tokens at most; 0 for none.
+    /// Maximum tokens; 0 for none.
     Budget(u64),
-    /// The provider's word.
     Word(String),
 }
 
 impl Effort {
-    /// As it is told to people: the word, or the number.
+    /// The word or the number, for display.
     pub fn shown(&self) -> String {
         match self {
             Effort::Budget(tokens) => tokens.to_string(),
@@ -149,63 +149,63 @@ impl Effort {
 }
 
 impl Thinking {
-    /// The level that is had when `asked` is asked for, and what to send for it: `asked` itself, else
-    /// the next lower one, else the least there is. `None` for a model that has no levels.
+    /// The level used for `asked`, and its value: `asked`, else the next lower, else the lowest one.
+    ///
+    /// `None` if the model has no levels.
     pub fn at(&self, asked: ThinkingLevel) -> Option<(ThinkingLevel, &Effort)> {
         let lower = self.0.range(..=asked).next_back();
         lower.or_else(|| self.0.first_key_value()).map(|(level, effort)| (*level, effort))
     }
 }
 
-/// What a server does differently from its protocol's documentation.
+/// Deviations of a server from its protocol's documentation.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Compat {
     /// `openai-completions`: the field that limits the output.
     pub max_tokens_field: MaxTokensField,
-    /// `openai-completions`: whether `stream_options.include_usage` is understood.
+    /// `openai-completions`: whether `stream_options.include_usage` is supported.
     pub usage_in_streaming: bool,
-    /// `openai-completions`: whether every stream ends in a `finish_reason`; if not, the end of the stream is the
-    /// end of the message.
+    /// `openai-completions`: whether every stream ends with a `finish_reason`; if not, the end of the stream
+    /// ends the message.
     pub finish_reason: bool,
-    /// `openai-completions`: whether an assistant message with tool calls only must have `""` for content
-    /// instead of `null`.
+    /// `openai-completions`: whether an assistant message with only tool calls needs the content `""` instead
+    /// of `null`.
     pub non_null_assistant_content: bool,
-    /// `openai-completions`: whether what an assistant said is refused without `reasoning_content`, which there is none of
-    /// where another model said it.
+    /// `openai-completions`: whether assistant messages need `reasoning_content`, even those of another
+    /// model.
     pub reasoning_content: bool,
-    /// `openai-completions`: the field that says how hard to think.
+    /// `openai-completions`: the field for the thinking level.
     pub thinking_field: ThinkingField,
-    /// Whether a key for the provider's cache (`prompt_cache_key`) is understood.
+    /// Whether `prompt_cache_key` is supported.
     pub prompt_cache_key: bool,
-    /// Whether `cache_control` is understood.
+    /// Whether `cache_control` is supported.
     pub cache_control: bool,
-    /// Whether arguments are held to a tool's schema while they are made (`strict`, Google's `VALIDATED`), for each tool whose schema
-    /// can be said so, and of Claude's as many as a request may hold it to.
+    /// Whether arguments are constrained to the schema (`strict`, Google's `VALIDATED`).
+    ///
+    /// Applies to each tool whose schema allows it, and for Claude within the limits of a request.
     pub strict_tools: bool,
-    /// `anthropic-messages`: whether arguments are asked for as they are made and not when they are whole
+    /// `anthropic-messages`: whether arguments are streamed while they are generated
     /// (`eager_input_streaming`).
     pub eager_input_streaming: bool,
-    /// Whether the model can be made to call a tool (`tool_choice`); a request that asks for more is refused before it is sent.
+    /// Support for forced tool calls (`tool_choice`); an unsupported request is rejected before it is sent.
     pub tool_choice: ForcedTools,
-    /// The most tools that a request may have; a request with more is refused before it is sent.
+    /// Maximum number of tools; a request with more is rejected before it is sent.
     pub most_tools: Option<usize>,
-    /// The most characters of a tool's description; longer ones are cut, and stand whole in the instructions.
+    /// Maximum characters of a tool's description; longer ones are cut and repeated in the instructions.
     pub longest_description: Option<usize>,
-    /// `azure-openai-responses`: the deployment that serves a model, by the model's id; one that is not here is deployed
-    /// under its own name.
+    /// `azure-openai-responses`: deployments by model id; the default is the id itself.
     pub deployments: BTreeMap<String, String>,
 }
 
-/// How far a model can be made to call a tool.
+/// Support for forced tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ForcedTools {
-    /// It calls what it likes.
+    /// None: the model decides.
     Auto,
-    /// Some tool.
     Any,
-    /// The one that is named.
+    /// A named tool can be forced.
     Named,
 }
 
@@ -215,22 +215,22 @@ pub enum ForcedTools {
 pub enum MaxTokensField {
     /// `max_completion_tokens`, OpenAI's own.
     MaxCompletionTokens,
-    /// `max_tokens`, which every local server takes.
+    /// `max_tokens`, accepted by every local server.
     MaxTokens,
 }
 
-/// The field that says how hard to think.
+/// The field for the thinking level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThinkingField {
     /// `reasoning_effort`, OpenAI's own.
     ReasoningEffort,
-    /// `reasoning = { effort }`, as OpenRouter has it.
+    /// `reasoning = { effort }`, as in OpenRouter.
     Reasoning,
-    /// `thinking = { type: enabled | disabled }`, as DeepSeek and Z.ai have it, and `reasoning_effort` beside it for every word
-    /// but `on` and `off`.
+    /// `thinking = { type: enabled | disabled }`, as in DeepSeek and Z.ai, with `reasoning_effort` for values
+    /// other than `on` and `off`.
     Thinking,
-    /// `enable_thinking`, as Qwen has it, and `reasoning_effort` beside it for every word but `on` and `off`.
+    /// `enable_thinking`, as in Qwen, with `reasoning_effort` for values other than `on` and `off`.
     EnableThinking,
 }
 
@@ -261,7 +261,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_level_that_is_lacked_becomes_the_next_lower_one() {
+    fn an_unsupported_level_becomes_the_next_lower_one() {
         let thinking: Thinking =
             serde_json::from_value(json!({"none": 0, "low": 2048, "high": "much"})).unwrap();
         let at = |level| thinking.at(level).map(|(level, effort)| (level.name(), effort.shown()));

@@ -1,8 +1,9 @@
-//! The HTTP edge all protocols share: sends a request, keeps the clocks, makes a request again that does not stream yet, and
-//! hands the bytes to a decoder. Cancelling is dropping the future; nothing here outlives it.
+//! The HTTP transport of all protocols: sends requests with timeouts and retries, and feeds the answer to a
+//! decoder.
 //!
-//! The client is made with the first request, since that alone takes milliseconds. Redirects are not followed, so that a key
-//! goes nowhere but to the address it was given for. Nothing that is logged or returned holds the key.
+//! Dropping the future cancels it; nothing outlives it. The client is created by the first request, since
+//! that takes milliseconds. Redirects are not followed, so that a key goes only to its own address. No log or
+//! error contains the key.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -13,50 +14,51 @@ use reqwest::{Response, StatusCode};
 use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::keys::{Keys, Refusal, RefusedFor};
-use crate::message::ErrorKind;
-use crate::model::Tap;
+use crate::key_source::{KeyError, KeyRejection, KeySource, RejectionReason};
+use crate::message::{ErrorKind, ModelError};
+use crate::model::SharedObserver;
 use crate::overflow;
 use crate::partial_json::parse_repaired;
 use crate::protocol::{Decoder, HttpRequest, error_words};
-use crate::retry::{RetryHeaders, RetryPolicy, asked_delay, delay, is_retryable, is_used_up};
-use crate::sniff::{self, Form};
+use crate::response_form::{self, ResponseForm};
+use crate::retry::{RetryHeaders, RetryPolicy, asked_delay, delay, is_quota_exhausted, is_retryable};
 use crate::stream::{StreamEvent, StreamWriter};
 
-/// The most that is read of an answer that is no stream.
+/// Maximum size of an answer that is not a stream.
 const WHOLE_LIMIT: usize = 64 * 1024 * 1024;
-/// The most that is read of an error's body, and for how long.
+/// Maximum size of an error body, and maximum time to read it.
 const ERROR_LIMIT: usize = 64 * 1024;
 const ERROR_DEADLINE: Duration = Duration::from_secs(10);
-/// The most that is read of an answer to tell what it is, and the least that is kept of one to tell what it said.
+/// Maximum bytes read to detect the form of an answer, and bytes kept for an excerpt.
 const HEAD_LIMIT: usize = 64 * 1024;
 const EXCERPT_LIMIT: usize = 4096;
-/// Keys that are tried for one request.
+/// Maximum number of keys tried for one request.
 const MOST_KEYS: u32 = 16;
 
-/// Encodings (`content-encoding`) in which bytes are not as they are; others are no such thing: `none` is a word to gateways.
+/// Encodings that compress the body; gateways send other values, such as `none`.
 const PACKED: [&str; 7] = ["gzip", "x-gzip", "deflate", "br", "zstd", "compress", "x-compress"];
 
-/// What every request is.
+/// Content type of every request.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// How long a model's server is waited for.
+/// Timeouts of a model's server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Clocks {
-    /// For a connection.
+pub struct Timeouts {
     pub connect: Duration,
-    /// From the request to the first byte of the answer's body.
+    /// From the request to the first byte of the body.
     pub first_byte: Duration,
     /// Between bytes; comments and pings count.
     pub idle: Duration,
 }
 
-impl Clocks {
-    /// 30 s, 120 s and 120 s; 15 minutes to the first byte of a server on this machine or in this network, which may have to load the
+impl Timeouts {
+    /// 30 s, 120 s and 120 s.
+    ///
+    /// 15 minutes to the first byte for a server on this machine or local network, which may have to load the
     /// model.
-    pub fn for_url(url: &str) -> Clocks {
+    pub(crate) fn for_url(url: &str) -> Timeouts {
         let first_byte = if is_local(url) { 15 * 60 } else { 120 };
-        Clocks {
+        Timeouts {
             connect: Duration::from_secs(30),
             first_byte: Duration::from_secs(first_byte),
             idle: Duration::from_secs(120),
@@ -85,93 +87,104 @@ fn is_local(url: &str) -> bool {
         })
 }
 
-/// One provider's connection to its server.
+/// The connection to one provider.
 #[derive(Debug)]
-pub(crate) struct Edge {
+pub(crate) struct Transport {
     provider: String,
-    /// Where keys come from, if not with the request.
-    keys: Option<Arc<dyn Keys>>,
-    clocks: Clocks,
+    /// Source of keys, if they are not in the request.
+    keys: Option<Arc<dyn KeySource>>,
+    timeouts: Timeouts,
     retry: RetryPolicy,
-    /// What is said beside an answer of this status.
+    /// Hints added to an error of this status.
     texts: BTreeMap<u16, String>,
     client: OnceLock<Result<reqwest::Client, String>>,
 }
 
-/// Why a request does not stream.
-struct Refused {
+/// A request that failed before it streamed.
+struct RequestFailure {
     kind: ErrorKind,
     error: String,
     retryable: bool,
-    /// What is wrong with the key, if that is it.
-    key: Option<RefusedFor>,
+    /// The defect of the key, if that is the reason.
+    key: Option<RejectionReason>,
     headers: RetryHeaders,
 }
 
-/// A request that is answered.
+/// A request with the id of its response.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct Exchange<'a> {
     request: &'a HttpRequest,
-    /// The answer's.
     id: Option<&'a str>,
 }
 
-impl Edge {
-    pub fn new(provider: &str, clocks: Clocks, retry: RetryPolicy, texts: BTreeMap<u16, String>) -> Edge {
-        Edge { provider: provider.to_owned(), keys: None, clocks, retry, texts, client: OnceLock::new() }
+impl Transport {
+    pub fn new(
+        provider: &str,
+        timeouts: Timeouts,
+        retry: RetryPolicy,
+        texts: BTreeMap<u16, String>,
+    ) -> Transport {
+        Transport {
+            provider: provider.to_owned(),
+            keys: None,
+            timeouts,
+            retry,
+            texts,
+            client: OnceLock::new(),
+        }
     }
 
-    /// With keys that are asked for before each attempt.
-    pub fn with_keys(self, keys: Option<Arc<dyn Keys>>) -> Edge {
-        Edge { keys, ..self }
+    /// With a source of keys, asked before each attempt.
+    pub(crate) fn with_keys(self, keys: Option<Arc<dyn KeySource>>) -> Transport {
+        Transport { keys, ..self }
     }
 
-    /// Puts the key of the next attempt into the request; `Err` says why there is none.
-    async fn take_key(&self, request: &mut HttpRequest) -> Result<(), String> {
+    /// Sets the key of the next attempt.
+    async fn take_key(&self, request: &mut HttpRequest) -> Result<(), KeyError> {
         let Some(keys) = &self.keys else { return Ok(()) };
         let key = keys.key().await?;
-        // What is told of an earlier attempt must not show its key either.
+        // Messages about an earlier attempt must not contain its key either.
         request.secrets.extend(request.key.take().map(|(_, key)| key));
         request.key = key.map(|key| (request.auth.clone(), key));
         Ok(())
     }
 
-    /// Whether another key is there after this refusal.
-    fn has_other_key(&self, request: &HttpRequest, refused: &Refused) -> bool {
+    /// Whether another key is available after this rejection.
+    fn has_other_key(&self, request: &HttpRequest, refused: &RequestFailure) -> bool {
         let (Some(keys), Some((_, key)), Some(why)) = (&self.keys, &request.key, refused.key) else {
             return false;
         };
-        keys.refused(key, Refusal { why, after: refused.headers.after })
+        keys.rejected(key, KeyRejection { why, after: refused.headers.after })
     }
 
-    /// Carries the request out and ends the stream, whatever happens.
+    /// Sends the request and ends the stream in every case.
     pub async fn run(
         &self,
         mut request: HttpRequest,
         mut decoder: Box<dyn Decoder>,
-        tap: Option<&Tap>,
+        observer: Option<&SharedObserver>,
         own_key: bool,
         writer: StreamWriter,
     ) {
-        if let Some(tap) = tap
-            && let Some(body) = tap.0.payload(&request.body).await
+        if let Some(observer) = observer
+            && let Some(body) = observer.0.payload(&request.body).await
         {
             request.body = body;
         }
         let (mut attempt, mut other_keys) = (0, 0);
         let (response, first_byte) = loop {
             if !own_key && let Err(error) = self.take_key(&mut request).await {
-                return writer.fail(ErrorKind::Authentication, error);
+                return writer.fail(ErrorKind::Authentication, error.to_string());
             }
-            let first_byte = Instant::now() + self.clocks.first_byte;
-            let refused = match self.send(&request, tap, first_byte).await {
+            let first_byte = Instant::now() + self.timeouts.first_byte;
+            let refused = match self.send(&request, observer, first_byte).await {
                 Ok(response) => break (response, first_byte),
                 Err(refused) => refused,
             };
             let error = self.without_key(&request, refused.error.clone());
             if !own_key && other_keys < MOST_KEYS && self.has_other_key(&request, &refused) {
                 other_keys += 1;
-                tracing::info!(provider = self.provider, error, "asking with another key");
+                tracing::info!(provider = self.provider, error, "retrying with another key");
                 continue;
             }
             if !refused.retryable || attempt >= self.retry.max_retries {
@@ -191,7 +204,7 @@ impl Edge {
                 }
                 Err(asked) => {
                     let error = format!(
-                        "{error}; the server asked to wait {} s, more than the {} s that are waited at most",
+                        "{error}; the server asked to wait {} s, more than the limit of {} s",
                         asked.as_secs(),
                         self.retry.max_delay.as_secs()
                     );
@@ -201,11 +214,14 @@ impl Edge {
         };
         writer.push(StreamEvent::Start);
         let id = request_id(&response);
-        let asked = Asked { request: &request, id: id.as_deref() };
-        let outcome = self.answer(asked, response, first_byte, decoder.as_mut(), &writer).await;
-        let cut = outcome.err().map(|(kind, error)| (kind, self.without_key(asked.request, error)));
+        let exchange = Exchange { request: &request, id: id.as_deref() };
+        let outcome = self.answer(exchange, response, first_byte, decoder.as_mut(), &writer).await;
+        let cut = outcome.err().map(|error| ModelError {
+            message: self.without_key(exchange.request, error.message.clone()),
+            ..error
+        });
         for event in decoder.finish(cut) {
-            writer.push(self.told(asked, event));
+            writer.push(self.redact_event(exchange, event));
         }
     }
 
@@ -214,12 +230,12 @@ impl Edge {
         key.chain(&request.secrets).fold(error, |error, secret| secret.redact(&error))
     }
 
-    /// What a server says of a failure inside its answer may quote the key as well, and its id stands before the answer.
-    fn told(&self, asked: Asked<'_>, event: StreamEvent) -> StreamEvent {
+    /// Redacts an error event and adds the request id; servers quote keys in errors inside a stream.
+    fn redact_event(&self, exchange: Exchange<'_>, event: StreamEvent) -> StreamEvent {
         let StreamEvent::Error { mut message } = event else { return event };
         if let Some(error) = message.error_message.clone() {
-            let mut error = self.without_key(asked.request, error);
-            if let Some(id) = asked.id.filter(|id| !error.contains(id)) {
+            let mut error = self.without_key(exchange.request, error);
+            if let Some(id) = exchange.id.filter(|id| !error.contains(id)) {
                 error.push_str(&format!(" (request id {id})"));
             }
             Arc::make_mut(&mut message).error_message = Some(error);
@@ -227,37 +243,37 @@ impl Edge {
         StreamEvent::Error { message }
     }
 
-    fn client(&self, url: &str) -> Result<&reqwest::Client, Refused> {
+    fn client(&self, url: &str) -> Result<&reqwest::Client, RequestFailure> {
         let made = self.client.get_or_init(|| {
-            // Err means that another part of the process has installed one, which serves as well.
+            // `Err` means that another part of the process has installed one, which is equivalent.
             rustls::crypto::ring::default_provider().install_default().ok();
             let builder = reqwest::Client::builder()
                 .user_agent(concat!("pilcrow/", env!("CARGO_PKG_VERSION")))
-                .connect_timeout(self.clocks.connect)
+                .connect_timeout(self.timeouts.connect)
                 .redirect(reqwest::redirect::Policy::none());
             let builder = if is_loopback(url) { builder.no_proxy() } else { builder };
             builder.build().map_err(|error| chain(&error))
         });
-        made.as_ref().map_err(|error| Refused::fatal(format!("cannot make an HTTP client: {error}")))
+        made.as_ref().map_err(|error| RequestFailure::fatal(format!("cannot make an HTTP client: {error}")))
     }
 
     async fn send(
         &self,
         request: &HttpRequest,
-        tap: Option<&Tap>,
+        observer: Option<&SharedObserver>,
         first_byte: Instant,
-    ) -> Result<Response, Refused> {
+    ) -> Result<Response, RequestFailure> {
         let client = self.client(&request.url)?;
         let body = serde_json::to_vec(&request.body)
-            .map_err(|error| Refused::fatal(format!("the request cannot be written: {error}")))?;
+            .map_err(|error| RequestFailure::fatal(format!("the request cannot be written: {error}")))?;
         let headers = headers(request, &body)?;
         let builder = client.post(&request.url).headers(headers).body(body);
         let sent = match timeout_at(first_byte, builder.send()).await {
             Ok(sent) => sent,
             Err(_) => {
-                return Err(Refused {
+                return Err(RequestFailure {
                     kind: ErrorKind::Timeout,
-                    error: self.silence("no answer", self.clocks.first_byte),
+                    error: self.silence("no answer", self.timeouts.first_byte),
                     retryable: false,
                     key: None,
                     headers: RetryHeaders::default(),
@@ -265,12 +281,12 @@ impl Edge {
             }
         };
         let response = sent.map_err(|error| self.not_sent(&request.url, error))?;
-        if let Some(tap) = tap {
+        if let Some(observer) = observer {
             let shown = |(name, value): (&HeaderName, &HeaderValue)| {
                 (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
             };
             let headers: Vec<_> = response.headers().iter().map(shown).collect();
-            tap.0.response(response.status().as_u16(), &headers);
+            observer.0.response(response.status().as_u16(), &headers);
         }
         if response.status().is_success() {
             return Ok(response);
@@ -278,17 +294,17 @@ impl Edge {
         Err(self.error_answer(request, response).await)
     }
 
-    fn not_sent(&self, url: &str, error: reqwest::Error) -> Refused {
+    fn not_sent(&self, url: &str, error: reqwest::Error) -> RequestFailure {
         if error.is_builder() {
             let url = shown(url);
-            return Refused::fatal(format!(
+            return RequestFailure::fatal(format!(
                 "cannot send a request to {url}: {}",
                 chain(&error.without_url())
             ));
         }
         let kind = not_sent_kind(error.is_timeout(), error.is_connect());
         let hint = if is_local(url) { "; is the server running?" } else { "" };
-        Refused {
+        RequestFailure {
             kind,
             error: format!(
                 "cannot reach {} at {}: {}{hint}",
@@ -302,12 +318,12 @@ impl Edge {
         }
     }
 
-    async fn error_answer(&self, request: &HttpRequest, response: Response) -> Refused {
+    async fn error_answer(&self, request: &HttpRequest, response: Response) -> RequestFailure {
         let status = response.status();
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let mut headers = RetryHeaders::read(header, jiff::Timestamp::now());
         let request_id = request_id(&response);
-        // Before it is shortened: a part of a key would not be found.
+        // Before shortening: a part of a key would not be found.
         let body = self.without_key(request, read_some(response).await);
         headers.after = headers.after.or_else(|| asked_delay(&body));
         let parsed = serde_json::from_str::<Value>(&body).unwrap_or_default();
@@ -325,14 +341,14 @@ impl Edge {
             _ => "",
         };
         let key = match status {
-            _ if is_bad_key(status, &body) => Some(RefusedFor::Unknown),
-            StatusCode::PAYMENT_REQUIRED | StatusCode::FORBIDDEN => Some(RefusedFor::Quota),
-            StatusCode::TOO_MANY_REQUESTS if is_used_up(&body) => Some(RefusedFor::Quota),
-            StatusCode::TOO_MANY_REQUESTS => Some(RefusedFor::Rate),
+            _ if is_bad_key(status, &body) => Some(RejectionReason::Unknown),
+            StatusCode::PAYMENT_REQUIRED | StatusCode::FORBIDDEN => Some(RejectionReason::Quota),
+            StatusCode::TOO_MANY_REQUESTS if is_quota_exhausted(&body) => Some(RejectionReason::Quota),
+            StatusCode::TOO_MANY_REQUESTS => Some(RejectionReason::Rate),
             _ => None,
         };
         let colon = if text.is_empty() { "" } else { ": " };
-        Refused {
+        RequestFailure {
             kind: answer_kind(status, &body),
             error: format!(
                 "{} answered {}{colon}{text}{request_id}{hint}",
@@ -345,37 +361,41 @@ impl Edge {
         }
     }
 
-    /// Reads the answer in the form that it has; an error says why it is none, or why the bytes stopped.
+    /// Reads the answer according to its form; the error says why it is none, or why it broke off.
     async fn answer(
         &self,
-        asked: Asked<'_>,
+        exchange: Exchange<'_>,
         response: Response,
         first_byte: Instant,
         decoder: &mut dyn Decoder,
         writer: &StreamWriter,
-    ) -> Result<(), (ErrorKind, String)> {
+    ) -> Result<(), ModelError> {
         let (status, content_type) = (response.status(), header(&response, CONTENT_TYPE));
         let encoding = header(&response, CONTENT_ENCODING);
         if encoding.split(',').any(|it| PACKED.contains(&it.trim())) {
             let provider = &self.provider;
-            let error = format!("{provider} answered in the encoding {encoding}, which it was not asked for");
-            return Err((ErrorKind::Provider, error));
+            let error = format!("{provider} answered in the encoding {encoding}, which was not requested");
+            return Err(ModelError::new(ErrorKind::Provider, error));
         }
-        let mut body =
-            Body { response, clocks: self.clocks, deadline: first_byte, waited: self.clocks.first_byte };
+        let mut body = Body {
+            response,
+            timeouts: self.timeouts,
+            deadline: first_byte,
+            waited: self.timeouts.first_byte,
+        };
         let mut head = Vec::new();
-        while sniff::telling(&head).is_empty() && head.len() < HEAD_LIMIT {
+        while response_form::significant(&head).is_empty() && head.len() < HEAD_LIMIT {
             match body.next().await.map_err(|stop| self.stopped(stop))? {
                 Some(chunk) => head.extend_from_slice(&chunk),
                 None => break,
             }
         }
-        match sniff::form(&content_type, &head) {
-            Form::Events => self.events(asked, body, head, decoder, writer).await,
-            Form::Whole => self.whole(asked, body, head, decoder, writer).await,
-            Form::Page => {
+        match response_form::detect(&content_type, &head) {
+            ResponseForm::Events => self.events(exchange, body, head, decoder, writer).await,
+            ResponseForm::Whole => self.whole(exchange, body, head, decoder, writer).await,
+            ResponseForm::Page => {
                 let read = async {
-                    // What came before it broke says enough.
+                    // The part before the failure is enough.
                     while head.len() < ERROR_LIMIT
                         && let Ok(Some(chunk)) = body.next().await
                     {
@@ -383,13 +403,13 @@ impl Edge {
                     }
                 };
                 if timeout(ERROR_DEADLINE, read).await.is_err() {
-                    tracing::debug!("a web page did not end in time");
+                    tracing::debug!("reading a web page timed out");
                 }
-                // Before it is shortened: a part of a key would not be found.
+                // Before shortening: a part of a key would not be found.
                 let excerpt =
-                    excerpt(&self.without_key(asked.request, String::from_utf8_lossy(&head).into_owned()));
+                    excerpt(&self.without_key(exchange.request, String::from_utf8_lossy(&head).into_owned()));
                 let provider = &self.provider;
-                Err((
+                Err(ModelError::new(
                     ErrorKind::Protocol,
                     format!(
                         "{provider} answered {status} with a web page instead of an event stream: {excerpt}; \
@@ -400,30 +420,33 @@ impl Edge {
         }
     }
 
-    fn stopped(&self, stop: Stop) -> (ErrorKind, String) {
+    fn stopped(&self, stop: Stop) -> ModelError {
         match stop {
             Stop::Broke(error) => {
                 let error = chain(&error.without_url());
-                (ErrorKind::Network, format!("the connection to {} broke: {error}", self.provider))
+                ModelError::new(
+                    ErrorKind::Network,
+                    format!("the connection to {} broke: {error}", self.provider),
+                )
             }
-            Stop::Silent(waited) => (ErrorKind::Timeout, self.silence("nothing came", waited)),
+            Stop::Silent(waited) => ModelError::new(ErrorKind::Timeout, self.silence("nothing came", waited)),
         }
     }
 
-    /// Feeds the stream, which begins with `head`, to the decoder until it has ended.
+    /// Feeds the stream, which begins with `head`, to the decoder until it ends.
     async fn events(
         &self,
-        asked: Asked<'_>,
+        exchange: Exchange<'_>,
         mut body: Body,
         head: Vec<u8>,
         decoder: &mut dyn Decoder,
         writer: &StreamWriter,
-    ) -> Result<(), (ErrorKind, String)> {
+    ) -> Result<(), ModelError> {
         let mut start = head.clone();
         let mut next = head;
         loop {
             for event in decoder.feed(&next) {
-                writer.push(self.told(asked, event));
+                writer.push(self.redact_event(exchange, event));
             }
             if decoder.ended() {
                 return Ok(());
@@ -435,28 +458,31 @@ impl Edge {
             next = chunk;
         }
         let said = String::from_utf8_lossy(&start).into_owned();
-        if sniff::has_events(&start) || said.trim().is_empty() || said.contains('\u{fffd}') {
+        if response_form::has_events(&start) || said.trim().is_empty() || said.contains('\u{fffd}') {
             return Ok(());
         }
-        let excerpt = excerpt(&self.without_key(asked.request, said));
-        Err((ErrorKind::Protocol, format!("{} sent no event stream: {excerpt}", self.provider)))
+        let excerpt = excerpt(&self.without_key(exchange.request, said));
+        Err(ModelError::new(
+            ErrorKind::Protocol,
+            format!("{} sent no event stream: {excerpt}", self.provider),
+        ))
     }
 
     /// Reads an answer that is one JSON text, from a server that does not stream.
     async fn whole(
         &self,
-        asked: Asked<'_>,
+        exchange: Exchange<'_>,
         mut body: Body,
         head: Vec<u8>,
         decoder: &mut dyn Decoder,
         writer: &StreamWriter,
-    ) -> Result<(), (ErrorKind, String)> {
+    ) -> Result<(), ModelError> {
         let mut whole = head;
         while let Some(chunk) = body.next().await.map_err(|stop| self.stopped(stop))? {
             if whole.len() + chunk.len() > WHOLE_LIMIT {
-                // Asked again it would come again.
+                // Not retryable: the same answer would come again.
                 let error = format!("{} sent an answer of more than {WHOLE_LIMIT} bytes", self.provider);
-                return Err((ErrorKind::Provider, error));
+                return Err(ModelError::new(ErrorKind::Provider, error));
             }
             whole.extend_from_slice(&chunk);
         }
@@ -464,15 +490,15 @@ impl Edge {
         match parse_repaired(text.trim_start_matches('\u{feff}')) {
             Ok(answer) => {
                 for event in decoder.feed_whole(&answer) {
-                    writer.push(self.told(asked, event));
+                    writer.push(self.redact_event(exchange, event));
                 }
                 Ok(())
             }
             Err(error) => {
-                // What only begins as JSON does has words of its own.
-                let said = excerpt(&self.without_key(asked.request, text.into_owned()));
+                // A text that only begins like JSON is quoted.
+                let said = excerpt(&self.without_key(exchange.request, text.into_owned()));
                 let error = format!("{} sent JSON that cannot be read ({error}): {said}", self.provider);
-                Err((ErrorKind::Protocol, error))
+                Err(ModelError::new(ErrorKind::Protocol, error))
             }
         }
     }
@@ -482,14 +508,14 @@ impl Edge {
     }
 }
 
-impl Refused {
-    fn fatal(error: String) -> Refused {
+impl RequestFailure {
+    fn fatal(error: String) -> RequestFailure {
         let headers = RetryHeaders::default();
-        Refused { kind: ErrorKind::Internal, error, retryable: false, key: None, headers }
+        RequestFailure { kind: ErrorKind::Internal, error, retryable: false, key: None, headers }
     }
 }
 
-/// The status with its words, where it has any.
+/// The status with its reason phrase, if it has one.
 fn status_words(status: StatusCode) -> String {
     match (status.as_u16(), status.canonical_reason()) {
         (_, Some(_)) => status.to_string(),
@@ -499,7 +525,7 @@ fn status_words(status: StatusCode) -> String {
     }
 }
 
-/// An address without what may be secret: who asks, and parameters.
+/// An address without user info and query, which may be secret.
 fn shown(url: &str) -> String {
     let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
@@ -508,24 +534,24 @@ fn shown(url: &str) -> String {
     format!("{scheme}://{host}{path}")
 }
 
-/// A server that cannot be connected to in time is not reached; only one that was reached can be silent.
+/// A connect timeout counts as unreachable; only a connected server can be silent.
 fn not_sent_kind(is_timeout: bool, is_connect: bool) -> ErrorKind {
     if is_timeout && !is_connect { ErrorKind::Timeout } else { ErrorKind::Network }
 }
 
-/// Whether an answer says that the key is wrong or not allowed to do this.
+/// Whether an answer says that the key is invalid or lacks permission.
 fn is_bad_key(status: StatusCode, body: &str) -> bool {
     match status {
         StatusCode::UNAUTHORIZED => true,
-        // Some say it of a quota.
-        StatusCode::FORBIDDEN => !is_used_up(body),
-        // Google's word for a key that it does not know.
+        // Some providers use it for quotas.
+        StatusCode::FORBIDDEN => !is_quota_exhausted(body),
+        // Google's code for an unknown key.
         StatusCode::BAD_REQUEST => body.contains("API_KEY_INVALID"),
         _ => false,
     }
 }
 
-/// The kind of failure that an answer with this error status is.
+/// The kind of failure of an answer with this error status.
 fn answer_kind(status: StatusCode, body: &str) -> ErrorKind {
     match status {
         _ if overflow::says_so(status.as_u16(), body) => ErrorKind::ContextOverflow,
@@ -533,62 +559,68 @@ fn answer_kind(status: StatusCode, body: &str) -> ErrorKind {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYMENT_REQUIRED | StatusCode::FORBIDDEN => {
             ErrorKind::RateLimit
         }
-        // They are worth another attempt, so when those are used up it is the server that is not able to.
+        // Retryable; if retries are exhausted, the server is unavailable.
         StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT => ErrorKind::Unavailable,
         status if status.is_server_error() => ErrorKind::Unavailable,
         _ => ErrorKind::Provider.refined(body),
     }
 }
 
-fn headers(request: &HttpRequest, body: &[u8]) -> Result<HeaderMap, Refused> {
+fn headers(request: &HttpRequest, body: &[u8]) -> Result<HeaderMap, RequestFailure> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, JSON);
     for (name, value) in &request.headers {
         let parsed = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
         let Some((header, value)) = parsed else {
-            return Err(Refused::fatal(format!("the configured header {name:?} cannot be sent")));
+            return Err(RequestFailure::fatal(format!("the configured header {name:?} cannot be sent")));
         };
         headers.insert(header, value);
     }
     if let Some((auth, key)) = &request.key {
         let Ok(name) = HeaderName::from_bytes(auth.header.as_bytes()) else {
-            return Err(Refused::fatal(format!("the configured header {:?} cannot be sent", auth.header)));
+            return Err(RequestFailure::fatal(format!(
+                "the configured header {:?} cannot be sent",
+                auth.header
+            )));
         };
         let Ok(mut value) = HeaderValue::from_str(&format!("{}{}", auth.prefix, key.reveal())) else {
             let error = "the API key has characters that cannot be sent; check how it was copied".to_owned();
-            return Err(Refused { kind: ErrorKind::Authentication, ..Refused::fatal(error) });
+            return Err(RequestFailure { kind: ErrorKind::Authentication, ..RequestFailure::fatal(error) });
         };
         value.set_sensitive(true);
         headers.insert(name, value);
     } else if let Some(signing) = &request.signing {
         let signed = signing.headers(&request.url, body, std::time::SystemTime::now());
-        let signed =
-            signed.map_err(|error| Refused::fatal(format!("the request cannot be signed: {error}")))?;
+        let signed = signed
+            .map_err(|error| RequestFailure::fatal(format!("the request cannot be signed: {error}")))?;
         for (name, value) in signed {
             let parsed = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(&value).ok());
             let Some((name, mut value)) = parsed else {
                 let error = "the AWS keys have characters that cannot be sent; check how they were copied";
-                return Err(Refused { kind: ErrorKind::Authentication, ..Refused::fatal(error.to_owned()) });
+                return Err(RequestFailure {
+                    kind: ErrorKind::Authentication,
+                    ..RequestFailure::fatal(error.to_owned())
+                });
             };
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        // It is signed too.
+        // It is part of the signature.
         headers.insert(CONTENT_TYPE, JSON);
     }
     Ok(headers)
 }
 
-/// A header's value in lower case, without its parameters.
+/// A header's value in lower case, without parameters.
 fn header(response: &Response, name: HeaderName) -> String {
     let value = response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// The bytes of an answer, with the clocks that they are waited for by.
+/// The bytes of an answer, with their timeouts.
 struct Body {
     response: Response,
-    clocks: Clocks,
+    timeouts: Timeouts,
     deadline: Instant,
     waited: Duration,
 }
@@ -596,7 +628,6 @@ struct Body {
 /// Why no more bytes came.
 enum Stop {
     Broke(reqwest::Error),
-    /// For so long.
     Silent(Duration),
 }
 
@@ -607,13 +638,13 @@ impl Body {
             Ok(chunk) => chunk.map_err(Stop::Broke)?,
             Err(_) => return Err(Stop::Silent(self.waited)),
         };
-        self.waited = self.clocks.idle;
+        self.waited = self.timeouts.idle;
         self.deadline = Instant::now() + self.waited;
         Ok(chunk.map(Vec::from))
     }
 }
 
-/// The start of a body, as far as it comes within the deadline.
+/// The start of a body, as far as it arrives within the deadline.
 async fn read_some(mut response: Response) -> String {
     let mut body = Vec::new();
     let read = async {
@@ -625,7 +656,7 @@ async fn read_some(mut response: Response) -> String {
         }
     };
     if timeout(ERROR_DEADLINE, read).await.is_err() {
-        tracing::debug!("the body of an error did not end in time");
+        tracing::debug!("reading an error body timed out");
     }
     body.truncate(ERROR_LIMIT);
     String::from_utf8_lossy(&body).into_owned()
@@ -644,14 +675,14 @@ fn error_message(body: &Value, status: u16) -> Option<String> {
     Some(shorten(text.trim(), 2000))
 }
 
-/// By what the provider finds the request again, where it says so.
+/// The id by which the provider finds the request, if present.
 fn request_id(response: &Response) -> Option<String> {
     let names = ["x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "cf-ray"];
     let mut found = names.iter().filter_map(|name| response.headers().get(*name)?.to_str().ok());
     found.find(|id| !id.is_empty()).map(str::to_owned)
 }
 
-/// A body as one short line, without its tags if it is a web page.
+/// A body as one short line, without tags if it is a web page.
 fn excerpt(body: &str) -> String {
     let mut text = String::new();
     let mut in_tag = false;
@@ -678,7 +709,7 @@ fn shorten(text: &str, characters: usize) -> String {
     }
 }
 
-/// An error with what caused it, since reqwest says little itself.
+/// An error with its sources, since reqwest's own text says little.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -698,7 +729,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_of_this_network_get_time_to_load_a_model() {
+    fn local_servers_get_time_to_load_a_model() {
         for (url, minutes) in [
             ("http://127.0.0.1:8080/v1", 15),
             ("http://[::1]:8080/v1", 15),
@@ -709,15 +740,15 @@ mod tests {
             ("https://localhost.example.com/v1", 2),
             ("not a url", 2),
         ] {
-            let Clocks { connect, first_byte, idle } = Clocks::for_url(url);
+            let Timeouts { connect, first_byte, idle } = Timeouts::for_url(url);
             assert_eq!(first_byte, Duration::from_secs(minutes * 60), "{url}");
             assert_eq!([connect, idle].map(|clock| clock.as_secs()), [30, 120], "{url}");
         }
     }
 
     #[test]
-    fn a_request_is_signed_as_it_is_sent_and_its_signature_does_not_print() {
-        let keys = crate::sigv4::AwsKeys {
+    fn a_request_is_signed_and_its_signature_does_not_print() {
+        let keys = crate::sigv4::AwsCredentials {
             access_key_id: "AKID".to_owned(),
             secret_access_key: crate::ApiKey::new("aws-secret").unwrap(),
             session_token: crate::ApiKey::new("aws-token"),
@@ -737,8 +768,12 @@ mod tests {
         assert!(signature(b"{}").starts_with("AWS4-HMAC-SHA256 Credential=AKID/"));
         assert_ne!(signature(b"{}"), signature(b"[]"), "the body is signed");
         let said = "aws-secret and aws-token are wrong".to_owned();
-        let edge = Edge::new("aws", Clocks::for_url(&request.url), RetryPolicy::default(), BTreeMap::new());
-        assert_eq!(edge.without_key(&request, said), "[redacted:api-key] and [redacted:api-key] are wrong");
+        let transport =
+            Transport::new("aws", Timeouts::for_url(&request.url), RetryPolicy::default(), BTreeMap::new());
+        assert_eq!(
+            transport.without_key(&request, said),
+            "[redacted:api-key] and [redacted:api-key] are wrong"
+        );
     }
 
     #[test]
@@ -747,22 +782,26 @@ mod tests {
         endpoint.api_key = crate::ApiKey::new("sk-secret");
         let protocol = crate::protocol::Protocols::default().get("openai-completions").unwrap();
         let request = protocol.encode(&endpoint, &crate::Request::default()).unwrap();
-        let edge = Edge::new("p", Clocks::for_url(&request.url), RetryPolicy::default(), BTreeMap::new());
+        let transport =
+            Transport::new("p", Timeouts::for_url(&request.url), RetryPolicy::default(), BTreeMap::new());
         let mut decoder = protocol.decoder(&endpoint, crate::AssistantMessage::empty("a", "p", "m"));
         let events = decoder.feed_whole(&serde_json::json!({ "error": { "message": "bad key sk-secret" } }));
         let event = events.into_iter().next_back().unwrap();
-        let asked = Asked { request: &request, id: Some("req_1") };
-        let StreamEvent::Error { message } = edge.told(asked, event) else { panic!("it is an error") };
+        let exchange = Exchange { request: &request, id: Some("req_1") };
+        let StreamEvent::Error { message } = transport.redact_event(exchange, event) else {
+            panic!("it is an error")
+        };
         let error = message.error_message.clone().unwrap();
-        assert!(error.ends_with("bad key [redacted:api-key] (request id req_1)"), "{error}");
-        let again = edge.told(asked, StreamEvent::Error { message });
+        expect_test::expect!["the provider reported an error: bad key [redacted:api-key] (request id req_1)"]
+            .assert_eq(&error);
+        let again = transport.redact_event(exchange, StreamEvent::Error { message });
         let StreamEvent::Error { message } = again else { panic!("it is an error") };
-        assert_eq!(message.error_message.as_ref(), Some(&error), "one id is told once");
-        assert_eq!(edge.told(asked, StreamEvent::Start), StreamEvent::Start);
+        assert_eq!(message.error_message.as_ref(), Some(&error), "one id appears once");
+        assert_eq!(transport.redact_event(exchange, StreamEvent::Start), StreamEvent::Start);
     }
 
     #[test]
-    fn failures_have_the_kind_that_says_what_to_do() {
+    fn failures_have_their_kind() {
         assert_eq!(not_sent_kind(true, true), ErrorKind::Network, "no connection in time");
         assert_eq!(not_sent_kind(true, false), ErrorKind::Timeout);
         assert_eq!(not_sent_kind(false, true), ErrorKind::Network);
@@ -784,7 +823,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_told_without_who_asks_and_parameters() {
+    fn addresses_are_shown_without_user_info_and_query() {
         assert_eq!(shown("http://me:pw@host:80/v1/chat?key=k#x"), "http://host:80/v1/chat");
         assert_eq!(shown("https://host/@cf/a"), "https://host/@cf/a");
         assert_eq!(shown("me:pw?key=k"), "me:pw");
@@ -793,7 +832,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_an_error_are_found() {
+    fn error_messages_are_extracted() {
         for body in [
             r#"{"error": {"message": "no"}}"#,
             r#"[{"error": {"message": "no"}}]"#,

@@ -1,8 +1,8 @@
-//! What a conversation is made of: messages, their content, usage and stop reasons.
+//! Messages, their content, usage and stop reasons.
 //!
-//! The serialized form is the one session files use (`docs/formats/session.md`): camel case, roles
-//! `user`, `assistant`, `toolResult`, blocks tagged by `type`. Nothing here knows a provider, and
-//! fields that a reader does not know are skipped, so that older and foreign files load.
+//! They are serialized as in session files (`docs/formats/session.md`): camel case, roles `user`,
+//! `assistant`, `toolResult`, blocks tagged by `type`. This module knows no provider, and unknown fields are
+//! skipped, so that older and foreign files load.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -11,19 +11,19 @@ use crate::options::ThinkingLevel;
 use crate::overflow;
 use crate::price::Cost;
 
-/// One entry of a transcript, as it is stored and as models see it.
+/// One entry of a transcript, as stored and as sent to models.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "camelCase")]
 pub enum Message {
-    /// What the person (or a program in their place) said.
+    /// A message of the user, or of a program in their place.
     User(UserMessage),
-    /// What a model answered.
+    /// A model's answer.
     Assistant(AssistantMessage),
-    /// What a tool call came to.
+    /// The result of a tool call.
     ToolResult(ToolResultMessage),
 }
 
-/// A message of the person.
+/// A message of the user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UserMessage {
@@ -39,71 +39,69 @@ pub struct UserMessage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AssistantMessage {
-    /// Text, thinking and tool calls, in the order the model began them.
+    /// Text, thinking and tool calls, in the order in which the model began them.
     #[serde(default, deserialize_with = "text_or_blocks")]
     pub content: Vec<Content>,
-    /// The wire protocol, `openai-completions` for one.
+    /// The wire protocol, such as `openai-completions`.
     #[serde(default)]
     pub api: String,
-    /// The provider's name.
     #[serde(default)]
     pub provider: String,
-    /// The model that was asked for.
+    /// The requested model.
     #[serde(default)]
     pub model: String,
-    /// The model that answered, where the provider names a different one.
+    /// The model that answered, if the provider reports a different one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_model: Option<String>,
     /// The provider's id of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_id: Option<String>,
-    /// Tokens used.
     #[serde(default)]
     pub usage: Usage,
-    /// Why the response ended.
     pub stop_reason: StopReason,
-    /// The provider's own word for it, where it says more than `stop_reason`.
+    /// The provider's own stop reason, if it is more specific.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_stop_reason: Option<String>,
-    /// What went wrong, when `stop_reason` is [`StopReason::Error`].
+    /// The error, if `stop_reason` is [`StopReason::Error`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// The kind of what went wrong, for programs.
+    /// The kind of error, for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_kind: Option<ErrorKind>,
-    /// The level of thinking that was asked for in the end, where the model has levels.
+    /// The thinking level used, if the model has levels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking_level: Option<ThinkingLevel>,
     /// The provider's word or budget for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_thinking_level: Option<String>,
-    /// Milliseconds since the Unix epoch at which the request was made.
+    /// Time of the request, in milliseconds since the Unix epoch.
     #[serde(default)]
     pub timestamp: u64,
-    /// Milliseconds from the request to the end of the response.
+    /// Duration of the request and response in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
 
-/// The answer to one tool call.
+/// The result of one tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResultMessage {
-    /// The id of the call that this answers.
+    /// Id of the call.
     pub tool_call_id: String,
-    /// The tool's name, as the model called it.
+    /// The tool's name as the model called it.
     #[serde(default)]
     pub tool_name: String,
-    /// What the model sees.
+    /// The part that the model receives.
     #[serde(default, deserialize_with = "text_or_blocks")]
     pub content: Vec<Content>,
-    /// What surfaces see besides; never sent to a model.
+    /// Data for surfaces; never sent to a model.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub details: Value,
-    /// Whether the call failed.
     #[serde(default)]
     pub is_error: bool,
-    /// Tools that the model knows from here on, by name. A provider that can be told so here is not told of them before.
+    /// Names of tools that the model knows from here on.
+    ///
+    /// A provider that supports late tools does not get them before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added_tools: Vec<String>,
     /// Milliseconds since the Unix epoch.
@@ -115,124 +113,118 @@ pub struct ToolResultMessage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Content {
-    /// Plain text.
     Text {
-        /// The text.
         text: String,
-        /// Opaque to us; sent back to the provider and model it came from.
+        /// Opaque; sent back only to the same provider and model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text_signature: Option<String>,
     },
-    /// A picture.
     Image {
-        /// Base64 of the file's bytes.
+        /// The bytes as base64.
         data: String,
         /// For example `image/png`.
         mime_type: String,
     },
-    /// The model's reasoning, where the provider shows it.
+    /// The model's reasoning, if the provider shows it.
     Thinking {
-        /// The text; may be empty when it is redacted.
+        /// Empty if redacted.
         thinking: String,
-        /// Opaque to us; `openai-completions` keeps the name of the field it came from here, or its
-        /// `reasoning_details`.
+        /// Opaque; `openai-completions` stores the name of the source field here, or its `reasoning_details`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         thinking_signature: Option<String>,
         /// Whether the provider hid the text.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         redacted: bool,
     },
-    /// A request to run a tool; only in assistant messages.
+    /// A tool call; only in assistant messages.
     ToolCall(ToolCall),
 }
 
-/// A model's request to run a tool.
+/// A model's tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCall {
-    /// Names the call; unique within its message.
+    /// Unique within its message.
     pub id: String,
-    /// The tool's name.
     pub name: String,
-    /// The arguments, always an object; empty when the model's text was not one.
+    /// The arguments, always an object; empty if the model's text was not one.
     #[serde(default)]
     pub arguments: Map<String, Value>,
-    /// Why the model's text of the arguments could not be read. Such a call must not be run.
+    /// Why the arguments could not be parsed. Such a call must not be run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments_error: Option<String>,
-    /// Opaque to us; sent back to the provider and model it came from.
+    /// Opaque; sent back only to the same provider and model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thought_signature: Option<String>,
 }
 
-/// Why a response ended; one set for all providers.
+/// Why a response ended, the same for all providers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StopReason {
-    /// The model was done.
+    /// The model finished.
     Stop,
-    /// The limit of output tokens was reached: tool calls may be cut and must not be run.
+    /// The output limit was reached: tool calls may be cut and must not be run.
     Length,
     /// The model waits for tool results.
     ToolUse,
-    /// Something failed; `error_message` says what.
+    /// It failed; `error_message` has the reason.
     Error,
     /// It was cancelled.
     Aborted,
 }
 
-/// What kind of failure ended a response, for programs that must decide what to do next.
+/// The kind of failure that ended a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// No connection, or it broke.
+    /// The connection failed.
     Network,
-    /// Nothing came for as long as the model's clocks allow.
+    /// The model's timeouts expired.
     Timeout,
-    /// The provider answered with an error status, or with an error inside the stream.
+    /// The provider answered with an error.
     Provider,
-    /// The key is missing, wrong or not allowed to use the model.
+    /// The key is missing, invalid, or lacks permission.
     Authentication,
-    /// Too many requests, or the quota is used up.
+    /// Too many requests, or an exhausted quota.
     RateLimit,
-    /// The provider is overloaded or fails for reasons of its own: later it may be able to.
+    /// The provider is overloaded or failed; a later attempt may succeed.
     Unavailable,
-    /// The request is longer than the model's window.
+    /// The request exceeds the model's window.
     ContextOverflow,
-    /// The answer was not what the protocol says, or ended before its terminal event.
+    /// The answer violates the protocol, or ended before its terminal event.
     Protocol,
-    /// A scripted model was asked for something its script does not expect.
+    /// A request did not match the script of a scripted model.
     Script,
-    /// A defect of ours.
+    /// A defect of Pilcrow.
     Internal,
 }
 
-/// Tokens of one response. `input` excludes what the cache served or stored; `output` includes
-/// reasoning.
+/// Tokens of one response. `input` excludes cached input; `output` includes reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Usage {
-    /// Input tokens, without those read from or written to the cache.
+    /// Input tokens neither read from nor written to the cache.
     pub input: u64,
-    /// Output tokens, reasoning included.
+    /// Output tokens including reasoning.
     pub output: u64,
-    /// Input tokens that the provider's cache served.
+    /// Input tokens read from the provider's cache.
     pub cache_read: u64,
-    /// Input tokens that the provider's cache stored.
+    /// Input tokens written to the provider's cache.
     pub cache_write: u64,
-    /// Of `cache_write` what is stored for an hour, which costs more.
+    /// The part of `cache_write` stored for an hour, which costs more.
     #[serde(rename = "cacheWrite1h", skip_serializing_if = "is_zero")]
     pub cache_write_1h: u64,
-    /// Output tokens spent on reasoning, where the provider says so.
+    /// Output tokens spent on reasoning, if reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
     /// The sum of all four.
     pub total_tokens: u64,
-    /// What they cost, where that is known.
+    /// The cost, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
-    /// Something was answered and not all of it counted: the cost is not known, however much is added.
+    /// Some of the answer's tokens were not counted, so that the cost is unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub uncounted: bool,
 }
@@ -242,9 +234,25 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+/// Why a model gave no answer, or broke off.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    pub kind: ErrorKind,
+    /// For users, redacted.
+    pub message: String,
+}
+
+impl ModelError {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> ModelError {
+        ModelError { kind, message: message.into() }
+    }
+}
+
 impl ErrorKind {
-    /// What the code of an error inside an answer says of its kind: an HTTP status, as a number or as its
-    /// digits, or a word. [`ErrorKind::Provider`] where it says nothing. Pure.
+    /// The kind for an error code: an HTTP status as a number or digits, or a word.
+    ///
+    /// [`ErrorKind::Provider`] if the code is unknown. Pure.
     pub(crate) fn of_code(code: &Value) -> ErrorKind {
         let status = code.as_u64().or_else(|| code.as_str()?.parse().ok());
         match (status, code.as_str().unwrap_or_default()) {
@@ -266,8 +274,8 @@ impl ErrorKind {
         }
     }
 
-    /// What a provider's words about a failure say of its kind, where they say more than `self`. Pure.
-    pub fn refined(self, words: &str) -> ErrorKind {
+    /// A more specific kind derived from the provider's message, else `self`. Pure.
+    pub(crate) fn refined(self, words: &str) -> ErrorKind {
         const UNAVAILABLE: [&str; 5] = [
             "overloaded",
             "temporarily unavailable",
@@ -275,7 +283,7 @@ impl ErrorKind {
             "internal server error",
             "bad gateway",
         ];
-        // A server that fails may fail for the length of the request.
+        // A failing server may fail because of the request's length.
         if !matches!(self, ErrorKind::Provider | ErrorKind::RateLimit | ErrorKind::Unavailable) {
             return self;
         }
@@ -291,13 +299,15 @@ impl ErrorKind {
 }
 
 impl Usage {
-    /// With `total_tokens` as the sum of the four.
+    /// With `total_tokens` set to the sum of the four.
     pub(crate) fn summed(self) -> Usage {
         let parts = [self.input, self.output, self.cache_read, self.cache_write];
         Usage { total_tokens: parts.into_iter().fold(0, u64::saturating_add), ..self }
     }
 
-    /// The two added up; a sum of reasoning is known when either is, a cost only when both are. No tokens cost nothing.
+    /// Adds two usages.
+    ///
+    /// The sum of reasoning is known if either is, the cost only if both are. Zero tokens cost nothing.
     pub fn plus(self, other: Usage) -> Usage {
         let is_free = |usage: &Usage| usage.total_tokens == 0 && usage.cost.is_none() && !usage.uncounted;
         let cost = match (self.cost, other.cost) {
@@ -324,17 +334,16 @@ impl Usage {
 }
 
 impl Message {
-    /// A message of the person with this text, made now.
+    /// A user message with this text and the current time.
     pub fn user(text: impl Into<String>) -> Message {
         Message::User(UserMessage { content: vec![Content::text(text)], timestamp: now_ms() })
     }
 
-    /// The message's text blocks joined by line breaks.
+    /// The text blocks joined by line breaks.
     pub fn text(&self) -> String {
         joined_text(self.content())
     }
 
-    /// The message's blocks.
     pub fn content(&self) -> &[Content] {
         match self {
             Message::User(message) => &message.content,
@@ -361,7 +370,7 @@ impl Content {
 }
 
 impl AssistantMessage {
-    /// Takes note of an answer whose tokens were not told, or those of what was asked: there is no request without any.
+    /// Marks the usage as uncounted if the provider reported no input or output tokens.
     pub(crate) fn note_uncounted(&mut self) {
         let Usage { input, cache_read, cache_write, total_tokens, cost, .. } = self.usage;
         let was_answered = !self.content.is_empty() || total_tokens > 0;
@@ -369,13 +378,14 @@ impl AssistantMessage {
             cost.is_none() && was_answered && (input, cache_read, cache_write) == (0, 0, 0);
     }
 
-    /// Takes note of an answer that is cut before its tokens could be told; `has_begun` where it was on its way, though
-    /// nothing of it may be seen.
+    /// Marks the usage of an answer that broke off before its tokens were reported.
+    ///
+    /// `has_begun` if generation had begun, even if nothing of it arrived.
     pub(crate) fn note_cut(&mut self, has_begun: bool) {
         self.usage.uncounted = self.usage.cost.is_none() && (has_begun || !self.content.is_empty());
     }
 
-    /// An empty message of this model, made now, that ends normally.
+    /// An empty message of this model with the current time, which ends normally.
     pub fn empty(api: &str, provider: &str, model: &str) -> AssistantMessage {
         AssistantMessage {
             content: Vec::new(),
@@ -396,7 +406,7 @@ impl AssistantMessage {
         }
     }
 
-    /// The tool calls in it, in the model's order.
+    /// Its tool calls, in the model's order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|content| match content {
             Content::ToolCall(call) => Some(call),
@@ -409,7 +419,7 @@ impl AssistantMessage {
         joined_text(&self.content)
     }
 
-    /// Whether it ended in [`StopReason::Error`] or [`StopReason::Aborted`].
+    /// Whether it ended with [`StopReason::Error`] or [`StopReason::Aborted`].
     pub fn failed(&self) -> bool {
         matches!(self.stop_reason, StopReason::Error | StopReason::Aborted)
     }
@@ -453,7 +463,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn messages_of_session_files_load_and_come_back_the_same() {
+    fn messages_of_session_files_round_trip() {
         let stored = json!({
             "role": "assistant",
             "content": [
@@ -472,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_inside_an_answer_say_what_may_pass() {
+    fn error_codes_have_their_kind() {
         for (code, expected) in [
             (json!(429), ErrorKind::RateLimit),
             (json!("429"), ErrorKind::RateLimit),
@@ -497,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_nothing_is_not_counted() {
+    fn an_answer_without_input_tokens_is_uncounted() {
         let usage =
             |input, cache_read, output| Usage { input, cache_read, output, ..Usage::default() }.summed();
         for (usage, uncounted) in [
@@ -513,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_string_or_null_is_accepted_as_content_and_unknown_fields_are_skipped() {
+    fn bare_content_is_accepted_and_unknown_fields_skipped() {
         let user: Message =
             serde_json::from_value(json!({"role": "user", "content": "hi", "new": 1})).unwrap();
         assert_eq!(user.text(), "hi");

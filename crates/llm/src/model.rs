@@ -1,5 +1,4 @@
-//! The port to a model: what is asked, and who can be asked. What tools do and where a transcript
-//! is kept is not known here.
+//! The port to a model. It knows nothing of tools' effects and of stored transcripts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,105 +15,108 @@ use crate::stream::MessageStream;
 
 /// A model that can be asked for the next message of a transcript.
 pub trait Model: Send + Sync {
-    /// Who this is and what it can do. Does not block.
+    /// Its identity and abilities. Does not block.
     fn info(&self) -> &ModelInfo;
 
-    /// Asks for the next message. Returns at once, inside a tokio runtime; the work happens in a task
-    /// that the returned stream owns. There is no `Err`: a failure is the stream's final message, with
-    /// stop reason `error`, and a cancelled one ends at once with `aborted`; both keep what had come.
+    /// Asks for the next message.
+    ///
+    /// Returns at once, inside a tokio runtime; the returned stream owns the task. There is no `Err`: a
+    /// failure is the stream's final message with stop reason `error`, and a cancelled one ends at once with
+    /// `aborted`. Both keep the received parts.
     fn stream(&self, request: Request, cancel: CancellationToken) -> MessageStream;
 
-    /// Whether it can put a conversation into fewer words; one that answers by rules cannot.
+    /// Whether it can summarize a conversation; a model that answers by rules cannot.
     fn can_summarize(&self) -> bool {
         true
     }
 }
 
-/// Who a model is and what it can do.
+/// Identity and abilities of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelInfo {
-    /// The provider's name, for example `openai`, `local` or `script`.
+    /// The provider's name, such as `openai`, `local` or `script`.
     pub provider: String,
-    /// The model's id, as the provider spells it.
+    /// The model's id as the provider spells it.
     pub id: String,
-    /// The wire protocol, `openai-completions` for one.
+    /// The wire protocol, such as `openai-completions`.
     pub api: String,
-    /// Whether it takes images.
+    /// Whether it accepts images.
     pub images: bool,
-    /// Tokens that fit into one request and its answer; `None` when not known.
+    /// Tokens of a request and its answer together, if known.
     pub context_window: Option<u64>,
 }
 
 impl ModelInfo {
-    /// `PROVIDER/ID`, as it is chosen by.
+    /// `PROVIDER/ID`.
     pub fn name(&self) -> String {
         format!("{}/{}", self.provider, self.id)
     }
 }
 
-/// What is asked of a model.
+/// A request to a model.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Request {
     /// The instructions; empty for none.
     pub system: String,
-    /// The transcript, oldest first. Protocols repair what a provider would refuse
-    /// ([`crate::transcript::repair`]). Shared, so that a long one is not copied for each request.
+    /// The transcript, oldest first.
+    ///
+    /// Protocols repair what a provider would reject ([`crate::transcript::repair`]). Shared, so that a long
+    /// one is not copied for each request.
     pub messages: Arc<Vec<Message>>,
-    /// The tools that may be called, in a fixed order, so that the provider's caches hold.
+    /// The tools, in a fixed order so that providers' caches stay valid.
     pub tools: Vec<ToolDefinition>,
-    /// The most tokens that may be answered; the provider's default when `None`.
+    /// Maximum output tokens; `None` for the provider's default.
     pub max_tokens: Option<u64>,
-    /// The sampling temperature; the provider's default when `None`.
+    /// Sampling temperature; `None` for the provider's default.
     pub temperature: Option<f64>,
-    /// How hard to think; a level that the model lacks becomes the next lower one, and the message says so.
-    /// `None`: as the endpoint says, else as the provider does by itself.
+    /// The thinking level; an unsupported level becomes the next lower one, which the message reports.
+    ///
+    /// `None` for the endpoint's default, else the provider's.
     pub thinking: Option<ThinkingLevel>,
     /// Which tool may or must be called.
     pub tool_choice: ToolChoice,
-    /// How long the start of the request is kept for the next one.
+    /// How long the provider caches the start of the request.
     pub cache: CacheRetention,
-    /// Names the conversation, so that a provider can send its requests to where they are cached; empty
-    /// for none.
+    /// Id of the conversation, by which providers route to their cache; empty for none.
     pub session_id: String,
-    /// A key for this request in place of the model's own.
+    /// A key for this request instead of the model's own.
     pub api_key: Option<ApiKey>,
-    /// Sees the request on its way; nobody when `None`.
-    pub tap: Option<Tap>,
+    /// Observes the request.
+    pub observer: Option<SharedObserver>,
 }
 
-/// Sees a request on its way to a provider and back. Only models behind a network call it.
-pub trait Wire: Send + Sync {
-    /// Sees the request's body; what it returns is sent in its place. Waited for.
+/// Observes a request and its answer; called only by models behind a network.
+pub trait RequestObserver: Send + Sync {
+    /// Receives the request's body; a returned body replaces it. Awaited.
     fn payload<'a>(&'a self, body: &'a Value) -> BoxFuture<'a, Option<Value>>;
 
-    /// Sees the status and the headers of each answer, names in lower case. Must not block.
+    /// Receives the status and headers of each answer, names in lower case. Must not block.
     fn response(&self, status: u16, headers: &[(String, String)]);
 }
 
-/// A shared [`Wire`]; equal to itself alone.
+/// A shared [`RequestObserver`], equal only to itself.
 #[derive(Clone)]
-pub struct Tap(pub Arc<dyn Wire>);
+pub struct SharedObserver(pub Arc<dyn RequestObserver>);
 
-impl PartialEq for Tap {
-    fn eq(&self, other: &Tap) -> bool {
+impl PartialEq for SharedObserver {
+    fn eq(&self, other: &SharedObserver) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl fmt::Debug for Tap {
+impl fmt::Debug for SharedObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tap")
+        f.write_str("SharedObserver")
     }
 }
 
-/// A tool as a model sees it.
+/// A tool as sent to a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolDefinition {
-    /// The name the model calls it by.
     pub name: String,
-    /// A few words for people; not sent to models.
+    /// Display name for users; not sent to models.
     pub label: String,
-    /// What it does and how to use it, for the model.
+    /// Purpose and use, for the model.
     pub description: String,
     /// JSON Schema of its arguments; an object schema.
     pub parameters: Value,

@@ -1,27 +1,25 @@
-//! What a request asks for besides an answer: how hard to think, which tool to call, what to cache.
+//! Options of a request: thinking level, tool choice, caching.
 
 use serde::{Deserialize, Serialize};
 
-/// How hard a model thinks, least first. A level that a model lacks becomes the next lower one
-/// ([`crate::Thinking::at`]).
+/// How much a model thinks, least first.
+///
+/// An unsupported level becomes the next lower one ([`crate::Thinking::at`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ThinkingLevel {
-    /// Not at all, where the model can be told so.
+    /// Not at all, if the model supports that.
     #[default]
     #[serde(alias = "none")]
     Off,
-    /// As little as it can.
+    /// As little as possible.
     Minimal,
-    /// A little.
     Low,
-    /// Some.
     Medium,
-    /// Much.
     High,
     /// More than `high`.
     Xhigh,
-    /// As much as it can.
+    /// As much as possible.
     Max,
 }
 
@@ -37,7 +35,6 @@ impl ThinkingLevel {
         ThinkingLevel::Max,
     ];
 
-    /// The name it is written by.
     pub fn name(self) -> &'static str {
         match self {
             ThinkingLevel::Off => "off",
@@ -50,7 +47,7 @@ impl ThinkingLevel {
         }
     }
 
-    /// The level of this name in any case (`none` is `off`); `None` for any other.
+    /// The level of this name in any case; `none` is `off`.
     pub fn named(name: &str) -> Option<ThinkingLevel> {
         let name = if name.eq_ignore_ascii_case("none") { "off" } else { name };
         ThinkingLevel::ALL.into_iter().find(|level| level.name().eq_ignore_ascii_case(name))
@@ -60,25 +57,24 @@ impl ThinkingLevel {
 /// Which tool a model may or must call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ToolChoice {
-    /// Any or none, as the model likes.
+    /// The model decides.
     #[default]
     Auto,
-    /// At least one.
     Any,
-    /// None, though it is told of them.
+    /// No tool, although they are sent.
     None,
-    /// The one of this name.
+    /// The tool of this name.
     Tool(String),
 }
 
-/// How long a provider is asked to keep the start of a request for the next one.
+/// How long a provider caches the start of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CacheRetention {
-    /// Nothing is asked for.
+    /// No caching is requested.
     None,
-    /// As long as the provider does by itself, some minutes.
+    /// The provider's default, some minutes.
     #[default]
     Short,
-    /// An hour or a day, where the provider offers it.
+    /// An hour or a day, if offered.
     Long,
 }

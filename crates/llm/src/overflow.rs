@@ -1,9 +1,8 @@
-//! Whether a request was longer than the model's window: what providers say of it, and how it shows when
-//! they say nothing. Pure.
+//! Detects requests longer than the model's window, by errors or by counts. Pure.
 
 use crate::message::{AssistantMessage, ErrorKind, StopReason};
 
-/// Words by which providers say so, in lower case; a `#` stands for a number, whatever its digits.
+/// Phrases of such errors, in lower case; `#` stands for a number.
 const WORDS: [&str; 30] = [
     "prompt is too long",
     "prompt too long",
@@ -37,10 +36,10 @@ const WORDS: [&str; 30] = [
     "range of input length should be",
 ];
 
-/// Words of refusals that sound alike and are not.
+/// Phrases of similar errors that are none.
 const NOT: [&str; 4] = ["rate limit", "too many requests", "throttling", "service unavailable"];
 
-/// Whether an error answer with this status and body says that the request does not fit.
+/// Whether an error answer with this status and body reports an overflow.
 pub(crate) fn says_so(status: u16, body: &str) -> bool {
     status == 413 || (status != 429 && text_says_so(body))
 }
@@ -59,8 +58,9 @@ pub(crate) fn text_says_so(text: &str) -> bool {
     !NOT.iter().any(|it| shown.contains(it)) && WORDS.iter().any(|it| shown.contains(it))
 }
 
-/// Whether this answer means that the request was longer than the model's window: said by the provider,
-/// or by its counts where it cuts in silence.
+/// Whether the request was longer than the model's window.
+///
+/// Either the provider says so, or its counts do if it truncates silently.
 pub fn is_overflow(message: &AssistantMessage, context_window: Option<u64>) -> bool {
     let usage = &message.usage;
     let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
@@ -85,7 +85,7 @@ mod tests {
     use crate::message::Usage;
 
     #[test]
-    fn what_providers_say_is_understood() {
+    fn overflow_messages_of_providers_are_recognized() {
         for body in [
             "prompt is too long: 213,462 tokens > 200000 maximum",
             "This model's maximum context length is 8192 tokens. However, you requested 9,001 tokens",
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_cut_in_silence_shows_in_the_counts() {
+    fn silent_truncation_is_detected_by_counts() {
         let message = |stop_reason, input, output| AssistantMessage {
             stop_reason,
             usage: Usage { input, output, ..Usage::default() },

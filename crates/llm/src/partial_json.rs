@@ -1,17 +1,16 @@
-//! The arguments of a tool call while they stream, and when they are whole.
+//! Parses tool call arguments, while they stream and when they are complete.
 //!
-//! [`PartialJson`] is fed text in any pieces and builds the value as it goes, in time linear in the
-//! text; what has come so far can be looked at whenever a surface wants to. It never fails: from
-//! the first character that is not JSON on, nothing more is added. It is for showing only.
-//! [`parse_arguments`] reads the whole text once, strictly apart from two repairs, and is what counts.
+//! [`PartialJson`] takes text in any pieces and builds the value in linear time, for display at any moment.
+//! It never fails: after the first character that is not JSON, nothing more is added. [`parse_arguments`]
+//! parses the complete text once, strictly apart from two repairs; its result is authoritative.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::halves;
+use crate::surrogates;
 
-/// Depth beyond which nothing more is added; the strict parse refuses it as well.
+/// Maximum depth; the strict parser rejects deeper values as well.
 const MAX_DEPTH: usize = 128;
 
 /// A JSON text that is still arriving.
@@ -59,16 +58,17 @@ enum Escape {
 }
 
 impl PartialJson {
-    /// Takes the next piece.
+    /// Adds the next piece.
     pub fn push(&mut self, piece: &str) {
         for character in piece.chars() {
             self.step(character);
         }
     }
 
-    /// What has come so far: unfinished strings as far as they go, members whose value has not begun
-    /// left out, unfinished numbers and words left out. `None` when no value has begun. Linear in
-    /// the size of the value.
+    /// The value so far.
+    ///
+    /// Unfinished strings are included; members without a value, unfinished numbers and words are not. `None`
+    /// if no value has begun. Linear in the size of the value.
     pub fn value(&self) -> Option<Value> {
         let mut inner = match &self.token {
             Token::Text { text, .. } if !self.in_key() => Some(Value::String(text.clone())),
@@ -225,10 +225,11 @@ impl PartialJson {
     }
 }
 
-/// Reads the whole text of a call's arguments. Nothing but white space is an empty object. What a
-/// strict parser refuses is tried once more with raw control characters, invalid escapes and lone
-/// surrogates inside strings repaired. `Err` is for the model: why it is not a JSON object.
-pub fn parse_arguments(text: &str) -> Result<Map<String, Value>, String> {
+/// Parses the complete arguments of a call.
+///
+/// White space alone is an empty object. If strict parsing fails, it is repeated with raw control characters,
+/// invalid escapes and lone surrogates in strings repaired. `Err` is written for the model.
+pub(crate) fn parse_arguments(text: &str) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Ok(Map::new());
     }
@@ -239,12 +240,12 @@ pub fn parse_arguments(text: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Parses JSON, and once more with its strings repaired if that fails; the first error is returned.
+/// Parses JSON, with repaired strings if that fails; returns the first error.
 pub(crate) fn parse_repaired(text: &str) -> Result<Value, serde_json::Error> {
     parse(text, false)
 }
 
-/// The same, with half a character at an edge of a string kept as a mark ([`crate::halves`]).
+/// [`parse_repaired`] that keeps half a surrogate pair at the edge of a string ([`crate::surrogates`]).
 pub(crate) fn parse_piece(text: &str) -> Result<Value, serde_json::Error> {
     parse(text, true)
 }
@@ -301,7 +302,7 @@ fn repair_strings(text: &str, marks: bool) -> Cow<'_, str> {
     if changed { Cow::Owned(out) } else { Cow::Borrowed(text) }
 }
 
-/// Copies the escape whose backslash has been read, repaired if need be; returns what follows it.
+/// Copies or repairs the escape after its backslash; returns the rest.
 fn repair_escape<'a>(after: &'a str, out: &mut String, changed: &mut bool, marks: bool) -> &'a str {
     let hex = |text: &str| {
         let digits = text.strip_prefix('u')?.get(..4)?;
@@ -325,7 +326,11 @@ fn repair_escape<'a>(after: &'a str, out: &mut String, changed: &mut bool, marks
                     *changed = true;
                     let at_edge =
                         if unit < 0xdc00 { after[5..].starts_with('"') } else { out.ends_with('"') };
-                    out.push_str(&if marks && at_edge { halves::mark(unit) } else { "\\ufffd".to_owned() });
+                    out.push_str(&if marks && at_edge {
+                        surrogates::placeholder(unit)
+                    } else {
+                        "\\ufffd".to_owned()
+                    });
                     &after[5..]
                 }
                 _ => {
@@ -362,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_come_is_visible() {
+    fn partial_values_are_visible() {
         check_partial("", None);
         check_partial("{", Some(json!({})));
         check_partial("{\"pa", Some(json!({})));
@@ -379,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_arguments_are_read_strictly_with_two_repairs() {
+    fn complete_arguments_are_parsed_with_two_repairs() {
         #[track_caller]
         fn check(text: &str, expected: Value) {
             assert_eq!(parse_arguments(text).map(Value::Object), Ok(expected), "{text}");
@@ -394,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_object_is_an_error_for_the_model() {
+    fn arguments_other_than_an_object_are_an_error() {
         for (text, part) in [
             ("{\"command\": }", "not valid JSON"),
             ("{\"a\": \"cut", "not valid JSON"),

@@ -1,44 +1,43 @@
-//! What an answer costs: prices as providers publish them, and the sum for the tokens that were used. What is not known
-//! stays unknown and is never 0.
+//! Prices as published by providers, and the cost of used tokens. Unknown costs stay unknown and are never 0.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::message::{AssistantMessage, ErrorKind, Usage};
+use crate::message::{AssistantMessage, ModelError, Usage};
 use crate::protocol::Decoder;
 use crate::stream::StreamEvent;
 
-/// US dollars for a million tokens.
+/// US dollars per million tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// Of input that no cache served or stored.
+    /// Uncached input.
     pub input: f64,
-    /// Of output, reasoning included.
+    /// Output including reasoning.
     pub output: f64,
-    /// Of input that the provider's cache served.
+    /// Input read from the cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<f64>,
-    /// Of input that the provider's cache stored.
+    /// Input written to the cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<f64>,
-    /// Of input that the provider's cache stores for an hour; not known, where it is not given.
+    /// Input written to the cache for an hour, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write_1h: Option<f64>,
-    /// What all tokens of a request cost that has more input than so many tokens, for providers that ask more then.
+    /// Higher prices of long requests, by input size.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub above: Vec<Above>,
+    pub above: Vec<PriceTier>,
 }
 
 /// The price of long requests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Above {
-    /// For requests with more input than this, cached input included.
+pub struct PriceTier {
+    /// Applies to requests with more input than this, cached input included.
     pub tokens: u64,
-    /// As in [`Price`], where it is known.
+    /// As in [`Price`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<f64>,
     /// As in [`Price`], where it is known.
@@ -56,7 +55,7 @@ pub struct Above {
 }
 
 impl Price {
-    /// What these tokens cost; `None` when the price of some of them is not known.
+    /// The cost of these tokens; `None` if a price is unknown.
     pub fn of(&self, usage: &Usage) -> Option<Cost> {
         let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
         let above = self.above.iter().filter(|it| input > it.tokens).max_by_key(|it| it.tokens);
@@ -83,30 +82,28 @@ impl Price {
     }
 }
 
-/// US dollars, to the billionth, so that sums are exact.
+/// US dollars to the billionth, so that sums are exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Cost(u64);
 
 impl Cost {
-    /// So many dollars; what is less than none is none.
-    pub fn dollars(dollars: f64) -> Cost {
-        // A cast from a float ends at the bounds of its type.
+    /// A cost in dollars; negative values become zero.
+    pub(crate) fn dollars(dollars: f64) -> Cost {
+        // A cast from a float saturates.
         Cost((dollars * 1e9).round() as u64)
     }
 
-    /// As dollars.
     pub fn in_dollars(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Both together.
     pub fn plus(self, other: Cost) -> Cost {
         Cost(self.0.saturating_add(other.0))
     }
 }
 
 impl fmt::Display for Cost {
-    /// `$1.25`, and with more digits where it is less than a cent.
+    /// `$1.25`, with more digits below a cent.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             0 => f.write_str("$0"),
@@ -116,7 +113,7 @@ impl fmt::Display for Cost {
     }
 }
 
-/// As the field `cost` of session files has it.
+/// The `cost` field of session files.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     total: f64,
@@ -134,7 +131,7 @@ impl<'de> Deserialize<'de> for Cost {
     }
 }
 
-/// A decoder whose final message says what it cost.
+/// A decoder that adds the cost to the final message.
 pub(crate) struct Priced {
     inner: Box<dyn Decoder>,
     price: Price,
@@ -151,7 +148,7 @@ impl Priced {
     fn priced(&self, mut events: Vec<StreamEvent>) -> Vec<StreamEvent> {
         if let Some(StreamEvent::Done { message } | StreamEvent::Error { message }) = events.last_mut() {
             let message: &mut AssistantMessage = std::sync::Arc::make_mut(message);
-            // A provider that says what it asked knows better.
+            // A cost reported by the provider takes precedence.
             let usage = &message.usage;
             if usage.cost.is_none() && usage.total_tokens > 0 && !usage.uncounted {
                 message.usage.cost = self.price.of(&message.usage);
@@ -172,7 +169,7 @@ impl Decoder for Priced {
         self.priced(events)
     }
 
-    fn finish(&mut self, cut: Option<(ErrorKind, String)>) -> Vec<StreamEvent> {
+    fn finish(&mut self, cut: Option<ModelError>) -> Vec<StreamEvent> {
         let events = self.inner.finish(cut);
         self.priced(events)
     }
@@ -191,14 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_paid_for_and_what_is_not_known_is_not_free() {
+    fn unknown_prices_are_not_free() {
         let price = Price {
             input: 4.0,
             output: 20.0,
             cache_read: None,
             cache_write: Some(5.0),
             cache_write_1h: None,
-            above: vec![Above {
+            above: vec![PriceTier {
                 tokens: 200_000,
                 input: Some(8.0),
                 output: Some(30.0),
@@ -219,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_unknown_when_a_part_is() {
+    fn a_sum_with_an_unknown_part_is_unknown() {
         let known = Usage { cost: Some(Cost::dollars(0.5)), ..usage(1, 1, 0) };
         let unknown = usage(1, 1, 0);
         assert_eq!(known.plus(known).cost, Some(Cost::dollars(1.0)));
@@ -232,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_shown_and_stored_in_dollars() {
+    fn costs_are_shown_and_stored_in_dollars() {
         for (dollars, shown) in [(0.0, "$0"), (0.000_42, "$0.00042"), (0.25, "$0.25"), (12.0, "$12.00")] {
             assert_eq!(Cost::dollars(dollars).to_string(), shown);
         }

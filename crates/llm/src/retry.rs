@@ -1,4 +1,4 @@
-//! When a request that does not stream yet is made again, and after how long. Pure.
+//! Decides whether a request that does not stream yet is retried, and when. Pure.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// How often and how patiently a request is made again.
+/// Limits of retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Attempts after the first.
     pub max_retries: u32,
-    /// A server that asks for a longer delay is not waited for.
+    /// A server that asks for a longer delay is not retried.
     pub max_delay: Duration,
 }
 
@@ -21,15 +21,16 @@ impl Default for RetryPolicy {
     }
 }
 
-/// From 0 to 1; enough to keep many clients from asking again at the same moment. Not from the clock, which ticks in
-/// microseconds or slower on some systems.
+/// A random number from 0 to 1, so that clients do not retry simultaneously.
+///
+/// Not from the clock, whose resolution is too coarse on some systems.
 #[must_use]
 pub fn random() -> f64 {
     let bits = RandomState::new().hash_one(0_u8);
     f64::from((bits >> 32) as u32) / f64::from(u32::MAX)
 }
 
-/// What the headers of a refused request say about another attempt.
+/// Retry headers of a failed request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RetryHeaders {
     pub should_retry: Option<bool>,
@@ -37,8 +38,8 @@ pub(crate) struct RetryHeaders {
 }
 
 impl RetryHeaders {
-    /// Reads `x-should-retry`, `retry-after-ms` (milliseconds) and `retry-after` (seconds or an HTTP date in any of its
-    /// three forms, RFC 9110 §5.6.7).
+    /// Parses `x-should-retry`, `retry-after-ms` and `retry-after` (seconds or an HTTP date, RFC 9110
+    /// §5.6.7).
     pub fn read<'a>(header: impl Fn(&str) -> Option<&'a str>, now: jiff::Timestamp) -> RetryHeaders {
         let should_retry = match header("x-should-retry") {
             Some("true") => Some(true),
@@ -68,7 +69,7 @@ fn http_date(text: &str) -> Option<jiff::Timestamp> {
     date.or_else(|| OLD.iter().find_map(of_old))
 }
 
-/// The delay that a body asks for: Google tells it there (`"retryDelay": "26s"`) and in no header.
+/// The delay requested in a body, as by Google (`"retryDelay": "26s"`).
 pub(crate) fn asked_delay(body: &str) -> Option<Duration> {
     let body: Value = serde_json::from_str(body).ok()?;
     // Google puts an error into a list of one.
@@ -77,18 +78,19 @@ pub(crate) fn asked_delay(body: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(delay.trim().strip_suffix('s')?.parse().ok()?).ok()
 }
 
-/// Whether an answer with this status is worth another attempt: the server's word for it, else 408, 409, 429 and 5xx,
-/// unless the body says that a quota is used up.
+/// Whether an answer with this status is retryable.
+///
+/// The server's header decides, else 408, 409, 429 and 5xx are, unless a quota is exhausted.
 pub(crate) fn is_retryable(status: u16, headers: &RetryHeaders, body: &str) -> bool {
     if let Some(should_retry) = headers.should_retry {
         return should_retry;
     }
-    (matches!(status, 408 | 409 | 429) || status >= 500) && !is_used_up(body)
+    (matches!(status, 408 | 409 | 429) || status >= 500) && !is_quota_exhausted(body)
 }
 
-/// Whether a refusal says that a quota is used up, which waiting does not mend. Pure.
-pub fn is_used_up(body: &str) -> bool {
-    // A limit by the minute passes by itself, whatever is said of plans and billing beside it.
+/// Whether an error reports an exhausted quota, for which retries are useless. Pure.
+pub fn is_quota_exhausted(body: &str) -> bool {
+    // A limit per minute passes, whatever the message says about plans and billing.
     const PASSES: [&str; 4] = ["perminute", "per minute", "rate_limit_exceeded", "rate limit reached"];
     const USED_UP: [&str; 12] = [
         "insufficient_quota",
@@ -105,14 +107,16 @@ pub fn is_used_up(body: &str) -> bool {
         "available balance",
     ];
     let body = body.to_ascii_lowercase();
-    // Gemini names every limit that is reached; the day's outlasts the minute's.
+    // Gemini names every exceeded limit; the daily one lasts longest.
     body.contains("perday")
         || !PASSES.iter().any(|words| body.contains(words))
             && USED_UP.iter().any(|words| body.contains(words))
 }
 
-/// The delay before the attempt after `attempt` (0 for the first): what the server asked for, else half a second
-/// doubling up to 8 s, less up to a quarter by `random` (0 to 1). `Err` is the server's delay if it is too long.
+/// The delay before retry `attempt` (from 0).
+///
+/// The server's delay, else 0.5 s doubling up to 8 s, reduced by up to a quarter by `random` (0 to 1). `Err`
+/// has the server's delay if it is too long.
 pub(crate) fn delay(
     policy: &RetryPolicy,
     headers: &RetryHeaders,
@@ -134,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_drawn_lies_between_0_and_1_and_is_not_always_the_same() {
+    fn random_numbers_differ_and_lie_between_0_and_1() {
         let drawn: Vec<f64> = (0..50).map(|_| random()).collect();
         assert!(drawn.iter().all(|it| (0.0..=1.0).contains(it)), "{drawn:?}");
         assert!(drawn.iter().any(|it| *it < 0.5) && drawn.iter().any(|it| *it >= 0.5), "{drawn:?}");
@@ -146,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_read_in_its_three_forms() {
+    fn retry_after_is_parsed_in_its_three_forms() {
         let after = |pairs| headers(pairs).after;
         assert_eq!(after(&[("retry-after", "2")]), Some(Duration::from_secs(2)));
         assert_eq!(
@@ -162,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_word_then_the_status_decides() {
+    fn the_retry_header_precedes_the_status() {
         let none = RetryHeaders::default();
         for (status, expected) in [
             (400, false),
@@ -182,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_by_the_minute_is_no_used_up_quota() {
+    fn a_limit_per_minute_is_not_an_exhausted_quota() {
         let groq = r#"{"error":{"message":"Rate limit reached for `m` on tokens per minute (TPM): Limit 6000.
             Need more tokens? Upgrade to Dev Tier today at https://console.groq.com/settings/billing",
             "type":"tokens","code":"rate_limit_exceeded"}}"#;
@@ -193,15 +197,15 @@ mod tests {
                 {{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"26s"}}]}}}}"#
         );
         for body in [groq, &gemini, "Quota exceeded for requests", "see https://example.com/billing"] {
-            assert!(!is_used_up(body), "{body}");
+            assert!(!is_quota_exhausted(body), "{body}");
             assert!(is_retryable(429, &RetryHeaders::default(), body), "{body}");
         }
         for body in [asked, "billing_not_active", "Billing hard limit has been reached", "monthly quota"] {
-            assert!(is_used_up(body), "{body}");
+            assert!(is_quota_exhausted(body), "{body}");
         }
         let both = gemini
             .replace("RequestsPerMinute", "RequestsPerDayPerProject\"},{\"quotaId\":\"RequestsPerMinute");
-        assert!(is_used_up(&both) && !is_retryable(429, &RetryHeaders::default(), &both), "{both}");
+        assert!(is_quota_exhausted(&both) && !is_retryable(429, &RetryHeaders::default(), &both), "{both}");
         assert_eq!(asked_delay(&gemini), Some(Duration::from_secs(26)));
         let listed = format!("[{}]", gemini.replace("26s", "1.5s"));
         assert_eq!(asked_delay(&listed), Some(Duration::from_millis(1500)));
@@ -210,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_double_up_to_a_cap_and_an_unreasonable_wish_is_refused() {
+    fn delays_double_up_to_a_limit() {
         let policy = RetryPolicy::default();
         let none = RetryHeaders::default();
         let millis = |attempt, random| delay(&policy, &none, attempt, random).unwrap().as_millis();

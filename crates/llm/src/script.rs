@@ -1,50 +1,45 @@
-//! A model that answers from a script: for tests, for bug reports, for showing a surface without a provider. The format is
-//! `docs/formats/script.md`. The text is handed in; nothing here opens a file.
+//! A model that answers from a script (`docs/formats/script.md`), for tests, bug reports and demonstrations.
 //!
-//! An answer may say what it expects of the request; what is not met ends the response with an error, and so the run.
+//! The text is passed in; this module opens no file. An answer may state expectations about the request; an
+//! unmet one ends the response with an error, and with it the run.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::fold::MessageFold;
 use crate::message::{AssistantMessage, Content, ErrorKind, Message, StopReason, ToolCall, Usage};
+use crate::message_builder::MessageBuilder;
 use crate::model::{Model, ModelInfo, Request};
 use crate::partial_json::parse_arguments;
 use crate::stream::{MessageStream, StreamEvent, StreamWriter};
 
-/// The newest format this reads.
+/// The newest supported format.
 const FORMAT: u64 = 1;
 
 /// Why a script cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
-    /// A line is not what the format says.
-    #[error("line {line} of the script cannot be read: {reason}; see docs/formats/script.md")]
+    #[error("cannot parse line {line} of the script: {reason}; see docs/formats/script.md")]
     Line {
         /// 1-based.
         line: usize,
-        /// What is wrong with it.
         reason: String,
     },
-    /// The script says that it is of a newer format.
-    #[error("the script is of format {found}, this version reads up to {FORMAT}; update pilcrow")]
-    Newer {
-        /// The format it says.
-        found: u64,
-    },
+    /// The script has a newer format.
+    #[error("the script has format {found}, newer than the supported format {FORMAT}; update pilcrow")]
+    Newer { found: u64 },
 }
 
-/// A model that answers from a script, one line a request.
+/// A model that answers from a script, one line per request.
 #[derive(Debug)]
 pub struct ScriptModel {
     info: ModelInfo,
     answers: Vec<Answer>,
     state: Mutex<State>,
-    /// Whether requests are kept.
+    /// Whether requests are recorded.
     keeps: bool,
 }
 
@@ -130,7 +125,7 @@ struct Capture {
 }
 
 impl ScriptModel {
-    /// Reads a script. `name` is the model's id, as in `script:name`.
+    /// Parses a script. `name` is the model's id, as in `script:name`.
     pub fn parse(name: &str, script: &str) -> Result<ScriptModel, ScriptError> {
         let mut answers = Vec::new();
         let mut first = true;
@@ -172,27 +167,29 @@ impl ScriptModel {
         Ok(ScriptModel { info, answers, state: Mutex::default(), keeps: true })
     }
 
-    /// The same without [`ScriptModel::requests`]: a request that is kept holds the transcript, which is then copied for the next one.
+    /// Disables [`ScriptModel::requests`].
+    ///
+    /// A recorded request shares the transcript, which is then copied for the next one.
     pub fn forgetful(self) -> ScriptModel {
         ScriptModel { keeps: false, ..self }
     }
 
-    /// How many answers have not been asked for; a test asserts that none is left.
+    /// The number of unused answers, for tests.
     pub fn unused(&self) -> usize {
         self.answers.len() - self.lock().next
     }
 
-    /// The requests made so far, oldest first.
+    /// The requests so far, oldest first.
     pub fn requests(&self) -> Vec<Request> {
         self.lock().requests.clone()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
         // Every change of the state is complete before anything in it can panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
-    /// The next answer with what was captured put in, or why there is none.
+    /// The next answer with captured values inserted, or why there is none.
     fn take(&self, request: &Request) -> Result<Answer, String> {
         let mut state = self.lock();
         if self.keeps {
@@ -309,9 +306,9 @@ impl Answer {
     }
 
     async fn play(self, empty: AssistantMessage, writer: StreamWriter) {
-        let mut fold = MessageFold::new(empty);
+        let mut builder = MessageBuilder::new(empty);
         let mut emit = |event: StreamEvent| {
-            fold.apply(&event);
+            builder.apply(&event);
             writer.push(event);
         };
         emit(StreamEvent::Start);
@@ -358,13 +355,13 @@ impl Answer {
             }
         }
         if self.wait_for_cancel {
-            // The stream's owner drops this future when it is cancelled.
+            // A cancel drops this future.
             std::future::pending::<()>().await;
         }
         if let Some(error) = self.error {
             return writer.fail(self.error_kind.unwrap_or(ErrorKind::Provider), error);
         }
-        let mut message = fold.snapshot();
+        let mut message = builder.snapshot();
         message.usage = Usage {
             input: self.usage.input,
             output: self.usage.output,

@@ -1,26 +1,27 @@
-//! A key that cannot be printed by accident: no `Display`, `Debug` shows nothing of it, and it does
-//! not serialize. Only the HTTP edge of this crate looks inside.
+//! A key that cannot be printed accidentally: no `Display`, an empty `Debug`, no serialization.
+//!
+//! Only the HTTP transport reads it.
 
 use std::fmt;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What is written as `%XX` (RFC 3986 §2.3).
+/// Characters written as `%XX` (RFC 3986 §2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// An API key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// Holds this key; white space around it (a line break of a file) is taken off. `None` when
-    /// nothing is left, so that an empty environment variable counts as no key.
+    /// A key without surrounding white space; `None` if nothing is left.
+    ///
+    /// An empty environment variable therefore counts as no key.
     pub fn new(key: &str) -> Option<ApiKey> {
         let key = key.trim();
         (!key.is_empty()).then(|| ApiKey(key.to_owned()))
     }
 
-    /// Whether `given` is this key, found out in a time that does not tell how much of it is.
+    /// Compares in constant time.
     pub fn is(&self, given: &str) -> bool {
         let differing = given.bytes().zip(self.0.bytes()).fold(0, |differing, (a, b)| differing | (a ^ b));
         given.len() == self.0.len() && differing == 0
@@ -30,11 +31,11 @@ impl ApiKey {
         &self.0
     }
 
-    /// `text` with every occurrence of the key replaced, for messages that quote a server.
+    /// `text` with every occurrence of the key replaced.
     pub(crate) fn redact(&self, text: &str) -> String {
         const REDACTED: &str = "[redacted:api-key]";
         let text = text.replace(&self.0, REDACTED);
-        // As it stands in an address.
+        // As encoded in a URL.
         let upper: String = utf8_percent_encode(&self.0, RESERVED).collect();
         if upper == self.0 {
             return text;

@@ -1,6 +1,7 @@
-//! Requests signed for Amazon Web Services (Signature Version 4), each attempt anew, since a signature holds for some
-//! minutes only. The signing itself is `aws-sigv4`'s. Where keys come from is not known here: nothing asks the machine
-//! or a file for them.
+//! AWS Signature Version 4, by `aws-sigv4`.
+//!
+//! Each attempt is signed again, since a signature lasts for minutes. Credentials are passed in; nothing here
+//! reads the machine or a file.
 
 use std::time::SystemTime;
 
@@ -10,40 +11,39 @@ use aws_sigv4::sign::v4;
 
 use crate::secret::ApiKey;
 
-/// Keys that requests are signed with.
+/// Credentials that sign requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AwsKeys {
-    /// Names the key; no secret.
+pub struct AwsCredentials {
+    /// Key id; not secret.
     pub access_key_id: String,
-    /// Signs, and is not sent.
+    /// Signs requests and is not sent.
     pub secret_access_key: ApiKey,
-    /// Goes with keys that are lent for some time.
+    /// Session token of temporary credentials.
     pub session_token: Option<ApiKey>,
-    /// The region that is asked; the one of the address or of the model's ARN when `None`.
+    /// The region; `None` for the one in the address or in the model's ARN.
     pub region: Option<String>,
 }
 
 /// How a request is signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signing {
-    /// With what.
-    pub keys: AwsKeys,
-    /// For which region.
+    pub keys: AwsCredentials,
     pub region: String,
-    /// For which service, `bedrock` for one.
+    /// The service, such as `bedrock`.
     pub service: &'static str,
 }
 
-impl AwsKeys {
-    /// What of them must not be shown.
+impl AwsCredentials {
+    /// The secret parts.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = ApiKey> {
         [Some(self.secret_access_key.clone()), self.session_token.clone()].into_iter().flatten()
     }
 }
 
 impl Signing {
-    /// The headers that sign a POST of `body` to `url`, as of `now`; `Err` says why it cannot be signed. The signature
-    /// covers the host, the content type and the body. Pure.
+    /// The headers that sign a POST of `body` to `url` at `now`.
+    ///
+    /// The signature covers host, content type and body. Pure.
     pub(crate) fn headers(
         &self,
         url: &str,
@@ -77,11 +77,11 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// The signature was computed apart from this crate, from the steps of Amazon's documentation.
+    /// The expected signature was computed independently, from the steps of Amazon's documentation.
     #[test]
     fn a_request_is_signed_as_amazon_documents_it() {
         let signing = Signing {
-            keys: AwsKeys {
+            keys: AwsCredentials {
                 access_key_id: "AKIDEXAMPLE".to_owned(),
                 secret_access_key: ApiKey::new("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY").unwrap(),
                 session_token: ApiKey::new("a/session+token="),

@@ -1,72 +1,106 @@
-//! The stream of one response: events as they come, and the final message.
+//! The stream of one response: its events and its final message.
 //!
-//! The two sides are independent: one task may iterate while another awaits the final message, in either order, or
-//! only one of them is used. So the producer never waits for a reader. What nobody has read yet
-//! waits in a queue that is bounded: when [`QUEUE`] events wait, a delta is joined to the one before it of the same
-//! block, so that at most three further events for each block of the message are kept, and never more text than the message has.
-//! The first final event ends the stream; what a provider sends after it is dropped and logged.
+//! The two sides are independent: events and the final message can be read by different tasks, in any order,
+//! or only one of them. The producer therefore never waits. The queue of unread events is bounded: from
+//! [`QUEUE`] events on, a delta is joined to the previous one of its block, so that at most three further
+//! events per block are kept, and never more text than the message has. The first final event ends the
+//! stream; later ones are dropped and logged.
 
 use std::collections::VecDeque;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::fold::MessageFold;
-use crate::message::{AssistantMessage, Content, ErrorKind, ToolCall};
+use crate::message::{AssistantMessage, Content, ErrorKind, ModelError, ToolCall};
+use crate::message_builder::MessageBuilder;
 
-/// Events that wait unread before deltas are joined.
+/// Unread events before deltas are joined.
 const QUEUE: usize = 256;
 
-/// One step of a response. Blocks are numbered as they begin; the `content` of an end event is
-/// authoritative over the deltas before it.
+/// One step of a response.
+///
+/// Blocks are numbered as they begin; the `content` of an end event is authoritative.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the fields are the same in all variants and said above")]
 pub enum StreamEvent {
-    /// The request failed before it streamed and is made again after the delay.
-    Retrying { attempt: u32, max: u32, delay_ms: u64, error: String },
+    /// The request failed before it streamed, and is retried after the delay.
+    Retrying {
+        attempt: u32,
+        max: u32,
+        delay_ms: u64,
+        error: String,
+    },
     /// The provider accepted the request.
     Start,
-    /// A text block begins, empty.
-    TextStart { index: usize },
-    /// More text.
-    TextDelta { index: usize, delta: String },
-    /// The text block is whole.
-    TextEnd { index: usize, content: Content },
-    /// A block of reasoning begins, empty.
-    ThinkingStart { index: usize },
-    /// More reasoning.
-    ThinkingDelta { index: usize, delta: String },
-    /// The block of reasoning is whole.
-    ThinkingEnd { index: usize, content: Content },
+    /// An empty text block begins.
+    TextStart {
+        index: usize,
+    },
+    TextDelta {
+        index: usize,
+        delta: String,
+    },
+    /// The text block is complete.
+    TextEnd {
+        index: usize,
+        content: Content,
+    },
+    /// An empty reasoning block begins.
+    ThinkingStart {
+        index: usize,
+    },
+    ThinkingDelta {
+        index: usize,
+        delta: String,
+    },
+    /// The reasoning block is complete.
+    ThinkingEnd {
+        index: usize,
+        content: Content,
+    },
     /// A tool call begins; its id and name may still be empty.
     #[serde(rename = "toolcall_start")]
-    ToolCallStart { index: usize, id: String, name: String },
-    /// More of the text of the call's arguments.
+    ToolCallStart {
+        index: usize,
+        id: String,
+        name: String,
+    },
+    /// More of the arguments' text.
     #[serde(rename = "toolcall_delta")]
-    ToolCallDelta { index: usize, delta: String },
-    /// The tool call is whole.
+    ToolCallDelta {
+        index: usize,
+        delta: String,
+    },
+    /// The tool call is complete.
     #[serde(rename = "toolcall_end")]
-    ToolCallEnd { index: usize, call: ToolCall },
+    ToolCallEnd {
+        index: usize,
+        call: ToolCall,
+    },
     /// The response ended; nothing follows.
-    Done { message: Arc<AssistantMessage> },
-    /// The response failed or was cancelled, with what had come; nothing follows.
-    Error { message: Arc<AssistantMessage> },
+    Done {
+        message: Arc<AssistantMessage>,
+    },
+    /// The response failed or was cancelled; nothing follows.
+    Error {
+        message: Arc<AssistantMessage>,
+    },
 }
 
 impl StreamEvent {
-    /// `Done` or `Error`, as the message's stop reason says.
+    /// `Done` or `Error`, according to the message's stop reason.
     pub fn end(message: AssistantMessage) -> StreamEvent {
         let message = Arc::new(message);
         if message.failed() { StreamEvent::Error { message } } else { StreamEvent::Done { message } }
     }
 }
 
-/// A response as it arrives. Dropping it and every [`FinalMessage`] of it stops the work behind it.
+/// A response as it arrives. Dropping it and every [`FinalMessage`] stops its task.
 #[derive(Debug)]
 pub struct MessageStream {
     shared: Arc<Shared>,
@@ -74,7 +108,7 @@ pub struct MessageStream {
     producer: Arc<Producer>,
 }
 
-/// The final message of a stream, awaited apart from its events.
+/// The final message of a stream.
 #[derive(Debug, Clone)]
 pub struct FinalMessage {
     result: watch::Receiver<Option<Arc<AssistantMessage>>>,
@@ -98,11 +132,11 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     queue: VecDeque<StreamEvent>,
-    fold: MessageFold,
+    builder: MessageBuilder,
     ended: bool,
 }
 
-/// Stops the task when nobody is left to hear of it.
+/// Stops the task when no reader is left.
 #[derive(Debug)]
 struct Producer(AbortHandle);
 
@@ -113,27 +147,32 @@ impl Drop for Producer {
 }
 
 impl MessageStream {
-    /// Runs `produce` in a task of the current tokio runtime. When `cancel` fires, `produce` is dropped
-    /// where it stands and the stream ends at once with `aborted` and what had come. A `produce` that
-    /// panics or returns without ending the stream ends it with an error.
+    /// Runs `produce` in a task of the current tokio runtime.
+    ///
+    /// If `cancel` fires, `produce` is dropped and the stream ends at once with `aborted`. If `produce`
+    /// panics or returns early, the stream ends with an error.
     pub fn spawn<F, Fut>(empty: AssistantMessage, cancel: CancellationToken, produce: F) -> MessageStream
     where
         F: FnOnce(StreamWriter) -> Fut,
         Fut: Future<Output = ()> + Send + 'static,
     {
         let shared = Arc::new(Shared {
-            state: Mutex::new(State { queue: VecDeque::new(), fold: MessageFold::new(empty), ended: false }),
+            state: Mutex::new(State {
+                queue: VecDeque::new(),
+                builder: MessageBuilder::new(empty),
+                ended: false,
+            }),
             readable: Notify::new(),
             result: watch::channel(None).0,
         });
         let work = produce(StreamWriter { shared: shared.clone() });
         let for_task = shared.clone();
         let task = tokio::spawn(async move {
-            // Pinned here, so that it is dropped after the end was written and not before.
+            // Pinned here, so that it is dropped after the end was written.
             let mut work = std::pin::pin!(work);
             tokio::select! {
                 biased;
-                // `work` may be dropped anywhere: it owns no more than a connection and a writer.
+                // `work` can be dropped anywhere: it owns only a connection and a writer.
                 () = cancel.cancelled() => for_task.end_with(None),
                 () = &mut work => {}
             }
@@ -159,7 +198,7 @@ impl MessageStream {
         }
     }
 
-    /// A handle that awaits the final message apart from the events.
+    /// A handle to the final message.
     pub fn final_message(&self) -> FinalMessage {
         FinalMessage {
             result: self.shared.result.subscribe(),
@@ -168,33 +207,33 @@ impl MessageStream {
         }
     }
 
-    /// The message as far as it has come.
+    /// The message as received so far.
     pub fn partial(&self) -> AssistantMessage {
-        self.shared.lock().fold.snapshot()
+        self.shared.lock().builder.snapshot()
     }
 }
 
 impl FinalMessage {
-    /// The final message. Waits as long as the model's clocks let the response last; cancel-safe.
+    /// The final message. Waits within the model's timeouts; cancel-safe.
     pub async fn get(&mut self) -> Arc<AssistantMessage> {
         let waited = self.result.wait_for(Option::is_some).await.ok().and_then(|message| message.clone());
         match waited {
             Some(message) => message,
-            // The sender lives in `shared`, which this holds, so this is for the type only.
-            None => Arc::new(self.shared.lock().fold.ended(None)),
+            // Unreachable: the sender lives in `shared`, which this holds.
+            None => Arc::new(self.shared.lock().builder.ended(None)),
         }
     }
 }
 
 impl StreamWriter {
-    /// Adds an event; never waits. After the final one, events are dropped and logged.
+    /// Adds an event; never waits. Events after the final one are dropped and logged.
     pub fn push(&self, event: StreamEvent) {
         self.shared.push(event);
     }
 
-    /// Ends the stream with an error and what had come.
+    /// Ends the stream with an error and the received parts.
     pub fn fail(&self, kind: ErrorKind, error: String) {
-        self.shared.end_with(Some((kind, error)));
+        self.shared.end_with(Some(ModelError::new(kind, error)));
     }
 }
 
@@ -202,7 +241,7 @@ impl Drop for StreamWriter {
     fn drop(&mut self) {
         if !self.shared.lock().ended {
             let error = "the model's stream stopped before it ended".to_owned();
-            self.shared.end_with(Some((ErrorKind::Internal, error)));
+            self.shared.end_with(Some(ModelError::new(ErrorKind::Internal, error)));
         }
     }
 }
@@ -210,7 +249,7 @@ impl Drop for StreamWriter {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every change of the state is complete before anything in it can panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn push(&self, event: StreamEvent) {
@@ -220,7 +259,7 @@ impl Shared {
             tracing::debug!(?event, "dropped what a model sent after its final event");
             return;
         }
-        state.fold.apply(&event);
+        state.builder.apply(&event);
         let result = match &event {
             StreamEvent::Done { message } | StreamEvent::Error { message } => Some(message.clone()),
             _ => None,
@@ -237,13 +276,13 @@ impl Shared {
         self.readable.notify_one();
     }
 
-    fn end_with(&self, error: Option<(ErrorKind, String)>) {
-        let message = self.lock().fold.ended(error);
+    fn end_with(&self, error: Option<ModelError>) {
+        let message = self.lock().builder.ended(error);
         self.push(StreamEvent::end(message));
     }
 }
 
-/// Joins a delta to the waiting delta of the same block, if there is one.
+/// Joins a delta to an unread delta of the same block, if there is one.
 fn join(queue: &mut VecDeque<StreamEvent>, event: &StreamEvent) -> bool {
     for waiting in queue.iter_mut().rev() {
         match (waiting, event) {
@@ -318,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_final_message_can_come_first_and_the_events_after_from_a_bounded_queue() {
+    async fn the_final_message_can_be_read_before_the_events() {
         let mut stream = letters(100_000);
         let message = stream.final_message().get().await;
         assert_eq!(message.text().len(), 100_000);
@@ -339,7 +378,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn cancel_ends_at_once_and_keeps_what_had_come() {
+    async fn a_cancel_ends_at_once_and_keeps_the_received_text() {
         let cancel = CancellationToken::new();
         let mut stream = MessageStream::spawn(empty(), cancel.clone(), |writer| async move {
             writer.push(StreamEvent::TextStart { index: 0 });
@@ -369,7 +408,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn dropping_the_stream_stops_the_work_but_not_while_the_final_message_is_awaited() {
+    async fn dropping_the_stream_stops_work_unless_the_end_is_awaited() {
         let (started, on_start) = tokio::sync::oneshot::channel::<()>();
         let (go, on_go) = tokio::sync::oneshot::channel::<()>();
         let stream = MessageStream::spawn(empty(), CancellationToken::new(), |writer| async move {

@@ -1,15 +1,16 @@
-//! A transcript as a provider accepts it. Pure, and idempotent.
+//! Repairs a transcript so that providers accept it. Pure and idempotent.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::message::{Content, Message, ToolResultMessage};
 
-/// The text of the result that stands for one that never came.
-pub const NO_RESULT: &str = "No result provided";
+/// Text of the result of a call that has none.
+pub(crate) const NO_RESULT: &str = "No result provided";
 
-/// Leaves out responses that failed or were cancelled, with their results, and answers every call that has no result
-/// (a cancel, a crash) with an error result right after its message's own results. A result that answers no call is
-/// dropped, as is a second one to the same call. Results stand right after the message that asked for them.
+/// Removes failed responses with their results, and answers calls without a result.
+///
+/// Calls without a result (after a cancel or crash) get an error result. Results follow the message that made
+/// their calls; results without a call, and second results, are removed.
 pub fn repair(messages: &[Message]) -> Vec<Message> {
     let mut repaired: Vec<Message> = Vec::with_capacity(messages.len());
     for (at, message) in messages.iter().enumerate() {
@@ -54,7 +55,7 @@ fn answer<'a>(
     let mut results: HashMap<&str, &Message> = HashMap::new();
     for message in following {
         if let Message::ToolResult(result) = message {
-            // Of two to one call the first counts.
+            // The first of two results counts.
             results.entry(&result.tool_call_id).or_insert(message);
         }
     }
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn b56_unanswered_calls_are_answered_before_the_next_message() {
+    fn unanswered_calls_are_answered_before_the_next_message() {
         check(
             &[
                 Message::user("go"),
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn b57_failed_and_aborted_responses_are_left_out_with_their_results() {
+    fn failed_responses_are_removed_with_their_results() {
         for stop_reason in [StopReason::Error, StopReason::Aborted] {
             check(
                 &[Message::user("go"), calls(stop_reason, &["a"]), result("a"), Message::user("on")],

@@ -13,23 +13,23 @@
 use std::collections::HashMap;
 use std::io::Cursor;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use lsp_client::{
-    Definitions, Look, NoHost, PoolLimits, PoolOptions, RequestCx, SearchPath, ServerDefinition, ServerPool,
-};
+use adapters::{Parse, SearchPath, ServerDefinition, ServerDefinitions};
+use lsp_client::{Look, NoHost, PoolLimits, PoolOptions, RequestCx, ServerPool};
+use parking_lot::Mutex;
+use paths::{AbsPath, StateDir};
+use policy::{Policy, PolicyOptions, TrustStore, Unattended};
+use process::Processes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step, executable};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::{Handler, Peer, PeerOptions};
-use workspace::{
-    AbsPath, ContentHash, Document, Editor, FileChange, Nobody, Owner, Policy, PolicyOptions, Processes,
-    RunId, Settled, StateDir, TrustStore, Version, Workspace,
-};
+use workspace::{ContentHash, Document, Editor, FileChange, Owner, RunId, Settled, Version, Workspace};
 
 const REQUESTS: usize = 1000;
 const CHANGES: usize = 300;
@@ -56,7 +56,7 @@ fn row(figure: &str, value: String, aim: &str, meaning: &str) {
     println!("{figure:<42} {value:>12}  {aim:<12} {meaning}");
 }
 
-/// An editor with documents that somebody types in.
+/// An editor with documents that a user types in.
 #[derive(Default)]
 struct Open(Mutex<HashMap<AbsPath, Document>>);
 
@@ -64,24 +64,24 @@ impl Open {
     fn put(&self, path: &AbsPath, text: &str, version: i32) {
         let document = Document {
             path: path.clone(),
-            uri: workspace::path_to_uri(path.as_path()),
+            uri: paths::path_to_uri(path.as_path()),
             text: text.into(),
             bom: false,
             version: Version { hash: ContentHash::of(text.as_bytes()), editor: Some(version) },
             owner: Owner::Editor { dirty: true },
             held: None,
         };
-        self.0.lock().unwrap().insert(path.clone(), document);
+        self.0.lock().insert(path.clone(), document);
     }
 }
 
 impl Editor for Open {
     fn documents(&self) -> Vec<Document> {
-        self.0.lock().unwrap().values().cloned().collect()
+        self.0.lock().values().cloned().collect()
     }
 
     fn document(&self, path: &AbsPath) -> Option<Document> {
-        self.0.lock().unwrap().get(path).cloned()
+        self.0.lock().get(path).cloned()
     }
 
     fn apply<'a>(
@@ -102,7 +102,7 @@ impl Editor for Open {
 }
 
 struct Rig {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     workspace: Workspace,
     pool: Arc<ServerPool>,
     editor: Arc<Open>,
@@ -116,12 +116,12 @@ impl Rig {
 
     /// The same, with more in their definitions.
     fn with(count: usize, script: &Script, more: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let base = folder.path().canonicalize().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path().canonicalize().unwrap();
         let root = base.join("project");
         std::fs::create_dir_all(&root).unwrap();
         write_script(&base.join("script.json"), script);
-        let mut definitions = Definitions::empty();
+        let mut definitions = ServerDefinitions::default();
         for number in 0..count {
             let text = format!(
                 "name = \"s{number}\"\n[ready]\n[diagnostics]\n[command]\ncandidates = [{:?}]\nargs = [{:?}]\n[install]\nhow = \"page\"\n\
@@ -141,14 +141,14 @@ impl Rig {
             workspace: workspace.clone(),
             processes: Processes::new(None),
             policy: Arc::new(Policy::new(options)),
-            approver: Arc::new(Nobody),
+            approver: Arc::new(Unattended),
             definitions: Arc::new(definitions),
             reread: None,
             host: Arc::new(NoHost),
         };
         let limits =
             PoolLimits { search: SearchPath::default(), warm: count.max(1), ..PoolLimits::default() };
-        Self { folder, workspace, pool: ServerPool::with_limits(options, limits), editor }
+        Self { directory, workspace, pool: ServerPool::with_limits(options, limits), editor }
     }
 
     fn path(&self, name: &str) -> AbsPath {
@@ -165,7 +165,7 @@ impl Rig {
 
     async fn end(self) {
         self.pool.shutdown(Duration::from_secs(5)).await;
-        drop(self.folder);
+        drop(self.directory);
     }
 }
 
@@ -205,8 +205,8 @@ impl Handler for Counting {
 }
 
 async fn throughput(size: usize, total: usize, aim: &str) {
-    let body =
-        json!({"jsonrpc": "2.0", "method": "x/told", "params": {"text": "x".repeat(size - 55)}}).to_string();
+    let body = json!({"jsonrpc": "2.0", "method": "x/reported", "params": {"text": "x".repeat(size - 55)}})
+        .to_string();
     let message = format!("Content-Length: {}\r\n\r\n{body}", body.len());
     let count = total / message.len();
     let stream = message.repeat(count);
@@ -271,7 +271,7 @@ impl Handler for Deaf {}
 /// The same server, spoken to with nothing between.
 async fn alone(rig: &Rig) -> (tokio::process::Child, Peer) {
     let mut process = tokio::process::Command::new(executable())
-        .arg(rig.folder.path().join("script.json"))
+        .arg(rig.directory.path().join("script.json"))
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .kill_on_drop(true)

@@ -1,117 +1,99 @@
-//! Why a question to a language server has no answer.
+//! Errors of requests to language servers.
 
 use std::time::Duration;
 
-use workspace::{Denied, ErrorCode};
+use policy::{Denied, ErrorCode};
 
-use crate::definition::Feature;
+use adapters::Feature;
 
-/// Why a question to a language server has no answer. Each says which server it is about.
-#[derive(Debug, Clone, thiserror::Error)]
+/// Why a request has no answer. Each error names the server.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ServerError {
     /// The program of the server was not found.
     #[error("{server} is not installed{}; install it: {install}", tail(" (", detail, ")"))]
     Missing {
-        /// The definition's name.
         server: String,
-        /// The command that installs it.
+        /// The command that installs the server.
         install: String,
-        /// What was found instead; may be empty.
+        /// Details of the search; may be empty.
         detail: String,
     },
-    /// No definition speaks the language of the file.
+    /// No definition covers the language of the file.
     #[error("no language server is defined for {path}{refused}")]
     NoServer {
-        /// The file.
         path: String,
-        /// Which definitions were refused and why, as a clause; may be empty.
+        /// The refused definition files and the reasons, as a clause; may be empty.
         refused: String,
     },
     /// The server may not be started.
     #[error("{server} may not be started: {denied}")]
     Denied {
-        /// The definition's name.
         server: String,
-        /// What the policy said.
+        /// The decision of the policy.
         denied: Denied,
     },
-    /// The server is not ready yet, and the question needs it to be.
+    /// The server has not loaded its project, and the request needs it.
     #[error("{server} is still starting: {detail}; try again, or wait longer")]
     Starting {
-        /// The definition's name.
         server: String,
-        /// What it is doing.
+        /// The server's progress.
         detail: String,
     },
-    /// The server ended. The next question starts it again.
-    #[error(
-        "{server} ended unexpectedly during {during}{}; the next call starts it again",
-        tail(":\n", stderr_tail, "\n")
-    )]
+    /// The server ended. The next request restarts it.
+    #[error("{server} crashed during {during}; the next call restarts it{}", tail("\n", stderr_tail, ""))]
     Crashed {
-        /// The definition's name.
         server: String,
-        /// What it was asked.
+        /// The request.
         during: String,
-        /// The end of what it wrote to its error stream; may be empty.
+        /// The end of its standard error; may be empty.
         stderr_tail: String,
     },
-    /// No answer in time.
+    /// No answer within the deadline.
     #[error("{}{}", late(server, method, *after), tail(" (", detail, ")"))]
     Timeout {
-        /// The definition's name.
         server: String,
-        /// What it was asked.
+        /// The request.
         method: String,
-        /// How long was waited; nothing where the time was over before it could be asked.
+        /// The time that the call had; zero if it was over before the request was sent.
         after: Duration,
-        /// What it was doing; may be empty.
+        /// The server's activity; may be empty.
         detail: String,
     },
     /// The caller cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// No server of the file can do this.
+    /// No server of the file has the feature.
     #[error("{server} does not offer {feature}")]
     Unsupported {
         /// The definition's name, or several.
         server: String,
-        /// What was asked for.
         feature: Feature,
     },
-    /// The server answered what cannot be understood or does not fit.
-    #[error("{server} answered {method} with what cannot be used: {reason}")]
+    /// The answer cannot be parsed or does not fit the text.
+    #[error("{server} sent an invalid answer to {method}: {reason}")]
     Protocol {
-        /// The definition's name.
         server: String,
-        /// What it was asked.
+        /// The request.
         method: String,
-        /// What is wrong with the answer.
+        /// The fault of the answer.
         reason: String,
     },
-    /// The server, or we on its answer, refused.
+    /// The server refused the request, or its answer was refused.
     #[error("{server}: {message}")]
     Refused {
-        /// The definition's name.
         server: String,
-        /// Why.
         message: String,
-        /// As what it is to be told.
+        /// The error code to report.
         code: ErrorCode,
     },
-    /// The server's process cannot be started or spoken to.
+    /// The server's process cannot be started or has no pipes.
     #[error("{server} cannot be started: {reason}")]
-    Start {
-        /// The definition's name.
-        server: String,
-        /// Why.
-        reason: String,
-    },
+    Start { server: String, reason: String },
 }
 
 fn late(server: &str, method: &str, after: Duration) -> String {
     match after.is_zero() {
-        true => format!("the time of this call was over before {server} could be asked {method}"),
+        true => format!("the time of this call ran out before {method} was sent to {server}"),
         false => format!("{server} did not answer {method} within {after:?}"),
     }
 }
@@ -124,7 +106,7 @@ fn tail(before: &str, text: &str, after: &str) -> String {
 }
 
 impl ServerError {
-    /// The code that surfaces and models are given.
+    /// The error code for surfaces and models.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Missing { .. } => ErrorCode::MissingTool,

@@ -34,7 +34,7 @@ pub struct Consent {
 
 /// Who carries a command out.
 #[derive(Debug, Args, Clone)]
-pub struct Carried {
+pub struct ExecutionArgs {
     /// Do it in this process even if an editor has the project open; files it has open are not written
     #[arg(long)]
     pub standalone: bool,
@@ -76,7 +76,7 @@ pub enum Command {
         project: Project,
         /// Who carries it out
         #[command(flatten)]
-        carried: Carried,
+        execution: ExecutionArgs,
         /// Consent
         #[command(flatten)]
         consent: Consent,
@@ -104,7 +104,7 @@ pub enum Command {
         project: Project,
         /// Who carries it out
         #[command(flatten)]
-        carried: Carried,
+        execution: ExecutionArgs,
         /// Consent
         #[command(flatten)]
         consent: Consent,
@@ -136,7 +136,7 @@ pub enum Command {
         project: Project,
         /// Who carries it out
         #[command(flatten)]
-        carried: Carried,
+        execution: ExecutionArgs,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -151,7 +151,7 @@ pub enum Command {
         project: Project,
         /// Who carries it out
         #[command(flatten)]
-        carried: Carried,
+        execution: ExecutionArgs,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -169,7 +169,7 @@ pub enum Command {
         project: Project,
         /// Who carries it out
         #[command(flatten)]
-        carried: Carried,
+        execution: ExecutionArgs,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -181,7 +181,7 @@ pub enum Command {
         project: Project,
         /// Who carries it out
         #[command(flatten)]
-        carried: Carried,
+        execution: ExecutionArgs,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -202,7 +202,7 @@ pub enum Command {
         /// Only what it is told before its first search, with sizes
         #[arg(long)]
         budget: bool,
-        /// The seven layers they came through, and what each did
+        /// The five layers they came through, and what each did
         #[arg(long, conflicts_with = "budget")]
         trace: bool,
         /// As one of your agents has them
@@ -358,7 +358,7 @@ pub enum Sessions {
         prompt: Option<String>,
         /// Who carries it out
         #[command(flatten)]
-        carried: Carried,
+        execution: ExecutionArgs,
         /// Answer every question with yes, trust in the project included; lifts no denial
         #[arg(long)]
         yes: bool,
@@ -374,7 +374,7 @@ pub enum Sessions {
         wishes: Option<String>,
         /// Who carries it out
         #[command(flatten)]
-        carried: Carried,
+        execution: ExecutionArgs,
         /// Who makes the summary
         #[command(flatten)]
         asked: Asked,

@@ -9,15 +9,17 @@ mod files;
 mod format;
 
 use std::io::Write;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use anyhow::Context as _;
+use parking_lot::Mutex;
+use paths::StateDir;
+use policy::Redactor;
 use tracing::metadata::LevelFilter;
 use tracing::{Event, Level, Metadata, Subscriber, span};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
-use workspace::{Redactor, StateDir};
 
 pub use files::newest;
 
@@ -39,7 +41,6 @@ pub fn start(state: &StateDir, filter: &str, tell: Option<Tell>) -> anyhow::Resu
 /// Takes a line of the log.
 pub type Tell = Box<dyn Fn(Level, &str) + Send + Sync>;
 
-/// Where events go.
 struct Sink {
     tell: Option<Tell>,
     filter: Targets,
@@ -64,7 +65,7 @@ impl Sink {
 
     /// A line for the person. When even that cannot be written there is nobody left to tell.
     fn say(&self, line: &str) {
-        let mut stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stderr = self.stderr.lock();
         stderr.write_all(line.as_bytes()).ok();
     }
 }
@@ -121,7 +122,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Sink {
         let now = jiff::Timestamp::now();
         // Secrets of several lines are found before they become one.
         let line = format::one_line(&self.redact(&format::event(now, metadata, &spans, &fields)));
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files.lock();
         if let Some(complaint) = files.append(now, &line) {
             drop(files);
             self.say(&complaint);
@@ -135,7 +136,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::sync::Arc;
 
-    use workspace::AbsPath;
+    use paths::AbsPath;
 
     use super::*;
 
@@ -144,7 +145,7 @@ mod tests {
 
     impl Write for Captured {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend(bytes);
+            self.0.lock().extend(bytes);
             Ok(bytes.len())
         }
 
@@ -167,7 +168,7 @@ mod tests {
             (name, std::fs::read_to_string(path).unwrap())
         };
         let files = folder.list().unwrap().into_iter().map(read).collect();
-        let stderr = String::from_utf8(captured.0.lock().unwrap().clone()).unwrap();
+        let stderr = String::from_utf8(captured.0.lock().clone()).unwrap();
         (stderr, files)
     }
 
@@ -231,7 +232,7 @@ mod tests {
         let state = StateDir::new(AbsPath::new(temp.path()).unwrap());
         let told = Arc::new(Mutex::new(Vec::new()));
         let hears = Arc::clone(&told);
-        let tell: Tell = Box::new(move |level, line| hears.lock().unwrap().push((level, line.to_owned())));
+        let tell: Tell = Box::new(move |level, line| hears.lock().push((level, line.to_owned())));
         let sink = Sink { tell: Some(tell), ..Sink::new(&state, "info", Box::new(Captured::default())) };
         tracing::subscriber::with_default(Registry::default().with(sink), || {
             tracing::info!("opened /a");
@@ -240,7 +241,7 @@ mod tests {
         });
         let expected =
             [(Level::INFO, "opened /a".to_owned()), (Level::WARN, "it is slow (server=ruff)".to_owned())];
-        assert_eq!(*told.lock().unwrap(), expected);
+        assert_eq!(*told.lock(), expected);
     }
 
     #[test]
@@ -260,7 +261,7 @@ mod tests {
             tracing::info!("one");
             tracing::info!("two");
         });
-        let stderr = String::from_utf8(captured.0.lock().unwrap().clone()).unwrap();
+        let stderr = String::from_utf8(captured.0.lock().clone()).unwrap();
         assert_eq!(stderr.matches("warning: the log cannot be written").count(), 1, "{stderr}");
     }
 }

@@ -1,34 +1,28 @@
 //! Pilcrow's command line: reads what was written on it, opens what the command needs, and tells
 //! the shell how it ended.
 
-mod around;
-mod beside;
-mod carrier;
 mod cli;
 mod commands;
-mod config;
-mod dap_front;
-mod doctor;
-mod harmless;
-mod language_server;
+mod executor;
+#[cfg(test)]
+mod ipc_tests;
 mod logging;
-mod models;
+mod open;
 mod output;
-mod owner;
-mod project;
-mod shown;
 mod stop;
 mod terminal;
-mod unsaved;
-mod worker;
 
 use std::future::Future;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
-
 use cli::{Cli, Command};
-use commands::Exit;
+use host::config::Config;
+use host::{BranchRequest, Outcome};
+use lsp_server::ClientLog;
+use paths::Homes;
+use rpc_server::IpcAnnouncer;
 
 fn main() -> ExitCode {
     ExitCode::from(status(Cli::parse().command))
@@ -38,19 +32,19 @@ fn main() -> ExitCode {
 fn status(command: Command) -> u8 {
     let exit = match command {
         Command::Guard => {
-            workspace::guard_main();
-            Ok(Exit::Done)
+            process::guard_main();
+            Ok(Outcome::Done)
         }
-        Command::Lsp { agent, .. } => language_server::serve(agent),
+        Command::Lsp { agent, .. } => block_on(serve_editor(agent)),
         command => perform(command),
     };
     let exit = exit.unwrap_or_else(|error| {
         output::note(&format!("pilcrow: {}", sentence(&error)));
-        Exit::Failed
+        Outcome::Failed
     });
     match exit {
-        Exit::Done if output::is_incomplete() => Exit::Failed.code(),
-        exit => exit.code(),
+        Outcome::Done if output::is_incomplete() => commands::exit_code(Outcome::Failed),
+        exit => commands::exit_code(exit),
     }
 }
 
@@ -67,64 +61,63 @@ fn sentence(error: &anyhow::Error) -> String {
     text
 }
 
-fn perform(command: Command) -> anyhow::Result<Exit> {
+fn perform(command: Command) -> anyhow::Result<Outcome> {
     match command {
         Command::Run { help_planner: true, .. } => {
-            output::line(tools::planner::grammar::HELP);
-            Ok(Exit::Done)
+            output::line(host::session::PLANNER_HELP);
+            Ok(Outcome::Done)
         }
-        Command::Run { prompt, project, carried, consent, asked, .. } => {
-            block_on(commands::run::run(prompt, None, &project, &carried, &consent, asked))
+        Command::Run { prompt, project, execution, consent, asked, .. } => {
+            block_on(commands::run::run(prompt, None, &project, &execution, &consent, asked))
         }
-        Command::Tool { batch: true, project, carried, consent, .. } => {
-            block_on(commands::tool::batch(&project, &carried, &consent))
+        Command::Tool { batch: true, project, execution, consent, .. } => {
+            block_on(commands::tool::batch(&project, &execution, &consent))
         }
-        Command::Tool { name: Some(name), arguments, list: false, project, carried, consent, .. } => {
-            block_on(commands::tool::one(&name, arguments.as_deref(), &project, &carried, &consent))
+        Command::Tool { name: Some(name), arguments, list: false, project, execution, consent, .. } => {
+            block_on(commands::tool::one(&name, arguments.as_deref(), &project, &execution, &consent))
         }
         Command::Tool { project, consent, .. } => within(|| commands::tool::list(&project, consent.json)),
         Command::Dap { session, project, json } => {
             block_on(commands::dap::run(session.as_deref(), &project, json))
         }
-        Command::Read { file, offset, limit, project, carried, json } => {
-            block_on(commands::edit::read(&file, offset, limit, &project, &carried, json))
+        Command::Read { file, offset, limit, project, execution, json } => {
+            block_on(commands::edit::read(&file, offset, limit, &project, &execution, json))
         }
         Command::Edit { batch: true, .. } => commands::edit_batch::run(),
-        Command::Edit { project, carried, json, .. } => {
-            block_on(commands::edit::edit(&project, &carried, json))
+        Command::Edit { project, execution, json, .. } => {
+            block_on(commands::edit::edit(&project, &execution, json))
         }
         Command::Undo { list: true, project, json, .. } => within(|| commands::undo::list(&project, json)),
-        Command::Undo { commit, project, carried, json, .. } => {
-            block_on(commands::undo::take_back(commit, false, &project, &carried, json))
+        Command::Undo { commit, project, execution, json, .. } => {
+            block_on(commands::undo::take_back(commit, false, &project, &execution, json))
         }
-        Command::Redo { project, carried, json } => {
-            block_on(commands::undo::take_back(None, true, &project, &carried, json))
+        Command::Redo { project, execution, json } => {
+            block_on(commands::undo::take_back(None, true, &project, &execution, json))
         }
         Command::Trust { folder, list, remove } => commands::trust::trust(folder, list, remove),
         Command::Tools { budget, trace, agent, project, json } => {
             within(|| commands::tools::tools(&project, agent.as_deref(), budget, trace, json))
         }
         Command::Sessions {
-            command: cli::Sessions::Resume { id, prompt, carried, yes, asked },
+            command: cli::Sessions::Resume { id, prompt, execution, yes, asked },
             project,
             json,
         } => {
             let consent = cli::Consent { yes, json };
-            block_on(commands::run::run(prompt, Some(id), &project, &carried, &consent, asked))
+            block_on(commands::run::run(prompt, Some(id), &project, &execution, &consent, asked))
         }
         Command::Sessions {
-            command: cli::Sessions::Compact { id, wishes, carried, asked },
+            command: cli::Sessions::Compact { id, wishes, execution, asked },
             project,
             json,
         } => {
-            let prompt = Some(format!("/compact {}", wishes.unwrap_or_default()));
-            let consent = cli::Consent { yes: false, json };
-            block_on(commands::run::run(prompt, Some(id), &project, &carried, &consent, asked))
+            let instructions = wishes.unwrap_or_default();
+            block_on(commands::run::compact(id, &instructions, &project, &execution, json, asked))
         }
         Command::Sessions { command: cli::Sessions::Branch { id, entry, wishes, model }, project, json } => {
-            let (wishes, model) = (wishes.unwrap_or_default(), model.as_deref());
-            let branching = commands::sessions::Branching { id: &id, entry: &entry, wishes: &wishes, model };
-            block_on(commands::sessions::branch(branching, &project, json))
+            let instructions = wishes.unwrap_or_default();
+            let request = BranchRequest { session: id, entry, instructions, model, directory: None };
+            block_on(commands::sessions::branch(request, &project, json))
         }
         Command::Sessions { command, project, json } => {
             within(|| commands::sessions::perform(command, &project, json))
@@ -159,12 +152,25 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
             commands::config::show(&project, agent.as_deref(), json)
         }
         Command::Config { command: cli::Config::Schema, .. } => commands::config::schema(),
-        Command::Guard | Command::Lsp { .. } => Ok(Exit::Done),
+        Command::Guard | Command::Lsp { .. } => Ok(Outcome::Done),
     }
 }
 
+/// Serves an editor as a language server.
+async fn serve_editor(agent: Option<String>) -> anyhow::Result<Outcome> {
+    let homes = Homes::from_env()?;
+    let log = Arc::new(ClientLog::default());
+    let shown = Arc::clone(&log);
+    let config = Config::load(&homes.config, None, None, false, &[]);
+    let filter = config.as_ref().map_or("info", Config::log_filter);
+    logging::start(&homes.state, filter, Some(Box::new(move |level, line| shown.line(level, line))))?;
+    let announcer = Arc::new(IpcAnnouncer { homes: homes.clone() });
+    let options = lsp_server::Options { homes, log, agent, announcer };
+    lsp_server::serve(options, stop::on_signal()?).await
+}
+
 /// Runs a command to its end, in a runtime of its own.
-fn block_on(command: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
+fn block_on(command: impl Future<Output = anyhow::Result<Outcome>>) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let exit = runtime.block_on(command);
     // A thread that waits for the terminal or a lock must not keep the process.
@@ -173,7 +179,7 @@ fn block_on(command: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Resu
 }
 
 /// Runs a command that waits for nothing but opens parts that want a runtime around them.
-fn within(command: impl FnOnce() -> anyhow::Result<Exit>) -> anyhow::Result<Exit> {
+fn within(command: impl FnOnce() -> anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
     block_on(async { command() })
 }
 

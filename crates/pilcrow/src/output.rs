@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal as _, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use host::harmless::{harmless, unmasked_line};
+use host::shown;
 use serde::Serialize;
 
-use crate::harmless::{harmless, unmasked_line};
-use crate::{shown, stop};
+use crate::stop;
 
 static INCOMPLETE: AtomicBool = AtomicBool::new(false);
 /// Whether a line is shown that the next one replaces.

@@ -5,11 +5,10 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use host::harmless::{unmasked, unmasked_line};
+use policy::{Answer, Approver, Choice, Chosen, Question, Unattended};
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
-use workspace::{Answer, Approver, Choice, Chosen, Nobody, Question};
-
-use crate::harmless::{unmasked, unmasked_line};
 
 /// The longest diff shown with a question.
 const MAX_LINES: usize = 120;
@@ -40,7 +39,7 @@ pub fn is_there() -> bool {
 
 /// The approver of this process: the terminal, if there is one.
 pub fn approver() -> Arc<dyn Approver> {
-    if is_there() { Arc::new(Terminal { lines: Mutex::default() }) } else { Arc::new(Nobody) }
+    if is_there() { Arc::new(Terminal { lines: Mutex::default() }) } else { Arc::new(Unattended) }
 }
 
 impl Approver for Terminal {
@@ -49,7 +48,7 @@ impl Approver for Terminal {
             match self.answer(&question_text(&question), cancel).await {
                 Heard::Line(line) => understand(line.trim()),
                 Heard::Cancelled => Answer::No { text: String::new() },
-                Heard::Nobody => Answer::Nobody,
+                Heard::Unattended => Answer::Unattended,
             }
         })
     }
@@ -59,7 +58,7 @@ impl Approver for Terminal {
             match self.answer(&choice_text(&choice), cancel).await {
                 Heard::Line(line) => chosen(line.trim(), &choice.options),
                 Heard::Cancelled => Chosen::Dismissed,
-                Heard::Nobody => Chosen::Nobody,
+                Heard::Unattended => Chosen::Unattended,
             }
         })
     }
@@ -69,7 +68,7 @@ impl Approver for Terminal {
 enum Heard {
     Line(String),
     Cancelled,
-    Nobody,
+    Unattended,
 }
 
 impl Terminal {
@@ -90,7 +89,7 @@ impl Terminal {
         tokio::select! {
             // Dropping the wait loses nothing: no answer was given, and the line that comes is nobody's.
             () = cancel.cancelled() => Heard::Cancelled,
-            line = asked => line.map_or(Heard::Nobody, Heard::Line),
+            line = asked => line.map_or(Heard::Unattended, Heard::Line),
         }
     }
 }
@@ -206,7 +205,7 @@ mod tests {
     #[test]
     fn what_is_asked_about_is_seen_whole() {
         let question = Question {
-            kind: workspace::QuestionKind::Exec,
+            kind: policy::QuestionKind::Exec,
             title: "Run `a\nRun ls?`".into(),
             detail: "echo HIDDEN #\u{1b}[1A\u{1b}[2K\rRun ls?\u{1b}[8m\u{202e}".into(),
             files: Vec::new(),

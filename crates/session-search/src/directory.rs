@@ -1,23 +1,22 @@
-//! The index's files, in a folder of ours: nothing is written outside it, and files are read whole, since the folder's owner
-//! opens them only for a search.
+//! tantivy's directory over a state directory.
+//!
+//! Nothing is written outside it. Files are read completely, since they are opened only for a search.
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use paths::{StateDir, StateError};
 use tantivy::directory::error::{DeleteError, LockError, OpenReadError, OpenWriteError};
 use tantivy::directory::{
     AntiCallToken, DirectoryLock, FileHandle, Lock, OwnedBytes, TerminatingWrite, WatchCallback, WatchHandle,
     WritePtr,
 };
-use workspace::{StateDir, StateError};
 
-/// Files of segments end with a footer that ends with this many bytes; of shorter ones tantivy 0.27 panics, and says so on
-/// standard error.
+/// Minimum size of a segment file; tantivy 0.27 panics on a shorter one.
 const SHORTEST: usize = 8;
 
-/// The index's files.
 #[derive(Clone)]
 pub(crate) struct Files(pub StateDir);
 
@@ -76,12 +75,13 @@ impl tantivy::Directory for Files {
         self.0.write_atomic(name(path)?, data).map_err(io_error)
     }
 
-    // Each file is flushed with its folder when it is written.
+    // Each file is flushed with its directory when it is written.
     fn sync_directory(&self) -> io::Result<()> {
         Ok(())
     }
 
-    // Whoever is here holds a lock of ours, which goes with its process; a lock file of the library's would stay after a crash.
+    // The caller holds a state lock, which ends with its process; a lock file of tantivy would remain after a
+    // crash.
     fn acquire_lock(&self, _: &Lock) -> Result<DirectoryLock, LockError> {
         Ok(DirectoryLock::from(Box::new(())))
     }
@@ -91,7 +91,7 @@ impl tantivy::Directory for Files {
     }
 }
 
-/// A file that is there once it is whole.
+/// A file that becomes visible when it is complete.
 struct Growing {
     dir: StateDir,
     path: PathBuf,

@@ -1,10 +1,12 @@
-//! The index itself: one document an entry of a session. What it knows of each file is kept with its own commits, so that
-//! both are of one moment.
+//! The index: one document per entry of a session.
+//!
+//! The state of each indexed file is stored with tantivy's commits, so that both are consistent.
 
 use std::collections::{BTreeMap, HashMap};
 
 use agent::SessionStore;
 use agent::store::StoreError;
+use paths::StateDir;
 use serde::{Deserialize, Serialize};
 use tantivy::collector::TopDocs;
 use tantivy::query::{BooleanQuery, Occur, PhraseQuery, TermQuery};
@@ -13,35 +15,34 @@ use tantivy::schema::{
 };
 use tantivy::tokenizer::{BoxTokenStream, Token, TokenStream, Tokenizer};
 use tantivy::{Index, IndexWriter, ReloadPolicy, TantivyDocument, Term};
-use workspace::StateDir;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::directory::Files;
 use crate::query::{Part, Query};
 use crate::{Failed, texts};
 
-/// Of what is indexed and how; another one is made again.
+/// Version of the schema and tokenizer; an index of another version is rebuilt.
 const FORMAT: u32 = 3;
-/// Memory of the one thread that indexes.
+/// Memory of the indexing thread in bytes.
 const HEAP: usize = 50_000_000;
 const WORDS: &str = "words";
 
-/// What the index knows, written with each of its commits.
+/// The payload of each commit.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Known {
     format: u32,
     files: BTreeMap<String, KnownFile>,
 }
 
-/// A session's file, as far as it is indexed.
+/// The indexed part of a session file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct KnownFile {
     modified_ms: u64,
     size: u64,
-    /// Of its text, whole lines of the newest version: how many bytes, and what they hash to.
+    /// Number and hash of the indexed bytes, complete lines of the newest format version.
     bytes: usize,
     hash: String,
-    /// Its session, and the one that this was forked from.
+    /// Its session and the parent session.
     session: String,
     parent: Option<String>,
 }
@@ -60,7 +61,7 @@ struct Fields {
     text: Field,
 }
 
-/// Entries that fit, in no order.
+/// Matching entries, unordered.
 pub(crate) struct Found {
     pub entries: Vec<FoundEntry>,
     pub only_some_words: bool,
@@ -71,12 +72,12 @@ pub(crate) struct FoundEntry {
     pub entry: String,
     pub timestamp: String,
     pub score: f32,
-    /// How many sessions that are there its own descends from, by forks.
+    /// Number of existing ancestors of its session.
     pub forks: usize,
 }
 
 impl SessionIndex {
-    /// Opens what is in the folder, or begins there. `Err` when what is there is damaged or of another format.
+    /// Opens or creates the index. `Err` if it is damaged or has another format.
     pub fn open(dir: StateDir) -> Result<SessionIndex, Failed> {
         let mut schema = Schema::builder();
         let words = TextFieldIndexing::default()
@@ -106,8 +107,8 @@ impl SessionIndex {
         Ok(SessionIndex { index, fields, known })
     }
 
-    /// Takes what changed in the sessions' files since. `Err` when one is gone, so that nothing of it stays: the index is then
-    /// to be made again.
+    /// Indexes changes of the session files. `Err` if a file was deleted, so that the index is rebuilt
+    /// without it.
     pub fn update(&mut self, store: &SessionStore, warnings: &mut Vec<String>) -> Result<(), Failed> {
         let files = store.files()?;
         if let Some(gone) = self.known.files.keys().find(|name| files.iter().all(|file| file.name != **name))
@@ -133,9 +134,9 @@ impl SessionIndex {
                 none => none.insert(self.index.writer_with_num_threads(1, HEAP)?),
             };
             let text = session.text();
-            // What follows the last line break is still being written, or was cut by a crash.
+            // Text after the last line break is still being written, or was cut by a crash.
             let whole = text.rfind('\n').map_or(0, |at| at + 1);
-            // Files are only appended to; one that begins otherwise than it did is indexed anew.
+            // Files are only appended to; one with another beginning is indexed again.
             let from = match known {
                 Some(it) if text.get(..it.bytes).is_some_and(|text| hash(text) == it.hash) => it.bytes,
                 Some(_) => {
@@ -205,7 +206,7 @@ impl SessionIndex {
         Ok(Found { only_some_words: !entries.is_empty(), entries })
     }
 
-    /// By file, how many of the sessions here it descends from.
+    /// Number of existing ancestors by file.
     fn forks(&self) -> HashMap<&str, usize> {
         let parents: HashMap<&str, Option<&str>> =
             self.known.files.values().map(|it| (it.session.as_str(), it.parent.as_deref())).collect();
@@ -214,7 +215,7 @@ impl SessionIndex {
                 std::iter::successors(file.parent.as_deref().filter(|id| parents.contains_key(id)), |id| {
                     parents.get(id).copied().flatten().filter(|id| parents.contains_key(id))
                 });
-            // Files that name each other in a ring do not keep us.
+            // Ends cycles of files that name each other.
             ancestors.take(parents.len()).count()
         };
         self.known.files.iter().map(|(name, file)| (name.as_str(), count(file))).collect()
@@ -242,12 +243,13 @@ fn hash(text: &str) -> String {
     format!("{:032x}", xxh3_128(text.as_bytes()))
 }
 
-/// The words of the tools' index, so that `parseHeader` is found by `header`, and what they are parts of, so that `TypeScript` is
-/// found by `typescript`.
+/// The words of the tool index, and compounds.
+///
+/// `header` finds `parseHeader`, and `typescript` finds `TypeScript`.
 #[derive(Clone)]
 struct Words;
 
-/// Longer ones are data.
+/// Longer words are data.
 const LONGEST: usize = 200;
 
 impl Tokenizer for Words {
@@ -258,7 +260,7 @@ impl Tokenizer for Words {
         each_run(text, |run| {
             let parts = parts(run);
             let joined = joined(&parts);
-            // What stands beside each other is looked for by the parts; the whole is where the first is.
+            // Adjacent words are matched by their parts; the compound is at the position of the first.
             words.extend(joined.map(|joined| (joined, position)));
             for part in parts {
                 words.push((part, position));
@@ -270,20 +272,20 @@ impl Tokenizer for Words {
     }
 }
 
-/// Each piece of `text` that no space and no sign of ASCII divides.
+/// Calls `take` with each run of `text` between spaces and ASCII punctuation.
 pub(crate) fn each_run<'a>(text: &'a str, take: impl FnMut(&'a str)) {
     let divides = |c: char| c.is_whitespace() || c.is_ascii() && !c.is_ascii_alphanumeric();
     text.split(divides).filter(|run| !run.is_empty()).for_each(take);
 }
 
-/// The words of a piece.
+/// The words of a run.
 pub(crate) fn parts(run: &str) -> Vec<String> {
     let mut parts = Vec::new();
-    agent::each_word(run, |word| parts.push(word.to_owned()));
+    agent::discovery::each_word(run, |word| parts.push(word.to_owned()));
     parts
 }
 
-/// What words of one piece are together; none for one word, and for what is no name.
+/// The compound of a run's words; `None` for one word, and for a run that is not a name.
 pub(crate) fn joined(parts: &[String]) -> Option<String> {
     let length: usize = parts.iter().map(String::len).sum();
     (parts.len() > 1 && length <= LONGEST).then(|| parts.concat())

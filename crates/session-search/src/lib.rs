@@ -1,8 +1,8 @@
-//! Full text over the sessions of one project. The index is derived: made when somebody searches, brought up to date before
-//! each search, and thrown away and made again when it is missing, damaged or of another version. The sessions' files stay
-//! the truth: what is shown of a hit is read from them.
+//! Full-text search over the sessions of a project.
 //!
-//! Everything blocks. One search at a time: the lock is held from the look at the files to the answer.
+//! The index is derived: it is built by the first search, updated before each search, and rebuilt if it is
+//! missing, damaged or of another version. Session files stay authoritative: excerpts are read from them. All
+//! functions block. One search runs at a time, under a lock.
 
 mod directory;
 mod excerpt;
@@ -19,89 +19,76 @@ use std::time::Duration;
 
 use agent::SessionStore;
 use agent::store::{LoadedSession, StoreError};
-use workspace::{ErrorCode, StateDir, StateError};
+use paths::{StateDir, StateError};
+use policy::ErrorCode;
 
 use crate::index::{Found, SessionIndex};
 use crate::query::Query;
 
-/// How long another search is waited for; it may be making the index.
+/// Maximum wait for another search, which may build the index.
 const BUSY: Duration = Duration::from_secs(120);
 const INDEX: &str = "index";
 
-/// Where to search.
 pub struct SessionSearch<'a> {
     store: &'a SessionStore,
     dir: StateDir,
 }
 
-/// What was found.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
-    /// The best first, at most as many as asked for.
+    /// The best first, at most as many as requested.
     pub hits: Vec<Hit>,
-    /// No entry has all the words of the query; these have some.
+    /// No entry has all words of the query; these have some.
     pub only_some_words: bool,
-    /// Sessions that could not be read, and why; they are not searched.
+    /// Unreadable sessions, which were not searched, and why.
     pub warnings: Vec<String>,
 }
 
-/// An entry with the words of the query.
+/// A matching entry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
-    /// The session's id.
     pub session: String,
-    /// Its working directory.
     pub cwd: String,
-    /// The entry's id within it.
+    /// Id of the entry in its session.
     pub entry: String,
-    /// `user`, `assistant`, `toolResult`, or the type of an entry that is no message.
+    /// `user`, `assistant`, `toolResult`, or the type of an entry that is not a message.
     pub kind: String,
-    /// When it was written, in RFC 3339.
+    /// Time of writing, in RFC 3339.
     pub timestamp: String,
     /// Above 0; comparable within one answer only.
     pub score: f32,
-    /// Some words around the first ones that fit, in one line.
+    /// Words around the first match, in one line.
     pub excerpt: String,
 }
 
-/// Why nothing was searched.
+/// Why a search failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
-    /// The query has no word to look for.
-    #[error("there is no word to look for; give at least one without a `-` before it")]
+    #[error("the query has no words; give at least one word without a leading `-`")]
     NoWords,
-    /// The sessions cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The index's folder cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The index failed though it was made anew.
-    #[error("the sessions' index in {folder} cannot be used: {reason}; look whether the disk is full")]
-    Index {
-        /// Its folder.
-        folder: String,
-        /// What failed.
-        reason: String,
-    },
+    #[error("cannot use the session index in {directory}: {reason}; check for a full disk")]
+    Index { directory: String, reason: String },
 }
 
 impl SearchError {
-    /// The code of the closed list.
     pub fn code(&self) -> ErrorCode {
         match self {
             SearchError::NoWords => ErrorCode::InvalidArguments,
             SearchError::Store(error) => error.code(),
-            SearchError::State(error) => error.code(),
+            SearchError::State(error) => ErrorCode::from(error),
             SearchError::Index { .. } => ErrorCode::IoError,
         }
     }
 }
 
-/// Throws the index in `dir` away, so that nothing of a deleted session stays; the next search makes it again.
+/// Deletes the index, so that nothing of a deleted session remains; the next search rebuilds it.
 ///
 /// # Errors
-/// [`SearchError::State`]: another search goes on, or the folder cannot be removed.
+/// [`SearchError::State`] if another search is running, or the directory cannot be removed.
 pub fn forget(dir: &StateDir) -> Result<(), SearchError> {
     if dir.list()?.is_empty() {
         return Ok(());
@@ -111,16 +98,17 @@ pub fn forget(dir: &StateDir) -> Result<(), SearchError> {
 }
 
 impl<'a> SessionSearch<'a> {
-    /// Searches the sessions of `store`; the index is kept in `dir`. Nothing is opened yet.
+    /// Searches the sessions of `store` with the index in `dir`. Opens nothing yet.
     pub fn new(store: &'a SessionStore, dir: StateDir) -> Self {
         SessionSearch { store, dir }
     }
 
-    /// The entries that fit `query` best: those with all its words, else with some. Words are those of the tools' index; words in
-    /// quotes stand beside each other, and what has a `-` before it must not be there.
+    /// The best matches of `query`: entries with all its words, else with some.
+    ///
+    /// Words are those of the tool index; quoted words must be adjacent, and a word after `-` must not occur.
     ///
     /// # Errors
-    /// [`SearchError`]. A damaged index is no error: it is made again.
+    /// [`SearchError`]. A damaged index is rebuilt.
     pub fn search(&self, query: &str, limit: usize) -> Result<Answer, SearchError> {
         let query = Query::parse(query);
         if query.wanted.is_empty() {
@@ -129,7 +117,7 @@ impl<'a> SessionSearch<'a> {
         let _held = self.dir.lock("lock", BUSY)?;
         let (mut found, warnings) = match self.ask(&query, limit) {
             Err(Failed::Index(reason)) => {
-                tracing::warn!(reason, "the sessions' index is made again");
+                tracing::warn!(reason, "rebuilding the session index");
                 self.dir.remove_tree(INDEX)?;
                 self.ask(&query, limit)
             }
@@ -140,10 +128,11 @@ impl<'a> SessionSearch<'a> {
         Ok(Answer { hits, only_some_words: found.only_some_words, warnings })
     }
 
-    /// Over files that are damaged in ways that their checksums do not tell, tantivy panics (0.27: one shorter than its footer); that is
-    /// a damaged index like any other, and must not end the process each time.
+    /// tantivy 0.27 panics on some damaged files, such as one shorter than its footer.
+    ///
+    /// A panic counts as a damaged index, and must not end the process.
     fn ask(&self, query: &Query, limit: usize) -> Result<(Found, Vec<String>), Failed> {
-        // What it leaves is thrown away with the index.
+        // A partial state is deleted with the index.
         std::panic::catch_unwind(AssertUnwindSafe(|| self.ask_index(query, limit)))
             .unwrap_or_else(|_| Err(Failed::Index("it cannot be read at all".to_owned())))
     }
@@ -153,13 +142,13 @@ impl<'a> SessionSearch<'a> {
         let mut index = SessionIndex::open(index)?;
         let mut warnings = Vec::new();
         index.update(self.store, &mut warnings)?;
-        // An entry that forks inherited is one hit.
+        // An entry inherited by forks is one hit.
         Ok((index.search(query, limit.saturating_mul(4).clamp(1, 10_000))?, warnings))
     }
 
     fn hits(&self, found: &mut Vec<index::FoundEntry>, query: &Query, limit: usize) -> Vec<Hit> {
-        // Of entries that are one in several sessions the one counts that the others were forked from; names of files begin with
-        // their time, which two may share.
+        // An inherited entry counts in its oldest ancestor; file names begin with their time,
+        // which may be equal.
         let score_and_place = |a: &index::FoundEntry, b: &index::FoundEntry| {
             let order = b.score.total_cmp(&a.score).then(a.forks.cmp(&b.forks));
             order.then_with(|| a.file.cmp(&b.file)).then_with(|| a.entry.cmp(&b.entry))
@@ -193,17 +182,17 @@ impl<'a> SessionSearch<'a> {
         match failed {
             Failed::Store(error) => error.into(),
             Failed::Index(reason) => {
-                SearchError::Index { folder: self.dir.path().join(INDEX).to_string(), reason }
+                SearchError::Index { directory: self.dir.path().join(INDEX).to_string(), reason }
             }
         }
     }
 }
 
-/// Why it did not work out this time.
+/// Why an attempt failed.
 #[derive(Debug)]
 enum Failed {
     Store(StoreError),
-    /// The index is to be made again.
+    /// The index must be rebuilt.
     Index(String),
 }
 

@@ -1,20 +1,20 @@
-//! What somebody looks for. Every text is a query: nothing in it can be wrong.
+//! Parses search queries. Every text is a valid query.
 
 use crate::index::{each_run, joined, parts};
 
-/// What somebody looks for.
+/// A search query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Query {
     pub wanted: Vec<Part>,
-    /// What must not be there.
+    /// Parts that must not occur.
     pub unwanted: Vec<Part>,
 }
 
-/// A word, or several that stand beside each other.
+/// A word, or several adjacent words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Part {
     pub words: Vec<String>,
-    /// What they are written together, where they are one name.
+    /// The compound of the words, if they are one name.
     pub joined: Option<String>,
 }
 
@@ -28,7 +28,7 @@ impl Query {
                 None => (false, rest),
             };
             let (part, after) = match from.strip_prefix('"') {
-                // A quote that nothing ends goes to the end.
+                // An unclosed quote extends to the end.
                 Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
                 None => from.split_at(from.find(char::is_whitespace).unwrap_or(from.len())),
             };
@@ -47,7 +47,7 @@ impl Query {
         query
     }
 
-    /// Every word that is wanted.
+    /// All words that are searched.
     pub fn words(&self) -> Vec<&str> {
         self.wanted
             .iter()
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_names_quotes_and_what_must_not_be_there() {
+    fn queries_have_words_names_quotes_and_exclusions() {
         let parsed = |text: &str| {
             let Query { wanted, unwanted } = Query::parse(text);
             let join = |all: Vec<Part>| all.iter().map(|it| it.words.join(" ")).collect::<Vec<_>>().join("|");

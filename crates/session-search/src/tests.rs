@@ -1,4 +1,4 @@
-//! Searches over sessions as a store writes them, and over an index that something happened to.
+//! Searches over stored sessions, and over damaged indexes.
 
 #![expect(
     clippy::disallowed_methods,
@@ -9,25 +9,25 @@ use std::sync::Arc;
 
 use agent::store::{NewSession, SessionFile};
 use llm::{Content, Message};
+use paths::AbsPath;
 use serde_json::json;
-use workspace::AbsPath;
 
 use super::*;
 
 struct Place {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     store: SessionStore,
 }
 
 impl Place {
     fn new() -> Place {
-        let folder = tempfile::tempdir().unwrap();
-        let path = AbsPath::new(folder.path().canonicalize().unwrap()).unwrap();
-        Place { store: SessionStore::new(StateDir::new(path.join("sessions"))), folder }
+        let directory = tempfile::tempdir().unwrap();
+        let path = AbsPath::new(directory.path().canonicalize().unwrap()).unwrap();
+        Place { store: SessionStore::new(StateDir::new(path.join("sessions"))), directory }
     }
 
     fn index(&self) -> StateDir {
-        StateDir::new(AbsPath::new(self.folder.path().canonicalize().unwrap().join("search")).unwrap())
+        StateDir::new(AbsPath::new(self.directory.path().canonicalize().unwrap().join("search")).unwrap())
     }
 
     fn session(&self, id: &str, texts: &[&str]) -> SessionFile {
@@ -40,7 +40,7 @@ impl Place {
         SessionSearch::new(&self.store, self.index()).search(query, 10).unwrap()
     }
 
-    /// The sessions of the hits, in the order of their ids, with what is shown.
+    /// Checks the hits' sessions, by id, and excerpts.
     #[track_caller]
     fn check(&self, query: &str, expected: &[(&str, &str)]) {
         let answer = self.answer(query);
@@ -65,7 +65,7 @@ fn say(file: &mut SessionFile, text: &str) {
 }
 
 #[test]
-fn words_are_found_in_every_session_and_what_is_written_later_too() {
+fn words_are_found_in_all_sessions_and_in_later_entries() {
     let place = Place::new();
     place.check("anything", &[]);
     let mut one = place.session("one", &["rename parseHeader please", "nothing here"]);
@@ -84,7 +84,7 @@ fn words_are_found_in_every_session_and_what_is_written_later_too() {
 }
 
 #[test]
-fn what_tools_were_asked_and_answered_is_found_and_pictures_are_not() {
+fn tool_arguments_and_results_are_found_pictures_are_not() {
     let place = Place::new();
     let mut file = place.session("one", &[]);
     let call = json!({"role": "assistant", "stopReason": "toolUse", "content": [
@@ -106,16 +106,17 @@ fn what_tools_were_asked_and_answered_is_found_and_pictures_are_not() {
 }
 
 #[test]
-fn what_a_fork_inherited_is_one_hit_and_a_deleted_session_leaves_nothing() {
+fn an_inherited_entry_is_one_hit_and_deletion_leaves_none() {
     let place = Place::new();
     drop(place.session("parent", &["an inherited word", "another"]));
     let child = place.store.fork(&place.store.load("parent").unwrap(), None, "/p").unwrap();
-    // As where both began in one millisecond, and the child's name is the lesser.
-    let folder = place.folder.path().join("sessions");
-    let names = std::fs::read_dir(&folder).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
+    // As if both began in one millisecond, with the child's name sorting first.
+    let directory = place.directory.path().join("sessions");
+    let names =
+        std::fs::read_dir(&directory).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
     let child_file = names.into_iter().find(|name| name.contains(&child)).unwrap();
     let earlier = child_file.replacen('2', "1", 1);
-    std::fs::rename(folder.join(child_file), folder.join(earlier)).unwrap();
+    std::fs::rename(directory.join(child_file), directory.join(earlier)).unwrap();
     place.check("inherited", &[("parent", "an inherited word")]);
     place.store.delete("parent").unwrap();
     place.check("inherited", &[(&child, "an inherited word")]);
@@ -137,14 +138,14 @@ fn a_name_of_several_words_is_found_as_one() {
     for word in ["typescript", "TypeScript", "\"type script\""] {
         assert_eq!(place.answer(word).hits.len(), 2, "{word}");
     }
-    // What is joined stands nowhere between the others.
+    // A compound is at no position between the others.
     place.check("\"TypeScript JavaScript macOS\"", &[("one", text)]);
     assert!(place.answer("scriptjavascript").hits.is_empty());
     assert!(place.answer("typescriptjava").hits.is_empty());
 }
 
 #[test]
-fn a_lost_or_damaged_index_is_made_again() {
+fn a_lost_or_damaged_index_is_rebuilt() {
     let place = Place::new();
     let texts: Vec<String> = (0..200).map(|at| format!("word{at} common")).collect();
     place.session("one", &texts.iter().map(String::as_str).collect::<Vec<_>>());
@@ -182,26 +183,26 @@ fn a_lost_or_damaged_index_is_made_again() {
 }
 
 #[test]
-fn a_session_that_is_not_what_it_was_is_indexed_anew_and_one_that_cannot_be_read_is_told() {
+fn a_rewritten_session_is_indexed_again_a_bad_one_reported() {
     let place = Place::new();
     drop(place.session("one", &["alpha beta"]));
     place.check("alpha", &[("one", "alpha beta")]);
     let name = place.store.files().unwrap().remove(0).name;
-    let path = place.folder.path().join("sessions").join(name);
+    let path = place.directory.path().join("sessions").join(name);
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("alpha beta", "gamma delta é")).unwrap();
     place.check("alpha", &[]);
     place.check("gamma", &[("one", "gamma delta é")]);
-    // The half of a line that a crash left.
+    // A line cut by a crash.
     std::fs::write(&path, format!("{}{}", text, &text[text.len() / 2..text.len() - 9])).unwrap();
     place.check("alpha", &[("one", "alpha beta")]);
-    std::fs::write(place.folder.path().join("sessions/2020_bad.jsonl"), "no session\n").unwrap();
+    std::fs::write(place.directory.path().join("sessions/2020_bad.jsonl"), "no session\n").unwrap();
     let answer = place.answer("alpha");
     assert_eq!((answer.hits.len(), answer.warnings.len()), (1, 1), "{answer:?}");
 }
 
 #[test]
-fn what_did_not_change_is_not_read_again_and_what_did_is_read_from_there_on() {
+fn only_appended_lines_are_indexed() {
     let place = Place::new();
     let mut file = place.session("one", &["alpha"]);
     place.check("alpha", &[("one", "alpha")]);
@@ -216,7 +217,7 @@ fn what_did_not_change_is_not_read_again_and_what_did_is_read_from_there_on() {
 }
 
 #[test]
-fn searches_at_once_wait_for_each_other() {
+fn concurrent_searches_wait_for_each_other() {
     let place = Arc::new(Place::new());
     place.session("one", &["alpha"]);
     std::thread::scope(|scope| {
@@ -228,7 +229,7 @@ fn searches_at_once_wait_for_each_other() {
 }
 
 #[test]
-fn what_looks_like_a_key_is_not_there() {
+fn key_like_strings_are_not_indexed() {
     let place = Place::new();
     let key = format!("ghp_{}", "a1B2".repeat(9));
     place.session("one", &[&format!("my token is {key} see")]);
@@ -236,14 +237,14 @@ fn what_looks_like_a_key_is_not_there() {
     let needle = agent_words(&key);
     assert_eq!(place.answer(&needle).hits.iter().filter(|hit| hit.excerpt.contains(&key)).count(), 0);
     assert!(!place.answer("token").hits[0].excerpt.contains(&key));
-    // A phrase of its words is all of it.
+    // The quoted key consists of several words.
     let answer = place.answer(&format!("\"{key}\""));
     assert_eq!(answer.hits.len(), 0, "{answer:?}");
 }
 
 fn agent_words(text: &str) -> String {
     let mut words = Vec::new();
-    agent::each_word(text, |word| words.push(word.to_owned()));
+    agent::discovery::each_word(text, |word| words.push(word.to_owned()));
     words.join(" ")
 }
 

@@ -1,10 +1,10 @@
-//! What of an entry is searched. Pictures, models, levels and the data of embedding programs are not.
+//! The searched text of an entry. Pictures, models, levels and custom data are not searched.
 
 use agent::store::{Entry, EntryBody, LoadedSession};
 use llm::{Content, Message};
 use serde_json::Value;
 
-/// The kind of an entry and its text; `None` where there is nothing to search.
+/// Kind and text of an entry; `None` if it has nothing to search.
 pub(crate) fn of(session: &LoadedSession, entry: &Entry) -> Option<(String, String)> {
     let mut text = String::new();
     let kind = match session.body(entry).ok()? {

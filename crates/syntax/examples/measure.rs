@@ -1,9 +1,9 @@
-//! Measures on real files: `cargo run --release -p syntax --example measure -- WHAT FILE|FOLDER…`.
+//! Measurements on real files: `cargo run --release -p syntax --example measure -- WHAT PATH…`.
 //!
-//! - `window`: edits that parse and edits that break, judged whole and from the lines around them.
-//! - `incremental`: whether parsing again after an edit finds the errors that parsing anew finds.
-//! - `parts`: how often the constructs around an edit prove that the text parses; whether it does.
-//! - `speed`: parsing whole, after an edit, and around it; memory. In time of the processor, not of the clock.
+//! - `window`: valid and breaking edits, judged by the whole text and by the lines around them.
+//! - `incremental`: whether an incremental parse finds the errors that a full parse finds.
+//! - `parts`: how often the constructs around an edit prove that the text parses, and whether it does.
+//! - `speed`: a full parse, after an edit, and around it; memory. In processor time.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -50,7 +50,7 @@ fn load(path: &Path) -> Option<(Language, String)> {
     Some((Language::of(&path.to_string_lossy(), &text)?, text))
 }
 
-/// The time that this thread has worked, so that others on the machine do not count.
+/// The processor time of this thread, which excludes other work on the machine.
 #[derive(Clone, Copy)]
 struct Work(Duration);
 
@@ -71,7 +71,7 @@ fn resident() -> usize {
     pages.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or_default() * 4096
 }
 
-/// A small generator, so that a run can be repeated.
+/// A small generator with a seed, for reproducible runs.
 struct Random(u64);
 
 impl Random {
@@ -92,7 +92,7 @@ fn line_of(text: &str, starts: &[usize], line: usize) -> std::ops::Range<usize> 
     starts[line]..starts.get(line + 1).copied().unwrap_or(text.len())
 }
 
-/// An edit that most likely parses: a construct twice, or gone, or another in its place.
+/// An edit that most likely parses: duplicates, deletes or replaces a construct.
 fn good(tree: &Tree, text: &str, starts: &[usize], random: &mut Random) -> Option<TextEdit> {
     let lines = |random: &mut Random| {
         let block = (0..40).find_map(|_| tree.block(text, random.below(starts.len()) + 1).ok())?;
@@ -113,7 +113,7 @@ fn good(tree: &Tree, text: &str, starts: &[usize], random: &mut Random) -> Optio
     })
 }
 
-/// An edit that most likely breaks brackets: one gone, one more, a line of them gone or twice.
+/// An edit that most likely breaks brackets: deletes or adds one, or deletes or doubles a line of them.
 fn bad(text: &str, starts: &[usize], random: &mut Random) -> Option<TextEdit> {
     let line = (0..200)
         .map(|_| random.below(starts.len()))
@@ -148,7 +148,7 @@ fn window(files: &[PathBuf]) {
     for path in files {
         let Some((language, text)) = load(path) else { continue };
         let starts = line_starts(&text);
-        // What a program wrote without line ends is no source code.
+        // Generated text without line ends is not source code.
         if starts.len() < 1_000 || text.len() / starts.len() > 100 {
             continue;
         }
@@ -242,17 +242,17 @@ fn incremental(files: &[PathBuf]) {
             let edits = [edit];
             let after = text::apply(&text, &edits).unwrap();
             let again = tree.reparse(&text, &edits, &after, Stop::NEVER).unwrap();
-            let anew = Tree::parse(language, &after, Stop::NEVER).unwrap();
-            let (a, b) = (again.errors(&after), anew.errors(&after));
+            let full = Tree::parse(language, &after, Stop::NEVER).unwrap();
+            let (a, b) = (again.errors(&after), full.errors(&after));
             count[0] += 1;
             count[1] += usize::from(a.is_empty() != b.is_empty());
             count[2] += usize::from(a != b);
             let whole = Comparison::of(&tree, &text, &edits, &after, Stop::NEVER).unwrap().1;
             count[3] += usize::from(at % 2 == 0 && !whole.new_errors.is_empty() && whole.was_broken);
             if a.is_empty() != b.is_empty() {
-                println!("{} {edits:?}: again {} anew {}", path.display(), a.len(), b.len());
+                println!("{} {edits:?}: again {} full {}", path.display(), a.len(), b.len());
             }
-            tree = anew;
+            tree = full;
             text = after;
         }
     }
@@ -295,23 +295,23 @@ fn parts(files: &[PathBuf]) {
                 continue;
             }
             let after = text::apply(&text, &edits).unwrap();
-            let told = tree.surely_parses(&text, &edits, Stop::NEVER).unwrap();
+            let proven = tree.surely_parses(&text, &edits, Stop::NEVER).unwrap();
             let broken = Tree::parse(language, &after, Stop::NEVER).unwrap().is_broken(&after);
             count[if broken { 3 } else { 1 }] += 1;
-            count[if broken { 4 } else { 2 }] += usize::from(told);
-            if told && broken {
+            count[if broken { 4 } else { 2 }] += usize::from(proven);
+            if proven && broken {
                 println!("{} {edits:?}", path.display());
             }
         }
     }
-    for (language, [files, good, told, bad, wrong]) in counts {
+    for (language, [files, good, proven, bad, wrong]) in counts {
         println!(
-            "{language}: {files} files; parses {good}, told {told}; broken {bad}, told to parse {wrong}"
+            "{language}: {files} files; parses {good}, proven {proven}; broken {bad}, proven to parse {wrong}"
         );
     }
 }
 
-/// An edit of which nothing is known: a piece of the text, as of any kind, anywhere else.
+/// An arbitrary edit: inserts a piece of the text, of any kind, elsewhere.
 fn other(text: &str, starts: &[usize], random: &mut Random) -> Option<TextEdit> {
     let lines = |random: &mut Random, most: usize| {
         let first = random.below(starts.len());

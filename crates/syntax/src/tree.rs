@@ -1,7 +1,7 @@
-//! A text's tree, and the tree of the text after edits.
+//! The tree of a text, and the tree of the text after edits.
 //!
-//! A tree belongs to one exact text. It does not keep that text: whoever asks hands it in again,
-//! and must hand in the right one.
+//! A tree belongs to one exact text. It does not keep that text: the caller passes it again, and must pass
+//! the right one.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 use text::TextEdit;
 use tree_sitter::{InputEdit, ParseOptions, ParseState, Parser, Point};
 
-use crate::{Language, SyntaxError, depth, layout};
+use crate::errors::{depth, layout};
+use crate::{Language, SyntaxError};
 
-/// Asked now and then while a text is parsed; `true` ends the parse. It may look at a clock or a
-/// flag.
+/// A condition polled during a parse; `true` ends it. It may check a clock or a flag.
 #[derive(Clone, Copy)]
 pub struct Stop<'a>(pub &'a dyn Fn() -> bool);
 
@@ -22,18 +22,20 @@ impl Stop<'_> {
     pub const NEVER: Stop<'static> = Stop(&|| false);
 }
 
-/// The parse was ended by its [`Stop`], or not begun since the text nests deeper than its grammar can follow (some
-/// hundred levels of Python or YAML).
+/// The parse ended early.
+///
+/// Its [`Stop`] ended it, or the text nests deeper than its grammar can follow (some hundred levels of Python
+/// or YAML).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("parsing was stopped before it was done")]
+#[error("parsing was stopped")]
 pub struct Stopped;
 
-/// What a grammar makes of a text; errors are part of it. Cheap to clone.
+/// The result of a grammar for a text, including errors. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Tree {
     pub(crate) language: Language,
     pub(crate) tree: tree_sitter::Tree,
-    /// What the grammar let pass.
+    /// Errors that the grammar accepts.
     pub(crate) layout: Arc<[SyntaxError]>,
 }
 
@@ -41,16 +43,18 @@ impl Tree {
     /// Parses a whole text.
     ///
     /// # Errors
-    /// [`Stopped`] when `stop` said so, or the text nests too deep.
+    /// [`Stopped`] if `stop` returned true, or the text nests too deep.
     pub fn parse(language: Language, text: &str, stop: Stop<'_>) -> Result<Self, Stopped> {
         Ok(Self::new(language, parse(language, text, None, stop)?, text))
     }
 
-    /// Follows `edits` (of `before`, in order of place, not overlapping), which made `after`, and
-    /// parses what they changed. `before` must be the text of this tree.
+    /// Follows `edits` and parses what they changed.
+    ///
+    /// The edits are of `before`, in order of place, not overlapping, and produced `after`. `before` must be
+    /// the text of this tree.
     ///
     /// # Errors
-    /// [`Stopped`] when `stop` said so, or the text nests too deep.
+    /// [`Stopped`] if `stop` returned true, or the text nests too deep.
     pub fn reparse(
         &self,
         before: &str,
@@ -59,7 +63,7 @@ impl Tree {
         stop: Stop<'_>,
     ) -> Result<Self, Stopped> {
         let mut tree = self.tree.clone();
-        // From the last up, so that the places of those before stay what they are.
+        // From the last up, so that earlier places stay valid.
         for edit in input_edits(before, edits).iter().rev() {
             tree.edit(edit);
         }
@@ -76,7 +80,7 @@ impl Tree {
         self.language
     }
 
-    /// Bytes of the text it belongs to.
+    /// Length in bytes of the text it belongs to.
     pub fn text_len(&self) -> usize {
         self.tree.root_node().end_byte()
     }
@@ -103,9 +107,10 @@ fn parse(
     parser.parse_with_options(&mut read, old, Some(options)).ok_or(Stopped)
 }
 
-/// The bytes that the grammar is given, each where it was. Bash's (0.25.1) asks C's `isdigit` about whatever stands
-/// behind `{`, `{1` and `{1..2`, and for what is not ASCII that reads past a table: such a sign becomes one that means
-/// as little there.
+/// The bytes for the grammar, each in its place.
+///
+/// Bash's grammar (0.25.1) calls C's `isdigit` with any character after `{`, `{1` and `{1..2`; for non-ASCII
+/// characters that reads past a table. Such a character is replaced by one with as little meaning there.
 fn readable(language: Language, text: &str) -> Cow<'_, [u8]> {
     let is_asked = |before: u8| matches!(before, b'{' | b'.' | b'0'..=b'9');
     let bytes = text.as_bytes();
@@ -122,7 +127,7 @@ fn readable(language: Language, text: &str) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// The edits with rows and columns, all in the text before any of them.
+/// The edits with rows and columns, all relative to the text before any of them.
 fn input_edits(before: &str, edits: &[TextEdit]) -> Vec<InputEdit> {
     let mut at = 0;
     let mut point = Point { row: 0, column: 0 };
@@ -161,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bash_is_given_no_sign_that_its_grammar_reads_past_a_table_for() {
+    fn bash_gets_no_character_beyond_its_tables() {
         let text = "a{é..3} {1..2😀} {é é .\u{10ffff}";
         let given = readable(Language::Bash, text);
         assert_eq!(&*given, "a{__..3} {1..2____} {__ é .____".as_bytes());

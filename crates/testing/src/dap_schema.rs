@@ -1,29 +1,28 @@
-//! The published schema of the Debug Adapter Protocol, which debugpy brings along, against which messages
-//! are held.
+//! Validation of messages against the Debug Adapter Protocol's schema, from debugpy.
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use jsonschema::Validator;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// The schema.
 pub struct Schema {
     definitions: Value,
-    /// By the name of the definition: one takes long to make.
+    /// By the name of the definition: building one takes long.
     validators: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
 impl Schema {
-    /// The one of the tools in `PILCROW_TOOLS`; `None` where these are not set up.
+    /// The schema of the tools in `PILCROW_TOOLS`; `None` if they are not set up.
     pub fn of_environment() -> Option<&'static Self> {
         static ONCE: OnceLock<Option<Schema>> = OnceLock::new();
         let read = || Self::of(Path::new(&std::env::var_os("PILCROW_TOOLS")?));
         ONCE.get_or_init(read).as_ref()
     }
 
-    /// The one of the tools in a folder. Blocks on the file system.
+    /// The schema of the tools in a directory. Blocks on the file system.
     pub fn of(tools: &Path) -> Option<Self> {
         let mut items = std::fs::read_dir(tools.join("items")).ok()?.flatten();
         let debugpy = items.find(|it| it.file_name().to_string_lossy().starts_with("debugpy-"))?;
@@ -33,17 +32,17 @@ impl Schema {
         Some(Self { definitions, validators: Mutex::default() })
     }
 
-    /// Whether a message is as the schema says.
+    /// Validates a message.
     ///
     /// # Errors
-    /// What it breaks, with the message.
+    /// The violation, with the message.
     pub fn check(&self, message: &Value) -> Result<(), String> {
         let (name, kind) = match message["type"].as_str() {
             Some("event") => (&message["event"], "Event"),
             Some("response") => (&message["command"], "Response"),
             _ => (&message["command"], "Request"),
         };
-        let name = name.as_str().filter(|it| it.is_ascii() && !it.is_empty());
+        let name = name.as_str().filter(|name| name.is_ascii() && !name.is_empty());
         let name = name.ok_or_else(|| format!("it has no name: {message}"))?;
         let own = format!("{}{}{kind}", name[..1].to_uppercase(), &name[1..]);
         let definition = match () {
@@ -52,13 +51,13 @@ impl Schema {
             () => kind.to_owned(),
         };
         let validator = self.validator(&definition)?;
-        let errors: Vec<String> = validator.iter_errors(message).map(|it| it.to_string()).collect();
+        let errors: Vec<String> = validator.iter_errors(message).map(|error| error.to_string()).collect();
         if errors.is_empty() { Ok(()) } else { Err(format!("{definition}: {errors:?}\n{message}")) }
     }
 
     fn validator(&self, definition: &str) -> Result<Arc<Validator>, String> {
-        // Entries are put in whole.
-        let mut validators = self.validators.lock().unwrap_or_else(PoisonError::into_inner);
+        // Entries are inserted whole.
+        let mut validators = self.validators.lock();
         if let Some(validator) = validators.get(definition) {
             return Ok(Arc::clone(validator));
         }

@@ -1,6 +1,6 @@
-//! Scripted peers for tests: what stands on the far side of our protocols, under a test's control.
+//! Scripted peers for tests: the far ends of our protocols, under a test's control.
 //!
-//! Used from tests only. A peer does what its script says, right or wrong, and records what it got.
+//! For tests only. A peer follows its script, right or wrong, and records the messages it receives.
 
 #![expect(clippy::disallowed_methods, reason = "test tools start processes and write files of their own")]
 
@@ -11,6 +11,5 @@ pub mod editor;
 pub mod language_server;
 pub mod model;
 mod record;
-pub mod spoken;
 
 pub use record::recorded;

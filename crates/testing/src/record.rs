@@ -1,11 +1,12 @@
-//! Reading what a peer wrote down while it may still be writing.
+//! Reading a peer's record while the peer may still be writing it.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// The messages in a peer's record so far, one a line; a line whose end is not written yet is left
-/// for the next reading, and none are there before the peer has begun.
+/// The messages in a peer's record so far, one per line.
+///
+/// An incomplete line is left for the next read; a missing file has no messages.
 pub fn recorded(path: &Path) -> Vec<Value> {
     let text = std::fs::read(path).unwrap_or_default();
     let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);

@@ -1,5 +1,7 @@
-//! The HTTP edge of the models against the scripted server: clocks, retries, faults at each stage of a response, and what errors
-//! say. Every fault ends in exactly one final message, with what had come.
+//! HTTP behaviour of the models against the scripted server: timeouts, retries, faults.
+//!
+//! Every fault at every stage of a response ends in exactly one final message, with the output received so
+//! far.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail by panicking")]
 
@@ -10,8 +12,8 @@ use std::sync::Arc;
 use llm::protocol::openai_completions::OpenAiCompletions;
 use llm::protocol::{Decoder, EncodeError, HttpRequest, Protocol, Protocols};
 use llm::{
-    ApiKey, AssistantMessage, Auth, Clocks, Endpoint, ErrorKind, Message, Model, RemoteModel, Request,
-    RetryPolicy, StopReason, StreamEvent,
+    ApiKey, AssistantMessage, Auth, Endpoint, ErrorKind, Message, Model, RemoteModel, Request, RetryPolicy,
+    StopReason, StreamEvent, Timeouts,
 };
 use serde_json::json;
 use testing::model::{ModelServer, Reply, Step};
@@ -65,7 +67,7 @@ async fn answer(replies: Vec<Reply>, change: impl Fn(&mut Endpoint)) -> (Outcome
     (outcome, server)
 }
 
-/// The kind and text of the error that this reply comes to, without retries.
+/// The kind and text of the error for this reply, without retries.
 async fn failing(reply: Reply) -> (ErrorKind, String, String) {
     let (outcome, _) = answer(vec![reply], |endpoint| endpoint.retry.max_retries = 0).await;
     let message = outcome.message;
@@ -75,7 +77,7 @@ async fn failing(reply: Reply) -> (ErrorKind, String, String) {
 }
 
 #[tokio::test]
-async fn a_stream_arrives_and_the_request_has_the_key_and_the_address() {
+async fn a_stream_is_decoded_and_its_request_has_key_and_address() {
     for piece in [1, 7, usize::MAX] {
         let bytes = [half(), b"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n".to_vec()]
             .concat();
@@ -95,7 +97,7 @@ async fn a_stream_arrives_and_the_request_has_the_key_and_the_address() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_stream_is_understood() {
+async fn a_response_without_streaming_is_decoded() {
     let whole = json!({"id": "r", "choices": [{"message": {"role": "assistant", "content": "whole"}, "finish_reason": "stop"}]});
     let reply =
         Reply::status(200).header("content-type", "application/json; charset=utf-8").body(whole.to_string());
@@ -105,9 +107,9 @@ async fn a_server_that_does_not_stream_is_understood() {
     assert_eq!(failing(broken).await.0, ErrorKind::Protocol);
 }
 
-/// What an answer is stands in its first bytes; servers and gateways give other content types.
+/// The first bytes decide the kind of a response; servers and gateways send other content types.
 #[tokio::test]
-async fn an_answer_is_read_as_what_it_is() {
+async fn the_first_bytes_decide_the_kind_of_a_response() {
     let typed =
         |content_type: &str, body: &str| Reply::status(200).header("content-type", content_type).body(body);
     let stream =
@@ -145,7 +147,7 @@ async fn an_answer_is_read_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn connections_that_break_keep_what_came() {
+async fn broken_connections_keep_the_output_so_far() {
     for step in [Step::Cut, Step::Reset] {
         let reply = Reply::stream(half(), usize::MAX).steps([Step::Wait(Duration::from_millis(50)), step]);
         let (kind, error, text) = failing(reply).await;
@@ -158,7 +160,7 @@ async fn connections_that_break_keep_what_came() {
 }
 
 #[tokio::test]
-async fn error_answers_say_status_message_request_id_and_what_to_do() {
+async fn errors_name_status_message_request_id_and_next_step() {
     let reply = Reply::status(401)
         .header("x-request-id", "req_7")
         .body(json!({"error": {"message": format!("bad key {KEY}")}}).to_string());
@@ -226,7 +228,7 @@ async fn error_answers_say_status_message_request_id_and_what_to_do() {
 }
 
 #[tokio::test]
-async fn requests_that_do_not_stream_yet_are_made_again() {
+async fn requests_without_output_are_retried() {
     let replies = vec![
         Reply::status(429).header("retry-after-ms", "30").body("slow down"),
         Reply::status(200).before_headers([Step::Reset]),
@@ -240,7 +242,7 @@ async fn requests_that_do_not_stream_yet_are_made_again() {
 }
 
 #[tokio::test]
-async fn retries_end_and_what_is_no_use_is_not_retried() {
+async fn retries_are_limited_to_transient_errors() {
     let busy = || Reply::status(503).header("retry-after-ms", "1").body("busy");
     let (outcome, server) = answer(vec![busy(), busy(), busy(), busy()], |_| ()).await;
     assert_eq!((outcome.message.stop_reason, server.unused()), (StopReason::Error, 1), "two retries");
@@ -261,7 +263,7 @@ async fn retries_end_and_what_is_no_use_is_not_retried() {
 }
 
 #[tokio::test]
-async fn silence_ends_by_the_clock_it_belongs_to() {
+async fn silence_ends_by_its_timeout() {
     let (short, long) = (Duration::from_millis(1500), Duration::from_secs(60));
     let cases = [
         (
@@ -281,8 +283,8 @@ async fn silence_ends_by_the_clock_it_belongs_to() {
         ),
     ];
     for (reply, first_byte, idle, expected, text) in cases {
-        let clocks = Clocks { connect: long, first_byte, idle };
-        let (outcome, _) = answer(vec![reply], |endpoint| endpoint.clocks = Some(clocks)).await;
+        let timeouts = Timeouts { connect: long, first_byte, idle };
+        let (outcome, _) = answer(vec![reply], |endpoint| endpoint.timeouts = Some(timeouts)).await;
         let message = outcome.message;
         assert_eq!(message.error_kind, Some(ErrorKind::Timeout));
         assert_eq!((message.error_message.as_deref(), message.text().as_str()), (Some(expected), text));
@@ -291,7 +293,7 @@ async fn silence_ends_by_the_clock_it_belongs_to() {
 
 #[tokio::test]
 async fn pings_keep_a_stream_alive() {
-    let clocks = Clocks {
+    let timeouts = Timeouts {
         connect: Duration::from_secs(30),
         first_byte: Duration::from_secs(30),
         idle: Duration::from_millis(2000),
@@ -300,7 +302,7 @@ async fn pings_keep_a_stream_alive() {
         (0..12).flat_map(|_| [Step::Wait(Duration::from_millis(200)), Step::Send(b": ping\n\n".to_vec())]);
     let reply = Reply::stream(half(), usize::MAX).steps(pings).body(b"data: [DONE]\n\n");
     let (outcome, _) = answer(vec![reply], |endpoint| {
-        endpoint.clocks = Some(clocks);
+        endpoint.timeouts = Some(timeouts);
         endpoint.compat.finish_reason = false;
     })
     .await;
@@ -308,7 +310,7 @@ async fn pings_keep_a_stream_alive() {
 }
 
 #[tokio::test]
-async fn cancel_ends_at_once_at_every_stage() {
+async fn cancellation_ends_every_stage_at_once() {
     let long = Duration::from_secs(60);
     for reply in [
         Reply::status(200).before_headers([Step::Hang]),
@@ -332,7 +334,7 @@ async fn cancel_ends_at_once_at_every_stage() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_named() {
+async fn errors_name_an_unreachable_server() {
     let gone = ModelServer::start([]).await.unwrap().base_url();
     let mut endpoint = endpoint(&gone);
     endpoint.retry = RetryPolicy { max_retries: 0, ..RetryPolicy::default() };
@@ -345,7 +347,7 @@ async fn a_server_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_configured_of_a_provider_is_on_the_wire_and_in_its_errors() {
+async fn provider_settings_are_on_the_wire_and_in_errors() {
     let (_, server) = answer(vec![Reply::text("ok")], |endpoint| {
         endpoint.auth = Some(Auth { header: "X-Odd-Key".to_owned(), prefix: "Token ".to_owned() });
         endpoint.headers = vec![("X-Team".to_owned(), "tools".to_owned())];
@@ -366,12 +368,12 @@ async fn what_is_configured_of_a_provider_is_on_the_wire_and_in_its_errors() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_connection_is_waited_for_as_long_as_its_clock_says() {
+async fn connecting_waits_for_its_timeout() {
     let listening = tokio::net::TcpSocket::new_v4().unwrap();
     listening.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listening = listening.listen(1).unwrap();
     let address = listening.local_addr().unwrap();
-    // What nobody accepts fills its queue; then nothing is answered any more.
+    // Connections that are never accepted fill the queue; then the server stops responding.
     let mut waiting = Vec::new();
     while let Ok(connected) =
         tokio::time::timeout(Duration::from_millis(500), tokio::net::TcpStream::connect(address)).await
@@ -381,7 +383,7 @@ async fn a_server_that_takes_no_connection_is_waited_for_as_long_as_its_clock_sa
     }
     let long = Duration::from_secs(60);
     let mut endpoint = endpoint(&format!("http://{address}/v1"));
-    endpoint.clocks = Some(Clocks { connect: Duration::from_millis(300), first_byte: long, idle: long });
+    endpoint.timeouts = Some(Timeouts { connect: Duration::from_millis(300), first_byte: long, idle: long });
     endpoint.retry.max_retries = 0;
     let before = Instant::now();
     let message =
@@ -391,7 +393,7 @@ async fn a_server_that_takes_no_connection_is_waited_for_as_long_as_its_clock_sa
     assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
 }
 
-/// What a program that embeds the crate adds: another address, and the same stream.
+/// An embedding program's addition: another address with the same stream.
 struct Foreign;
 
 impl Protocol for Foreign {
@@ -410,7 +412,7 @@ impl Protocol for Foreign {
 }
 
 #[tokio::test]
-async fn a_protocol_of_another_program_is_spoken() {
+async fn an_embedders_protocol_is_supported() {
     let mut protocols = Protocols::default();
     protocols.register(Arc::new(Foreign));
     assert!(protocols.names().any(|name| name == "foreign"));

@@ -1,35 +1,38 @@
-//! Every kind of failure at every stage of a stream, of every protocol: one final message with what had come, no connection
-//! left open, and the key nowhere.
+//! Every kind of failure at every stage of a stream, of every protocol.
+//!
+//! Each ends in one final message with the output received so far, leaves no connection open, and never shows
+//! the key.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use llm::protocol::pilcrow_proxy::PilcrowProxy;
 use llm::protocol::{Protocol, Protocols};
 use llm::{
-    ApiKey, AssistantMessage, Clocks, Content, Endpoint, ErrorKind, Message, Model as _, RemoteModel,
-    Request, RetryPolicy, StopReason, StreamEvent,
+    ApiKey, AssistantMessage, Content, Endpoint, ErrorKind, Message, Model as _, RemoteModel, Request,
+    RetryPolicy, StopReason, StreamEvent, Timeouts,
 };
+use parking_lot::Mutex;
 use serde_json::json;
+use testing::model::protocols::{self, ModelOutput, PROTOCOLS};
 use testing::model::{ModelServer, Reply, Step};
-use testing::spoken::{self, PROTOCOLS, Said};
 use tokio_util::sync::CancellationToken;
 
 const KEY: &str = "sk-very-secret-1234";
 const LONG: Duration = Duration::from_secs(120);
-/// Of the clock that is meant to run out.
+/// The timeout that is meant to expire.
 const SHORT: Duration = Duration::from_millis(1500);
 
-/// What was logged, of everything at every level.
+/// Everything logged, at every level.
 fn log() -> &'static Arc<Mutex<Vec<u8>>> {
     #[derive(Clone)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
-    impl io::Write for Kept {
+    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
+    impl io::Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
         fn flush(&mut self) -> io::Result<()> {
@@ -39,7 +42,7 @@ fn log() -> &'static Arc<Mutex<Vec<u8>>> {
     static LOG: OnceLock<Arc<Mutex<Vec<u8>>>> = OnceLock::new();
     LOG.get_or_init(|| {
         let kept = Arc::new(Mutex::new(Vec::new()));
-        let writer = Kept(kept.clone());
+        let writer = LogBuffer(kept.clone());
         let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false);
         subscriber.with_writer(move || writer.clone()).init();
         tracing::info!("the log is kept");
@@ -49,29 +52,31 @@ fn log() -> &'static Arc<Mutex<Vec<u8>>> {
 
 #[track_caller]
 fn without_key(what: &str, text: &str) {
-    // Parts of it would do, too.
-    assert!(!text.contains(&KEY[..12]), "{what}: the key stands in {text}");
+    // Parts of the key would be a leak, too.
+    assert!(!text.contains(&KEY[..12]), "{what}: the key occurs in {text}");
 }
 
 fn protocol(name: &str) -> Arc<dyn Protocol> {
     Protocols::default().get(name).unwrap_or_else(|| Arc::new(PilcrowProxy))
 }
 
-/// A server that gives this answer to everything, and a model that asks it.
-async fn served(name: &str, reply: Reply, clocks: Clocks) -> (ModelServer, RemoteModel) {
+/// A server that gives this reply to every request, and a model that uses it.
+async fn served(name: &str, reply: Reply, timeouts: Timeouts) -> (ModelServer, RemoteModel) {
     let server = ModelServer::answering(move |_| reply.clone()).await.unwrap();
     let endpoint = Endpoint {
         api_key: ApiKey::new(KEY),
-        clocks: Some(clocks),
+        timeouts: Some(timeouts),
         retry: RetryPolicy { max_retries: 0, ..RetryPolicy::default() },
         ..Endpoint::new("scripted", &server.base_url(), "anthropic.claude-x")
     };
     (server, RemoteModel::new(protocol(name), endpoint))
 }
 
-const PATIENT: Clocks = Clocks { connect: LONG, first_byte: LONG, idle: LONG };
+const PATIENT: Timeouts = Timeouts { connect: LONG, first_byte: LONG, idle: LONG };
 
-/// Asks, and holds what comes to what is promised of every failure. `cancel_at` cancels when so many blocks have come.
+/// Sends a request and checks the guarantees of every failure.
+///
+/// `cancel_at` cancels after that many blocks.
 async fn failed(
     what: &str,
     server: &ModelServer,
@@ -85,8 +90,8 @@ async fn failed(
     let events = tokio::time::timeout(LONG, async {
         let mut events = Vec::new();
         loop {
-            let begun = events.iter().filter(|it| is_delta(it)).count();
-            let accepted = events.iter().any(|it| matches!(it, StreamEvent::Start));
+            let begun = events.iter().filter(|event| is_delta(event)).count();
+            let accepted = events.iter().any(|event| matches!(event, StreamEvent::Start));
             if cancel_at.is_some_and(|at| accepted && begun >= at) {
                 cancel.cancel();
             }
@@ -98,7 +103,8 @@ async fn failed(
     });
     let events = events.await.unwrap_or_else(|_| panic!("{what}: it hangs"));
     assert_eq!(stream.next().await, None, "{what}");
-    let is_final = |it: &&StreamEvent| matches!(it, StreamEvent::Done { .. } | StreamEvent::Error { .. });
+    let is_final =
+        |event: &&StreamEvent| matches!(event, StreamEvent::Done { .. } | StreamEvent::Error { .. });
     assert_eq!(events.iter().filter(is_final).count(), 1, "{what}: {events:?}");
     let Some(StreamEvent::Error { message }) = events.last() else {
         panic!("{what}: it did not fail: {events:?}");
@@ -120,24 +126,24 @@ fn is_delta(event: &StreamEvent) -> bool {
     matches!(event, TextDelta { .. } | ThinkingDelta { .. } | ToolCallDelta { .. })
 }
 
-fn said() -> Vec<Said> {
+fn said() -> Vec<ModelOutput> {
     vec![
-        Said::Thinking("hm".to_owned()),
-        Said::text("half"),
-        Said::call("c1", "read", json!({"path": "src/main.rs", "line": 12})),
+        ModelOutput::Thinking("hm".to_owned()),
+        ModelOutput::text("half"),
+        ModelOutput::call("c1", "read", json!({"path": "src/main.rs", "line": 12})),
     ]
 }
 
-/// The stages of a stream: what has come, and the deltas that this is.
+/// The stages of a stream: the pieces so far, and their number of deltas.
 fn stages(name: &str) -> Vec<(Vec<Vec<u8>>, usize)> {
-    let pieces = spoken::pieces(name, &said());
+    let pieces = protocols::pieces(name, &said());
     (0..pieces.len()).map(|count| (pieces[..count].to_vec(), count.saturating_sub(1))).collect()
 }
 
-/// Everything that came by these many deltas is there, and a call that is not whole says so.
+/// Checks that everything in these deltas is there, and that an incomplete call is marked.
 #[track_caller]
 fn keeps(what: &str, name: &str, message: &AssistantMessage, deltas: usize) {
-    let thinking = message.content.iter().find_map(|it| match it {
+    let thinking = message.content.iter().find_map(|content| match content {
         Content::Thinking { thinking, .. } => Some(thinking.as_str()),
         _ => None,
     });
@@ -146,7 +152,7 @@ fn keeps(what: &str, name: &str, message: &AssistantMessage, deltas: usize) {
     let call = message.tool_calls().next();
     assert_eq!(call.map(|it| it.name.as_str()), (deltas > 2).then_some("read"), "{what}");
     if let Some(call) = call {
-        // Gemini's calls come whole.
+        // Gemini sends calls whole.
         let is_whole = name.starts_with("google");
         assert_eq!(call.arguments_error.is_none(), is_whole, "{what}: {call:?}");
         assert!(is_whole || deltas > 3 || !call.arguments.contains_key("line"), "{what}: {call:?}");
@@ -162,29 +168,29 @@ enum Fault {
     Torn,
     TornAndCut,
     Damaged,
-    Told,
+    Reported,
     Silent,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_that_fails_anywhere_ends_once_with_what_had_come() {
-    use Fault::{Cut, Damaged, Over, Reset, Silent, Told, Torn, TornAndCut};
+async fn a_failing_stream_ends_once_with_its_output_so_far() {
+    use Fault::{Cut, Damaged, Over, Reported, Reset, Silent, Torn, TornAndCut};
     let log = log();
     let mut all = tokio::task::JoinSet::new();
     for name in PROTOCOLS {
         all.spawn(async move {
-            for fault in [Reset, Cut, Over, Torn, TornAndCut, Damaged, Told, Silent] {
-                let whole = spoken::pieces(name, &said());
+            for fault in [Reset, Cut, Over, Torn, TornAndCut, Damaged, Reported, Silent] {
+                let whole = protocols::pieces(name, &said());
                 for (at, (pieces, deltas)) in stages(name).into_iter().enumerate() {
                     let what = format!("{name} {fault:?} after {at} pieces");
-                    // What comes must be there before the connection is reset.
+                    // The pieces must arrive before the connection is reset.
                     let settle = Step::Wait(Duration::from_millis(40));
                     let torn = whole[at][..20].to_vec();
                     let damage = match name {
                         "bedrock-converse-stream" => vec![0; 64],
                         _ => b"data: {\"broken\n\n".to_vec(),
                     };
-                    let reply = spoken::begun(name, &pieces);
+                    let reply = protocols::begun(name, &pieces);
                     let (reply, kind) = match fault {
                         Reset => (reply.steps([settle, Step::Reset]), ErrorKind::Network),
                         Cut => (reply.steps([settle, Step::Cut]), ErrorKind::Network),
@@ -192,21 +198,21 @@ async fn a_stream_that_fails_anywhere_ends_once_with_what_had_come() {
                         Torn => (reply.body(torn), ErrorKind::Protocol),
                         TornAndCut => (reply.body(torn).steps([settle, Step::Cut]), ErrorKind::Network),
                         Damaged => (reply.body(damage), ErrorKind::Protocol),
-                        Told => (
-                            reply.body(spoken::failure(name, &format!("no more for {KEY}"))),
+                        Reported => (
+                            reply.body(protocols::failure(name, &format!("no more for {KEY}"))),
                             ErrorKind::Unavailable,
                         ),
                         Silent => (reply.steps([Step::Hang]), ErrorKind::Timeout),
                     };
-                    // What a proxy tells of a failure is a message of its own.
-                    if fault == Told && name == "pilcrow-proxy" {
+                    // A proxy reports a failure in a message of its own.
+                    if fault == Reported && name == "pilcrow-proxy" {
                         continue;
                     }
-                    let clocks = match fault {
-                        Silent => Clocks { first_byte: SHORT * 2, idle: SHORT, ..PATIENT },
+                    let timeouts = match fault {
+                        Silent => Timeouts { first_byte: SHORT * 2, idle: SHORT, ..PATIENT },
                         _ => PATIENT,
                     };
-                    let (server, model) = served(name, reply, clocks).await;
+                    let (server, model) = served(name, reply, timeouts).await;
                     let message = failed(&what, &server, &model, None).await;
                     assert_eq!(
                         (message.stop_reason, message.error_kind),
@@ -222,18 +228,18 @@ async fn a_stream_that_fails_anywhere_ends_once_with_what_had_come() {
     while let Some(done) = all.join_next().await {
         done.unwrap();
     }
-    let logged = String::from_utf8_lossy(&log.lock().unwrap()).into_owned();
+    let logged = String::from_utf8_lossy(&log.lock()).into_owned();
     assert!(logged.contains("the log is kept"));
     without_key("the log", &logged);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_that_is_cancelled_anywhere_ends_once_with_what_had_come() {
+async fn a_cancelled_stream_ends_once_with_its_output_so_far() {
     for name in PROTOCOLS {
         for (at, (pieces, deltas)) in stages(name).into_iter().enumerate() {
             let what = format!("{name} cancelled after {at} pieces");
             let (server, model) =
-                served(name, spoken::begun(name, &pieces).steps([Step::Hang]), PATIENT).await;
+                served(name, protocols::begun(name, &pieces).steps([Step::Hang]), PATIENT).await;
             let message = failed(&what, &server, &model, Some(deltas)).await;
             assert_eq!((message.stop_reason, message.error_kind), (StopReason::Aborted, None), "{what}");
             keeps(&what, name, &message, deltas);
@@ -242,12 +248,12 @@ async fn a_stream_that_is_cancelled_anywhere_ends_once_with_what_had_come() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_that_never_streams_ends_once_and_says_why() {
+async fn a_request_without_a_stream_ends_once_with_a_reason() {
     let log = log();
     let page = format!("<html><body>bad gateway, your key {KEY}</body></html>");
     let body = json!({"error": {"message": format!("no, {KEY}"), "type": "odd"}}).to_string();
     let html = |status| Reply::status(status).header("content-type", "text/html").body(&page);
-    let told = |status| Reply::status(status).header("content-type", "application/json").body(&body);
+    let answer = |status| Reply::status(status).header("content-type", "application/json").body(&body);
     let all = |status: u16| Reply::status(status).header("content-type", "text/event-stream");
     let cases = [
         ("reset before headers", Reply::status(200).before_headers([Step::Reset]), ErrorKind::Network),
@@ -278,41 +284,41 @@ async fn a_request_that_never_streams_ends_once_and_says_why() {
             ErrorKind::Protocol,
         ),
         ("a redirect", Reply::status(307).header("location", "http://127.0.0.1:1/"), ErrorKind::Provider),
-        ("400", told(400), ErrorKind::Provider),
-        ("401", told(401), ErrorKind::Authentication),
-        ("402", told(402), ErrorKind::RateLimit),
-        ("403", told(403), ErrorKind::Authentication),
-        ("404", told(404), ErrorKind::Provider),
-        ("413", told(413), ErrorKind::ContextOverflow),
-        ("429", told(429), ErrorKind::RateLimit),
-        ("500", told(500), ErrorKind::Unavailable),
-        ("503", told(503), ErrorKind::Unavailable),
-        ("529", told(529), ErrorKind::Unavailable),
+        ("400", answer(400), ErrorKind::Provider),
+        ("401", answer(401), ErrorKind::Authentication),
+        ("402", answer(402), ErrorKind::RateLimit),
+        ("403", answer(403), ErrorKind::Authentication),
+        ("404", answer(404), ErrorKind::Provider),
+        ("413", answer(413), ErrorKind::ContextOverflow),
+        ("429", answer(429), ErrorKind::RateLimit),
+        ("500", answer(500), ErrorKind::Unavailable),
+        ("503", answer(503), ErrorKind::Unavailable),
+        ("529", answer(529), ErrorKind::Unavailable),
     ];
     for name in PROTOCOLS {
         for (fault, reply, kind) in &cases {
             let what = format!("{name}: {fault}");
-            let clocks = match kind {
-                ErrorKind::Timeout => Clocks { first_byte: Duration::from_millis(300), ..PATIENT },
+            let timeouts = match kind {
+                ErrorKind::Timeout => Timeouts { first_byte: Duration::from_millis(300), ..PATIENT },
                 _ => PATIENT,
             };
-            let (server, model) = served(name, reply.clone(), clocks).await;
+            let (server, model) = served(name, reply.clone(), timeouts).await;
             let message = failed(&what, &server, &model, None).await;
             let error = message.error_message.clone().unwrap_or_default();
             assert_eq!((message.error_kind, message.content.len()), (Some(*kind), 0), "{what}: {error}");
             assert!(!error.is_empty() && server.received().len() == 1, "{what}");
         }
     }
-    let logged = String::from_utf8_lossy(&log.lock().unwrap()).into_owned();
+    let logged = String::from_utf8_lossy(&log.lock()).into_owned();
     assert!(logged.contains("the log is kept"));
     without_key("the log", &logged);
 }
 
-/// The streams themselves are what the protocols say: each comes to the same message.
+/// The streams follow the protocols: each decodes to the same message.
 #[tokio::test]
-async fn what_is_spoken_is_understood() {
+async fn scripted_streams_are_decoded() {
     for name in PROTOCOLS {
-        let (server, model) = served(name, spoken::reply(name, &said()), PATIENT).await;
+        let (server, model) = served(name, protocols::reply(name, &said()), PATIENT).await;
         let request = Request { messages: vec![Message::user("hi")].into(), ..Request::default() };
         let message = model.stream(request, CancellationToken::new()).final_message().get().await;
         assert_eq!(message.stop_reason, StopReason::ToolUse, "{name}: {message:?}");

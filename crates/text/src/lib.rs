@@ -1,20 +1,19 @@
-//! Text as values: byte ranges, positions, edits, and what becomes of a place when text changes.
+//! Text as values: byte ranges, positions, edits, and mapping of places through edits.
 //!
-//! Knows nothing of files, editors or protocols. Every offset is a byte offset into UTF-8 text and
-//! lies on a character boundary; anything else is an error, never a panic.
+//! Knows nothing of files, editors or protocols. Every offset is a byte offset into UTF-8 text on a character
+//! boundary; anything else is an error, never a panic.
+#![warn(missing_docs)]
 
-mod align;
-mod change_log;
-mod diff;
 mod edit;
 mod line_index;
-mod map;
+mod shorten;
 mod words;
 
-pub use align::align_to_lines;
-pub use change_log::ChangeLog;
-pub use diff::{diff_edits, line_counts, unified_diff};
+pub use edit::align::align_to_lines;
+pub use edit::change_log::ChangeLog;
+pub use edit::diff::{diff_edits, line_counts, unified_diff};
+pub use edit::map::{Gravity, map_edits, map_offset, map_range};
 pub use edit::{ApplyError, TextEdit, apply, invert, normalize};
 pub use line_index::{LineEnds, LineIndex, Position, PositionEncoding};
-pub use map::{Gravity, map_edits, map_offset, map_range};
+pub use shorten::{shorten, shorten_line};
 pub use words::{is_word, occurrences, word_at};

@@ -1,8 +1,7 @@
-//! Lines of a text, and conversion between byte offsets and a protocol's positions.
+//! Lines of a text, and conversion between byte offsets and protocol positions.
 //!
-//! Lines end with `\n`, `\r\n` or `\r`, as LSP 3.17 §Text Documents says, unless the other side is
-//! known to count otherwise ([`LineEnds`]). The last line may be empty: a text always has one more
-//! line than line ends.
+//! Lines end with `\n`, `\r\n` or `\r`, as LSP 3.17 §Text Documents says, unless the peer is known to count
+//! otherwise ([`LineEnds`]). The last line may be empty: a text always has one more line than line ends.
 
 use std::ops::Range;
 
@@ -36,7 +35,7 @@ pub struct Position {
     pub character: u32,
 }
 
-/// What ends a line.
+/// The sequences that end a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum LineEnds {
     /// `\n`, `\r\n` and `\r`, as LSP says.
@@ -48,7 +47,7 @@ pub enum LineEnds {
     CrLf,
 }
 
-/// Where each line of one text begins. It must be used with that text only.
+/// The line starts of one text. Use it with that text only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineIndex {
     starts: Vec<usize>,
@@ -62,18 +61,19 @@ impl LineIndex {
         Self::with_ends(text, LineEnds::Any)
     }
 
-    /// Indexes `text` for a reader that knows only these line ends.
+    /// Indexes `text` with these line ends.
     pub fn with_ends(text: &str, ends: LineEnds) -> Self {
         let mut starts = vec![0];
         push_starts(text, 0..text.len(), ends, &mut starts);
         Self { starts, len: text.len(), ends }
     }
 
-    /// Follows one edit: bytes `range` of the text before were replaced by `new_len` bytes, which
-    /// made `after`. Costs little where the edit is small, whatever the size of the text.
+    /// Applies one edit: bytes `range` of the old text were replaced by `new_len` bytes, giving `after`.
+    ///
+    /// Costs little for a small edit, whatever the size of the text.
     pub fn edit(&mut self, after: &str, range: Range<usize>, new_len: usize) {
         let moved = |offset: usize| offset - range.len() + new_len;
-        // One line more on either side: an edit may join or part `\r` and `\n`.
+        // One more line on either side: an edit may join or split `\r` and `\n`.
         let first = self.line_of(range.start).saturating_sub(1);
         let next = self.line_of(range.end) + 2;
         let window_end = self.starts.get(next).copied().map_or(after.len(), moved);
@@ -89,7 +89,7 @@ impl LineIndex {
         self.len = after.len();
     }
 
-    /// What ends a line here.
+    /// The line ends in use.
     pub fn ends(&self) -> LineEnds {
         self.ends
     }
@@ -99,7 +99,7 @@ impl LineIndex {
         self.starts.len()
     }
 
-    /// Zero-based line that holds byte `offset`; the last line for anything beyond the text.
+    /// Zero-based line of byte `offset`; the last line for offsets past the text.
     pub fn line_of(&self, offset: usize) -> usize {
         self.starts.partition_point(|&start| start <= offset) - 1
     }
@@ -125,8 +125,10 @@ impl LineIndex {
         Some(range.start..range.start + content.len())
     }
 
-    /// Byte offset of `position`; a character past the line's end is the line's end, as LSP asks.
-    /// `None` when the line does not exist or the character lies inside one (half a surrogate).
+    /// Byte offset of `position`.
+    ///
+    /// A character past the line's end is the line's end, as LSP requires. `None` if the line does not exist
+    /// or the character lies inside one (half a surrogate).
     pub fn offset(&self, text: &str, position: Position, encoding: PositionEncoding) -> Option<usize> {
         let range = self.line(text, position.line as usize)?;
         let wanted = position.character as usize;
@@ -143,8 +145,9 @@ impl LineIndex {
         (units <= wanted).then_some(range.end)
     }
 
-    /// Position of byte `offset`, which must be at most the text's length; an offset inside a
-    /// character or a line end counts as its start.
+    /// Position of byte `offset`, at most the text's length.
+    ///
+    /// An offset inside a character or a line end counts as its start.
     pub fn position(&self, text: &str, offset: usize, encoding: PositionEncoding) -> Position {
         let offset = offset.min(self.len);
         let line = self.line_of(offset);
@@ -159,7 +162,7 @@ impl LineIndex {
     }
 }
 
-/// The starts of the lines that begin after an end within `window`.
+/// Appends the starts of the lines whose preceding line end is within `window`.
 fn push_starts(text: &str, window: Range<usize>, ends: LineEnds, starts: &mut Vec<usize>) {
     let bytes = text.as_bytes();
     let inside = &bytes[window.clone()];
@@ -169,7 +172,7 @@ fn push_starts(text: &str, window: Range<usize>, ends: LineEnds, starts: &mut Ve
     }
     let mut next = window.start;
     for at in memchr::memchr2_iter(b'\n', b'\r', inside).map(|at| window.start + at) {
-        // The `\n` of a `\r\n` went with it.
+        // Skip the `\n` of a `\r\n`.
         if at >= next {
             let is_pair = bytes[at] == b'\r' && bytes.get(at + 1) == Some(&b'\n');
             next = at + if is_pair { 2 } else { 1 };
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_are_the_readers() {
+    fn line_ends_depend_on_the_reader() {
         let text = "a\r\nb\rc\n";
         let lines = |ends| -> Vec<&str> {
             let index = LineIndex::with_ends(text, ends);
@@ -220,7 +223,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn following_edits_is_indexing_anew(
+        fn edited_index_equals_a_new_index(
             text in "[a\n\r]{0,12}",
             edits in prop::collection::vec((0usize..20, 0usize..6, "[b\n\r]{0,4}"), 1..6),
         ) {
@@ -238,7 +241,7 @@ mod tests {
         }
 
         #[test]
-        fn positions_come_back(text in "[aé😀\n\r]{0,30}") {
+        fn positions_round_trip(text in "[aé😀\n\r]{0,30}") {
             let index = LineIndex::new(&text);
             for (offset, _) in text.char_indices() {
                 let inside_crlf = text[..offset].ends_with('\r') && text[offset..].starts_with('\n');

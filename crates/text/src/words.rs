@@ -1,13 +1,13 @@
-//! Names as whole words in text.
+//! Identifiers as whole words in text.
 
 use std::ops::Range;
 
-/// Whether a character is part of a name in most languages.
+/// Whether a character is part of an identifier in most languages.
 pub fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_' || character == '$'
 }
 
-/// Where `name` stands in `text` as a whole word, as byte ranges in order.
+/// Occurrences of `name` as a whole word in `text`, as byte ranges in order.
 pub fn occurrences<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
     let found = if name.is_empty() { None } else { Some(text.match_indices(name)) };
     found.into_iter().flatten().filter_map(move |(at, matched)| {
@@ -21,7 +21,7 @@ pub fn occurrences<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = Ran
     })
 }
 
-/// The word around byte `offset`, or touching it on either side; empty when there is none.
+/// The word around or adjacent to byte `offset`; empty if there is none.
 pub fn word_at(text: &str, offset: usize) -> Range<usize> {
     let (Some(before), Some(after)) = (text.get(..offset), text.get(offset..)) else { return 0..0 };
     let start = before.trim_end_matches(is_word).len();
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_found_from_any_place_in_it() {
+    fn finds_a_word_from_any_offset_in_it() {
         for offset in 2..=5 {
             assert_eq!(word_at("a bcd e", offset), 2..5);
         }

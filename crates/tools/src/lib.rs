@@ -5,85 +5,72 @@
 //! model and data for surfaces. It changes files only through [`mod@change`]: planned, permitted,
 //! committed, verified. No surface and no provider is known here.
 
-mod ask;
 mod bash;
-mod change;
-mod checkpoint;
+mod context;
 mod debug;
-mod edit;
-mod failure;
-mod kept;
-mod kit;
+mod files;
+mod interaction;
 mod lsp;
-mod outline;
-mod plan;
 pub mod planner;
-mod read;
 #[cfg(test)]
-mod schemas;
+mod schemas_tests;
 mod search;
-mod search_tools;
-mod show;
-mod shown;
-mod trees;
-mod undo;
-mod unsaved;
 mod verify;
-mod words;
-mod write;
 
 use std::sync::Arc;
 
 use agent::Tool;
+use policy::ErrorCode;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use workspace::ErrorCode;
 
 pub use bash::Shell;
-pub use failure::Failure;
-pub use kept::KeptSnapshots;
-pub use kit::{Kit, Settings, Start};
-pub use show::Show;
-pub use trees::{Grammars, Trees};
-pub use undo::take_back;
+pub use context::{Failure, Grammars, SavedSnapshots, ServerStart, ToolContext, ToolSettings, Trees};
+pub use files::take_back;
+pub use interaction::Show;
 pub use verify::{Pending, Verify, VerifyPolicy};
+
+pub(crate) use context::{display, unsaved};
+pub(crate) use files::change;
+pub(crate) use search::text_search;
 
 /// The tool that finds the others, for sessions in which a model is told of few.
 pub fn search_tools() -> Arc<dyn Tool> {
-    Arc::new(search_tools::SearchTools::new())
+    Arc::new(interaction::SearchTools::new())
 }
 
 /// What only a surface can do: ask the person, and show them a place where they have an editor.
-pub fn surface(kit: &Arc<Kit>) -> Vec<Arc<dyn Tool>> {
-    let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(ask::Ask::new())];
-    if let Some(show) = &kit.show {
-        tools.push(Arc::new(show::ShowTool::new(Arc::clone(kit), Arc::clone(show))));
+pub fn surface(context: &Arc<ToolContext>) -> Vec<Arc<dyn Tool>> {
+    let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(interaction::Ask::new())];
+    if let Some(show) = &context.show {
+        tools.push(Arc::new(interaction::ShowTool::new(Arc::clone(context), Arc::clone(show))));
     }
-    telling(kit, tools)
+    telling(context, tools)
 }
 
 /// Every built-in tool but those of a surface, in the order in which a model sees them.
-pub fn builtin(kit: &Arc<Kit>) -> Vec<Arc<dyn Tool>> {
+pub fn builtin(context: &Arc<ToolContext>) -> Vec<Arc<dyn Tool>> {
     let tools: Vec<Arc<dyn Tool>> = vec![
-        Arc::new(read::Read::new(kit.clone())),
-        Arc::new(edit::Edit::new(kit.clone())),
-        Arc::new(write::Write::new(kit.clone())),
-        Arc::new(bash::Bash::new(kit.clone())),
-        Arc::new(search::Grep::new(kit.clone())),
-        Arc::new(search::Find::new(kit.clone())),
-        Arc::new(search::Ls::new(kit.clone())),
-        Arc::new(lsp::Lsp::new(kit.clone())),
-        Arc::new(debug::Debug::new(kit.clone())),
-        Arc::new(undo::UndoTool::new(kit.clone())),
-        Arc::new(checkpoint::Checkpoint::new(kit.clone())),
-        Arc::new(plan::Plan::new()),
+        Arc::new(files::Read::new(context.clone())),
+        Arc::new(files::Edit::new(context.clone())),
+        Arc::new(files::Write::new(context.clone())),
+        Arc::new(bash::Bash::new(context.clone())),
+        Arc::new(search::Grep::new(context.clone())),
+        Arc::new(search::Find::new(context.clone())),
+        Arc::new(search::Ls::new(context.clone())),
+        Arc::new(lsp::Lsp::new(context.clone())),
+        Arc::new(debug::Debug::new(context.clone())),
+        Arc::new(files::UndoTool::new(context.clone())),
+        Arc::new(files::Checkpoint::new(context.clone())),
+        Arc::new(interaction::Plan::new()),
     ];
-    telling(kit, tools)
+    telling(context, tools)
 }
 
 /// The same, each of which tells what language servers say late of edits.
-fn telling(kit: &Arc<Kit>, tools: Vec<Arc<dyn Tool>>) -> Vec<Arc<dyn Tool>> {
-    let telling = |tool| -> Arc<dyn Tool> { Arc::new(verify::Telling { tool, kit: kit.clone() }) };
+fn telling(context: &Arc<ToolContext>, tools: Vec<Arc<dyn Tool>>) -> Vec<Arc<dyn Tool>> {
+    let telling =
+        |tool| -> Arc<dyn Tool> { Arc::new(verify::ReportsPending { tool, context: context.clone() }) };
     tools.into_iter().map(telling).collect()
 }
 

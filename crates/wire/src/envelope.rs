@@ -1,7 +1,7 @@
-//! The JSON-RPC 2.0 envelope, with bodies left raw.
+//! The JSON-RPC 2.0 envelope, with raw bodies.
 //!
-//! Knows no method. A message that is no JSON-RPC is a [`Malformed`] value for the caller to log; it
-//! is never a reason to end a stream. Unknown fields are let pass.
+//! Knows no method. A message that is not JSON-RPC is a [`Malformed`] value for the caller to log; it never
+//! ends a stream. Unknown fields are ignored.
 
 use std::borrow::Cow;
 
@@ -14,25 +14,25 @@ pub mod codes {
     pub const METHOD_NOT_FOUND: i64 = -32601;
     /// The parameters do not fit the method.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// The other side failed inside.
+    /// The peer failed internally.
     pub const INTERNAL_ERROR: i64 = -32603;
     /// A request before `initialize`.
     pub const SERVER_NOT_INITIALIZED: i64 = -32002;
-    /// A request that failed though it was well formed.
+    /// A well-formed request that failed.
     pub const REQUEST_FAILED: i64 = -32803;
-    /// The server gave up on a request by itself.
+    /// The server cancelled a request by itself.
     pub const SERVER_CANCELLED: i64 = -32802;
-    /// The content changed while a request was worked on.
+    /// The content changed during a request.
     pub const CONTENT_MODIFIED: i64 = -32801;
     /// The request was cancelled.
     pub const REQUEST_CANCELLED: i64 = -32800;
 }
 
-/// The id of a request. The other side may choose strings.
+/// The id of a request. The peer may use strings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Id {
-    /// A number, as we choose them.
+    /// A number; our own ids are numbers.
     Number(i64),
     /// A string.
     String(String),
@@ -53,10 +53,10 @@ impl std::fmt::Display for Id {
 pub struct RpcError {
     /// A number from [`codes`], or the other side's own.
     pub code: i64,
-    /// What went wrong, in one sentence.
+    /// The failure, in one sentence.
     #[serde(default)]
     pub message: String,
-    /// Anything more.
+    /// Additional data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<serde_json::Value>,
 }
@@ -76,38 +76,38 @@ impl RpcError {
 /// One message.
 #[derive(Debug, Clone)]
 pub enum Envelope {
-    /// Wants an answer under its id.
+    /// Requires a response with its id.
     Request {
-        /// To be repeated in the answer.
+        /// To repeat in the response.
         id: Id,
-        /// What is asked.
+        /// The requested method.
         method: String,
-        /// As it came.
+        /// Unparsed.
         params: Option<Box<RawValue>>,
     },
-    /// Wants no answer.
+    /// Requires no response.
     Notification {
-        /// What is told.
+        /// The notified method.
         method: String,
-        /// As it came.
+        /// Unparsed.
         params: Option<Box<RawValue>>,
     },
-    /// The answer to a request of ours.
+    /// The response to a request of ours.
     Response {
-        /// The request's id; `None` where the other side could not read it.
+        /// The request's id; `None` if the peer could not read it.
         id: Option<Id>,
-        /// `result` as it came, or `error`.
+        /// The unparsed `result`, or `error`.
         outcome: Result<Box<RawValue>, RpcError>,
     },
 }
 
-/// A body that is no JSON-RPC message.
+/// A body that is not a JSON-RPC message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a JSON-RPC message: {reason}")]
 pub struct Malformed {
-    /// What is wrong with it.
+    /// The problem.
     pub reason: String,
-    /// The id, where it is a request that could be found out; so it can be answered with an error.
+    /// The id, if the body is recognizably a request; it can be answered with an error.
     pub id: Option<Id>,
 }
 
@@ -125,25 +125,25 @@ struct Raw<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// Keeps `null` apart from a field that is not there.
+/// Distinguishes `null` from a missing field.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// A message that came; of a notification nothing is copied.
+/// A received message; nothing of a notification is copied.
 pub(crate) enum Incoming<'a> {
-    /// Wants no answer.
+    /// Requires no response.
     Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
-    /// Wants an answer under its id.
+    /// Requires a response with its id.
     Request { id: Id, method: String, params: Option<Box<RawValue>> },
-    /// The answer to a request of ours.
+    /// The response to a request of ours.
     Response { id: Option<Id>, outcome: Result<Box<RawValue>, RpcError> },
 }
 
-/// Reads one body.
+/// Parses one body.
 ///
 /// # Errors
-/// [`Malformed`] for what is no JSON object, or has neither a method nor an outcome.
+/// [`Malformed`] for anything but a JSON object with a method or an outcome.
 pub fn parse(body: &[u8]) -> Result<Envelope, Malformed> {
     Ok(match read(body)? {
         Incoming::Request { id, method, params } => Envelope::Request { id, method, params },
@@ -154,10 +154,10 @@ pub fn parse(body: &[u8]) -> Result<Envelope, Malformed> {
     })
 }
 
-/// Reads one body, leaving where it is what need not be kept.
+/// Parses one body, borrowing what need not be kept.
 ///
 /// # Errors
-/// As [`parse`].
+/// Like [`parse`].
 pub(crate) fn read(body: &[u8]) -> Result<Incoming<'_>, Malformed> {
     let bad = |reason: String, id: Option<Id>| Malformed { reason, id };
     let raw: Raw<'_> = serde_json::from_slice(body).map_err(|error| bad(error.to_string(), None))?;
@@ -184,13 +184,13 @@ pub(crate) fn read(body: &[u8]) -> Result<Incoming<'_>, Malformed> {
     }
     match raw.result {
         Some(result) => Ok(Incoming::Response { id, outcome: Ok(result.to_owned()) }),
-        // Some servers leave out `result: null`; an id and nothing else can only mean that.
+        // Some servers omit `result: null`; a lone id can only mean that.
         None if id.is_some() => Ok(Incoming::Response { id, outcome: Ok(null()) }),
         None => Err(bad("it has no method, no result and no error".to_owned(), id)),
     }
 }
 
-/// Numbers that a server writes as `1.0` are the same id.
+/// A number written as `1.0` is the same id.
 fn parse_id(text: &str) -> Option<Id> {
     if let Ok(id) = serde_json::from_str(text) {
         return Some(id);
@@ -200,10 +200,10 @@ fn parse_id(text: &str) -> Option<Id> {
     whole.then_some(Id::Number(number as i64))
 }
 
-/// Any value as raw JSON.
+/// Serializes a value to raw JSON.
 ///
 /// # Errors
-/// What `serde_json` says: a map with keys that are no strings, or a failing `Serialize`.
+/// Those of `serde_json`: a map with keys that are not strings, or a failing `Serialize`.
 pub fn raw(value: &(impl Serialize + ?Sized)) -> serde_json::Result<Box<RawValue>> {
     serde_json::value::to_raw_value(value)
 }
@@ -228,7 +228,7 @@ struct Outgoing<'a> {
 }
 
 impl Envelope {
-    /// The message as the bytes of one body, compact, without line ends.
+    /// The message as one compact body without line ends.
     pub fn to_bytes(&self) -> Vec<u8> {
         let empty =
             Outgoing { jsonrpc: "2.0", id: None, method: None, params: None, result: None, error: None };
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_pass_unharmed() {
+    fn bodies_are_passed_unchanged() {
         let request = r#"{"jsonrpc":"2.0","id":"a-1","method":"x/y","params":{"big":12345678901234567890123,"é":[1.0]}}"#;
         check(request, request);
         let response = r#"{"jsonrpc":"2.0","id":7,"result":null}"#;
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_named() {
+    fn malformed_messages_are_described() {
         check("{}", "not a JSON-RPC message: it has no method, no result and no error");
         check(r#"{"id":null,"method":"m"}"#, "not a JSON-RPC message: request m with id null");
         check(r#"{"id":[],"method":"m"}"#, "not a JSON-RPC message: id [] is neither number nor string");

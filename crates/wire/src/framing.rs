@@ -1,30 +1,28 @@
-//! Where one message ends and the next begins: `Content-Length` headers (LSP 3.17 §Base Protocol), or
-//! one message a line.
+//! Message framing: `Content-Length` headers (LSP 3.17 §Base Protocol), or lines.
 //!
-//! Does not look into bodies. What must stay true: bytes that are no message are skipped and reported,
-//! never an error; memory is bounded by [`Limits`]; and however a stream is cut into chunks, the same
-//! frames come out.
+//! Does not parse bodies. Invariants: bytes outside messages are skipped and reported, never an error; memory
+//! is bounded by [`Limits`]; the frames do not depend on how the stream is split into chunks.
 
 use std::io;
 
 use tokio_util::bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio_util::codec::{Decoder, Encoder};
 
-/// How messages are told apart.
+/// The separation of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// `Content-Length: N`, an empty line, then N bytes: LSP and DAP.
     ContentLength,
-    /// One message a line: ACP, MCP, our own `rpc`.
+    /// One message per line: ACP, MCP, our own `rpc`.
     Line,
 }
 
-/// How much of a stream is held while looking for the end of a message.
+/// Limits of the bytes held while searching for the end of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one header section, and of one stretch of bytes without a line end in it.
+    /// Bytes of one header section, and of one run of bytes without a line end in it.
     pub header: usize,
-    /// Bytes of one body. A longer one is skipped and reported, up to where the next message begins.
+    /// Bytes of one body. A longer one is skipped and reported, up to the next message.
     pub body: usize,
 }
 
@@ -35,35 +33,35 @@ impl Default for Limits {
     }
 }
 
-/// What was found in a stream.
+/// One item of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
     /// The body of one message.
     Body(Bytes),
-    /// Bytes that were no message; the stream goes on after them.
+    /// Bytes outside messages; the stream continues after them.
     Skipped(Skipped),
 }
 
 /// Bytes of a stream that belong to no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Skipped {
-    /// Not a header where one had to be, usually a program printing to its standard output.
-    #[error("{bytes} bytes that are no header: {start:?}")]
+    /// Not a header where one is required, usually a program printing to its standard output.
+    #[error("{bytes} bytes that are not a header: {start:?}")]
     Garbage {
-        /// How many bytes were skipped.
+        /// Number of skipped bytes.
         bytes: usize,
-        /// Their beginning, for people.
+        /// Their beginning, for display.
         start: String,
     },
-    /// A body above [`Limits::body`]; it is not kept.
+    /// A body above [`Limits::body`]; it is dropped.
     #[error("a message of {bytes} bytes is above the limit of {limit}")]
     TooLarge {
-        /// The announced length; for line framing, what was seen when the limit was met.
+        /// The announced length; for line framing, the bytes read before the limit was reached.
         bytes: u64,
-        /// The limit that was in force.
+        /// The limit in force.
         limit: usize,
     },
-    /// A header section that names no length, or is above [`Limits::header`].
+    /// A header section that announces no length, or is above [`Limits::header`].
     #[error("a header of {bytes} bytes without a usable length")]
     BadHeader {
         /// Length of the section.
@@ -72,81 +70,81 @@ pub enum Skipped {
     /// The stream ended inside a message.
     #[error("the stream ended inside a message, {bytes} bytes into it")]
     Truncated {
-        /// How many bytes of it had come.
+        /// Number of its bytes received.
         bytes: usize,
     },
 }
 
-/// Reads and writes frames; a `tokio_util::codec` decoder and encoder.
+/// Encodes and decodes frames; a `tokio_util::codec` decoder and encoder.
 #[derive(Debug, Clone)]
 pub struct MessageCodec {
     framing: Framing,
     limits: Limits,
-    state: State,
+    state: DecoderState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum DecoderState {
     /// Before the first header line of a message.
     Idle,
-    /// Inside a header section that began; `seen` bytes of it were read.
+    /// Inside a header section of which `seen` bytes were read.
     Header { length: Option<u64>, seen: usize },
     /// The next this many bytes are a body.
     Body(usize),
-    /// This many bytes of an oversized body are still to be thrown away.
+    /// This many bytes of an oversized body remain to be dropped.
     Discard(u64),
-    /// An oversized line is thrown away up to its end.
+    /// Dropping an oversized line up to its end.
     DiscardLine,
 }
 
-/// Kept at the end of an overlong line of garbage, so that a header that begins in it is still found.
+/// Bytes kept at the end of an overlong line, so that a header that begins there is still found.
 const TAIL: usize = 64;
 const LENGTH: &[u8] = b"content-length:";
 
 impl MessageCodec {
-    /// A codec at the beginning of a stream.
+    /// A codec for the beginning of a stream.
     pub fn new(framing: Framing, limits: Limits) -> Self {
         let limits = Limits { header: limits.header.max(4 * TAIL), body: limits.body };
-        Self { framing, limits, state: State::Idle }
+        Self { framing, limits, state: DecoderState::Idle }
     }
 
     fn decode_headers(&mut self, buffer: &mut BytesMut) -> Option<Frame> {
         loop {
-            if self.state == State::Idle && self.usual_header(buffer) {
+            if self.state == DecoderState::Idle && self.usual_header(buffer) {
                 continue;
             }
             match self.state {
-                State::Body(length) => {
+                DecoderState::Body(length) => {
                     if buffer.len() < length {
-                        // Not all at once: the length may be a lie.
+                        // Not all at once: the length may be wrong.
                         buffer.reserve((length - buffer.len()).min(1024 * 1024));
                         return None;
                     }
-                    self.state = State::Idle;
+                    self.state = DecoderState::Idle;
                     return Some(Frame::Body(buffer.split_to(length).freeze()));
                 }
-                State::Discard(left) => {
+                DecoderState::Discard(left) => {
                     let now = left.min(buffer.len() as u64) as usize;
-                    // The length was a lie where another message begins before it is reached.
+                    // The length was wrong if another message begins before it is reached.
                     if let Some(at) = find_header(&buffer[..now]) {
                         buffer.advance(at);
-                        self.state = State::Idle;
+                        self.state = DecoderState::Idle;
                         continue;
                     }
                     let all = now as u64 == left;
                     let gone = if all { now } else { now.saturating_sub(TAIL) };
                     buffer.advance(gone);
                     if !all {
-                        self.state = State::Discard(left - gone as u64);
+                        self.state = DecoderState::Discard(left - gone as u64);
                         return None;
                     }
-                    self.state = State::Idle;
+                    self.state = DecoderState::Idle;
                 }
                 _ => {
                     let line = match self.line(buffer) {
                         Line::Partial => return None,
                         Line::TooLong(line) => {
-                            self.state = State::Idle;
+                            self.state = DecoderState::Idle;
                             return Some(garbage(&line));
                         }
                         Line::Whole(line) => line,
@@ -159,7 +157,7 @@ impl MessageCodec {
         }
     }
 
-    /// Takes a header as nearly all are, in one step; anything else is left for a closer look.
+    /// Parses a header of the usual form in one step; leaves anything else.
     fn usual_header(&mut self, buffer: &mut BytesMut) -> bool {
         let Some(rest) = buffer.strip_prefix(b"Content-Length: ") else { return false };
         // Fewer digits than could overflow.
@@ -172,7 +170,7 @@ impl MessageCodec {
             return false;
         }
         buffer.advance(16 + digits + 4);
-        self.state = State::Body(length);
+        self.state = DecoderState::Body(length);
         true
     }
 
@@ -187,43 +185,43 @@ impl MessageCodec {
         }
     }
 
-    /// Takes one line in, and says what must be reported about it.
+    /// Parses one header line; returns a frame to report, if any.
     fn header_line(&mut self, line: &Bytes) -> Option<Frame> {
         let text = line.trim_ascii();
         let (length, seen) = match self.state {
-            State::Header { length, seen } => (length, seen + line.len()),
+            DecoderState::Header { length, seen } => (length, seen + line.len()),
             _ => (None, line.len()),
         };
-        let started = matches!(self.state, State::Header { .. });
+        let started = matches!(self.state, DecoderState::Header { .. });
         if text.is_empty() {
             if !started {
                 return None;
             }
-            self.state = State::Idle;
+            self.state = DecoderState::Idle;
             let Some(length) = length else {
                 return Some(Frame::Skipped(Skipped::BadHeader { bytes: seen }));
             };
             if length > self.limits.body as u64 {
-                self.state = State::Discard(length);
+                self.state = DecoderState::Discard(length);
                 return Some(Frame::Skipped(Skipped::TooLarge { bytes: length, limit: self.limits.body }));
             }
-            self.state = State::Body(length as usize);
+            self.state = DecoderState::Body(length as usize);
             return None;
         }
         if seen > self.limits.header {
-            self.state = State::Idle;
+            self.state = DecoderState::Idle;
             return Some(Frame::Skipped(Skipped::BadHeader { bytes: seen }));
         }
         // A program may print without a line end just before the header.
         if let Some((at, value)) = find_length(text) {
-            self.state = State::Header { length: Some(value), seen };
+            self.state = DecoderState::Header { length: Some(value), seen };
             return (at > 0).then(|| garbage(&line.slice_ref(&text[..at])));
         }
         if is_known_header(text) || (started && is_header(text)) {
-            self.state = State::Header { length, seen };
+            self.state = DecoderState::Header { length, seen };
             return None;
         }
-        // What is known of a header stays: something may have been printed in between.
+        // Keep the length found so far: the line may have been printed in between.
         Some(garbage(line))
     }
 
@@ -232,11 +230,11 @@ impl MessageCodec {
             let window = buffer.len().min(self.limits.body.saturating_add(1));
             let end = buffer[..window].iter().position(|&byte| byte == b'\n');
             match (self.state, end) {
-                (State::DiscardLine, Some(at)) => {
+                (DecoderState::DiscardLine, Some(at)) => {
                     buffer.advance(at + 1);
-                    self.state = State::Idle;
+                    self.state = DecoderState::Idle;
                 }
-                (State::DiscardLine, None) => {
+                (DecoderState::DiscardLine, None) => {
                     buffer.advance(window);
                     if buffer.is_empty() {
                         return None;
@@ -251,7 +249,7 @@ impl MessageCodec {
                 }
                 (_, None) if buffer.len() > self.limits.body => {
                     buffer.advance(window);
-                    self.state = State::DiscardLine;
+                    self.state = DecoderState::DiscardLine;
                     let limit = self.limits.body;
                     return Some(Frame::Skipped(Skipped::TooLarge { bytes: window as u64, limit }));
                 }
@@ -273,7 +271,7 @@ fn garbage(bytes: &[u8]) -> Frame {
     Frame::Skipped(Skipped::Garbage { bytes: bytes.len(), start })
 }
 
-/// Where a `Content-Length` with a number begins in a line, and that number.
+/// The position of a `Content-Length` with a number in a line, and that number.
 fn find_length(line: &[u8]) -> Option<(usize, u64)> {
     let at = line.windows(LENGTH.len()).rposition(|window| window.eq_ignore_ascii_case(LENGTH))?;
     let value = std::str::from_utf8(line[at + LENGTH.len()..].trim_ascii()).ok()?;
@@ -281,8 +279,9 @@ fn find_length(line: &[u8]) -> Option<(usize, u64)> {
     digits.then(|| value.parse().ok()).flatten().map(|value| (at, value))
 }
 
-/// Where a header stands that is complete with its line end. Inside of JSON there can be none: line
-/// ends in strings are escaped, and outside of strings there is no such word.
+/// The position of a complete header line.
+///
+/// JSON cannot contain one: line ends in strings are escaped, and outside of strings there is no such word.
 fn find_header(bytes: &[u8]) -> Option<usize> {
     let begins = |at: usize| {
         let value = &bytes[at + LENGTH.len()..bytes.len().min(at + TAIL)];
@@ -322,16 +321,16 @@ impl Decoder for MessageCodec {
             return Ok(Some(frame));
         }
         let rest = buffer.split();
-        let state = std::mem::replace(&mut self.state, State::Idle);
-        if self.framing == Framing::Line && state == State::Idle && !rest.trim_ascii().is_empty() {
+        let state = std::mem::replace(&mut self.state, DecoderState::Idle);
+        if self.framing == Framing::Line && state == DecoderState::Idle && !rest.trim_ascii().is_empty() {
             // The last line may lack its end.
             let rest = rest.freeze();
             return Ok(Some(Frame::Body(rest.slice_ref(rest.trim_ascii()))));
         }
         let seen = match state {
-            State::Header { seen, .. } => seen,
-            State::Body(_) | State::Discard(_) => rest.len().max(1),
-            State::Idle | State::DiscardLine => 0,
+            DecoderState::Header { seen, .. } => seen,
+            DecoderState::Body(_) | DecoderState::Discard(_) => rest.len().max(1),
+            DecoderState::Idle | DecoderState::DiscardLine => 0,
         };
         let bytes = seen.max(rest.len());
         Ok((bytes > 0).then_some(Frame::Skipped(Skipped::Truncated { bytes })))
@@ -341,8 +340,9 @@ impl Decoder for MessageCodec {
 impl Encoder<&[u8]> for MessageCodec {
     type Error = io::Error;
 
-    /// Writes one message. For [`Framing::Line`] the body must hold no line end, which is so for JSON
-    /// that `serde_json` wrote compactly.
+    /// Writes one message.
+    ///
+    /// For [`Framing::Line`] the body must contain no line end, as with compact JSON from `serde_json`.
     fn encode(&mut self, body: &[u8], buffer: &mut BytesMut) -> io::Result<()> {
         match self.framing {
             Framing::ContentLength => {
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_in_any_case_and_order() {
+    fn headers_parse_in_any_case_and_order() {
         check(
             "content-LENGTH:2\r\nContent-Type: x; charset=utf-8\r\n\r\n{}\
              Content-Type: x\r\nX-Other: 1\r\nContent-Length: 3\r\n\r\n[1]",
@@ -406,12 +406,12 @@ mod tests {
     }
 
     #[test]
-    fn garbage_before_a_header_is_skipped_and_told() {
+    fn garbage_before_a_header_is_skipped_and_reported() {
         check(
             "Debugger attached.\nwarnContent-Length: 2\r\n\r\n{}Content-Length: 2\r\n\r\n[]",
             &[
-                "! 19 bytes that are no header: \"Debugger attached.\"",
-                "! 4 bytes that are no header: \"warn\"",
+                "! 19 bytes that are not a header: \"Debugger attached.\"",
+                "! 4 bytes that are not a header: \"warn\"",
                 "{}",
                 "[]",
             ],
@@ -419,12 +419,12 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_no_number_loses_only_its_own_message() {
+    fn an_invalid_length_loses_only_its_own_message() {
         check(
             "Content-Length: many\r\n\r\n{\"a\":1}Content-Length: 2\r\n\r\n{}",
             &[
-                "! 22 bytes that are no header: \"Content-Length: many\"",
-                "! 7 bytes that are no header: \"{\\\"a\\\":1}\"",
+                "! 22 bytes that are not a header: \"Content-Length: many\"",
+                "! 7 bytes that are not a header: \"{\\\"a\\\":1}\"",
                 "{}",
             ],
         );
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_lies_loses_nothing_that_follows() {
+    fn a_wrong_length_loses_no_later_message() {
         check(
             "Content-Length: 2000000000\r\n\r\n{\"Content-Length: 2\\r\\n\\r\\n\":1}Content-Length: 2\r\n\r\n{}",
             &["! a message of 2000000000 bytes is above the limit of 64", "{}"],
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_without_length_or_end() {
+    fn incomplete_headers_are_skipped() {
         check(
             "Content-Type: x\r\n\r\nContent-Length: 2\r\n\r\n{}",
             &["! a header of 19 bytes without a usable length", "{}"],

@@ -1,10 +1,11 @@
-//! Messages between two programs: framing, the JSON-RPC envelope, a peer with pending requests, and the
-//! local sockets over which programs of ours speak with each other.
+//! Messages between two programs: framing, JSON-RPC, requests, and local sockets.
 //!
-//! Works over any `AsyncRead` and `AsyncWrite`. Knows no method name (that of cancellation is given
-//! to it), no process, and no file but the name of a socket. What must stay true: one bad message
-//! never ends a stream that can be read on, bodies stay raw until somebody asks for them, and every
-//! request ends: with its answer, its deadline, its cancellation, or the reason why the stream closed.
+//! Works over any `AsyncRead` and `AsyncWrite`. Knows no method name (except the configured one for
+//! cancellation), no process, and no file except the name of a socket.
+//!
+//! Invariants: one bad message never ends a readable stream; bodies stay raw until requested; every request
+//! ends: with its response, its deadline, its cancellation, or the reason why the stream closed.
+#![warn(missing_docs)]
 
 mod envelope;
 mod framing;

@@ -1,10 +1,10 @@
-//! Streams between processes of one user on one machine: Unix sockets that have a name in a folder.
+//! Streams between processes of one user on one machine: named Unix sockets.
 //!
-//! A name appears when somebody already listens behind it, with mode 0600, and goes with its
-//! listener; one that a dead process left is removed by whoever finds it. Both ends look at the uid
-//! of the other and speak with their own alone. Paths longer than the system takes for a socket are
-//! reached through their folder on Linux and refused elsewhere. There is nothing here yet for systems
-//! without Unix sockets; named pipes would stand behind the same functions.
+//! A name appears, with mode 0600, when its listener is ready, and is removed with the listener; a name left
+//! by a dead process is removed by the process that finds it. Both ends check the uid of the other and accept
+//! only their own. Paths longer than the system's limit for sockets are reached through their directory on
+//! Linux and refused elsewhere. Systems without Unix sockets are not supported yet; named pipes would fit
+//! behind the same functions.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixListener as StdListener;
@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{UnixListener, UnixStream};
 
-/// Why two processes do not come together.
+/// Why two processes do not connect.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
-    /// Nobody listens there any more. What was left of the name is removed.
-    #[error("nobody listens at {}", path.display())]
+    /// The listener is gone. Its stale name is removed.
+    #[error("no process listens at {}", path.display())]
     Dead {
         /// The name.
         path: PathBuf,
     },
-    /// Somebody else's process, or nobody knows whose.
+    /// The process belongs to another user, or its user is unknown.
     #[error("{} belongs to another user{}, not to {own}", path.display(), match found {
         Some(uid) => format!(" ({uid})"),
         None => String::new(),
@@ -35,14 +35,14 @@ pub enum LocalError {
         /// Ours.
         own: u32,
     },
-    /// So many wait already that the system takes no more: the listener does not answer.
-    #[error("whoever listens at {} takes no more connections", path.display())]
+    /// The listener's queue is full: it does not respond.
+    #[error("the listener at {} accepts no more connections", path.display())]
     Busy {
         /// The name.
         path: PathBuf,
     },
-    /// The system takes no socket with so long a path.
-    #[error("{} is too long for a socket; choose a shorter folder", path.display())]
+    /// The path is too long for a socket on this system.
+    #[error("{} is too long for a socket; choose a shorter directory", path.display())]
     TooLong {
         /// The path.
         path: PathBuf,
@@ -57,7 +57,7 @@ pub enum LocalError {
     },
 }
 
-/// Listens under a name until it is dropped, which removes the name.
+/// A listener with a name, which is removed when the listener is dropped.
 #[derive(Debug)]
 pub struct Listener {
     inner: UnixListener,
@@ -69,30 +69,31 @@ pub struct Listener {
 #[derive(Debug)]
 pub struct Stream(UnixStream);
 
-/// A name that another process is to listen behind. Dropped, the name goes.
+/// A name for another process to listen at. Dropping it removes the name.
 #[derive(Debug)]
 pub struct Reserved {
     path: PathBuf,
 }
 
-/// Which entry of a file system; another one may stand under the same name later.
+/// An entry of a file system; another one may have the same name later.
 type Node = (u64, u64);
 
 impl Listener {
-    /// Listens at `path`, in a folder that is there. A name that stood there before is replaced. Needs
-    /// a runtime; blocks on the file system only.
+    /// Listens at `path`, in an existing directory, replacing an earlier entry.
+    ///
+    /// Needs a runtime; blocks on the file system only.
     ///
     /// # Errors
     /// [`LocalError::TooLong`], [`LocalError::Io`].
     pub fn bind(path: &Path) -> Result<Self, LocalError> {
         let failed = |source| LocalError::Io { path: path.to_owned(), source };
         let name = path.file_name().ok_or_else(|| failed(ErrorKind::InvalidInput.into()))?;
-        // Under another name first: whoever finds the real one finds a listener and its mode.
+        // Under a temporary name first: the real name appears with listener and mode.
         let raw = path.with_file_name(format!(".{}.new", name.to_string_lossy()));
         remove(&raw).map_err(failed)?;
         let bound = match StdListener::bind(&raw) {
             Err(error) if is_too_long(&error) => {
-                let (address, _folder) = through_folder(&raw)?;
+                let (address, _directory) = through_directory(&raw)?;
                 StdListener::bind(address)
             }
             bound => bound,
@@ -118,20 +119,22 @@ impl Listener {
         &self.path
     }
 
-    /// Removes the name now; connections that are there stay. Nothing when a successor has it.
+    /// Removes the name; existing connections stay. Does nothing if a successor has the name.
     pub fn withdraw(&self) {
         if self.node.is_some()
             && node(&self.path) == self.node
             && let Err(error) = remove(&self.path)
         {
-            tracing::warn!(path = %self.path.display(), %error, "a socket stays behind");
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove a socket");
         }
     }
 
-    /// The next connection of a process of our own user; others are closed and logged. Cancel-safe.
+    /// Accepts the next connection of a process of our own user. Cancel-safe.
+    ///
+    /// Other connections are closed and logged.
     ///
     /// # Errors
-    /// The system's; listening may go on.
+    /// The system's; listening may continue.
     pub async fn accept(&self) -> io::Result<Stream> {
         loop {
             let (stream, _) = self.inner.accept().await?;
@@ -150,12 +153,12 @@ impl Drop for Listener {
 }
 
 impl Reserved {
-    /// A name at `path`, in a folder that is there. A socket that a dead process left there is removed.
+    /// A name at `path`, in an existing directory. Removes a dead process's socket there.
     ///
     /// # Errors
-    /// [`LocalError::TooLong`] where the other process could not take it, [`LocalError::Io`].
+    /// [`LocalError::TooLong`] if the other process could not use it, [`LocalError::Io`].
     pub fn new(path: PathBuf) -> Result<Self, LocalError> {
-        // The smallest that systems have is 104 bytes.
+        // The smallest limit of a system is 104 bytes.
         if path.as_os_str().len() > 100 {
             return Err(LocalError::TooLong { path });
         }
@@ -170,10 +173,12 @@ impl Reserved {
         &self.path
     }
 
-    /// Connects to whoever listens there by now. The name stays when nobody does: they may be about to.
+    /// Connects to the listener there, if it exists by now.
+    ///
+    /// A name without a listener stays, since the listener may be about to start.
     ///
     /// # Errors
-    /// [`LocalError::Io`] while nobody listens, [`LocalError::Foreign`].
+    /// [`LocalError::Io`] without a listener, [`LocalError::Foreign`].
     pub async fn connect(&self) -> Result<Stream, LocalError> {
         let failed = |source| LocalError::Io { path: self.path.clone(), source };
         checked(UnixStream::connect(&self.path).await.map_err(failed)?, &self.path)
@@ -185,13 +190,13 @@ impl Drop for Reserved {
         if node(&self.path).is_some()
             && let Err(error) = remove(&self.path)
         {
-            tracing::warn!(path = %self.path.display(), %error, "a socket stays behind");
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove a socket");
         }
     }
 }
 
 impl Stream {
-    /// Connects to whoever listens at `path`, which takes no time even if that process is stopped.
+    /// Connects to the listener at `path`, immediately even if that process is stopped.
     ///
     /// # Errors
     /// [`LocalError`].
@@ -199,7 +204,7 @@ impl Stream {
         let before = node(path);
         let connected = match UnixStream::connect(path).await {
             Err(error) if is_too_long(&error) => {
-                let (address, _folder) = through_folder(path)?;
+                let (address, _directory) = through_directory(path)?;
                 UnixStream::connect(address).await
             }
             connected => connected,
@@ -210,7 +215,7 @@ impl Stream {
                 Err(LocalError::Dead { path: path.to_owned() })
             }
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                // Only what was asked: somebody may listen under this name by now.
+                // Only the entry checked before: a new listener may have this name by now.
                 if before.is_some() && node(path) == before {
                     remove(path).map_err(|source| LocalError::Io { path: path.to_owned(), source })?;
                 }
@@ -223,7 +228,7 @@ impl Stream {
         }
     }
 
-    /// The process at the other end, where the system tells.
+    /// The process at the other end, if the system reports it.
     pub fn process(&self) -> Option<u32> {
         self.0.peer_cred().ok()?.pid().and_then(|pid| u32::try_from(pid).ok())
     }
@@ -236,7 +241,7 @@ impl Stream {
     }
 }
 
-/// The stream, if a process of our own user is at its other end (`SO_PEERCRED`, `getpeereid`).
+/// Checks that the other end belongs to our own user (`SO_PEERCRED`, `getpeereid`).
 fn checked(stream: UnixStream, path: &Path) -> Result<Stream, LocalError> {
     let own = rustix::process::geteuid().as_raw();
     let found = stream.peer_cred().map(|other| other.uid()).ok();
@@ -246,7 +251,7 @@ fn checked(stream: UnixStream, path: &Path) -> Result<Stream, LocalError> {
     Err(LocalError::Foreign { path: path.to_owned(), found, own })
 }
 
-/// The socket at `path`; `None` when there is nothing, or something else.
+/// The socket at `path`; `None` if there is none.
 fn node(path: &Path) -> Option<Node> {
     let stat = rustix::fs::lstat(path).ok()?;
     let is_socket = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_socket();
@@ -262,30 +267,31 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What the standard library says to a path that does not fit into `sun_path`.
+/// The standard library's error for a path that does not fit into `sun_path`.
 fn is_too_long(error: &io::Error) -> bool {
     error.kind() == ErrorKind::InvalidInput
 }
 
-/// A short address for a long path, good as long as the folder is held.
+/// A short address for a long path, valid while the directory is held.
 #[cfg(target_os = "linux")]
-fn through_folder(path: &Path) -> Result<(PathBuf, rustix::fd::OwnedFd), LocalError> {
+fn through_directory(path: &Path) -> Result<(PathBuf, rustix::fd::OwnedFd), LocalError> {
     use rustix::fd::AsRawFd;
     use rustix::fs::{Mode, OFlags};
 
     let too_long = || LocalError::TooLong { path: path.to_owned() };
-    let (folder, name) = path.parent().zip(path.file_name()).ok_or_else(too_long)?;
-    let folder = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|error| LocalError::Io { path: path.to_owned(), source: error.into() })?;
-    let address = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name);
+    let (directory, name) = path.parent().zip(path.file_name()).ok_or_else(too_long)?;
+    let directory =
+        rustix::fs::open(directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|error| LocalError::Io { path: path.to_owned(), source: error.into() })?;
+    let address = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name);
     if address.as_os_str().len() > 100 {
         return Err(too_long());
     }
-    Ok((address, folder))
+    Ok((address, directory))
 }
 
-/// There is no such way here.
+/// Not available on this system.
 #[cfg(not(target_os = "linux"))]
-fn through_folder(path: &Path) -> Result<(PathBuf, ()), LocalError> {
+fn through_directory(path: &Path) -> Result<(PathBuf, ()), LocalError> {
     Err(LocalError::TooLong { path: path.to_owned() })
 }

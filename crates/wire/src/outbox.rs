@@ -1,7 +1,7 @@
-//! What is to be written, in order, by one task.
+//! The queue of outgoing messages, written in order by one task.
 //!
-//! Ordinary messages wait for one of a fixed number of places. Control messages (cancellations and
-//! answers) never wait; there are at most as many as requests in flight, which bounds them.
+//! Ordinary messages wait for one of a fixed number of places. Control messages (cancellations and responses)
+//! never wait; the number of requests in flight bounds them.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use tokio_util::codec::Encoder;
 
 use crate::framing::MessageCodec;
 
-/// Bytes gathered before they are written, when more than one message waits.
+/// Bytes to gather before a write, if more than one message waits.
 const GATHER: usize = 64 * 1024;
 
-/// Where messages are put. Cheap to clone.
+/// The sending end of the queue. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Outbox {
     // Unbounded, but `places` and the number of requests in flight bound it.
@@ -24,15 +24,15 @@ pub(crate) struct Outbox {
 }
 
 enum Item {
-    Message(Vec<u8>, Option<Place>),
+    Message(Vec<u8>, Option<QueuePlace>),
     Flush(oneshot::Sender<()>),
 }
 
-/// A place in the queue; free again when all that was put in with it is written.
-pub(crate) type Place = Arc<OwnedSemaphorePermit>;
+/// A place in the queue; freed when all messages of it are written.
+pub(crate) type QueuePlace = Arc<OwnedSemaphorePermit>;
 
-/// The writing task is gone.
-pub(crate) struct Gone;
+/// The writing task has ended.
+pub(crate) struct OutboxClosed;
 
 impl Outbox {
     pub fn new(places: usize) -> (Self, Writer) {
@@ -42,37 +42,37 @@ impl Outbox {
     }
 
     /// Waits for a place. Dropping the future takes none.
-    pub async fn place(&self) -> Result<Place, Gone> {
-        Arc::clone(&self.places).acquire_owned().await.map(Arc::new).map_err(|_| Gone)
+    pub async fn place(&self) -> Result<QueuePlace, OutboxClosed> {
+        Arc::clone(&self.places).acquire_owned().await.map(Arc::new).map_err(|_| OutboxClosed)
     }
 
-    /// A place if there is one at once.
-    pub fn try_place(&self) -> Result<Option<Place>, Gone> {
+    /// A place, if one is free.
+    pub fn try_place(&self) -> Result<Option<QueuePlace>, OutboxClosed> {
         match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => Ok(Some(Arc::new(place))),
             Err(tokio::sync::TryAcquireError::NoPermits) => Ok(None),
-            Err(tokio::sync::TryAcquireError::Closed) => Err(Gone),
+            Err(tokio::sync::TryAcquireError::Closed) => Err(OutboxClosed),
         }
     }
 
-    /// Puts an ordinary message in; several may share one place.
-    pub fn put(&self, message: Vec<u8>, place: &Place) -> Result<(), Gone> {
-        self.sender.send(Item::Message(message, Some(Arc::clone(place)))).map_err(|_| Gone)
+    /// Queues an ordinary message; several may share one place.
+    pub fn put(&self, message: Vec<u8>, place: &QueuePlace) -> Result<(), OutboxClosed> {
+        self.sender.send(Item::Message(message, Some(Arc::clone(place)))).map_err(|_| OutboxClosed)
     }
 
-    /// Puts a control message in, without waiting.
-    pub fn put_control(&self, message: Vec<u8>) -> Result<(), Gone> {
-        self.sender.send(Item::Message(message, None)).map_err(|_| Gone)
+    /// Queues a control message, without waiting.
+    pub fn put_control(&self, message: Vec<u8>) -> Result<(), OutboxClosed> {
+        self.sender.send(Item::Message(message, None)).map_err(|_| OutboxClosed)
     }
 
-    /// Ends when everything put in before is written.
-    pub async fn flush(&self) -> Result<(), Gone> {
+    /// Waits until everything queued before is written.
+    pub async fn flush(&self) -> Result<(), OutboxClosed> {
         let (sender, receiver) = oneshot::channel();
-        self.sender.send(Item::Flush(sender)).map_err(|_| Gone)?;
-        receiver.await.map_err(|_| Gone)
+        self.sender.send(Item::Flush(sender)).map_err(|_| OutboxClosed)?;
+        receiver.await.map_err(|_| OutboxClosed)
     }
 
-    /// Whoever waits for a place, now or later, gets [`Gone`].
+    /// Fails all waits for a place, now or later, with [`OutboxClosed`].
     pub fn close(&self) {
         self.places.close();
     }
@@ -84,8 +84,10 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Writes until the outbox is dropped or the stream fails. Not cancel-safe: dropped in the middle,
-    /// half a message may be written, so it is dropped only when the stream is given up.
+    /// Writes until the outbox is dropped or the stream fails.
+    ///
+    /// Not cancel-safe: dropping it may leave half a message written, so it is dropped only when the stream
+    /// is closed.
     pub async fn run(
         mut self,
         mut stream: impl AsyncWrite + Unpin,
@@ -120,7 +122,7 @@ impl Writer {
             }
             for sender in flushed {
                 if sender.send(()).is_err() {
-                    tracing::trace!("whoever asked for a flush has stopped waiting");
+                    tracing::trace!("the caller of a flush stopped waiting");
                 }
             }
         }

@@ -1,18 +1,19 @@
-//! One end of a JSON-RPC stream: requests with deadlines and cancellation, notifications, and a handler
-//! for what the other side asks.
+//! One end of a JSON-RPC stream: requests, notifications, and a handler.
 //!
-//! Knows no method name but the one it is given for cancellation. What must stay true: notifications
-//! and requests reach the handler in the order they came; a late, second or unknown answer is logged
-//! and does no harm; when the stream closes, all that wait end with the reason; every task is spawned
-//! on the tracker that the caller owns and ends after [`Peer::close`].
+//! Requests have deadlines and cancellation. Knows no method name except the configured one for cancellation.
+//!
+//! Invariants: notifications and requests reach the handler in the order received; a late, second or unknown
+//! response is logged and does no harm; when the stream closes, all waits end with the reason; every task is
+//! spawned on the caller's tracker and ends after [`Peer::close`].
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::StreamExt;
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -23,47 +24,47 @@ use tokio_util::task::TaskTracker;
 
 use crate::envelope::{self, Envelope, Id, Incoming, RpcError, codes};
 use crate::framing::{Frame, Framing, Limits, MessageCodec};
-use crate::outbox::{Gone, Outbox, Place};
+use crate::outbox::{Outbox, OutboxClosed, QueuePlace};
 use crate::pending::{Outcome, Pending};
 
-/// Which way a message went.
+/// The direction of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// The other side sent it.
+    /// Sent by the peer.
     Received,
-    /// We sent it.
+    /// Sent by us.
     Sent,
 }
 
-/// Sees all traffic as it passes. Called from the reading and writing tasks: it must not block.
+/// Observes all traffic. Called from the reading and writing tasks: it must not block.
 pub trait Observer: Send + Sync + 'static {
     /// One body.
     fn message(&self, direction: Direction, body: &[u8]);
-    /// Bytes that were no message, or a body that is no JSON-RPC.
+    /// Bytes outside messages, or a body that is not JSON-RPC.
     fn skipped(&self, what: &str);
 }
 
-/// How a peer speaks.
+/// Options of a [`Peer`].
 #[derive(Clone)]
 pub struct PeerOptions {
     /// For logs.
     pub name: String,
-    /// How messages are told apart.
+    /// The separation of messages.
     pub framing: Framing,
-    /// How much of a message is held.
+    /// Limits of the bytes held per message.
     pub limits: Limits,
-    /// Sent with `{"id": …}` when we give up on a request; obeyed when it comes.
+    /// The cancellation method, sent with `{"id": …}` and obeyed when received.
     pub cancel_method: Option<String>,
-    /// Ordinary messages that may wait to be written.
+    /// Number of ordinary messages that may wait to be written.
     pub queue: usize,
-    /// Requests of the other side answered at once; those above are refused.
+    /// Number of concurrent incoming requests; more are refused.
     pub incoming: usize,
-    /// Sees all traffic.
+    /// Observer of all traffic.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl PeerOptions {
-    /// LSP's ways: `Content-Length` and `$/cancelRequest`.
+    /// The conventions of LSP: `Content-Length` and `$/cancelRequest`.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -77,26 +78,28 @@ impl PeerOptions {
     }
 }
 
-/// A request of the other side.
+/// A request from the peer.
 #[derive(Debug)]
 pub struct IncomingRequest {
     /// Its id.
     pub id: Id,
-    /// What is asked.
+    /// The requested method.
     pub method: String,
-    /// As it came.
+    /// Unparsed.
     pub params: Option<Box<RawValue>>,
 }
 
-/// Answers the other side.
+/// Handler of the peer's messages.
 pub trait Handler: Send + Sync + 'static {
-    /// A notification, in wire order. Runs in the reading task: it must not block.
+    /// Handles a notification, in wire order. Runs in the reading task: it must not block.
     fn notification(&self, peer: &Peer, method: &str, params: Option<&RawValue>) {
         let _ = (peer, method, params);
     }
 
-    /// A request. The call itself is made in wire order and must not block; the future runs in a task
-    /// of its own, and is dropped when the other side cancels or the stream closes.
+    /// Handles a request.
+    ///
+    /// The call itself is made in wire order and must not block; the future runs in a task of its own, and is
+    /// dropped when the peer cancels or the stream closes.
     fn request(
         &self,
         peer: &Peer,
@@ -108,10 +111,10 @@ pub trait Handler: Send + Sync + 'static {
     }
 }
 
-/// Why a stream is no longer used.
+/// Why a stream is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The other side ended it.
+    /// The peer ended it.
     EndOfStream,
     /// Reading failed.
     Read(String),
@@ -128,49 +131,49 @@ pub enum CloseReason {
     CloseReason::Read(error) | CloseReason::Write(error) | CloseReason::Local(error) => error,
 })]
 pub struct Closed {
-    /// What closed it first.
+    /// The first reason.
     pub reason: CloseReason,
 }
 
 /// Why a request has no result.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RequestError {
-    /// The other side answered with an error.
+    /// The peer responded with an error.
     #[error("{method} failed: {error}")]
     Rpc {
-        /// What was asked.
+        /// The requested method.
         method: String,
-        /// What came back.
+        /// The peer's error.
         error: Box<RpcError>,
     },
-    /// No answer in time; the other side was told to stop.
+    /// No response in time; the request was cancelled.
     #[error("{method} was not answered within {after:?}")]
     Deadline {
-        /// What was asked.
+        /// The requested method.
         method: String,
-        /// How long was waited.
+        /// The deadline.
         after: Duration,
     },
-    /// The caller's token was cancelled; the other side was told to stop.
+    /// The caller cancelled the request; the peer was notified.
     #[error("{method} was cancelled")]
     Cancelled {
-        /// What was asked.
+        /// The requested method.
         method: String,
     },
-    /// The stream closed before the answer.
+    /// The stream closed before the response.
     #[error("{method} has no answer: {closed}")]
     Closed {
-        /// What was asked.
+        /// The requested method.
         method: String,
-        /// Why.
+        /// The reason.
         closed: Closed,
     },
-    /// The parameters cannot be written as JSON.
+    /// The parameters cannot be serialized.
     #[error("the parameters of {method} cannot be written: {reason}")]
     Encode {
-        /// What was to be asked.
+        /// The requested method.
         method: String,
-        /// What `serde_json` says.
+        /// The error of `serde_json`.
         reason: String,
     },
 }
@@ -227,7 +230,7 @@ impl Peer {
                 }
             });
             tokio::select! {
-                // Dropping the writer may cut a message; the stream is given up then anyway.
+                // Dropping the writer may cut a message; the stream is closed then anyway.
                 () = this.shared.closed.cancelled() => {}
                 result = run => if let Err(error) = result {
                     this.close_with(CloseReason::Write(format!("writing failed: {error}")));
@@ -240,13 +243,13 @@ impl Peer {
             let closed = this.shared.closed.clone().cancelled_owned();
             tokio::pin!(closed);
             let reason = loop {
-                // What is there is taken first, which costs no wait; a flood does not hide the end.
+                // Buffered frames first, without waiting; but a flood must not hide the end.
                 if this.shared.closed.is_cancelled() {
                     return;
                 }
                 let frame = tokio::select! {
                     biased;
-                    // Dropping `next` loses nothing: what was read stays in `frames`.
+                    // Dropping `next` loses nothing: bytes read stay in `frames`.
                     frame = frames.next() => frame,
                     () = &mut closed => return,
                 };
@@ -262,9 +265,9 @@ impl Peer {
         peer
     }
 
-    /// Asks, and waits for the raw result.
+    /// Sends a request and waits for the raw result.
     ///
-    /// Dropping the future, `cancel` and the deadline free the entry and tell the other side.
+    /// Dropping the future, `cancel` and the deadline free the entry and cancel the request at the peer.
     ///
     /// # Errors
     /// [`RequestError`]; each names the method.
@@ -280,41 +283,42 @@ impl Peer {
             let room =
                 self.room().await.map_err(|closed| RequestError::Closed { method: owned(), closed })?;
             let flight = room.request(method, params)?;
-            // Others may have the place while we wait.
+            // Free the place while waiting.
             drop(room);
             flight.answer().await
         };
         within(method, deadline, cancel, ask).await
     }
 
-    /// Waits for a place in the queue. What is sent with it is sent in order and without waiting, so
-    /// several messages can be sent as one step, while a lock is held that makes them belong together.
+    /// Waits for a place in the queue.
+    ///
+    /// Messages sent with it are sent in order and without waiting, so several can be sent as one step under
+    /// a lock.
     ///
     /// # Errors
-    /// [`Closed`] when the stream is closed.
+    /// [`Closed`] if the stream is closed.
     pub async fn room(&self) -> Result<Room, Closed> {
-        let place = self.shared.outbox.place().await.map_err(|Gone| self.why_closed())?;
+        let place = self.shared.outbox.place().await.map_err(|OutboxClosed| self.why_closed())?;
         Ok(Room { peer: self.clone(), place })
     }
 
-    /// Tells, without waiting for an answer; waits for a place in the queue.
+    /// Sends a notification; waits for a place in the queue.
     ///
-    /// The order of notifications and requests from one task is kept. Cancel-safe: dropped while it
-    /// waits, nothing is sent.
+    /// The order of notifications and requests from one task is kept. Cancel-safe: if dropped while it waits,
+    /// nothing is sent.
     ///
     /// # Errors
-    /// [`Closed`] when the stream is closed; parameters that cannot be written are logged and refused so.
+    /// [`Closed`] if the stream is closed; parameters that cannot be serialized are logged and not sent.
     pub async fn notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<(), Closed> {
         self.room().await?.notify(method, params)
     }
 
-    /// [`Peer::notify`] for those who cannot wait: `Ok(false)` when the queue is full and nothing was
-    /// sent.
+    /// Like [`Peer::notify`], without waiting: `Ok(false)` if the queue is full.
     ///
     /// # Errors
-    /// As [`Peer::notify`].
+    /// Like [`Peer::notify`].
     pub fn try_notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<bool, Closed> {
-        match self.shared.outbox.try_place().map_err(|Gone| self.why_closed())? {
+        match self.shared.outbox.try_place().map_err(|OutboxClosed| self.why_closed())? {
             Some(place) => Room { peer: self.clone(), place }.notify(method, params).map(|()| true),
             None => Ok(false),
         }
@@ -333,17 +337,17 @@ impl Peer {
         Ok(Envelope::Notification { method: method.to_owned(), params: some_params(params) }.to_bytes())
     }
 
-    /// Ends when everything sent before is handed to the system, or the stream is closed.
+    /// Waits until everything sent before is handed to the system, or the stream is closed.
     pub async fn flush(&self) {
         tokio::select! {
             () = self.shared.closed.cancelled() => {}
-            result = self.shared.outbox.flush() => if let Err(Gone) = result {
+            result = self.shared.outbox.flush() => if let Err(OutboxClosed) = result {
                 tracing::debug!(peer = self.shared.name, "nothing left to flush, the writer has ended");
             }
         }
     }
 
-    /// Ends when the stream is closed, with the reason. Cancel-safe.
+    /// Waits until the stream is closed; returns the reason. Cancel-safe.
     pub async fn closed(&self) -> Closed {
         self.shared.closed.cancelled().await;
         self.why_closed()
@@ -354,12 +358,12 @@ impl Peer {
         self.shared.pending.closed()
     }
 
-    /// Gives the stream up: both tasks end, all that wait fail with `why`.
+    /// Closes the stream: both tasks end, all waits fail with `why`.
     pub fn close(&self, why: &str) {
         self.close_with(CloseReason::Local(why.to_owned()));
     }
 
-    /// How many requests wait for an answer.
+    /// Number of requests without a response.
     pub fn pending(&self) -> usize {
         self.shared.pending.len()
     }
@@ -466,7 +470,7 @@ impl Peer {
         self.shared.tracker.spawn(async move {
             let work = AssertUnwindSafe(future).catch_unwind();
             let outcome = tokio::select! {
-                // Dropping the handler's future is how it is cancelled.
+                // Dropping the handler's future cancels it.
                 () = token.cancelled() => Err(RpcError::new(codes::REQUEST_CANCELLED, "cancelled")),
                 outcome = work => outcome.unwrap_or_else(|_| Err(panicked(&method))),
             };
@@ -482,9 +486,9 @@ impl Peer {
         }
     }
 
-    fn incoming(&self) -> std::sync::MutexGuard<'_, HashMap<Id, CancellationToken>> {
-        // Entries are put in and taken out whole, so a panic elsewhere does no harm.
-        self.shared.incoming.lock().unwrap_or_else(PoisonError::into_inner)
+    fn incoming(&self) -> parking_lot::MutexGuard<'_, HashMap<Id, CancellationToken>> {
+        // Entries are inserted and removed whole, so a panic elsewhere does no harm.
+        self.shared.incoming.lock()
     }
 }
 
@@ -500,20 +504,20 @@ fn some_params(params: Box<RawValue>) -> Option<Box<RawValue>> {
 /// A place in the queue of a [`Peer`], from [`Peer::room`].
 pub struct Room {
     peer: Peer,
-    place: Place,
+    place: QueuePlace,
 }
 
 impl Room {
     /// Sends a notification. Does not wait.
     ///
     /// # Errors
-    /// [`Closed`] when the stream is closed.
+    /// [`Closed`] if the stream is closed.
     pub fn notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<(), Closed> {
         let message = self.peer.notification(method, params)?;
-        self.peer.shared.outbox.put(message, &self.place).map_err(|Gone| self.peer.why_closed())
+        self.peer.shared.outbox.put(message, &self.place).map_err(|OutboxClosed| self.peer.why_closed())
     }
 
-    /// Sends a request. Does not wait; the answer is waited for with what is returned.
+    /// Sends a request. Does not wait; the returned value waits for the response.
     ///
     /// # Errors
     /// [`RequestError::Encode`] and [`RequestError::Closed`].
@@ -533,12 +537,12 @@ impl Room {
             shared.pending.forget(id);
             return Err(closed(self.peer.why_closed()));
         }
-        let guard = PendingGuard { peer: self.peer.clone(), id, told: false };
+        let guard = PendingGuard { peer: self.peer.clone(), id, notified: false };
         Ok(InFlight { guard, method: owned(), answer })
     }
 }
 
-/// A request that was sent. Dropping it frees the entry and tells the other side to stop.
+/// A request in flight. Dropping it frees the entry and cancels it at the peer.
 pub struct InFlight {
     guard: PendingGuard,
     method: String,
@@ -559,13 +563,14 @@ impl InFlight {
         within(&method, deadline, cancel, self.answer()).await
     }
 
-    /// Tells the other side to stop, and goes on taking its answer: it may be too late for that there.
+    /// Cancels the request at the peer, but still accepts its response, which may come anyway.
     pub fn give_up(&mut self) {
-        self.guard.tell();
+        self.guard.cancel();
     }
 
-    /// Waits for the raw result, for as long as it takes. Cancel-safe; not to be called again once
-    /// it was answered.
+    /// Waits for the raw result without a deadline. Cancel-safe.
+    ///
+    /// Must not be called again after it returned.
     ///
     /// # Errors
     /// [`RequestError`]; each names the method.
@@ -600,25 +605,25 @@ async fn within(
     }
 }
 
-/// Frees the entry of a request that is given up, and tells the other side.
+/// Frees the entry of an abandoned request, and cancels it at the peer.
 struct PendingGuard {
     peer: Peer,
     id: i64,
-    told: bool,
+    notified: bool,
 }
 
 impl Drop for PendingGuard {
     fn drop(&mut self) {
         if self.peer.shared.pending.forget(self.id) {
-            self.tell();
+            self.cancel();
         }
     }
 }
 
 impl PendingGuard {
-    fn tell(&mut self) {
+    fn cancel(&mut self) {
         let shared = &self.peer.shared;
-        if std::mem::replace(&mut self.told, true) {
+        if std::mem::replace(&mut self.notified, true) {
             return;
         }
         let Some(method) = shared.cancel_method.clone() else { return };

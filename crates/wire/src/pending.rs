@@ -1,18 +1,18 @@
-//! Requests that wait for their answers.
+//! The table of requests without a response.
 //!
-//! Does no I/O. What must stay true: an entry leaves the table exactly once, by its answer, by whoever
-//! gave up on it, or by the closing of the stream, after which none can be added.
+//! Does no I/O. Invariants: an entry leaves the table exactly once, by its response, by its abandonment, or
+//! by the closing of the stream, after which none can be added.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use crate::envelope::RpcError;
 use crate::peer::Closed;
 
-/// How a request ended, as far as the stream knows.
+/// The end of a request, as far as the stream knows.
 pub(crate) type Outcome = Result<Result<Box<RawValue>, RpcError>, Closed>;
 
 #[derive(Default)]
@@ -28,7 +28,7 @@ struct Table {
 }
 
 impl Pending {
-    /// Takes an id and a place for its answer.
+    /// Allocates an id and a receiver for its response.
     pub fn add(&self) -> Result<(i64, oneshot::Receiver<Outcome>), Closed> {
         let mut table = self.lock();
         if let Some(closed) = &table.closed {
@@ -41,23 +41,23 @@ impl Pending {
         Ok((id, receiver))
     }
 
-    /// Frees an entry that nobody waits for any more; whether it was still there.
+    /// Removes an abandoned entry; returns whether it was still there.
     pub fn forget(&self, id: i64) -> bool {
         self.lock().waiting.remove(&id).is_some()
     }
 
-    /// Hands an answer over. `Err(true)`: the id was ours, so the answer is late or a second one.
+    /// Delivers a response. `Err(true)`: the id was ours, so the response is late or a second one.
     pub fn answer(&self, id: i64, outcome: Result<Box<RawValue>, RpcError>) -> Result<(), bool> {
         let mut table = self.lock();
         let Some(sender) = table.waiting.remove(&id) else {
             return Err(id > 0 && id <= table.next);
         };
         drop(table);
-        // The waiter may have left in this instant; then the answer is late.
+        // The receiver may be dropped just now; then the response is late.
         sender.send(Ok(outcome)).map_err(|_| true)
     }
 
-    /// Ends every waiting request with `closed`; the first reason stays. Whether this was the first.
+    /// Ends every waiting request with `closed`, unless closed before; returns whether it was not.
     pub fn close(&self, closed: Closed) -> bool {
         let waiting = {
             let mut table = self.lock();
@@ -68,7 +68,7 @@ impl Pending {
             std::mem::take(&mut table.waiting)
         };
         for sender in waiting.into_values() {
-            // A waiter that left needs no reason.
+            // A dropped receiver needs no reason.
             drop(sender.send(Err(closed.clone())));
         }
         true
@@ -82,8 +82,8 @@ impl Pending {
         self.lock().waiting.len()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Table> {
-        // Every method leaves the table whole, so a panic elsewhere does no harm to it.
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Table> {
+        // Every method leaves the table consistent, so a panic elsewhere does no harm.
+        self.table.lock()
     }
 }

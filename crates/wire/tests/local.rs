@@ -1,4 +1,4 @@
-//! Local sockets at their boundary: names in a folder, processes of this user and of another.
+//! Local sockets: names in a directory, processes of this user and of another.
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests, which start programs")]
 
@@ -15,10 +15,10 @@ use wire::local::{Listener, LocalError, Stream};
 
 const LONG: Duration = Duration::from_secs(120);
 /// A user that owns nothing.
-const NOBODY: u32 = 65534;
+const OTHER_USER: u32 = 65534;
 
-fn names(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).unwrap();
+fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
@@ -37,47 +37,47 @@ async fn greet(listener: &Listener, path: &Path) {
 }
 
 #[tokio::test]
-async fn two_processes_meet_and_the_name_goes_with_the_listener() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("1.sock");
+async fn the_name_is_removed_with_the_listener() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("1.sock");
     let listener = Listener::bind(&path).unwrap();
     let mode = std::fs::symlink_metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     greet(&listener, &path).await;
-    assert_eq!(names(folder.path()), ["1.sock"]);
+    assert_eq!(names(directory.path()), ["1.sock"]);
     drop(listener);
-    assert_eq!(names(folder.path()), [""; 0]);
+    assert_eq!(names(directory.path()), [""; 0]);
     assert!(matches!(Stream::connect(&path).await, Err(LocalError::Dead { .. })));
 }
 
 #[tokio::test]
-async fn what_a_dead_process_left_is_removed_or_replaced() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("1.sock");
+async fn a_stale_socket_is_removed_or_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("1.sock");
     // The standard library's listener leaves its name, as a killed process does.
     drop(StdListener::bind(&path).unwrap());
     assert!(matches!(Stream::connect(&path).await, Err(LocalError::Dead { .. })));
-    assert_eq!(names(folder.path()), [""; 0]);
+    assert_eq!(names(directory.path()), [""; 0]);
     drop(StdListener::bind(&path).unwrap());
-    drop(StdListener::bind(folder.path().join(".1.sock.new")).unwrap());
+    drop(StdListener::bind(directory.path().join(".1.sock.new")).unwrap());
     let listener = Listener::bind(&path).unwrap();
     greet(&listener, &path).await;
-    assert_eq!(names(folder.path()), ["1.sock"]);
+    assert_eq!(names(directory.path()), ["1.sock"]);
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_socket_is_left_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("1.sock");
+async fn a_file_that_is_not_a_socket_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("1.sock");
     std::fs::write(&path, "kept").unwrap();
     assert!(Stream::connect(&path).await.is_err());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "kept");
 }
 
 #[tokio::test]
-async fn a_listener_removes_its_own_name_and_not_its_successor() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("1.sock");
+async fn a_listener_keeps_its_successors_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("1.sock");
     let first = Listener::bind(&path).unwrap();
     let second = Listener::bind(&path).unwrap();
     drop(first);
@@ -86,9 +86,9 @@ async fn a_listener_removes_its_own_name_and_not_its_successor() {
 
 #[tokio::test]
 #[cfg(target_os = "linux")]
-async fn a_path_longer_than_the_system_takes_is_reached_all_the_same() {
-    let folder = tempfile::tempdir().unwrap();
-    let deep = folder.path().join("deep".repeat(20)).join("er".repeat(40));
+async fn a_path_beyond_the_system_limit_is_reachable() {
+    let directory = tempfile::tempdir().unwrap();
+    let deep = directory.path().join("deep".repeat(20)).join("er".repeat(40));
     std::fs::create_dir_all(&deep).unwrap();
     let path = deep.join("12345.sock");
     assert!(path.as_os_str().len() > 160);
@@ -101,18 +101,18 @@ async fn a_path_longer_than_the_system_takes_is_reached_all_the_same() {
     assert!(matches!(Listener::bind(&name), Err(LocalError::TooLong { .. })));
 }
 
-/// Not a test: what the other user's process does, which is this program once more.
+/// Not a test: this program run as the other user.
 #[test]
 fn other_user() {
     let Ok(path) = std::env::var("LOCAL_TEST_PATH") else { return };
     match std::env::var("LOCAL_TEST_DOES").unwrap().as_str() {
         "listen" => {
-            // Under its name only when it listens: who is refused before that removes the name.
+            // Under its real name only once it listens: a client refused earlier removes the name.
             let raw = format!("{path}.new");
             let listener = StdListener::bind(&raw).unwrap();
             std::fs::set_permissions(&raw, PermissionsExt::from_mode(0o777)).unwrap();
             std::fs::rename(&raw, &path).unwrap();
-            // Until it is ended.
+            // Until it is killed.
             loop {
                 drop(listener.accept().unwrap());
             }
@@ -127,21 +127,21 @@ fn other_user() {
     }
 }
 
-/// This program as another user, in a folder that all can enter. `None` without the rights for it.
-fn as_nobody(does: &str) -> Option<(tempfile::TempDir, PathBuf, Command)> {
+/// This program as another user, in a world-writable directory; `None` without the rights for it.
+fn as_other_user(does: &str) -> Option<(tempfile::TempDir, PathBuf, Command)> {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: only root can act as another user");
         return None;
     }
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
-    let program = folder.path().join("program");
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let program = directory.path().join("program");
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    let path = folder.path().join("1.sock");
+    let path = directory.path().join("1.sock");
     let mut command = Command::new(program);
-    command.args(["--exact", "other_user"]).uid(NOBODY).gid(NOBODY).current_dir("/");
+    command.args(["--exact", "other_user"]).uid(OTHER_USER).gid(OTHER_USER).current_dir("/");
     command.env("LOCAL_TEST_PATH", &path).env("LOCAL_TEST_DOES", does).stdout(Stdio::null());
-    Some((folder, path, command))
+    Some((directory, path, command))
 }
 
 struct Ended(Child);
@@ -154,29 +154,29 @@ impl Drop for Ended {
 }
 
 #[tokio::test]
-async fn another_users_listener_is_not_spoken_with() {
-    let Some((_folder, path, mut command)) = as_nobody("listen") else { return };
+async fn another_users_listener_is_refused() {
+    let Some((_directory, path, mut command)) = as_other_user("listen") else { return };
     let _other = Ended(command.spawn().unwrap());
     let refused = tokio::time::timeout(LONG, async {
         loop {
             match Stream::connect(&path).await {
-                // Not there yet, or not open to us yet.
+                // Not there yet, or not accessible yet.
                 Err(LocalError::Dead { .. } | LocalError::Io { .. }) => tokio::task::yield_now().await,
                 other => break other,
             }
         }
     });
     match refused.await.unwrap() {
-        Err(LocalError::Foreign { found, own, .. }) => assert_eq!((found, own), (Some(NOBODY), 0)),
+        Err(LocalError::Foreign { found, own, .. }) => assert_eq!((found, own), (Some(OTHER_USER), 0)),
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
-async fn another_users_connection_is_not_accepted() {
-    let Some((_folder, path, mut command)) = as_nobody("connect") else { return };
+async fn another_users_connection_is_refused() {
+    let Some((_directory, path, mut command)) = as_other_user("connect") else { return };
     let listener = Listener::bind(&path).unwrap();
-    // More than our own code ever gives.
+    // More than our own code ever grants.
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o777)).unwrap();
     let other = tokio::task::spawn_blocking(move || Ended(command.spawn().unwrap()).0.wait().unwrap());
     let accepted = tokio::select! {

@@ -1,11 +1,12 @@
-//! The peer at its boundary: raw bytes in and out of a pair of pipes, no peer of ours on the far side.
+//! The peer against raw bytes in a pair of pipes.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
@@ -41,7 +42,7 @@ impl Handler for Recorder {
     }
 }
 
-/// The far side, by hand.
+/// The far end, scripted by hand.
 struct Far {
     reader: ReadHalf<DuplexStream>,
     writer: WriteHalf<DuplexStream>,
@@ -102,7 +103,7 @@ fn ask(
 }
 
 #[tokio::test]
-async fn answers_find_their_requests_in_any_order_and_second_ones_do_no_harm() {
+async fn responses_match_requests_in_any_order() {
     let Setup { peer, mut far, .. } = setup(|_| (), 4096);
     let cancel = CancellationToken::new();
     let first = ask(&peer, "a", LONG, &cancel);
@@ -123,7 +124,7 @@ async fn answers_find_their_requests_in_any_order_and_second_ones_do_no_harm() {
 }
 
 #[tokio::test]
-async fn cancel_and_deadline_and_drop_free_the_entry_and_tell_the_other_side() {
+async fn cancel_deadline_and_drop_free_the_entry_and_notify() {
     let Setup { peer, mut far, .. } = setup(|_| (), 4096);
     let cancel = CancellationToken::new();
 
@@ -158,7 +159,7 @@ async fn cancel_and_deadline_and_drop_free_the_entry_and_tell_the_other_side() {
 }
 
 #[tokio::test]
-async fn closing_fails_all_that_wait_and_all_that_come_and_ends_the_tasks() {
+async fn closing_fails_all_requests_and_ends_the_tasks() {
     let Setup { peer, mut far, tracker, .. } = setup(|_| (), 4096);
     let cancel = CancellationToken::new();
     let first = ask(&peer, "a", LONG, &cancel);
@@ -181,7 +182,7 @@ async fn closing_fails_all_that_wait_and_all_that_come_and_ends_the_tasks() {
 }
 
 #[tokio::test]
-async fn the_other_sides_requests_are_answered() {
+async fn incoming_requests_are_answered() {
     let Setup { far: mut it, .. } = setup(|_| (), 4096);
     it.send(json!({"id": "s-1", "method": "echo", "params": {"a": "é"}})).await;
     assert_eq!(it.receive().await, json!({"jsonrpc": "2.0", "id": "s-1", "result": {"a": "é"}}));
@@ -197,7 +198,7 @@ async fn the_other_sides_requests_are_answered() {
 }
 
 #[tokio::test]
-async fn too_many_requests_at_once_are_refused() {
+async fn too_many_concurrent_requests_are_refused() {
     let Setup { mut far, .. } = setup(|options| options.incoming = 2, 4096);
     for id in 0..3 {
         far.send(json!({"id": id, "method": "never"})).await;
@@ -207,7 +208,7 @@ async fn too_many_requests_at_once_are_refused() {
 }
 
 #[tokio::test]
-async fn notifications_and_requests_are_heard_in_wire_order() {
+async fn messages_are_handled_in_wire_order() {
     let Setup { mut far, mut heard, .. } = setup(|_| (), 64);
     for number in 0..200 {
         let method = format!("n{number}");
@@ -224,14 +225,14 @@ async fn notifications_and_requests_are_heard_in_wire_order() {
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_reading_blocks_nobody_for_ever() {
+async fn a_stalled_reader_blocks_no_caller_forever() {
     let Setup { peer, far: _far, .. } = setup(|options| options.queue = 4, 64);
     let cancel = CancellationToken::new();
     let big = json!({"text": "x".repeat(1000)});
     while peer.try_notify("n", &big).unwrap() {
         tokio::task::yield_now().await;
     }
-    // The queue is full: a request ends by its deadline all the same, and a notification waits.
+    // The queue is full: a request still ends by its deadline, and a notification waits.
     let error = peer.request("r", &big, Duration::from_millis(20), &cancel).await.unwrap_err();
     assert!(matches!(error, RequestError::Deadline { .. }));
     let waiting = peer.clone();
@@ -242,15 +243,15 @@ async fn a_reader_that_stops_reading_blocks_nobody_for_ever() {
 }
 
 #[tokio::test]
-async fn the_observer_sees_everything() {
+async fn the_observer_sees_all_traffic() {
     struct All(Mutex<Vec<String>>);
     impl wire::Observer for All {
         fn message(&self, direction: wire::Direction, body: &[u8]) {
             let body = String::from_utf8_lossy(body);
-            self.0.lock().unwrap().push(format!("{direction:?} {body}"));
+            self.0.lock().push(format!("{direction:?} {body}"));
         }
         fn skipped(&self, what: &str) {
-            self.0.lock().unwrap().push(format!("Skipped {what}"));
+            self.0.lock().push(format!("Skipped {what}"));
         }
     }
     let all = Arc::new(All(Mutex::default()));
@@ -262,17 +263,18 @@ async fn the_observer_sees_everything() {
     far.send(json!({"method": "in"})).await;
     heard.recv().await.unwrap();
     assert_eq!(
-        *all.0.lock().unwrap(),
+        *all.0.lock(),
         [
             "Sent {\"jsonrpc\":\"2.0\",\"method\":\"out\"}",
-            "Skipped 5 bytes that are no header: \"oops\"",
+            "Skipped 5 bytes that are not a header: \"oops\"",
             "Received {\"method\":\"in\"}",
         ]
     );
 }
 
-/// A far side that answers at once shows what the peer itself costs. The bound is loose, for busy
-/// machines: it is there to catch a wait that should not exist.
+/// A far end that responds at once shows the peer's own cost.
+///
+/// The bound is loose, for busy machines: it catches a wait that should not exist.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_round_trip_costs_little() {
     let Setup { peer, mut far, .. } = setup(|_| (), 64 * 1024);

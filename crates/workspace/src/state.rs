@@ -1,539 +1,91 @@
-//! Our own folders. A [`StateDir`] can name no path outside itself. Folders are 0700, files 0600;
-//! every call blocks on the file system.
+//! State shared by all parts of one workspace.
 
-use std::ffi::OsString;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Component, Path};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
-use crate::{AbsPath, ErrorCode};
+use paths::{AbsPath, StateDir, StateError, path_to_uri};
+use tokio::sync::broadcast;
+use tokio_util::task::TaskTracker;
 
-/// Where our own things are.
-#[derive(Debug, Clone)]
-pub struct Homes {
-    /// What the person wrote: configuration.
-    pub config: AbsPath,
-    /// What must last: workspaces, sessions, journals, trust, logs.
+use crate::documents::content::{Content, Image};
+use crate::documents::disk::{self, Found, Tree};
+use crate::documents::{Document, foreign_locks};
+use crate::journal::Commit;
+use crate::plan::simulate::{Look, Source};
+use crate::plan::{Plan, PlanError};
+use crate::ports::{Editor, Peers};
+
+/// One workspace: where it is, who holds its documents, and the tasks it runs.
+pub(crate) struct WorkspaceState {
+    pub root: AbsPath,
+    pub id: String,
     pub state: StateDir,
-    /// What was installed: adapters.
-    pub data: StateDir,
-    /// What can be made again.
-    pub cache: StateDir,
-    /// Sockets.
-    pub run: StateDir,
+    pub editor: Option<Arc<dyn Editor>>,
+    pub peers: OnceLock<Arc<dyn Peers>>,
+    pub commits: broadcast::Sender<Arc<Commit>>,
+    /// Commits under way. They finish even when no caller waits.
+    pub tasks: TaskTracker,
 }
 
-/// A folder of our own.
-#[derive(Debug, Clone)]
-pub struct StateDir {
-    path: AbsPath,
-}
+impl WorkspaceState {
+    pub(crate) fn open_document(&self, path: &AbsPath) -> Option<Document> {
+        self.editor.as_ref().and_then(|editor| editor.document(path))
+    }
 
-/// A held lock; released when dropped.
-#[derive(Debug)]
-pub struct StateLock {
-    file: std::fs::File,
-}
+    /// Says in our own directory which workspace it belongs to.
+    pub(crate) fn describe(&self) -> Result<(), StateError> {
+        const NAME: &str = "workspace.json";
+        if self.state.read(NAME)?.is_some() {
+            return Ok(());
+        }
+        let description = serde_json::json!({ "format": 1, "root": path_to_uri(self.root.as_path()) });
+        self.state.write_atomic(NAME, description.to_string().as_bytes())
+    }
 
-impl Drop for StateLock {
-    fn drop(&mut self) {
-        // Closing is not enough: a child that is just being started holds a copy of the file until it runs its
-        // program, and the lock with it.
-        if let Err(error) = self.file.unlock() {
-            tracing::warn!(%error, "a lock goes when its file is closed");
+    /// Where `path` leads, which must be inside.
+    pub(crate) fn canonical(&self, path: &AbsPath) -> Result<AbsPath, PlanError> {
+        let impossible = |reason| PlanError::Impossible { path: path.clone(), reason };
+        let target = ::paths::resolve(&self.root, path.as_path()).map_err(impossible)?;
+        if target.starts_with(&self.root) && target != self.root {
+            Ok(target)
+        } else {
+            Err(PlanError::Outside { path: path.clone() })
         }
     }
-}
 
-/// Our own files failed us.
-#[derive(Debug, thiserror::Error)]
-pub enum StateError {
-    /// No home folder is known.
-    #[error("neither PILCROW_HOME nor HOME is set to an absolute path; set one of them")]
-    NoHome,
-    /// A name that would leave the folder.
-    #[error("{name:?} is not a name inside our own folder")]
-    BadName {
-        /// The name.
-        name: String,
-    },
-    /// Another process holds the lock.
-    #[error("{path} is locked by another process; waited {waited:?}")]
-    Locked {
-        /// The lock file.
-        path: AbsPath,
-        /// For how long.
-        waited: Duration,
-    },
-    /// A file of a newer program.
-    #[error("{path} has format {found}, this program knows up to {known}; use a newer Pilcrow")]
-    NewerFormat {
-        /// The file.
-        path: AbsPath,
-        /// Its format.
-        found: u64,
-        /// Ours.
-        known: u64,
-    },
-    /// A file that is not what it should be.
-    #[error("{path} is damaged: {detail}")]
-    Damaged {
-        /// The file.
-        path: AbsPath,
-        /// How.
-        detail: String,
-    },
-    /// The system's error.
-    #[error("{path}: {source}")]
-    Io {
-        /// The file.
-        path: AbsPath,
-        /// The cause.
-        source: std::io::Error,
-    },
-}
-
-impl StateError {
-    /// The code that surfaces and models are given.
-    pub fn code(&self) -> ErrorCode {
-        match self {
-            Self::Locked { .. } => ErrorCode::Conflict,
-            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-                ErrorCode::DiskFull
-            }
-            Self::Io { .. } | Self::NoHome | Self::Damaged { .. } => ErrorCode::IoError,
-            Self::BadName { .. } => ErrorCode::InvalidArguments,
-            Self::NewerFormat { .. } => ErrorCode::Unsupported,
-        }
-    }
-}
-
-impl Homes {
-    /// From `PILCROW_HOME`, else the XDG variables, else their defaults under `HOME`.
-    ///
-    /// # Errors
-    /// [`StateError::NoHome`].
-    pub fn from_env() -> Result<Self, StateError> {
-        Self::from(|name| std::env::var_os(name))
-    }
-
-    fn from(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, StateError> {
-        let absolute = |name: &str| variable(name).filter(|value| !value.is_empty()).and_then(AbsPath::new);
-        if variable("PILCROW_HOME").is_some_and(|value| !value.is_empty()) {
-            let home = absolute("PILCROW_HOME").ok_or(StateError::NoHome)?;
-            let dir = |name| StateDir::new(home.join(name));
-            return Ok(Self {
-                config: home.join("config"),
-                state: dir("state"),
-                data: dir("data"),
-                cache: dir("cache"),
-                run: dir("run"),
-            });
-        }
-        let home = absolute("HOME");
-        let place = |name: &str, default: &str| {
-            absolute(name)
-                .or_else(|| home.as_ref().map(|home| home.join(default)))
-                .map(|base| base.join("pilcrow"))
-                .ok_or(StateError::NoHome)
-        };
-        let state = place("XDG_STATE_HOME", ".local/state")?;
-        let run = absolute("XDG_RUNTIME_DIR").map_or_else(|| state.join("run"), |run| run.join("pilcrow"));
-        Ok(Self {
-            config: place("XDG_CONFIG_HOME", ".config")?,
-            data: StateDir::new(place("XDG_DATA_HOME", ".local/share")?),
-            cache: StateDir::new(place("XDG_CACHE_HOME", ".cache")?),
-            run: StateDir::new(run),
-            state: StateDir::new(state),
-        })
-    }
-}
-
-impl StateDir {
-    /// A folder of our own at `path`; made (0700) on first use.
-    pub fn new(path: AbsPath) -> Self {
-        Self { path }
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &AbsPath {
-        &self.path
-    }
-
-    /// Makes the folder (0700) if it is not there, and answers its path.
-    ///
-    /// # Errors
-    /// [`StateError::Io`].
-    pub fn make(&self) -> Result<&AbsPath, StateError> {
-        make_folder(&self.path)?;
-        Ok(&self.path)
-    }
-
-    /// A folder inside; `name` may hold `/` but no `..`.
-    ///
-    /// # Errors
-    /// [`StateError::BadName`].
-    pub fn child(&self, name: &str) -> Result<Self, StateError> {
-        self.entry(name).map(Self::new)
-    }
-
-    /// Appends `bytes` to a file (0600), in one write; `sync` flushes it to the disk.
-    ///
-    /// # Errors
-    /// [`StateError::Io`].
-    pub fn append(&self, name: &str, bytes: &[u8], sync: bool) -> Result<(), StateError> {
-        let path = self.prepare(name)?;
-        let append = || {
-            let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
-            file.write_all(bytes)?;
-            if sync { file.sync_data() } else { Ok(()) }
-        };
-        append().map_err(|source| StateError::Io { path: path.clone(), source })
-    }
-
-    /// Replaces a file whole, durably: a crash leaves the old or the new one.
-    ///
-    /// # Errors
-    /// [`StateError::Io`].
-    pub fn write_atomic(&self, name: &str, bytes: &[u8]) -> Result<(), StateError> {
-        let path = self.prepare(name)?;
-        let folder = path.parent().unwrap_or_else(|| self.path.clone());
-        let temp = folder.join(format!(".{}.{}.tmp", path.file_name(), uuid::Uuid::new_v4().simple()));
-        let write = || {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temp)?;
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            std::fs::rename(&temp, &path)?;
-            File::open(&folder)?.sync_all()
-        };
-        write().map_err(|source| {
-            if let Err(error) = std::fs::remove_file(&temp)
-                && error.kind() != ErrorKind::NotFound
-            {
-                tracing::warn!(path = %temp, %error, "a temporary file stays behind");
-            }
-            StateError::Io { path: path.clone(), source }
-        })
-    }
-
-    /// A file's bytes; `None` when it is not there.
-    ///
-    /// # Errors
-    /// [`StateError::Io`].
-    pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, StateError> {
-        let path = self.entry(name)?;
-        absent_as_none(std::fs::read(&path)).map_err(|source| StateError::Io { path, source })
-    }
-
-    /// Names of its entries, sorted; empty when the folder is not there. Files in the making are
-    /// left out.
-    ///
-    /// # Errors
-    /// [`StateError::Io`].
-    pub fn list(&self) -> Result<Vec<String>, StateError> {
-        let list = || {
-            let Some(entries) = absent_as_none(std::fs::read_dir(&self.path))? else {
-                return Ok(Vec::new());
+    /// Refuses files that an editor we do not talk to seems to have open, and open ones whose text
+    /// on the disk is another than the editor knows.
+    pub(crate) fn check_holders(&self, plan: &Plan) -> Result<(), PlanError> {
+        let held = plan.steps.iter().find_map(|step| {
+            let reason = if step.open {
+                self.open_document(&step.path)?.held?
+            } else {
+                foreign_locks::holder(&step.path)?
             };
-            let mut names = Vec::new();
-            for entry in entries {
-                let name = entry?.file_name().to_string_lossy().into_owned();
-                if !(name.starts_with('.') && name.ends_with(".tmp")) {
-                    names.push(name);
-                }
-            }
-            names.sort();
-            Ok(names)
-        };
-        list().map_err(|source| StateError::Io { path: self.path.clone(), source })
-    }
-
-    /// When a file was last written (milliseconds since the Unix epoch) and its size in bytes;
-    /// `None` when it is not there or cannot be looked at.
-    pub fn stat(&self, name: &str) -> Option<(u64, u64)> {
-        let path = self.entry(name).ok()?;
-        let metadata = std::fs::metadata(path).ok()?;
-        let since = metadata.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-        Some((u64::try_from(since.as_millis()).unwrap_or(u64::MAX), metadata.len()))
-    }
-
-    /// Removes a file; says whether it was there.
-    ///
-    /// # Errors
-    /// [`StateError::Io`].
-    pub fn remove(&self, name: &str) -> Result<bool, StateError> {
-        let path = self.entry(name)?;
-        let removed = absent_as_none(std::fs::remove_file(&path));
-        removed.map(|found| found.is_some()).map_err(|source| StateError::Io { path, source })
-    }
-
-    /// Removes a file or folder with all that is in it; nothing where it is not there. A link is removed,
-    /// not followed.
-    ///
-    /// # Errors
-    /// [`StateError::BadName`], [`StateError::Io`].
-    pub fn remove_tree(&self, name: &str) -> Result<(), StateError> {
-        let path = self.entry(name)?;
-        let remove = || {
-            let Some(metadata) = absent_as_none(std::fs::symlink_metadata(&path))? else { return Ok(()) };
-            match metadata.is_dir() {
-                true => std::fs::remove_dir_all(&path),
-                false => std::fs::remove_file(&path),
-            }
-        };
-        remove().map_err(|source| StateError::Io { path: path.clone(), source })
-    }
-
-    /// Removes a folder that holds nothing; one that holds something stays.
-    ///
-    /// # Errors
-    /// [`StateError::BadName`], [`StateError::Io`].
-    pub fn remove_if_empty(&self, name: &str) -> Result<(), StateError> {
-        let path = self.entry(name)?;
-        match absent_as_none(std::fs::remove_dir(&path)) {
-            Err(error) if error.kind() != ErrorKind::DirectoryNotEmpty => {
-                Err(StateError::Io { path, source: error })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Locks the file `name` against every other process, and against this one; blocks at most
-    /// `deadline`.
-    ///
-    /// # Errors
-    /// [`StateError::Locked`], [`StateError::Io`].
-    pub fn lock(&self, name: &str, deadline: Duration) -> Result<StateLock, StateError> {
-        let path = self.prepare(name)?;
-        let io = |source| StateError::Io { path: path.clone(), source };
-        let file = self.open_lock(&path).map_err(io)?;
-        match file.try_lock() {
-            Ok(()) => return Ok(StateLock { file }),
-            Err(TryLockError::Error(source)) => return Err(io(source)),
-            Err(TryLockError::WouldBlock) => {}
-        }
-        // The system has no wait with a deadline, so a thread waits. When nobody takes its answer
-        // any more, it lets the lock go as soon as it has it.
-        let (send, receive) = mpsc::sync_channel(1);
-        let waiter = move || {
-            let locked = file.lock().map(|()| file);
-            if send.send(locked).is_err() {
-                tracing::debug!("a lock came after its deadline and was let go");
-            }
-        };
-        std::thread::Builder::new().name("lock".into()).spawn(waiter).map_err(io)?;
-        match receive.recv_timeout(deadline) {
-            Ok(Ok(file)) => Ok(StateLock { file }),
-            Ok(Err(source)) => Err(io(source)),
-            Err(_) => Err(StateError::Locked { path, waited: deadline }),
-        }
-    }
-
-    /// As [`StateDir::lock`], without waiting: `None` when somebody holds it.
-    ///
-    /// # Errors
-    /// [`StateError::Io`].
-    pub fn try_lock(&self, name: &str) -> Result<Option<StateLock>, StateError> {
-        let path = self.prepare(name)?;
-        let file = self.open_lock(&path).map_err(|source| StateError::Io { path: path.clone(), source })?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(StateLock { file })),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(source)) => Err(StateError::Io { path, source }),
-        }
-    }
-
-    /// Writes a new file durably except for its folder's entry, which [`StateDir::sync`] flushes.
-    pub(crate) fn write_new(&self, name: &str, parts: &[&[u8]]) -> Result<(), StateError> {
-        let path = self.prepare(name)?;
-        let write = || {
-            let mut file =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
-            for part in parts {
-                file.write_all(part)?;
-            }
-            file.sync_all()
-        };
-        write().map_err(|source| StateError::Io { path: path.clone(), source })
-    }
-
-    /// Renames one of its files or folders, durably. A file that is there under the new name is replaced.
-    ///
-    /// # Errors
-    /// [`StateError::BadName`], [`StateError::Io`].
-    pub fn rename(&self, from: &str, to: &str) -> Result<(), StateError> {
-        let (from, to) = (self.entry(from)?, self.prepare(to)?);
-        std::fs::rename(&from, &to).map_err(|source| StateError::Io { path: to, source })?;
-        self.sync()
-    }
-
-    /// Removes what a crash left of [`StateDir::write_atomic`]. Only under a lock that every writer of
-    /// this folder holds.
-    pub(crate) fn remove_temps(&self) -> Result<(), StateError> {
-        let remove = || {
-            let Some(entries) = absent_as_none(std::fs::read_dir(&self.path))? else { return Ok(()) };
-            for entry in entries {
-                let entry = entry?;
-                let name = entry.file_name().to_string_lossy().into_owned();
-                if name.starts_with('.') && name.ends_with(".tmp") {
-                    std::fs::remove_file(entry.path())?;
-                }
-            }
-            Ok(())
-        };
-        remove().map_err(|source| StateError::Io { path: self.path.clone(), source })
-    }
-
-    /// Flushes its own entries.
-    pub(crate) fn sync(&self) -> Result<(), StateError> {
-        let sync = || File::open(&self.path)?.sync_all();
-        sync().map_err(|source| StateError::Io { path: self.path.clone(), source })
-    }
-
-    fn open_lock(&self, path: &AbsPath) -> std::io::Result<File> {
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
-    }
-
-    /// The path of `name`, checked.
-    fn entry(&self, name: &str) -> Result<AbsPath, StateError> {
-        let inside = !name.is_empty()
-            && !name.contains('\0')
-            && Path::new(name).components().all(|component| matches!(component, Component::Normal(_)));
-        if inside { Ok(self.path.join(name)) } else { Err(StateError::BadName { name: name.to_owned() }) }
-    }
-
-    /// The path of `name`, its folder made.
-    fn prepare(&self, name: &str) -> Result<AbsPath, StateError> {
-        let path = self.entry(name)?;
-        let folder = path.parent().unwrap_or_else(|| self.path.clone());
-        make_folder(&folder)?;
-        Ok(path)
-    }
-}
-
-fn make_folder(folder: &AbsPath) -> Result<(), StateError> {
-    if folder.as_path().is_dir() {
-        return Ok(());
-    }
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|source| StateError::Io { path: folder.clone(), source })
-}
-
-fn absent_as_none<T>(result: std::io::Result<T>) -> std::io::Result<Option<T>> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    fn dir() -> (tempfile::TempDir, StateDir) {
-        let temp = tempfile::tempdir().unwrap();
-        let dir = StateDir::new(AbsPath::new(temp.path().join("ours")).unwrap());
-        (temp, dir)
-    }
-
-    #[test]
-    fn a_lock_is_let_go_though_a_copy_of_its_file_is_open_as_in_a_child_being_started() {
-        let (_temp, dir) = dir();
-        let held = dir.try_lock("x").unwrap().unwrap();
-        let copy = held.file.try_clone().unwrap();
-        assert!(dir.try_lock("x").unwrap().is_none());
-        drop(held);
-        assert!(dir.try_lock("x").unwrap().is_some());
-        drop(copy);
-    }
-
-    #[test]
-    fn no_name_leads_outside() {
-        let (_temp, dir) = dir();
-        for name in ["", "..", "a/../../b", "/etc/passwd", "a/..", "a\0b", "."] {
-            assert!(matches!(dir.child(name), Err(StateError::BadName { .. })), "{name:?}");
-            assert!(matches!(dir.append(name, b"x", false), Err(StateError::BadName { .. })), "{name:?}");
-            assert!(matches!(dir.read(name), Err(StateError::BadName { .. })), "{name:?}");
-        }
-        assert_eq!(dir.child("a/b").unwrap().path(), &dir.path().join("a/b"));
-    }
-
-    #[test]
-    fn files_are_ours_alone() {
-        let (_temp, dir) = dir();
-        dir.append("log/a", b"1", true).unwrap();
-        dir.append("log/a", b"2", false).unwrap();
-        dir.write_atomic("b", b"old").unwrap();
-        dir.write_atomic("b", b"new").unwrap();
-        assert_eq!(dir.read("log/a").unwrap().unwrap(), b"12");
-        assert_eq!(dir.read("b").unwrap().unwrap(), b"new");
-        assert_eq!(dir.read("c").unwrap(), None);
-        assert_eq!(dir.list().unwrap(), ["b", "log"]);
-        let mode =
-            |name: &str| std::fs::metadata(dir.path().join(name)).unwrap().permissions().mode() & 0o777;
-        assert_eq!([mode("log"), mode("log/a"), mode("b")], [0o700, 0o600, 0o600]);
-        assert!(dir.remove("b").unwrap());
-        assert!(!dir.remove("b").unwrap());
-        assert_eq!(dir.child("missing").unwrap().list().unwrap(), [""; 0]);
-    }
-
-    #[test]
-    fn trees_are_removed_and_links_are_not_followed() {
-        let (temp, dir) = dir();
-        let outside = temp.path().join("outside");
-        std::fs::create_dir(&outside).unwrap();
-        std::fs::write(outside.join("kept"), "").unwrap();
-        dir.append("a/b/c", b"1", false).unwrap();
-        std::os::unix::fs::symlink(&outside, dir.path().join("a/link")).unwrap();
-        std::os::unix::fs::symlink(&outside, dir.path().join("link")).unwrap();
-        dir.remove_if_empty("a").unwrap();
-        assert_eq!(dir.list().unwrap(), ["a", "link"]);
-        for name in ["a", "link", "missing"] {
-            dir.remove_tree(name).unwrap();
-        }
-        dir.child("empty").unwrap().make().unwrap();
-        dir.remove_if_empty("empty").unwrap();
-        assert_eq!(dir.list().unwrap(), [""; 0]);
-        assert!(outside.join("kept").exists());
-        assert!(matches!(dir.remove_tree("../outside"), Err(StateError::BadName { .. })));
-    }
-
-    #[test]
-    fn a_lock_is_waited_for_until_the_deadline() {
-        let (_temp, dir) = dir();
-        let held = dir.lock("l", Duration::from_secs(5)).unwrap();
-        assert!(dir.try_lock("l").unwrap().is_none());
-        assert!(matches!(dir.lock("l", Duration::from_millis(20)), Err(StateError::Locked { .. })));
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| dir.lock("l", Duration::from_secs(20)).is_ok());
-            drop(held);
-            assert!(waiting.join().unwrap());
+            Some(PlanError::Held { path: step.path.clone(), reason })
         });
+        held.map_or(Ok(()), Err)
+    }
+}
+
+impl Source for WorkspaceState {
+    fn look(&self, path: &AbsPath) -> Result<Look, PlanError> {
+        if let Some(document) = self.open_document(path) {
+            let content = Content::Text { text: document.text, bom: document.bom };
+            let mode = disk::stat(path).ok().flatten().map(|meta| disk::mode(&meta));
+            return Ok(Look::File { image: Image::new(content, mode), open: true });
+        }
+        Ok(match disk::inspect(path)? {
+            Found::Nothing => Look::Nothing,
+            Found::Directory => Look::Directory,
+            Found::File(image) => Look::File { image, open: false },
+        })
     }
 
-    #[test]
-    fn homes_follow_the_variables() {
-        let homes = |variables: &[(&str, &str)]| {
-            let variables: Vec<(String, OsString)> =
-                variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
-            Homes::from(move |name| {
-                variables.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
-            })
-        };
-        let under = |path: &AbsPath| path.to_string();
-        let own = homes(&[("PILCROW_HOME", "/p"), ("HOME", "/h"), ("XDG_STATE_HOME", "/x")]).unwrap();
-        assert_eq!([under(&own.config), under(own.state.path())], ["/p/config", "/p/state"]);
-        let xdg = homes(&[("HOME", "/h"), ("XDG_STATE_HOME", "/x"), ("XDG_CACHE_HOME", "relative")]).unwrap();
-        assert_eq!(under(xdg.state.path()), "/x/pilcrow");
-        assert_eq!(under(xdg.cache.path()), "/h/.cache/pilcrow");
-        assert_eq!(under(xdg.run.path()), "/x/pilcrow/run");
-        assert!(matches!(homes(&[]), Err(StateError::NoHome)));
-        assert!(matches!(homes(&[("PILCROW_HOME", "here"), ("HOME", "/h")]), Err(StateError::NoHome)));
+    fn tree(&self, directory: &AbsPath) -> Result<Tree, PlanError> {
+        Ok(disk::tree(directory)?)
+    }
+
+    fn same_file(&self, a: &AbsPath, b: &AbsPath) -> bool {
+        disk::same_file(a, b)
     }
 }

@@ -4,74 +4,61 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use paths::{AbsPath, StateDir, StateError, path_to_uri};
+use policy::{ErrorCode, Permit};
 use text::ChangeLog;
 use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
 
 use crate::commit::{self, Order};
-use crate::content::{Content, Image};
-use crate::disk::{Found, Tree};
+use crate::documents::disk;
 use crate::journal::Journal;
-use crate::simulate::{Files, Look, Source};
-use crate::transaction::LOCK;
+use crate::journal::LOCK;
+use crate::journal::command_backup;
+use crate::journal::recovery;
+use crate::plan::simulate::Files;
+use crate::state::WorkspaceState;
 use crate::{
-    AbsPath, Commit, CommitError, CommitRecord, ContentHash, Document, Editor, ErrorCode, Operation, Others,
-    Owner, Permit, Plan, PlanError, ReadError, RecoveryNote, RunId, StateDir, StateError, Undo, UndoError,
-    UndoPlan, Version, WorkspaceEdit, beforehand, disk, held, path_to_uri, plan, recovery, resolve, undo,
+    Commit, CommitError, CommitId, CommitRecord, ContentHash, Document, Editor, Operation, Owner, Peers,
+    Plan, PlanError, ReadError, RecoveryNote, RunId, Undo, UndoError, UndoPlan, Version, WorkspaceEdit, plan,
+    undo,
 };
 
-/// The person's files below one root. Cheap to clone.
+/// The user's files below one root. Cheap to clone.
 #[derive(Clone)]
 pub struct Workspace {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<WorkspaceState>,
 }
 
-pub(crate) struct Inner {
-    pub root: AbsPath,
-    pub id: String,
-    pub state: StateDir,
-    pub editor: Option<Arc<dyn Editor>>,
-    pub others: OnceLock<Arc<dyn Others>>,
-    pub commits: broadcast::Sender<Arc<Commit>>,
-    /// Commits under way. They come to their end whoever waits for them.
-    pub tasks: TaskTracker,
-}
-
-/// Takes back the commits of processes that died, and puts what their commands overwrote where undo finds it. One that holds
-/// the lock lives, and takes back its own.
+/// Reverts unfinished commits of dead processes, and moves their command backups to the journal. A process
+/// that holds the lock lives, and reverts its own.
 fn finish_what_crashed(state: &StateDir) -> Result<Vec<RecoveryNote>, StateError> {
     let journal = Journal::new(state)?;
-    if journal.pending()?.is_empty() && !beforehand::is_any(state)? {
+    if journal.pending()?.is_empty() && !command_backup::is_any(state)? {
         return Ok(Vec::new());
     }
     let Some(_lock) = state.try_lock(LOCK)? else { return Ok(Vec::new()) };
     // First what was half written by us, then what is whole.
     let mut notes = recovery::recover(&journal)?;
-    notes.extend(beforehand::recover(state, &journal)?);
+    notes.extend(command_backup::recover(state, &journal)?);
     Ok(notes)
 }
 
-/// An entry of a folder.
+/// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name.
     pub name: String,
-    /// What it is.
     pub kind: EntryKind,
     /// Bytes, for a file.
     pub size: u64,
 }
 
-/// What an entry is.
+/// The type of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EntryKind {
-    /// A regular file.
     File,
-    /// A folder.
-    Folder,
-    /// A symbolic link.
+    Directory,
     Link,
-    /// Anything else.
     Other,
 }
 
@@ -79,7 +66,7 @@ impl EntryKind {
     pub(crate) fn of(kind: std::fs::FileType) -> Self {
         match kind {
             kind if kind.is_file() => Self::File,
-            kind if kind.is_dir() => Self::Folder,
+            kind if kind.is_dir() => Self::Directory,
             kind if kind.is_symlink() => Self::Link,
             _ => Self::Other,
         }
@@ -89,15 +76,10 @@ impl EntryKind {
 /// Why a workspace cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The root is not a folder that can be read.
-    #[error("{path} is not a folder that can be opened: {source}")]
-    Root {
-        /// What was asked for.
-        path: std::path::PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
-    /// Our own folder failed.
+    /// The root is not a directory that can be read.
+    #[error("{path} is not a directory that can be opened: {source}")]
+    Root { path: std::path::PathBuf, source: std::io::Error },
+    /// Our own directory failed.
     #[error(transparent)]
     State(#[from] StateError),
 }
@@ -110,26 +92,13 @@ pub const UNTITLED: &str = "untitled:";
 pub enum PathError {
     /// It leads outside, as spelled or through a link.
     #[error("{path} leads outside the workspace, to {target}")]
-    Outside {
-        /// As it was spelled.
-        path: String,
-        /// Where it leads.
-        target: AbsPath,
-    },
+    Outside { path: String, target: AbsPath },
     /// The name of an editor's document that has no file, and is not open.
     #[error("no document {path} is open in the editor; where it was saved it has another name")]
-    NotOpen {
-        /// As it was spelled.
-        path: String,
-    },
+    NotOpen { path: String },
     /// Not a path at all, or one whose links lead nowhere.
     #[error("{path:?} is not a usable path: {reason}")]
-    Invalid {
-        /// As it was spelled.
-        path: String,
-        /// Why.
-        reason: String,
-    },
+    Invalid { path: String, reason: String },
 }
 
 impl PathError {
@@ -140,67 +109,6 @@ impl PathError {
             Self::NotOpen { .. } => ErrorCode::NotFound,
             Self::Invalid { .. } => ErrorCode::InvalidArguments,
         }
-    }
-}
-
-impl Inner {
-    pub(crate) fn open_document(&self, path: &AbsPath) -> Option<Document> {
-        self.editor.as_ref().and_then(|editor| editor.document(path))
-    }
-
-    /// Says in our own folder which workspace it belongs to.
-    pub(crate) fn describe(&self) -> Result<(), StateError> {
-        const NAME: &str = "workspace.json";
-        if self.state.read(NAME)?.is_some() {
-            return Ok(());
-        }
-        let description = serde_json::json!({ "format": 1, "root": path_to_uri(self.root.as_path()) });
-        self.state.write_atomic(NAME, description.to_string().as_bytes())
-    }
-
-    /// Where `path` leads, which must be inside.
-    pub(crate) fn canonical(&self, path: &AbsPath) -> Result<AbsPath, PlanError> {
-        let impossible = |reason| PlanError::Impossible { path: path.clone(), reason };
-        let target = resolve::resolve(&self.root, path.as_path()).map_err(impossible)?;
-        if target.starts_with(&self.root) && target != self.root {
-            Ok(target)
-        } else {
-            Err(PlanError::Outside { path: path.clone() })
-        }
-    }
-
-    /// Refuses files that an editor we do not talk to seems to have open, and open ones whose text
-    /// on the disk is another than the editor knows.
-    pub(crate) fn check_holders(&self, plan: &Plan) -> Result<(), PlanError> {
-        let held = plan.steps.iter().find_map(|step| {
-            let reason =
-                if step.open { self.open_document(&step.path)?.held? } else { held::holder(&step.path)? };
-            Some(PlanError::Held { path: step.path.clone(), reason })
-        });
-        held.map_or(Ok(()), Err)
-    }
-}
-
-impl Source for Inner {
-    fn look(&self, path: &AbsPath) -> Result<Look, PlanError> {
-        if let Some(document) = self.open_document(path) {
-            let content = Content::Text { text: document.text, bom: document.bom };
-            let mode = disk::stat(path).ok().flatten().map(|meta| disk::mode(&meta));
-            return Ok(Look::File { image: Image::new(content, mode), open: true });
-        }
-        Ok(match disk::inspect(path)? {
-            Found::Nothing => Look::Nothing,
-            Found::Folder => Look::Folder,
-            Found::File(image) => Look::File { image, open: false },
-        })
-    }
-
-    fn tree(&self, folder: &AbsPath) -> Result<Tree, PlanError> {
-        Ok(disk::tree(folder)?)
-    }
-
-    fn same_file(&self, a: &AbsPath, b: &AbsPath) -> bool {
-        disk::same_file(a, b)
     }
 }
 
@@ -225,8 +133,8 @@ impl Workspace {
         let state = state.child("workspaces")?.child(&id)?;
         let (commits, _) = broadcast::channel(64);
         let notes = finish_what_crashed(&state)?;
-        let (others, tasks) = (OnceLock::new(), TaskTracker::new());
-        let inner = Arc::new(Inner { root, id, state, editor, others, commits, tasks });
+        let (peers, tasks) = (OnceLock::new(), TaskTracker::new());
+        let inner = Arc::new(WorkspaceState { root, id, state, editor, peers, commits, tasks });
         Ok((Self { inner }, notes))
     }
 
@@ -245,10 +153,10 @@ impl Workspace {
         Ok((AbsPath::new(&canonical).expect("a canonical path is absolute"), id))
     }
 
-    /// From now on each commit first hears whether others hold its files. Only the first call counts.
-    pub fn heed(&self, others: Arc<dyn Others>) {
-        if self.inner.others.set(others).is_err() {
-            tracing::debug!("this workspace heeds others already");
+    /// Asks `peers` before each commit whether they hold its files. Only the first call counts.
+    pub fn set_peers(&self, peers: Arc<dyn Peers>) {
+        if self.inner.peers.set(peers).is_err() {
+            tracing::debug!("this workspace has its peers already");
         }
     }
 
@@ -258,7 +166,7 @@ impl Workspace {
         self.inner.editor.as_ref()?.changes(path, since)
     }
 
-    /// Told of every change of any document that our editor has open; `None` without an editor.
+    /// A counter that changes with every edit of an open document; `None` without an editor.
     pub fn editor_moves(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
         self.inner.editor.as_ref()?.moves()
     }
@@ -268,7 +176,6 @@ impl Workspace {
         self.inner.editor.as_ref().map(|editor| editor.documents()).unwrap_or_default()
     }
 
-    /// The canonical root.
     pub fn root(&self) -> &AbsPath {
         &self.inner.root
     }
@@ -296,7 +203,7 @@ impl Workspace {
         if path.contains('\0') {
             return Err(invalid("it holds a zero byte".to_owned()));
         }
-        let target = resolve::resolve(self.root(), Path::new(path)).map_err(invalid)?;
+        let target = ::paths::resolve(self.root(), Path::new(path)).map_err(invalid)?;
         if path.starts_with(UNTITLED) && self.inner.open_document(&target).is_none() {
             return Err(PathError::NotOpen { path: path.to_owned() });
         }
@@ -307,7 +214,7 @@ impl Workspace {
         }
     }
 
-    /// `path` as people and models are shown it: relative to the root, with `/`.
+    /// `path` for display: relative to the root, with `/`.
     pub fn relative(&self, path: &AbsPath) -> String {
         plan::relative(self.root(), path)
     }
@@ -335,14 +242,14 @@ impl Workspace {
         Ok(Document { path: path.clone(), uri, text, bom, version, owner: Owner::Disk, held: None })
     }
 
-    /// Entries of a folder, sorted by name. Blocks.
+    /// Entries of a directory, sorted by name. Blocks.
     ///
     /// # Errors
     /// [`ReadError`].
-    pub fn list(&self, folder: &AbsPath) -> Result<Vec<Entry>, ReadError> {
+    pub fn list(&self, directory: &AbsPath) -> Result<Vec<Entry>, ReadError> {
         let list = || {
             let mut entries = Vec::new();
-            for entry in std::fs::read_dir(folder)? {
+            for entry in std::fs::read_dir(directory)? {
                 let entry = entry?;
                 let kind = EntryKind::of(entry.file_type()?);
                 let size = if kind == EntryKind::File { entry.metadata()?.len() } else { 0 };
@@ -352,8 +259,8 @@ impl Workspace {
             Ok(entries)
         };
         list().map_err(|source: std::io::Error| match source.kind() {
-            std::io::ErrorKind::NotFound => ReadError::NotFound { path: folder.clone() },
-            _ => ReadError::Io { path: folder.clone(), source },
+            std::io::ErrorKind::NotFound => ReadError::NotFound { path: directory.clone() },
+            _ => ReadError::Io { path: directory.clone(), source },
         })
     }
 
@@ -371,7 +278,7 @@ impl Workspace {
                 | Operation::Create { path, .. }
                 | Operation::Adopt { path, .. }
                 | Operation::Delete { path, .. }
-                | Operation::DeleteFolder { path, .. } => *path = inner.canonical(path)?,
+                | Operation::DeleteDirectory { path, .. } => *path = inner.canonical(path)?,
                 Operation::Rename { from, to, .. } => {
                     *from = inner.canonical(from)?;
                     *to = inner.canonical(to)?;
@@ -384,7 +291,7 @@ impl Workspace {
         Ok(plan)
     }
 
-    /// Makes `plan` real, all or nothing, and tells subscribers. Not cancellable once it began: it
+    /// Carries out `plan`, all or nothing, and notifies subscribers. Not cancellable once it began: it
     /// comes to its end even when this future is dropped. Waits up to 30 s for other commits.
     /// Needs a runtime with a timer.
     ///
@@ -395,7 +302,7 @@ impl Workspace {
     }
 
     async fn carry_out(&self, permit: Permit, order: Order) -> Result<Arc<Commit>, CommitError> {
-        if permit.digest != order.plan.digest() {
+        if !permit.covers(&order.plan) {
             return Err(CommitError::WrongPermit);
         }
         let task = self.inner.tasks.spawn(commit::carry_out(Arc::clone(&self.inner), order));
@@ -413,7 +320,7 @@ impl Workspace {
         self.inner.commits.subscribe()
     }
 
-    /// What taking back `which` would change, on the text as it is now. Blocks.
+    /// Plans reverting `which` on the present text. Blocks.
     ///
     /// # Errors
     /// [`UndoError`].
@@ -421,7 +328,7 @@ impl Workspace {
         undo::plan_undo(&self.inner, which)
     }
 
-    /// What taking back the last undo would change. Blocks.
+    /// Plans reverting the last undo. Blocks.
     ///
     /// # Errors
     /// [`UndoError`].
@@ -449,5 +356,30 @@ impl Workspace {
     /// [`StateError`].
     pub fn history(&self) -> Result<Vec<CommitRecord>, StateError> {
         undo::history(&self.inner)
+    }
+
+    /// Takes note that an open document was changed from `before` to `after` on behalf of `run`, as if
+    /// it had been committed. Changes no file. Blocks, up to 30 s for a commit under way.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn record(
+        &self,
+        run: &RunId,
+        label: &str,
+        path: &AbsPath,
+        before: &str,
+        after: &str,
+    ) -> Result<CommitId, StateError> {
+        self.inner.record(run, label, path, before, after)
+    }
+
+    /// Names this point in the history for [`Undo::Since`](crate::Undo::Since). Changes no file. Blocks
+    /// as [`Self::record`] does.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn checkpoint(&self, run: &RunId, name: &str) -> Result<CommitId, StateError> {
+        self.inner.checkpoint(run, name)
     }
 }

@@ -1,7 +1,7 @@
 // The edit engine of oh-my-pi (MIT) behind the JSON lines of `pilcrow edit --batch`, to be measured beside ours.
 //
-//   npm install --prefix FOLDER bun @oh-my-pi/pi-natives@18.2.3
-//   cargo xtask replay --beside 'FOLDER/node_modules/.bin/bun crates/xtask/peers/oh-my-pi.mjs FOLDER'
+//   npm install --prefix DIR bun @oh-my-pi/pi-natives@18.2.3
+//   cargo xtask replay --beside 'DIR/node_modules/.bin/bun crates/xtask/peers/oh-my-pi.mjs DIR'
 //   cargo xtask bench hashline --engine THE_SAME
 //
 // It reads the text as it is now from a file, so each row has one; writing it is not in `micros`.
@@ -12,8 +12,8 @@ import { dirname, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
-const folder = resolve(process.argv[2] ?? ".");
-const entry = join(folder, "node_modules/@oh-my-pi/pi-natives/native/index.js");
+const directory = resolve(process.argv[2] ?? ".");
+const entry = join(directory, "node_modules/@oh-my-pi/pi-natives/native/index.js");
 const { EditSession, EditStore } = await import(pathToFileURL(entry).href);
 const home = mkdtempSync(join(tmpdir(), "peer-"));
 process.on("exit", () => rmSync(home, { recursive: true, force: true }));

@@ -1,94 +1,134 @@
-//! `cargo xtask bench`: builds what is measured, measures it, and says how busy the machine was.
+//! `cargo xtask bench`: builds what is measured, measures it, and reports how busy the machine was.
 //!
-//! Figures only: nothing fails for being slow, since a figure belongs to a machine and its load.
+//! Prints figures and never fails for a slow one, since a figure belongs to a machine and its load. With
+//! `--compare FILE` it prints the change against the output of an earlier run.
 
+mod compare;
+
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::exec;
 use crate::replay::side_by_side;
 use crate::steps::Steps;
-use crate::tidy;
+use crate::{exec, tidy};
 
 const DEADLINE: Duration = Duration::from_secs(60 * 60);
+
+/// Areas that the executable is measured in, from outside.
+const EXECUTABLE: [&str; 6] = ["startup", "size", "references", "commit", "editor", "search"];
+/// Areas that are measured in process: area, package, benches.
+const IN_PROCESS: [(&str, &str, &[&str]); 5] = [
+    ("hashline", "hashline", &["edits", "line_checks"]),
+    ("lsp", "lsp-client", &["servers"]),
+    ("dap", "dap-client", &["sessions"]),
+    ("agent", "agent", &["agent"]),
+    ("llm", "llm", &["streams"]),
+];
 
 /// Arguments of `bench`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only this: startup, size, references, commit, editor, search, hashline, lsp, dap, agent or llm.
-    #[arg(value_parser = ["startup", "size", "references", "commit", "editor", "search", "hashline", "lsp", "dap", "agent", "llm"])]
+    /// Area to measure: startup, size, references, commit, editor, search, hashline, lsp, dap, agent, llm, or
+    /// all. Default: those of the executable (startup to search).
+    #[arg(value_parser = parse_area)]
     area: Option<String>,
-    /// Measure the dev build, which takes less time to make; its figures are not those of a release.
+    /// Measure the dev build, which builds faster; its figures are not those of a release.
     #[arg(long)]
     dev: bool,
-    /// For hashline: another engine to be measured beside it too, a command line for `sh` that answers the rows of
+    /// Print the change against the output of an earlier run, stored in FILE.
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+    /// For hashline: also measure another engine, a command line for `sh` that answers the rows of
     /// `pilcrow edit --batch`. Nothing is installed for it.
     #[arg(long, value_name = "CMD")]
     engine: Option<String>,
 }
 
+fn parse_area(area: &str) -> Result<String, String> {
+    let mut areas = EXECUTABLE.into_iter().chain(IN_PROCESS.map(|(area, ..)| area)).chain(["all"]);
+    if areas.any(|known| known == area) { Ok(area.to_owned()) } else { Err(format!("no area `{area}`")) }
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let before = match &args.compare {
+        Some(path) => {
+            Some(std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?)
+        }
+        None => None,
+    };
     let mut steps = Steps::new();
-    if args.area.as_deref() == Some("hashline") {
-        return hashline(args, &mut steps);
+    let mut output = String::new();
+    let area = args.area.as_deref();
+    if area.is_none_or(|area| area == "all" || EXECUTABLE.contains(&area)) {
+        output.push_str(&executable(args, &mut steps)?);
     }
-    if args.area.as_deref() == Some("lsp") {
-        return benches("lsp-client", &["servers"], args);
+    for (name, package, targets) in IN_PROCESS {
+        if area == Some("all") || area == Some(name) {
+            output.push_str(&benches(package, targets, args)?);
+        }
     }
-    if args.area.as_deref() == Some("agent") {
-        return benches("agent", &["agent"], args);
+    if area == Some("hashline") {
+        other_engine(args, &mut steps)?;
     }
-    if args.area.as_deref() == Some("llm") {
-        return benches("llm", &["streams"], args);
+    if let Some(before) = before {
+        print!(
+            "\nchange against {}\n{}",
+            args.compare.iter().map(|it| it.display().to_string()).collect::<String>(),
+            compare::table(&before, &output)
+        );
     }
-    if args.area.as_deref() == Some("dap") {
-        return benches("dap-client", &["sessions"], args);
-    }
+    Ok(())
+}
+
+/// Measures the executable from outside. Returns what was printed.
+fn executable(args: &Args, steps: &mut Steps) -> Result<String> {
     let profile = if args.dev { "dev" } else { "release" };
-    steps.run(&format!("build pilcrow ({profile}) and what measures it"), || {
+    steps.run(&format!("build pilcrow ({profile}) and its benchmark"), || {
         exec::show_ok(&mut cargo(&["build", "--package", "pilcrow", "--profile", profile]), DEADLINE)?;
         exec::show_ok(&mut cargo(&["build", "--package", "tests", "--bin", "bench"]), DEADLINE)?;
         Ok(((), String::new()))
     })?;
     let target = tidy::target_directory()?;
-    let folder = if args.dev { "debug" } else { "release" };
+    let directory = if args.dev { "debug" } else { "release" };
     let before = load()?;
     let mut bench = Command::new(target.join("debug/bench"));
-    bench.env("PILCROW_BIN", target.join(folder).join("pilcrow")).args(&args.area);
-    exec::show_ok(&mut bench, DEADLINE)?;
+    let area = args.area.iter().filter(|area| *area != "all");
+    bench.env("PILCROW_BIN", target.join(directory).join("pilcrow")).args(area);
+    let output = exec::show_and_keep(&mut bench, DEADLINE)?;
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!("{profile} build, {cores} cores, load {before} before and {} after", load()?);
-    Ok(())
+    Ok(output)
 }
 
-/// The edit engine in process, what line checks are worth, and another engine where there is one.
-fn hashline(args: &Args, steps: &mut Steps) -> Result<()> {
-    benches("hashline", &["edits", "line_checks"], args)?;
+/// Measures another edit engine beside Pilcrow, where one is given.
+fn other_engine(args: &Args, steps: &mut Steps) -> Result<()> {
     let Some(engine) = &args.engine else {
-        println!("no other engine beside it: --engine; crates/xtask/peers/oh-my-pi.mjs says how to get one");
+        println!("no other engine measured (--engine); crates/xtask/peers/oh-my-pi.mjs says how to get one");
         return Ok(());
     };
-    let (profile, folder) = if args.dev { ("dev", "debug") } else { ("release", "release") };
+    let (profile, directory) = if args.dev { ("dev", "debug") } else { ("release", "release") };
     steps.run(&format!("build pilcrow ({profile})"), || {
         exec::show_ok(&mut cargo(&["build", "--package", "pilcrow", "--profile", profile]), DEADLINE)?;
         Ok(((), String::new()))
     })?;
-    side_by_side::run(engine, folder)
+    side_by_side::run(engine, directory)
 }
 
-/// Measurements in process, each with the load of the machine.
-fn benches(package: &str, benches: &[&str], args: &Args) -> Result<()> {
+/// Measures a crate in process, with the machine's load. Returns what was printed.
+fn benches(package: &str, benches: &[&str], args: &Args) -> Result<String> {
     let profile: &[&str] = if args.dev { &["--profile", "dev"] } else { &[] };
+    let mut output = String::new();
     for bench in benches {
         let before = load()?;
         let args = [&["bench", "--quiet", "--package", package, "--bench", bench], profile].concat();
-        exec::show_ok(&mut cargo(&args), DEADLINE)?;
+        output.push_str(&exec::show_and_keep(&mut cargo(&args), DEADLINE)?);
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         println!("{cores} cores, load {before} before (the build included) and {} after\n", load()?);
     }
-    Ok(())
+    Ok(output)
 }
 
 fn cargo(args: &[&str]) -> Command {

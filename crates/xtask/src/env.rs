@@ -1,4 +1,4 @@
-//! `cargo xtask env`: PATH and variables for a shell, as `export` lines, and for the commands here.
+//! `cargo xtask env`: PATH and variables for a shell, as `export` lines.
 //!
 //! It prints and installs nothing, so that `eval "$(cargo xtask env)"` is quick and quiet.
 
@@ -7,9 +7,8 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::exec;
-use crate::setup;
-use crate::tools_dir::ToolsDir;
+use crate::setup::tools_dir::ToolsDir;
+use crate::{exec, setup};
 
 pub(crate) fn run() -> Result<()> {
     let tools = ToolsDir::from_env()?;
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_reads_a_path_with_a_space_and_a_quote() {
+    fn exports_survive_spaces_and_quotes() {
         let tools = ToolsDir::at(Path::new("/tmp/a b's"));
         let script =
             format!("PATH=/usr/bin:/bin\n{}\nprintf '%s|%s' \"$PILCROW_TOOLS\" \"$PATH\"", exports(&tools));

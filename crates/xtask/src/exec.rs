@@ -1,25 +1,26 @@
-//! Running other programs: every one with a deadline, and an error that shows what it printed.
+//! Running other programs: with a deadline, and errors that show their output.
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::tools_dir::Lock;
+use crate::setup::tools_dir::Lock;
 
-/// What a program printed and how it ended.
+/// The output and the status of a program.
 pub(crate) struct Output {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// Runs to the end with the output kept. `Err` when it cannot start or overstays its deadline;
-/// its exit status is the caller's to judge. Blocks.
+/// Runs a program and captures its output.
+///
+/// An error if it cannot start or exceeds its deadline; its exit status is the caller's to judge. Blocks.
 pub(crate) fn capture(command: &mut Command, deadline: Duration) -> Result<Output> {
     capture_with(command, Stdio::null(), deadline)
 }
@@ -41,16 +42,17 @@ fn capture_with(command: &mut Command, stdin: Stdio, deadline: Duration) -> Resu
     Ok(Output { status, stdout: collect(out), stderr: collect(err) })
 }
 
-/// Like [`capture_ok`] for what changes the tools folder: the program and all it starts hold the
-/// folder's lock too (as their standard input), so that it stays locked while they write, even when
-/// we are killed.
+/// Like [`capture_ok`], for programs that change the tools directory.
+///
+/// The program and its children inherit the directory's lock (as their standard input), so that it stays
+/// locked while they write, even if we are killed.
 pub(crate) fn install(command: &mut Command, lock: &Lock, deadline: Duration) -> Result<Output> {
     let shown = show(command);
     let output = capture_with(command, lock.as_stdin()?, deadline)?;
     succeeded(output, &shown)
 }
 
-/// Like [`capture`], and a failure is an error that ends with what the program said.
+/// Like [`capture`]; a failure is an error that ends with the program's output.
 pub(crate) fn capture_ok(command: &mut Command, deadline: Duration) -> Result<Output> {
     let shown = show(command);
     let output = capture(command, deadline)?;
@@ -65,7 +67,7 @@ fn succeeded(output: Output, shown: &str) -> Result<Output> {
     Ok(output)
 }
 
-/// Runs with our own output, so that the person sees it as it comes. `Err` unless it succeeds.
+/// Runs a program with our own output, so that the user sees it at once. Fails unless it succeeds.
 pub(crate) fn show_ok(command: &mut Command, deadline: Duration) -> Result<()> {
     let shown = show(command);
     let mut child = command.stdin(Stdio::null()).spawn().with_context(|| format!("cannot start {shown}"))?;
@@ -76,22 +78,47 @@ pub(crate) fn show_ok(command: &mut Command, deadline: Duration) -> Result<()> {
     Ok(())
 }
 
-/// A program on the person's PATH. `Err` names the command that installs it.
+/// Like [`show_ok`]; returns the standard output.
+pub(crate) fn show_and_keep(command: &mut Command, deadline: Duration) -> Result<String> {
+    let shown = show(command);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {shown}"))?;
+    let stdout = child.stdout.take();
+    let reader = thread::spawn(move || {
+        let mut kept = String::new();
+        for line in std::io::BufReader::new(stdout.into_iter().next()?).lines().map_while(Result::ok) {
+            println!("{line}");
+            kept.push_str(&line);
+            kept.push('\n');
+        }
+        Some(kept)
+    });
+    let status = wait(&mut child, deadline, &shown)?;
+    if !status.success() {
+        bail!("{shown}: {status}");
+    }
+    Ok(reader.join().ok().flatten().unwrap_or_default())
+}
+
+/// Checks that a program is on the user's PATH. The error names the command that installs it.
 pub(crate) fn require(program: &str, install: &str) -> Result<()> {
     let found = std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()));
+        .is_some_and(|path| std::env::split_paths(&path).any(|directory| directory.join(program).is_file()));
     if !found {
         bail!("{program} is missing; install it with: {install}");
     }
     Ok(())
 }
 
-/// The command as a shell would read it, for messages.
+/// The command as typed in a shell, for messages.
 pub(crate) fn show(command: &Command) -> String {
     std::iter::once(command.get_program()).chain(command.get_args()).map(quote).collect::<Vec<_>>().join(" ")
 }
 
-/// Quoted for a POSIX shell where it needs it.
+/// Quotes a word for a POSIX shell if necessary.
 pub(crate) fn quote(word: impl AsRef<OsStr>) -> String {
     let word = word.as_ref().to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@+,%".contains(c);
@@ -109,12 +136,12 @@ fn wait(child: &mut std::process::Child, deadline: Duration, shown: &str) -> Res
             return Ok(status);
         }
         if Instant::now() >= until {
-            // With what it started. It stays in our own group, so that Ctrl-C ends it as well.
+            // With its descendants. It stays in our own group, so that Ctrl-C ends it as well.
             let mut kill = Command::new("kill");
             kill.arg("-KILL").args(tree_of(child.id()).iter().map(u32::to_string));
             kill.status().with_context(|| format!("cannot end {shown}"))?;
             child.wait().with_context(|| format!("cannot wait for {shown}"))?;
-            bail!("{shown}: not finished after {} s, ended", deadline.as_secs());
+            bail!("{shown}: not finished after {} s, killed", deadline.as_secs());
         }
         thread::sleep(Duration::from_millis(5));
     }
@@ -144,7 +171,7 @@ fn read_in_thread(stream: Option<impl Read + Send + 'static>) -> thread::JoinHan
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut stream) = stream {
-            // A read error ends the text; the exit status tells the rest.
+            // A read error ends the text; the exit status shows the failure.
             if let Err(error) = stream.read_to_end(&mut bytes) {
                 bytes.extend_from_slice(format!("\n[output lost: {error}]").as_bytes());
             }
@@ -159,7 +186,7 @@ fn tail(text: &str, lines: usize) -> String {
     if skipped == 0 {
         text.to_owned()
     } else {
-        format!("[{skipped} lines left out]\n{}", all[skipped..].join("\n"))
+        format!("[{skipped} lines omitted]\n{}", all[skipped..].join("\n"))
     }
 }
 
@@ -176,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_overstays_is_ended_with_what_it_started() {
-        // It would hold the pipes open for as long as it lives, and this test with it.
+    fn a_program_past_its_deadline_is_killed_with_its_children() {
+        // It would hold the pipes open for its lifetime, and block this test.
         let started = Instant::now();
         let error = capture(Command::new("sh").args(["-c", "sleep 600 & wait"]), Duration::from_millis(200));
         assert!(error.err().expect("it overstayed").to_string().contains("not finished"));
-        let folder = tempfile::tempdir().expect("temp");
-        let pid_file = folder.path().join("pid");
+        let directory = tempfile::tempdir().expect("temp");
+        let pid_file = directory.path().join("pid");
         let script = format!("sleep 600 & echo $! > '{}'; wait", pid_file.display());
         capture(Command::new("sh").args(["-c", &script]), Duration::from_millis(500))
             .err()
@@ -196,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_shows_what_was_said() {
+    fn a_failure_shows_the_output() {
         let error =
             capture_ok(Command::new("sh").args(["-c", "echo why >&2; exit 3"]), Duration::from_secs(20));
         let said = error.err().expect("it failed").to_string();

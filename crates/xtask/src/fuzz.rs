@@ -1,9 +1,9 @@
-//! `cargo xtask fuzz`: the parser and the planner of hashline against inputs that libFuzzer makes.
+//! `cargo xtask fuzz`: fuzzing of hashline's parser and planner with libFuzzer.
 //!
-//! Built on the stable toolchain: the flags below are those of `cargo fuzz --sanitizer none`, which needs no more. The
-//! stored corpus is the scenarios (`tests/scenarios/hashline`), one input of each for each target, and beside it what
-//! `fuzz/corpus` keeps (`fuzz/README.md`); what is found goes to the target
-//! folder, with a word on how to play it again. A crash fails the command.
+//! Built on the stable toolchain: the flags below are those of `cargo fuzz --sanitizer none`, which needs no
+//! more. The stored corpus is the scenarios (`tests/scenarios/hashline`), one input of each for each target,
+//! and `fuzz/corpus` (`fuzz/README.md`). New inputs go to the target directory, with instructions to replay
+//! them. A crash fails the command.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::exec;
 use crate::steps::Steps;
-use crate::tidy;
+use crate::{exec, tidy};
 
 const TARGETS: [&str; 2] = ["parse", "plan"];
 const BUILD_DEADLINE: Duration = Duration::from_secs(30 * 60);
@@ -25,12 +24,12 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 /// Arguments of `fuzz`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How long each target runs; both run side by side.
+    /// Seconds to run each target; both run in parallel.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Play these inputs once, instead.
+    /// Run these inputs once instead.
     inputs: Vec<PathBuf>,
-    /// Of this target only.
+    /// Use this target only.
     #[arg(long, value_parser = TARGETS)]
     target: Option<String>,
 }
@@ -39,34 +38,34 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for_seconds(args, &mut Steps::new())
 }
 
-/// A part of `cargo xtask test`.
+/// Fuzzes for a minute, as a part of `cargo xtask test`.
 pub(crate) fn a_minute(steps: &mut Steps) -> Result<()> {
     for_seconds(&Args { seconds: 60, inputs: Vec::new(), target: None }, steps)
 }
 
 fn for_seconds(args: &Args, steps: &mut Steps) -> Result<()> {
     let root = tidy::root();
-    let folder = tidy::target_directory()?.join("fuzz");
+    let directory = tidy::target_directory()?.join("fuzz");
     let host = host()?;
     steps.run("build the fuzz targets", || {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.current_dir(root.join("fuzz")).args(["build", "--release", "--locked", "--quiet"]);
-        // With a target named, build scripts and macros are built without the flags.
+        // With an explicit target, build scripts and macros are built without the flags.
         cargo.args(["--target", &host]);
-        cargo.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", &folder);
+        cargo.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", &directory);
         exec::show_ok(&mut cargo, BUILD_DEADLINE)?;
         Ok(((), String::new()))
     })?;
     let targets: Vec<&str> =
         TARGETS.into_iter().filter(|name| args.target.as_deref().is_none_or(|only| only == *name)).collect();
-    let programs = folder.join(&host).join("release");
+    let programs = directory.join(&host).join("release");
     let title = format!("fuzz {} for {} s", targets.join(" and "), args.seconds);
     steps.run(&title, || {
-        // Each in a thread, so that both minutes are the same minute.
+        // In parallel threads, so that both take one minute together.
         let said = std::thread::scope(|scope| {
             let started: Vec<_> = targets
                 .iter()
-                .map(|name| scope.spawn(|| fuzz(name, &root, &folder, &programs, args)))
+                .map(|name| scope.spawn(|| fuzz(name, &root, &directory, &programs, args)))
                 .collect();
             let joined = started.into_iter().map(|thread| thread.join());
             joined
@@ -77,17 +76,17 @@ fn for_seconds(args: &Args, steps: &mut Steps) -> Result<()> {
     })
 }
 
-/// The triple that this machine is called by.
+/// The target triple of this machine.
 fn host() -> Result<String> {
     let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     let said = exec::capture_ok(rustc.arg("-vV"), Duration::from_secs(60))?.stdout;
     let host = said.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).context("rustc does not say what machine this is")
+    host.map(str::to_owned).context("rustc reports no host triple")
 }
 
-fn fuzz(name: &str, root: &Path, folder: &Path, programs: &Path, args: &Args) -> Result<String> {
-    let found = folder.join("found").join(name);
-    let seeds = folder.join("seeds").join(name);
+fn fuzz(name: &str, root: &Path, directory: &Path, programs: &Path, args: &Args) -> Result<String> {
+    let found = directory.join("found").join(name);
+    let seeds = directory.join("seeds").join(name);
     fs::create_dir_all(&found).with_context(|| format!("cannot make {}", found.display()))?;
     let mut command = Command::new(programs.join(name));
     command
@@ -96,8 +95,8 @@ fn fuzz(name: &str, root: &Path, folder: &Path, programs: &Path, args: &Args) ->
         .arg("-rss_limit_mb=2048");
     if args.inputs.is_empty() {
         write_seeds(root, name, &seeds)?;
-        // New inputs of interest go to the first folder, which is not kept.
-        let grown = folder.join("grown").join(name);
+        // libFuzzer adds new inputs to the first directory, which is not kept.
+        let grown = directory.join("grown").join(name);
         fs::create_dir_all(&grown).with_context(|| format!("cannot make {}", grown.display()))?;
         command.args(["-print_final_stats=1", "-max_len=4096", "-verbosity=0"]);
         command.arg(format!("-max_total_time={}", args.seconds));
@@ -110,7 +109,7 @@ fn fuzz(name: &str, root: &Path, folder: &Path, programs: &Path, args: &Args) ->
     let said: Vec<&str> = last.into_iter().rev().collect();
     ensure!(
         output.status.success(),
-        "{name}: {}\n{}\nplay it again: cargo xtask fuzz --target {name} FILE (of {})",
+        "{name}: {}\n{}\nreplay: cargo xtask fuzz --target {name} FILE (of {})",
         output.status,
         said.join("\n"),
         found.display()
@@ -119,20 +118,20 @@ fn fuzz(name: &str, root: &Path, folder: &Path, programs: &Path, args: &Args) ->
     Ok(format!("{name}: {} inputs", count.unwrap_or("all").trim()))
 }
 
-/// One input for each scenario, and those kept.
+/// Writes one input per scenario, and the kept ones.
 fn write_seeds(root: &Path, target: &str, seeds: &Path) -> Result<()> {
     if seeds.exists() {
         fs::remove_dir_all(seeds)?;
     }
     fs::create_dir_all(seeds)?;
     for entry in fs::read_dir(root.join("tests/scenarios/hashline"))? {
-        let folder = entry?.path();
-        let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+        let directory = entry?.path();
+        let read = |name: &str| fs::read_to_string(directory.join(name)).ok();
         let Some(patch) = read("patch") else { continue };
         let base = read("snapshot").unwrap_or_default();
         let current = read("current").unwrap_or_else(|| "=".into());
-        let name = folder.file_name().unwrap_or_default();
-        // Checks stand for a text; without them a patch reads as well.
+        let name = directory.file_name().unwrap_or_default();
+        // Checks stand for a text; a patch parses without them too.
         let patch = patch.replace("#??", "").replace("??", "").replace("?1", "").replace("f.txt#", "f#");
         let seed = match target {
             "parse" => format!("\u{2}{}", patch.replace("TAG", "3F2A")),
@@ -154,16 +153,16 @@ fn write_seeds(root: &Path, target: &str, seeds: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Each scenario with a patch is an input of either target, in the form that the target takes apart.
+    /// Each scenario with a patch is an input of either target, in the target's form.
     #[test]
     fn the_scenarios_are_the_corpus() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let root = tidy::root();
         let scenarios = fs::read_dir(root.join("tests/scenarios/hashline")).unwrap();
         let patches =
             scenarios.filter(|entry| entry.as_ref().unwrap().path().join("patch").is_file()).count();
         for (target, parts) in TARGETS.into_iter().zip([1, 3]) {
-            let seeds = folder.path().join(target);
+            let seeds = directory.path().join(target);
             write_seeds(&root, target, &seeds).unwrap();
             let seeds: Vec<PathBuf> =
                 fs::read_dir(&seeds).unwrap().map(|seed| seed.unwrap().path()).collect();

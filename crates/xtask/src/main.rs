@@ -1,8 +1,7 @@
-//! The development commands: install what tests need, show the main job, run every test, hold the
-//! rules of the house, measure.
+//! The development commands: install tools, run the demo and all tests, check rules, measure.
 //!
-//! It may write files and start processes, because it is no part of the product. It knows Pilcrow
-//! only as an executable: no crate of the product is a dependency.
+//! They may write files and start processes, because they are no part of the product. They know Pilcrow only
+//! as an executable: no crate of the product is a dependency.
 
 #![expect(
     clippy::disallowed_methods,
@@ -12,20 +11,15 @@
 
 mod bench;
 mod demo;
-mod editors;
 mod env;
 mod exec;
 mod fuzz;
-mod items;
-mod languages;
-mod python;
 mod replay;
 mod setup;
 mod steps;
 mod test;
+mod tested_adapters;
 mod tidy;
-mod tools_dir;
-mod tree;
 
 use std::process::ExitCode;
 
@@ -41,21 +35,21 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Install what the demo or the tests need into PILCROW_TOOLS (default ~/.cache/pilcrow-dev).
+    /// Install what the demo or the tests need into PILCROW_TOOLS (default ~/.cache/pilcrow-dev)
     Setup(setup::Args),
-    /// Print PATH and variables for a shell: eval "$(cargo xtask env)".
+    /// Print PATH and variables for a shell: eval "$(cargo xtask env)"
     Env,
-    /// Rename a function across a real Python package, prove it, and take it back.
+    /// Rename a function across a real Python package, verify the result, and undo it
     Demo(demo::Args),
-    /// Set up, check the format, lint, run every test and the demo.
+    /// Set up, check the format, lint, run every test and the demo
     Test(test::Args),
-    /// Check the rules of the house that a compiler cannot hold.
+    /// Check the house rules that a compiler cannot check
     Tidy,
-    /// Let libFuzzer look for inputs that the edit engine cannot stand.
+    /// Fuzz the edit engine with libFuzzer
     Fuzz(fuzz::Args),
-    /// Write the changes of a git repository's history as edits of older texts, and make them once more.
+    /// Replay the changes of a git repository's history as edits of older texts
     Replay(replay::Args),
-    /// Measure start-up, size, requests and commits. Figures only, nothing is asserted.
+    /// Measure start-up, size, requests and commits; figures only, no assertions
     Bench(bench::Args),
 }
 
@@ -73,7 +67,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Every cause in turn, without the backtrace, which tells a reader of a terminal nothing.
+            // Every cause in turn, without a backtrace, which is useless on a terminal.
             eprintln!("\nerror: {error}");
             error.chain().skip(1).for_each(|cause| eprintln!("{cause}"));
             ExitCode::FAILURE

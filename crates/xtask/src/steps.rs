@@ -1,6 +1,6 @@
-//! Progress: one line when a step begins and one when it ends, with its time.
+//! Progress output: a line when a step begins and one when it ends, with its time.
 //!
-//! Lines go to standard error, so that standard output holds answers only.
+//! Lines go to standard error, so that standard output holds results only.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,8 @@ use anyhow::Result;
 /// The steps of one command, in order, with their times.
 pub(crate) struct Steps {
     started: Instant,
-    done: Vec<(String, Duration)>,
+    /// `None` for a step that was ignored.
+    done: Vec<(String, Option<Duration>)>,
 }
 
 impl Steps {
@@ -17,7 +18,7 @@ impl Steps {
         Steps { started: Instant::now(), done: Vec::new() }
     }
 
-    /// Runs one step. What it says (`Ok`) is shown beside its time; an error ends the command.
+    /// Runs one step and reports its result and time; an error ends the command.
     pub(crate) fn run<T>(&mut self, title: &str, step: impl FnOnce() -> Result<(T, String)>) -> Result<T> {
         eprintln!("==> {title}");
         let started = Instant::now();
@@ -27,7 +28,7 @@ impl Steps {
             Ok((value, said)) => {
                 let said = if said.is_empty() { "done".to_owned() } else { said };
                 eprintln!("    {said} ({})", seconds(took));
-                self.done.push((title.to_owned(), took));
+                self.done.push((title.to_owned(), Some(took)));
                 Ok(value)
             }
             Err(error) => {
@@ -35,6 +36,17 @@ impl Steps {
                 Err(error.context(format!("step failed: {title}")))
             }
         }
+    }
+
+    /// Reports a step that does not run as ignored.
+    pub(crate) fn ignore(&mut self, title: &str, reason: &str) {
+        eprintln!("==> {title}\n    ignored: {reason}");
+        self.done.push((title.to_owned(), None));
+    }
+
+    /// The number of ignored steps.
+    pub(crate) fn ignored(&self) -> usize {
+        self.done.iter().filter(|(_, took)| took.is_none()).count()
     }
 
     pub(crate) fn total(&self) -> Duration {
@@ -46,14 +58,15 @@ impl Steps {
         let width = self.done.iter().map(|(title, _)| title.chars().count()).max().unwrap_or(0).max(5);
         let mut out = String::new();
         for (title, took) in &self.done {
-            out.push_str(&format!("  {title:<width$}  {:>8}\n", seconds(*took)));
+            let took = took.map_or_else(|| "ignored".to_owned(), seconds);
+            out.push_str(&format!("  {title:<width$}  {took:>8}\n"));
         }
         out.push_str(&format!("  {:<width$}  {:>8}\n", "total", seconds(self.total())));
         out
     }
 }
 
-/// A time for people: `0.42 s`, `3 min 05 s`.
+/// A duration for display: `0.42 s`, `3 min 05 s`.
 pub(crate) fn seconds(took: Duration) -> String {
     let whole = took.as_secs();
     if whole >= 60 {

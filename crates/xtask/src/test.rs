@@ -1,8 +1,9 @@
-//! `cargo xtask test`: everything that must hold, real servers included.
+//! `cargo xtask test`: the full gate; with `--fast`, the change gate.
 //!
-//! Sets up, then format, lints, all tests with `RUN_SLOW_TESTS=1`, those in real editors among them, the
-//! project's own history replayed, a minute of fuzzing, and the demo. A missing tool fails with the command
-//! that installs it. With `--no-editors` no editor is installed and their tests say that they did not run.
+//! The change gate checks format, lints, the house rules and every test that needs no installed tool. The full
+//! gate sets up first and runs the tests marked `#[ignore]` too (real servers, adapters and editors), replays
+//! the project's own history, fuzzes for a minute and runs the demo. A missing tool fails its test with the
+//! command that installs it. Tests that did not run are reported as ignored, never as passed.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,22 +11,19 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::demo;
-use crate::env;
-use crate::exec;
-use crate::fuzz;
-use crate::languages;
-use crate::replay;
+use crate::setup::tools_dir::ToolsDir;
 use crate::setup::{self, For};
 use crate::steps::{Steps, seconds};
-use crate::tidy;
-use crate::tools_dir::ToolsDir;
+use crate::{demo, env, exec, fuzz, replay, tested_adapters, tidy};
 
 const DEADLINE: Duration = Duration::from_secs(60 * 60);
 
 /// Arguments of `test`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// Only the change gate: format, lints, house rules, unit tests and scripted end-to-end tests. Installs nothing.
+    #[arg(long, conflicts_with_all = ["no_editors", "servers", "debuggers", "update"])]
+    fast: bool,
     /// Without the tests in real editors: VS Code (code-server), Neovim and Emacs.
     #[arg(long)]
     no_editors: bool,
@@ -35,10 +33,10 @@ pub(crate) struct Args {
     /// Only the tests of the debug adapters.
     #[arg(long, conflicts_with = "servers")]
     debuggers: bool,
-    /// Write what language servers and debug adapters passed into the guide and into their definitions.
+    /// Write the results of language servers and debug adapters into the guides and their definitions.
     #[arg(long)]
     update: bool,
-    /// Go to `cargo test`, after `--`.
+    /// Arguments for `cargo test`, after `--`.
     #[arg(last = true)]
     cargo_test: Vec<String>,
 }
@@ -46,53 +44,87 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let tools = ToolsDir::from_env()?;
     let mut steps = Steps::new();
+    if args.fast {
+        check_source(&tools, &mut steps)?;
+        let tests = ["test", "--workspace", "--no-fail-fast"];
+        cargo(&tools, None, &mut steps, "tests", &with_arguments(&tests, &args.cargo_test, &[]))?;
+        steps.ignore("slow tests, replay, fuzz targets and demo", "--fast");
+        print!("\n{}", steps.table());
+        println!("fast gate passed in {}; slow tests were ignored", seconds(steps.total()));
+        return Ok(());
+    }
     setup::ensure(&tools, if args.no_editors { For::Test } else { For::Editors }, &mut steps)?;
-    let switches: &[&str] =
-        if args.no_editors { &["RUN_SLOW_TESTS"] } else { &["RUN_SLOW_TESTS", "RUN_EDITOR_TESTS"] };
-
     let results = Results {
-        servers: languages::folder(&languages::SERVERS)?,
-        debuggers: languages::folder(&languages::DEBUGGERS)?,
+        servers: tested_adapters::results_directory(&tested_adapters::SERVERS)?,
+        debuggers: tested_adapters::results_directory(&tested_adapters::DEBUGGERS)?,
     };
+    let slow: &[&str] =
+        if args.no_editors { &["--include-ignored", "--skip", "editors::"] } else { &["--include-ignored"] };
 
     if args.servers {
         let only = ["test", "--package", "tests", "--test", "e2e", "languages::"];
-        cargo(&tools, &results, &mut steps, "language servers", &only, &args.cargo_test, switches)?;
-        return steps.run("what the language servers passed", || Ok(((), results.of_servers(args.update)?)));
+        let only = with_arguments(&only, &args.cargo_test, slow);
+        cargo(&tools, Some(&results), &mut steps, "language servers", &only)?;
+        return steps.run("results of language servers", || Ok(((), results.of_servers(args.update)?)));
     }
     if args.debuggers {
         let only = ["test", "--package", "tests", "--test", "e2e", "debug_real::"];
-        cargo(&tools, &results, &mut steps, "debug adapters", &only, &args.cargo_test, switches)?;
-        return steps.run("what the debug adapters passed", || Ok(((), results.of_debuggers(args.update)?)));
+        let only = with_arguments(&only, &args.cargo_test, slow);
+        cargo(&tools, Some(&results), &mut steps, "debug adapters", &only)?;
+        return steps.run("results of debug adapters", || Ok(((), results.of_debuggers(args.update)?)));
     }
 
-    cargo(&tools, &results, &mut steps, "format", &["fmt", "--all", "--check"], &[], &[])?;
-    let lints = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    cargo(&tools, &results, &mut steps, "lints", &lints, &[], &[])?;
-    cargo(
-        &tools,
-        &results,
-        &mut steps,
-        "all tests",
-        &["test", "--workspace", "--no-fail-fast"],
-        &args.cargo_test,
-        switches,
-    )?;
+    check_source(&tools, &mut steps)?;
+    let all = with_arguments(&["test", "--workspace", "--no-fail-fast"], &args.cargo_test, slow);
+    cargo(&tools, Some(&results), &mut steps, "all tests", &all)?;
+    if args.no_editors {
+        steps.ignore("tests in real editors", "--no-editors");
+    }
     replay::own_history(&mut steps)?;
     fuzz::a_minute(&mut steps)?;
-    // A run of some tests says nothing about the servers that it left out.
+    // A run of selected tests does not cover every server.
     if args.cargo_test.is_empty() || args.update {
-        steps.run("what the language servers passed", || Ok(((), results.of_servers(args.update)?)))?;
-        steps.run("what the debug adapters passed", || Ok(((), results.of_debuggers(args.update)?)))?;
+        steps.run("results of language servers", || Ok(((), results.of_servers(args.update)?)))?;
+        steps.run("results of debug adapters", || Ok(((), results.of_debuggers(args.update)?)))?;
+    } else {
+        steps.ignore("results of language servers and debug adapters", "only selected tests ran");
     }
     demo::show(&tools, "itsdangerous", false, &mut steps)?;
 
     print!("\n{}", steps.table());
-    println!("all tests passed in {}", seconds(steps.total()));
+    let ignored = match steps.ignored() {
+        0 => String::new(),
+        count => format!("; {count} steps were ignored"),
+    };
+    println!("all tests passed in {}{ignored}", seconds(steps.total()));
     Ok(())
 }
 
-/// Where the tests leave what passed.
+/// Checks format, lints and house rules.
+fn check_source(tools: &ToolsDir, steps: &mut Steps) -> Result<()> {
+    let args = |args: &[&str]| args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
+    cargo(tools, None, steps, "format", &args(&["fmt", "--all", "--check"]))?;
+    steps.run("house rules", || tidy::run().map(|()| ((), String::new())))?;
+    cargo(
+        tools,
+        None,
+        steps,
+        "lints",
+        &args(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    )
+}
+
+/// The arguments of `cargo test`, with `for_tests` behind the `--` that the user wrote or a new one.
+fn with_arguments(cargo: &[&str], user: &[String], for_tests: &[&str]) -> Vec<String> {
+    let (before, behind) = match user.iter().position(|arg| arg == "--") {
+        Some(at) => (&user[..at], &user[at + 1..]),
+        None => (user, &[][..]),
+    };
+    let owned = |args: &[&str]| args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
+    [&owned(cargo), before, &owned(&["--"]), &owned(for_tests), behind].concat()
+}
+
+/// Directories in which tests record which capabilities of a server or adapter passed.
 struct Results {
     servers: PathBuf,
     debuggers: PathBuf,
@@ -100,30 +132,42 @@ struct Results {
 
 impl Results {
     fn of_servers(&self, update: bool) -> Result<String> {
-        languages::settle(&languages::SERVERS, &self.servers, update)
+        tested_adapters::check(&tested_adapters::SERVERS, &self.servers, update)
     }
 
     fn of_debuggers(&self, update: bool) -> Result<String> {
-        languages::settle(&languages::DEBUGGERS, &self.debuggers, update)
+        tested_adapters::check(&tested_adapters::DEBUGGERS, &self.debuggers, update)
     }
 }
 
 fn cargo(
     tools: &ToolsDir,
-    results: &Results,
+    results: Option<&Results>,
     steps: &mut Steps,
     title: &str,
-    args: &[&str],
-    more: &[String],
-    switches: &[&str],
+    args: &[String],
 ) -> Result<()> {
     steps.run(title, || {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.current_dir(tidy::root()).args(args).args(more);
-        cargo.envs(switches.iter().map(|name| (name, "1")));
-        cargo.env(languages::SERVERS.variable, &results.servers);
-        cargo.env(languages::DEBUGGERS.variable, &results.debuggers);
+        cargo.current_dir(tidy::root()).args(args);
+        if let Some(results) = results {
+            cargo.env(tested_adapters::SERVERS.variable, &results.servers);
+            cargo.env(tested_adapters::DEBUGGERS.variable, &results.debuggers);
+        }
         exec::show_ok(env::apply(&mut cargo, tools), DEADLINE)?;
         Ok(((), String::new()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_arguments_surround_the_separator() {
+        let user = ["-p", "tests", "--", "undo"].map(str::to_owned);
+        let args = with_arguments(&["test"], &user, &["--include-ignored"]);
+        assert_eq!(args.join(" "), "test -p tests -- --include-ignored undo");
+        assert_eq!(with_arguments(&["test"], &user[..2], &[]).join(" "), "test -p tests --");
+    }
 }

@@ -54,7 +54,7 @@ fn problems(root: &Path) -> Result<Vec<String>> {
             problems
                 .extend(toml::from_str::<toml::Table>(&text).err().map(|error| format!("{path}: {error}")));
         }
-        if path.starts_with("crates/workspace/src/") && text.contains("enum ErrorCode") {
+        if path.starts_with("crates/policy/src/") && text.contains("enum ErrorCode") {
             error_codes = Some(enum_variants(&text, "ErrorCode"));
         }
         if path == ERRORS_PAGE {
@@ -63,7 +63,7 @@ fn problems(root: &Path) -> Result<Vec<String>> {
     }
     if let (Some(codes), Some(documented)) = (error_codes, documented) {
         for code in codes.symmetric_difference(&documented) {
-            let missing = if codes.contains(code) { ERRORS_PAGE } else { "workspace::ErrorCode" };
+            let missing = if codes.contains(code) { ERRORS_PAGE } else { "policy::ErrorCode" };
             problems.push(format!("the error code `{code}` is missing in {missing}"));
         }
     }

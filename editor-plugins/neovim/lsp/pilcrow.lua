@@ -1,5 +1,5 @@
--- The language server, for `vim.lsp.enable('pilcrow')`. It works alone too; the handlers below are what
--- the rest of the plugin adds.
+-- The language server, for `vim.lsp.enable('pilcrow')`. This file works alone too; the rest of the plugin
+-- adds the handlers below.
 
 local handlers = {}
 local capabilities = {}
@@ -18,33 +18,33 @@ if found then
   handlers['pilcrow/debug/request'] = function(...)
     return require('pilcrow.debug').on_request(...)
   end
-  -- Answers come whole, and are shown in a window where they are long.
+  -- Accepts whole answers, and shows long ones in a window.
   capabilities = { experimental = { pilcrow = { answers = true } } }
 end
 
 return {
   cmd = { vim.g.pilcrow_path or 'pilcrow', 'lsp' },
-  -- No `filetypes`: it has to know every open file, whatever the language.
+  -- No `filetypes`: the server needs every open file, whatever the language.
   root_markers = { '.git' },
-  -- What is typed is told at once, and not up to 150 ms later: an edit fits while it is on its way.
+  -- Sends changes almost at once instead of after 150 ms, so that few edits become stale on the way.
   flags = { debounce_text_changes = 20 },
   handlers = handlers,
   capabilities = capabilities,
-  -- One server for everything; the project of a further file is told to it as a workspace folder.
+  -- One server for everything; further projects become its workspace folders.
   reuse_client = function(client, config)
     if client.name ~= config.name or client:is_stopped() then
       return false
     end
     if config.root_dir then
-      local folder = { uri = vim.uri_from_fname(config.root_dir), name = config.root_dir }
+      local workspace_folder = { uri = vim.uri_from_fname(config.root_dir), name = config.root_dir }
       client.workspace_folders = client.workspace_folders or {}
       for _, known in ipairs(client.workspace_folders) do
-        if known.uri == folder.uri then
+        if known.uri == workspace_folder.uri then
           return true
         end
       end
-      client:notify('workspace/didChangeWorkspaceFolders', { event = { added = { folder }, removed = {} } })
-      table.insert(client.workspace_folders, folder)
+      client:notify('workspace/didChangeWorkspaceFolders', { event = { added = { workspace_folder }, removed = {} } })
+      table.insert(client.workspace_folders, workspace_folder)
     end
     return true
   end,

@@ -1,5 +1,4 @@
--- `:Pilcrow` and what shows the server's progress. Nothing is loaded before it is needed, and nothing
--- is mapped to keys.
+-- The command `:Pilcrow` and the handlers of events. Modules load on first use; there are no key mappings.
 
 if vim.g.loaded_pilcrow then
   return
@@ -12,7 +11,7 @@ end, {
   nargs = '*',
   range = true,
   bang = true,
-  desc = 'Ask Pilcrow in words, with ! tell the run that goes on; or stop, undo, redo, resume, answer, transcript',
+  desc = 'Send Pilcrow a prompt, with ! a message to the current run; or stop, undo, redo, resume, answer, transcript',
   complete = function(lead, line)
     return require('pilcrow').complete(lead, line)
   end,

@@ -1,5 +1,5 @@
-// Debug sessions that the person starts: what passes between VS Code and the adapter is told to Pilcrow, and
-// what the agent asks goes through VS Code. Sessions of the agent's own are joined, not told.
+// Debug sessions that the user starts: reports the messages between VS Code and the adapter to Pilcrow, and
+// sends the agent's requests through VS Code. The agent's own sessions are joined (join.ts), not reported.
 
 import * as vscode from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
@@ -11,53 +11,53 @@ interface Message {
   arguments?: unknown;
 }
 
-interface Asked {
+interface AgentRequest {
   session: string;
   command: string;
   arguments?: unknown;
 }
 
-// Answers that say more than that a request was carried out, and may be large, stay here.
-const ANSWERS = /^(initialize|continue|next|step|reverse|restart|goto|pause|terminate|disconnect|set|write)/;
+// Commands whose requests and responses are reported; other responses may be large.
+const REPORTED_COMMANDS = /^(initialize|continue|next|step|reverse|restart|goto|pause|terminate|disconnect|set|write)/;
 
-// Beyond so many messages a session is not told again to a server that comes later.
-const KEPT = 4000;
+// A session with more messages is not replayed to a server that starts later.
+const MAX_REPLAYED = 4000;
 
-interface Followed {
+interface FollowedSession {
   session: vscode.DebugSession;
-  // What was told so far, without output; undefined when that is too much.
-  told: object[] | undefined;
+  // Reports so far, without output; undefined if there are too many.
+  reports: object[] | undefined;
 }
 
-const sessions = new Map<string, Followed>();
+const sessions = new Map<string, FollowedSession>();
 let server: LanguageClient | undefined;
-// What the agent asked and the tracker has not seen yet: it is not told as the person's.
-const own = new Map<string, string[]>();
+// Requests of the agent that the tracker has not seen yet; they are not reported as the user's.
+const agentRequests = new Map<string, string[]>();
 
-// A server that runs is told of all sessions from their beginning; `undefined` when it ends.
-export function tellTo(client: LanguageClient | undefined): void {
+// Sets the server to report to, and replays all sessions to it; `undefined` when it stops.
+export function reportTo(client: LanguageClient | undefined): void {
   server = client;
-  for (const [session, { told }] of sessions) {
-    told?.forEach((what) => send(session, what));
+  for (const [session, { reports }] of sessions) {
+    reports?.forEach((report) => send(session, report));
   }
 }
 
-function send(session: string, what: object): void {
-  void server?.sendNotification("pilcrow/debug/event", { session, ...what }).catch(() => undefined);
+function send(session: string, report: object): void {
+  void server?.sendNotification("pilcrow/debug/event", { session, ...report }).catch(() => undefined);
 }
 
-function tell(session: vscode.DebugSession, what: { message?: Message }): void {
+function report(session: vscode.DebugSession, event: { message?: Message }): void {
   const followed = sessions.get(session.id);
   if (!followed) {
     return;
   }
-  if (what.message?.event !== "output") {
-    followed.told?.push(what);
-    if (followed.told && followed.told.length > KEPT) {
-      followed.told = undefined;
+  if (event.message?.event !== "output") {
+    followed.reports?.push(event);
+    if (followed.reports && followed.reports.length > MAX_REPLAYED) {
+      followed.reports = undefined;
     }
   }
-  send(session.id, what);
+  send(session.id, event);
 }
 
 export function follow(): vscode.Disposable {
@@ -66,32 +66,32 @@ export function follow(): vscode.Disposable {
       if (session.type === "pilcrow") {
         return undefined;
       }
-      sessions.set(session.id, { session, told: [] });
-      own.delete(session.id);
+      sessions.set(session.id, { session, reports: [] });
+      agentRequests.delete(session.id);
       const uri = session.workspaceFolder?.uri.toString();
-      const ours = new Set<unknown>();
-      tell(session, { started: { name: session.name, type: session.type, uri, parent: session.parentSession?.id } } as object);
+      const agentSeqs = new Set<unknown>();
+      report(session, { started: { name: session.name, type: session.type, uri, parent: session.parentSession?.id } } as object);
       const ended = (): void => {
         if (sessions.delete(session.id)) {
-          own.delete(session.id);
+          agentRequests.delete(session.id);
           send(session.id, { ended: true });
         }
       };
       return {
         onWillReceiveMessage(message: Message & { seq: number }) {
-          const waiting = own.get(session.id) ?? [];
+          const waiting = agentRequests.get(session.id) ?? [];
           const at = waiting.indexOf(key(message.command, message.arguments));
           if (at >= 0) {
             waiting.splice(at, 1);
-            ours.add(message.seq);
-          } else if (message.type === "request" && ANSWERS.test(message.command ?? "")) {
-            tell(session, { message });
+            agentSeqs.add(message.seq);
+          } else if (message.type === "request" && REPORTED_COMMANDS.test(message.command ?? "")) {
+            report(session, { message });
           }
         },
         onDidSendMessage(message: Message & { request_seq: number }) {
-          const answers = message.type === "response" && ANSWERS.test(message.command ?? "");
-          if (message.type === "event" || (answers && !ours.delete(message.request_seq))) {
-            tell(session, { message });
+          const isReported = message.type === "response" && REPORTED_COMMANDS.test(message.command ?? "");
+          if (message.type === "event" || (isReported && !agentSeqs.delete(message.request_seq))) {
+            report(session, { message });
           }
         },
         onExit: ended,
@@ -101,26 +101,26 @@ export function follow(): vscode.Disposable {
   });
 }
 
-// Registered with each new connection.
+// Registers the handler of the agent's requests with a new connection.
 export function answer(client: LanguageClient): void {
-  client.onRequest("pilcrow/debug/request", async (asked: Asked) => {
-    const session = sessions.get(asked.session)?.session;
+  client.onRequest("pilcrow/debug/request", async (request: AgentRequest) => {
+    const session = sessions.get(request.session)?.session;
     if (!session) {
-      throw new Error("this debug session is over");
+      throw new Error("this debug session has ended");
     }
-    if (asked.command === "terminate" || asked.command === "disconnect") {
+    if (request.command === "terminate" || request.command === "disconnect") {
       await vscode.debug.stopDebugging(session);
       return null;
     }
-    const waiting = own.get(session.id) ?? [];
-    own.set(session.id, waiting);
-    const mine = key(asked.command, asked.arguments);
-    waiting.push(mine);
+    const waiting = agentRequests.get(session.id) ?? [];
+    agentRequests.set(session.id, waiting);
+    const pending = key(request.command, request.arguments);
+    waiting.push(pending);
     try {
-      return (await session.customRequest(asked.command, asked.arguments)) ?? null;
+      return (await session.customRequest(request.command, request.arguments)) ?? null;
     } catch (error) {
-      // One that was never sent is not waited for.
-      const at = waiting.indexOf(mine);
+      // The request may never have been sent.
+      const at = waiting.indexOf(pending);
       if (at >= 0) {
         waiting.splice(at, 1);
       }

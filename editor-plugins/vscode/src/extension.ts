@@ -1,9 +1,9 @@
-// Starts `pilcrow lsp` for every document and offers its commands in the palette. What has to be
-// decided is decided in the program; here are only a path, two questions for a text, and trust.
+// Starts `pilcrow lsp` for all documents and offers its commands in the palette. All decisions are made in
+// the program; this file handles only its path, input boxes, and workspace trust.
 
 import * as vscode from "vscode";
 import { LanguageClient, type LanguageClientOptions, type Range, type ServerOptions } from "vscode-languageclient/node";
-import { answer, follow, tellTo } from "./debug";
+import { answer, follow, reportTo } from "./debug";
 import { join, joining } from "./join";
 
 let client: LanguageClient | undefined;
@@ -50,7 +50,7 @@ async function start(output: vscode.LogOutputChannel): Promise<void> {
   answer(client);
   try {
     await client.start();
-    tellTo(client);
+    reportTo(client);
   } catch (error) {
     client = undefined;
     output.error(String(error));
@@ -61,8 +61,8 @@ async function start(output: vscode.LogOutputChannel): Promise<void> {
 async function stop(): Promise<void> {
   const stopping = client;
   client = undefined;
-  tellTo(undefined);
-  // It ends within 5 s; one that does not is killed by the client, and the next one starts all the same.
+  reportTo(undefined);
+  // The server stops within 5 s; otherwise the client kills it, and the next one starts anyway.
   await stopping?.stop(6000).catch((error: unknown) => console.error(error));
 }
 
@@ -74,7 +74,7 @@ async function restart(output: vscode.LogOutputChannel): Promise<void> {
 async function missing(path: string): Promise<void> {
   const settings = "Open Settings";
   const chosen = await vscode.window.showErrorMessage(
-    `Pilcrow: "${path}" cannot be started. Install it (cargo install --locked --path crates/pilcrow), or set pilcrow.path.`,
+    `Pilcrow: cannot start "${path}". Install it (cargo install --locked --path crates/pilcrow), or set pilcrow.path.`,
     settings,
   );
   if (chosen === settings) {
@@ -82,8 +82,8 @@ async function missing(path: string): Promise<void> {
   }
 }
 
-/** What a request is about: the document that is shown, and what is selected in it. */
-function about(): { uri: string; range: Range } | undefined {
+/** The subject of a request: the active document and its selection. */
+function currentPlace(): { uri: string; range: Range } | undefined {
   const editor = vscode.window.activeTextEditor;
   if (!editor || !client || !["file", "untitled"].includes(editor.document.uri.scheme)) {
     return undefined;
@@ -92,10 +92,10 @@ function about(): { uri: string; range: Range } | undefined {
   return { uri: convert.asUri(editor.document.uri), range: convert.asRange(editor.selection) };
 }
 
-async function prompt(place = about(), resume?: Conversation): Promise<void> {
+async function prompt(place = currentPlace(), resume?: Session): Promise<void> {
   const text = await vscode.window.showInputBox({
     title: resume ? `Pilcrow: ${resume.title}` : "Pilcrow",
-    prompt: "What shall it do?",
+    prompt: "What should Pilcrow do?",
     placeHolder: "rename fetch_rows to load_rows",
     ignoreFocusOut: true,
   });
@@ -104,8 +104,8 @@ async function prompt(place = about(), resume?: Conversation): Promise<void> {
   }
 }
 
-/** A conversation of before, as the server lists it. */
-interface Conversation {
+/** An earlier session, as the server lists it. */
+interface Session {
   session: string;
   title: string;
   messages: number;
@@ -114,8 +114,8 @@ interface Conversation {
 
 async function steer(): Promise<void> {
   const text = await vscode.window.showInputBox({
-    title: "Pilcrow: tell the run",
-    prompt: "It hears it after its turn",
+    title: "Pilcrow: message the run",
+    prompt: "The run receives it after its current turn",
     placeHolder: "leave the tests alone",
     ignoreFocusOut: true,
   });
@@ -125,23 +125,23 @@ async function steer(): Promise<void> {
 }
 
 async function resume(): Promise<void> {
-  // Both are about the same document, so that both mean the same project.
-  const place = about();
+  // The same document for both requests selects the same project.
+  const place = currentPlace();
   const listed = (await execute("pilcrow.sessions", place ? { uri: place.uri } : {})) as
-    | { sessions: Conversation[] }
+    | { sessions: Session[] }
     | undefined;
   if (listed?.sessions.length === 0) {
-    void vscode.window.showInformationMessage("Pilcrow: there is no conversation yet");
+    void vscode.window.showInformationMessage("Pilcrow: there is no session yet");
     return;
   }
-  const items = listed?.sessions.map((conversation) => ({
-    label: conversation.title,
-    description: new Date(conversation.lastActive).toLocaleString(),
-    conversation,
+  const items = listed?.sessions.map((session) => ({
+    label: session.title,
+    description: new Date(session.lastActive).toLocaleString(),
+    session,
   }));
-  const chosen = items && (await vscode.window.showQuickPick(items, { title: "Pilcrow: go on with" }));
+  const chosen = items && (await vscode.window.showQuickPick(items, { title: "Pilcrow: resume" }));
   if (chosen) {
-    await prompt(place, chosen.conversation);
+    await prompt(place, chosen.session);
   }
 }
 
@@ -171,7 +171,7 @@ async function rename(): Promise<void> {
   });
 }
 
-// The file tells which project is meant, where several are open.
+// The active file selects the project if several are open.
 function here(): object {
   const document = vscode.window.activeTextEditor?.document;
   return document?.uri.scheme === "file" && client ? { uri: client.code2ProtocolConverter.asUri(document.uri) } : {};

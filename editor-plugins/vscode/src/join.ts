@@ -1,18 +1,18 @@
-// Debug sessions of the agent's: VS Code joins them by a debug type of their own. It is also the type of what
-// Pilcrow gives for their child sessions, and for a program that was launched again.
+// The agent's debug sessions: VS Code joins them through a debug type of their own. Pilcrow also uses this type
+// for their child sessions, and for a relaunched program.
 
 import * as vscode from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
 
-interface Listed {
+interface ListedSession {
   session: string;
   title: string;
   state?: string;
   pipe?: string;
 }
 
-/** Where a session is joined: its name, or the socket behind it. */
-interface Place {
+/** The target to join: a session's name, or its socket. */
+interface Target {
   session?: string;
   pipe?: string;
 }
@@ -30,19 +30,20 @@ export function joining(client: () => LanguageClient | undefined): vscode.Dispos
   );
 }
 
-/** Joins the session that the person chooses. */
+/** Joins the session that the user selects. */
 export async function join(): Promise<void> {
   await vscode.debug.startDebugging(undefined, { type: TYPE, request: "attach", name: "" });
 }
 
-async function listed(client: LanguageClient): Promise<(Listed & { pipe: string })[]> {
-  const answer = await client.sendRequest<{ sessions: Listed[] }>("pilcrow/debug/sessions");
+async function listed(client: LanguageClient): Promise<(ListedSession & { pipe: string })[]> {
+  const answer = await client.sendRequest<{ sessions: ListedSession[] }>("pilcrow/debug/sessions");
   return (answer?.sessions ?? []).filter(
-    (it): it is Listed & { pipe: string } => it.pipe !== undefined && it.state !== "terminated",
+    (session): session is ListedSession & { pipe: string } =>
+      session.pipe !== undefined && session.state !== "terminated",
   );
 }
 
-// Undefined where there is nothing to be joined: VS Code starts nothing then.
+// Undefined if there is no session to join: then VS Code starts nothing.
 async function resolve(
   client: LanguageClient | undefined,
   configuration: vscode.DebugConfiguration,
@@ -51,12 +52,12 @@ async function resolve(
     return configuration;
   }
   if (!client) {
-    void vscode.window.showInformationMessage("Pilcrow: its server does not run");
+    void vscode.window.showInformationMessage("Pilcrow: the server is not running");
     return undefined;
   }
   const sessions = await listed(client);
   if (sessions.length === 0) {
-    void vscode.window.showInformationMessage("Pilcrow: the agent debugs nothing");
+    void vscode.window.showInformationMessage("Pilcrow: the agent has no debug session");
     return undefined;
   }
   const items = sessions.map((session) => ({
@@ -81,16 +82,16 @@ async function connect(
   client: LanguageClient | undefined,
   configuration: vscode.DebugConfiguration,
 ): Promise<vscode.DebugAdapterDescriptor> {
-  // After a restart VS Code keeps the configuration and adds what `terminated` said.
-  const place: Place = { ...configuration, ...(configuration.__restart as Place | undefined) };
-  const pipe = place.pipe ?? (await pipeOf(client, place.session));
+  // After a restart VS Code keeps the configuration and adds the data of `terminated`.
+  const target: Target = { ...configuration, ...(configuration.__restart as Target | undefined) };
+  const pipe = target.pipe ?? (await pipeOf(client, target.session));
   if (!pipe) {
     throw new Error("Pilcrow: this debug session cannot be joined from another process");
   }
   return new vscode.DebugAdapterNamedPipeServer(pipe);
 }
 
-// The server knows which session a name means, and says why none does. The channel that it opens is not needed.
+// The server resolves a name to a session, or reports why it cannot. The channel that it opens is not needed.
 async function pipeOf(client: LanguageClient | undefined, session: string | undefined): Promise<string | undefined> {
   const opened = await client?.sendRequest<{ pipe?: string; channel: unknown }>("pilcrow/debug/open", { session });
   await client?.sendRequest("pilcrow/debug/close", { channel: opened?.channel });

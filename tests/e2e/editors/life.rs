@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tests::editors::neovim::Setup;
 use tests::editors::{Model, Neovim, VsCode, alone};
-use tests::{Sandbox, in_editors, wait_for};
+use tests::{Sandbox, wait_for};
 
 /// Waits until the real language server that Pilcrow started runs.
 #[track_caller]
@@ -16,10 +16,8 @@ fn a_language_server_runs(sandbox: &Sandbox) {
 }
 
 #[test]
+#[ignore = "needs real editors; cargo xtask test runs it"]
 fn when_neovim_is_killed_everything_is_gone_in_five_seconds() {
-    if !in_editors("when_neovim_is_killed_everything_is_gone_in_five_seconds") {
-        return;
-    }
     let _alone = alone();
     let sandbox = Sandbox::itsdangerous();
     let mut neovim = Neovim::start(&sandbox, Setup::Plugin, &["src/itsdangerous/encoding.py"]);
@@ -30,10 +28,8 @@ fn when_neovim_is_killed_everything_is_gone_in_five_seconds() {
 }
 
 #[test]
+#[ignore = "needs real editors; cargo xtask test runs it"]
 fn when_vscode_is_killed_everything_is_gone_in_five_seconds() {
-    if !in_editors("when_vscode_is_killed_everything_is_gone_in_five_seconds") {
-        return;
-    }
     let _alone = alone();
     let sandbox = Sandbox::itsdangerous();
     let mut code = VsCode::start(&sandbox, "vscode-killed");
@@ -47,10 +43,8 @@ fn when_vscode_is_killed_everything_is_gone_in_five_seconds() {
 }
 
 #[test]
+#[ignore = "needs real editors; cargo xtask test runs it"]
 fn in_neovims_insert_mode_an_edit_is_an_undo_step_of_its_own() {
-    if !in_editors("in_neovims_insert_mode_an_edit_is_an_undo_step_of_its_own") {
-        return;
-    }
     let _alone = alone();
     let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\nthree\n")]);
     sandbox.make_repository();
@@ -73,10 +67,8 @@ fn in_neovims_insert_mode_an_edit_is_an_undo_step_of_its_own() {
 }
 
 #[test]
+#[ignore = "needs real editors; cargo xtask test runs it"]
 fn stop_in_neovim_ends_the_run() {
-    if !in_editors("stop_in_neovim_ends_the_run") {
-        return;
-    }
     let _alone = alone();
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     sandbox.make_repository();
@@ -92,10 +84,8 @@ fn stop_in_neovim_ends_the_run() {
 }
 
 #[test]
+#[ignore = "needs real editors; cargo xtask test runs it"]
 fn a_run_in_neovim_is_told_something_and_its_conversation_gone_on_with() {
-    if !in_editors("a_run_in_neovim_is_told_something_and_its_conversation_gone_on_with") {
-        return;
-    }
     let _alone = alone();
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     sandbox.make_repository();

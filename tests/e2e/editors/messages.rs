@@ -5,7 +5,7 @@ use serde_json::json;
 use tests::editors::emacs::lisp_string;
 use tests::editors::neovim::Setup;
 use tests::editors::{Emacs, Model, Neovim, PATIENCE, VsCode, alone};
-use tests::{Sandbox, in_editors, wait_for};
+use tests::{Sandbox, wait_for};
 
 fn long() -> String {
     (1..=40).map(|line| format!("line {line} of an answer\n")).collect()
@@ -33,10 +33,8 @@ fn edits_both(model: &Model<'_>, answer: &str) {
 }
 
 #[test]
+#[ignore = "needs real editors; cargo xtask test runs it"]
 fn neovim_never_asks_for_enter() {
-    if !in_editors("neovim_never_asks_for_enter") {
-        return;
-    }
     let _alone = alone();
     for setup in [Setup::Plugin, Setup::Bare] {
         let sandbox = project();
@@ -86,10 +84,8 @@ fn neovim_never_asks_for_enter() {
 }
 
 #[test]
+#[ignore = "needs real editors; cargo xtask test runs it"]
 fn neovim_shows_the_end_of_an_answer_whose_lines_are_wide() {
-    if !in_editors("neovim_shows_the_end_of_an_answer_whose_lines_are_wide") {
-        return;
-    }
     let _alone = alone();
     let sandbox = project();
     let model = Model::install(&sandbox);
@@ -103,10 +99,8 @@ fn neovim_shows_the_end_of_an_answer_whose_lines_are_wide() {
 }
 
 #[test]
+#[ignore = "needs real editors; cargo xtask test runs it"]
 fn emacs_shows_an_answer_and_asks_nothing() {
-    if !in_editors("emacs_shows_an_answer_and_asks_nothing") {
-        return;
-    }
     let _alone = alone();
     let sandbox = Sandbox::with(&[("a.py", "one = 1\n")]);
     sandbox.make_repository();
@@ -131,10 +125,8 @@ fn emacs_shows_an_answer_and_asks_nothing() {
 }
 
 #[test]
+#[ignore = "needs real editors; cargo xtask test runs it"]
 fn vscode_shows_an_answer_whose_lines_are_apart_and_opens_the_rest() {
-    if !in_editors("vscode_shows_an_answer_whose_lines_are_apart_and_opens_the_rest") {
-        return;
-    }
     let _alone = alone();
     let sandbox = project();
     let model = Model::install(&sandbox);
@@ -157,10 +149,8 @@ fn vscode_shows_an_answer_whose_lines_are_apart_and_opens_the_rest() {
 }
 
 #[test]
+#[ignore = "needs real editors; cargo xtask test runs it"]
 fn a_question_waits_for_normal_mode_and_for_no_longer_than_its_run() {
-    if !in_editors("a_question_waits_for_normal_mode_and_for_no_longer_than_its_run") {
-        return;
-    }
     let _alone = alone();
     let sandbox = project();
     Model::install(&sandbox);

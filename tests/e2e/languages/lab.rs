@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
-use tests::{Answer, Batch, Sandbox, slow};
+use tests::{Answer, Batch, Sandbox};
 
 /// A file, a line from 1, and a name on it.
 pub(super) type At = (&'static str, u64, &'static str);
@@ -18,13 +18,11 @@ pub(super) type Holds = &'static [(&'static str, &'static str)];
 
 /// What a server is asked and what is expected. `None`: it does not offer that.
 pub(super) struct Case {
-    /// The definition's name.
     pub server: &'static str,
     /// Its programs in the tools folder, and what it calls.
     pub programs: &'static [&'static str],
     /// How it says its version; where its definition pins none.
     pub version: Option<&'static [&'static str]>,
-    /// The project.
     pub files: &'static [(&'static str, &'static str)],
     /// A place where something is used, for questions that are expected to be refused too.
     pub used: At,
@@ -50,29 +48,25 @@ pub(super) struct Case {
     pub format: Option<(&'static str, &'static str)>,
 }
 
-/// Asks it all.
 #[track_caller]
-pub(super) fn check(test: &str, case: &Case) {
-    check_in(test, case, |_| {});
+pub(super) fn check(case: &Case) {
+    check_in(case, |_| {});
 }
 
 /// The same, of one of several languages that a server is tried with.
 #[track_caller]
-pub(super) fn check_with(test: &str, language: &str, case: &Case) {
-    check_all(test, Some(language), case, |_| {});
+pub(super) fn check_with(language: &str, case: &Case) {
+    check_all(Some(language), case, |_| {});
 }
 
 /// The same, with a hand in the project first.
 #[track_caller]
-pub(super) fn check_in(test: &str, case: &Case, prepare: impl FnOnce(&Sandbox)) {
-    check_all(test, None, case, prepare);
+pub(super) fn check_in(case: &Case, prepare: impl FnOnce(&Sandbox)) {
+    check_all(None, case, prepare);
 }
 
 #[track_caller]
-fn check_all(test: &str, language: Option<&str>, case: &Case, prepare: impl FnOnce(&Sandbox)) {
-    if !slow(test) {
-        return;
-    }
+fn check_all(language: Option<&str>, case: &Case, prepare: impl FnOnce(&Sandbox)) {
     let mut sandbox = Sandbox::with(case.files);
     give(&mut sandbox, case.programs);
     prepare(&sandbox);
@@ -261,7 +255,7 @@ impl Lab<'_> {
         // Not offered: refused as such, or another server would have to be installed for it; or answered
         // with nothing by one that says that it could.
         let nothing = answer.error().is_none()
-            && ["none found", "says nothing about", ": none ("].iter().any(|it| answer.text().contains(it));
+            && ["none found", "has no hover text", ": none ("].iter().any(|it| answer.text().contains(it));
         let refused = nothing || matches!(answer.error(), Some("unsupported" | "missing_tool"));
         let wrong = match expected {
             None if refused => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use tests::{Batch, Sandbox, slow};
+use tests::{Batch, Sandbox};
 
 use super::lab::give;
 
@@ -36,10 +36,8 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn every_file_of_a_monorepo_finds_its_root_and_its_server() {
-    if !slow("every_file_of_a_monorepo_finds_its_root_and_its_server") {
-        return;
-    }
     let mut sandbox = Sandbox::with(FILES);
     give(&mut sandbox, &["basedpyright-langserver", "typescript-language-server", "tsc"]);
     let mut batch = Batch::start(&sandbox);

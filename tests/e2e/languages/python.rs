@@ -59,82 +59,84 @@ fn types(server: &'static str, programs: &'static [&'static str]) -> Case {
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn basedpyright() {
     let case = types("basedpyright", &["basedpyright-langserver"]);
     let action = Some(("broken.py", 3, "pyright: ignore"));
-    check("basedpyright", &Case { implementation: OVERRIDES, action, ..case });
+    check(&Case { implementation: OVERRIDES, action, ..case });
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn pyright() {
-    check("pyright", &Case { rename_file: None, ..types("pyright", &["pyright-langserver"]) });
+    check(&Case { rename_file: None, ..types("pyright", &["pyright-langserver"]) });
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn ty() {
     let case = types("ty", &["ty"]);
     let action = Some(("broken.py", 3, "unresolved-reference"));
-    check("ty", &Case { implementation: OVERRIDES, rename_file: None, action, ..case });
+    check(&Case { implementation: OVERRIDES, rename_file: None, action, ..case });
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn ruff() {
     const FILES: &[(&str, &str)] = &[
         ("pyproject.toml", "[project]\nname = \"x\"\nversion = \"0\"\n"),
         ("main.py", "import os\n\nprint( 1 )\n"),
     ];
-    check(
-        "ruff",
-        &Case {
-            server: "ruff",
-            programs: &["ruff"],
-            version: None,
-            files: FILES,
-            used: ("main.py", 3, "print"),
-            symbols: None,
-            definition: None,
-            references: None,
-            implementation: None,
-            hover: None,
-            mistake: Some(("main.py", "F401", "import os", "import os  # noqa: F401")),
-            rename: None,
-            rename_file: None,
-            action: Some(("main.py", 1, "Remove unused import")),
-            format: Some(("main.py", "print(1)")),
-        },
-    );
+    check(&Case {
+        server: "ruff",
+        programs: &["ruff"],
+        version: None,
+        files: FILES,
+        used: ("main.py", 3, "print"),
+        symbols: None,
+        definition: None,
+        references: None,
+        implementation: None,
+        hover: None,
+        mistake: Some(("main.py", "F401", "import os", "import os  # noqa: F401")),
+        rename: None,
+        rename_file: None,
+        action: Some(("main.py", 1, "Remove unused import")),
+        format: Some(("main.py", "print(1)")),
+    });
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn pylsp() {
     const UGLY: &[(&str, &str)] = &[FILES[0], FILES[1], FILES[2], FILES[3], ("ugly.py", "a   =  1\n")];
     let case = types("pylsp", &["pylsp"]);
-    check("pylsp", &Case { files: UGLY, rename_file: None, format: Some(("ugly.py", "a = 1\n")), ..case });
+    check(&Case { files: UGLY, rename_file: None, format: Some(("ugly.py", "a = 1\n")), ..case });
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn jedi() {
     let case = types("jedi-language-server", &["jedi-language-server"]);
     let action = Some(("main.py", 3, "Extract expression into variable"));
-    check("jedi", &Case { mistake: None, rename_file: None, action, ..case });
+    check(&Case { mistake: None, rename_file: None, action, ..case });
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn pyrefly() {
     let case = types("pyrefly", &["pyrefly"]);
-    check(
-        "pyrefly",
-        &Case {
-            implementation: Some((("shapes.py", 2, "area"), &[("shapes.py", 10)])),
-            mistake: None,
-            action: Some(("broken.py", 3, "Extract into variable")),
-            ..case
-        },
-    );
+    check(&Case {
+        implementation: Some((("shapes.py", 2, "area"), &[("shapes.py", 10)])),
+        mistake: None,
+        action: Some(("broken.py", 3, "Extract into variable")),
+        ..case
+    });
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn zuban() {
     let case = types("zuban", &["zuban"]);
-    check("zuban", &Case { rename_file: None, action: Some(("broken.py", 3, "type: ignore")), ..case });
+    check(&Case { rename_file: None, action: Some(("broken.py", 3, "type: ignore")), ..case });
 }

@@ -3,65 +3,63 @@
 use super::lab::{Case, check, check_with};
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn rust_analyzer() {
-    check(
-        "rust_analyzer",
-        &Case {
-            server: "rust-analyzer",
-            programs: &[],
-            version: Some(&["/usr/bin/rust-analyzer", "--version"]),
-            files: &[
-                ("Cargo.toml", "[package]\nname = \"shapes\"\nversion = \"0.0.0\"\nedition = \"2021\"\n"),
-                (
-                    "src/lib.rs",
-                    "pub mod broken;\npub mod shapes;\n\npub fn all() -> u32 {\n    shapes::total(&[&shapes::Square { side: 2 }])\n}\n",
-                ),
-                (
-                    "src/shapes.rs",
-                    "pub trait Shape {\n    fn area(&self) -> u32;\n}\n\npub struct Square {\n    pub side: u32,\n}\n\nimpl Shape for Square {\n    fn area(&self) -> u32 {\n        self.side * self.side\n    }\n}\n\n/// The sum of all areas.\npub fn total(shapes: &[&dyn Shape]) -> u32 {\n    shapes.iter().map(|shape| shape.area()).sum()\n}\n",
-                ),
-                ("src/broken.rs", "use crate::shapes::total;\n\npub fn none() -> u32 {\n    total(7)\n}\n"),
-                ("src/ugly.rs", "pub fn  x( ) {}\n"),
-            ],
-            used: ("src/lib.rs", 5, "total"),
-            symbols: Some(("src/shapes.rs", &["Square", "Square.area", "total"])),
-            definition: Some(("src/shapes.rs", "pub fn total(")),
-            references: Some(&[
-                ("src/lib.rs", "shapes::total("),
-                ("src/broken.rs", "total(7)"),
-                ("src/shapes.rs", "pub fn total("),
-            ]),
-            implementation: Some((("src/shapes.rs", 2, "area"), &[("src/shapes.rs", 10)])),
-            hover: Some("The sum of all areas."),
-            mistake: Some(("src/broken.rs", "E0308", "    total(7)", "    total(&[])")),
-            rename: Some((
-                "whole",
-                &[
-                    ("src/lib.rs", "shapes::whole("),
-                    ("src/broken.rs", "use crate::shapes::whole"),
-                    ("src/shapes.rs", "pub fn whole("),
-                ],
-            )),
-            rename_file: Some((
+    check(&Case {
+        server: "rust-analyzer",
+        programs: &[],
+        version: Some(&["/usr/bin/rust-analyzer", "--version"]),
+        files: &[
+            ("Cargo.toml", "[package]\nname = \"shapes\"\nversion = \"0.0.0\"\nedition = \"2021\"\n"),
+            (
+                "src/lib.rs",
+                "pub mod broken;\npub mod shapes;\n\npub fn all() -> u32 {\n    shapes::total(&[&shapes::Square { side: 2 }])\n}\n",
+            ),
+            (
                 "src/shapes.rs",
-                "src/figures.rs",
-                &[
-                    ("src/lib.rs", "pub mod figures;"),
-                    ("src/lib.rs", "figures::whole"),
-                    ("src/broken.rs", "use crate::figures::whole"),
-                    ("src/figures.rs", "pub struct Square"),
-                ],
-            )),
-            action: Some(("src/shapes.rs", 11, "Extract")),
-            format: Some(("src/ugly.rs", "pub fn x() {}")),
-        },
-    );
+                "pub trait Shape {\n    fn area(&self) -> u32;\n}\n\npub struct Square {\n    pub side: u32,\n}\n\nimpl Shape for Square {\n    fn area(&self) -> u32 {\n        self.side * self.side\n    }\n}\n\n/// The sum of all areas.\npub fn total(shapes: &[&dyn Shape]) -> u32 {\n    shapes.iter().map(|shape| shape.area()).sum()\n}\n",
+            ),
+            ("src/broken.rs", "use crate::shapes::total;\n\npub fn none() -> u32 {\n    total(7)\n}\n"),
+            ("src/ugly.rs", "pub fn  x( ) {}\n"),
+        ],
+        used: ("src/lib.rs", 5, "total"),
+        symbols: Some(("src/shapes.rs", &["Square", "Square.area", "total"])),
+        definition: Some(("src/shapes.rs", "pub fn total(")),
+        references: Some(&[
+            ("src/lib.rs", "shapes::total("),
+            ("src/broken.rs", "total(7)"),
+            ("src/shapes.rs", "pub fn total("),
+        ]),
+        implementation: Some((("src/shapes.rs", 2, "area"), &[("src/shapes.rs", 10)])),
+        hover: Some("The sum of all areas."),
+        mistake: Some(("src/broken.rs", "E0308", "    total(7)", "    total(&[])")),
+        rename: Some((
+            "whole",
+            &[
+                ("src/lib.rs", "shapes::whole("),
+                ("src/broken.rs", "use crate::shapes::whole"),
+                ("src/shapes.rs", "pub fn whole("),
+            ],
+        )),
+        rename_file: Some((
+            "src/shapes.rs",
+            "src/figures.rs",
+            &[
+                ("src/lib.rs", "pub mod figures;"),
+                ("src/lib.rs", "figures::whole"),
+                ("src/broken.rs", "use crate::figures::whole"),
+                ("src/figures.rs", "pub struct Square"),
+            ],
+        )),
+        action: Some(("src/shapes.rs", 11, "Extract")),
+        format: Some(("src/ugly.rs", "pub fn x() {}")),
+    });
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn clangd_of_c() {
     check_with(
-        "clangd_of_c",
         "C",
         &Case {
             server: "clangd",
@@ -118,9 +116,9 @@ fn clangd_of_c() {
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn clangd_of_cpp() {
     check_with(
-        "clangd_of_cpp",
         "C++",
         &Case {
             server: "clangd",
@@ -177,107 +175,103 @@ fn clangd_of_cpp() {
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn gopls() {
-    check(
-        "gopls",
-        &Case {
-            server: "gopls",
-            programs: &[],
-            version: Some(&["dpkg-query", "-W", "-f", "${Version}", "gopls"]),
-            files: &[
-                ("go.mod", "module example.org/shapes\n\ngo 1.19\n"),
-                (
-                    "shapes/shapes.go",
-                    "package shapes\n\ntype Shape interface {\n\tArea() int\n}\n\ntype Square struct {\n\tSide int\n}\n\nfunc (s Square) Area() int {\n\treturn s.Side * s.Side\n}\n\n// Total is the sum of all areas.\nfunc Total(shapes []Shape) int {\n\tsum := 0\n\tfor _, shape := range shapes {\n\t\tsum += shape.Area()\n\t}\n\treturn sum\n}\n",
-                ),
-                (
-                    "main.go",
-                    "package main\n\nimport \"example.org/shapes/shapes\"\n\nfunc main() {\n\tprintln(shapes.Total([]shapes.Shape{shapes.Square{Side: 2}}))\n}\n",
-                ),
-                (
-                    "broken/broken.go",
-                    "package broken\n\nimport \"example.org/shapes/shapes\"\n\nfunc None() int {\n\treturn shapes.Total(nothing)\n}\n",
-                ),
-                ("ugly.go", "package main\n\nvar   x  =  1\n"),
-                ("unused/unused.go", "package unused\n\nimport \"fmt\"\n"),
-            ],
-            used: ("main.go", 6, "Total"),
-            symbols: Some(("shapes/shapes.go", &["Square", "Total"])),
-            definition: Some(("shapes/shapes.go", "func Total(")),
-            references: Some(&[
-                ("main.go", "println(shapes.Total("),
-                ("broken/broken.go", "shapes.Total(nothing)"),
-                ("shapes/shapes.go", "func Total("),
-            ]),
-            implementation: Some((("shapes/shapes.go", 4, "Area"), &[("shapes/shapes.go", 11)])),
-            hover: Some("sum of all areas"),
-            mistake: Some((
+    check(&Case {
+        server: "gopls",
+        programs: &[],
+        version: Some(&["dpkg-query", "-W", "-f", "${Version}", "gopls"]),
+        files: &[
+            ("go.mod", "module example.org/shapes\n\ngo 1.19\n"),
+            (
+                "shapes/shapes.go",
+                "package shapes\n\ntype Shape interface {\n\tArea() int\n}\n\ntype Square struct {\n\tSide int\n}\n\nfunc (s Square) Area() int {\n\treturn s.Side * s.Side\n}\n\n// Total is the sum of all areas.\nfunc Total(shapes []Shape) int {\n\tsum := 0\n\tfor _, shape := range shapes {\n\t\tsum += shape.Area()\n\t}\n\treturn sum\n}\n",
+            ),
+            (
+                "main.go",
+                "package main\n\nimport \"example.org/shapes/shapes\"\n\nfunc main() {\n\tprintln(shapes.Total([]shapes.Shape{shapes.Square{Side: 2}}))\n}\n",
+            ),
+            (
                 "broken/broken.go",
-                "nothing",
-                "\treturn shapes.Total(nothing)",
-                "\treturn shapes.Total(nil)",
-            )),
-            rename: Some((
-                "Whole",
-                &[
-                    ("main.go", "shapes.Whole("),
-                    ("broken/broken.go", "shapes.Whole(nil)"),
-                    ("shapes/shapes.go", "func Whole("),
-                ],
-            )),
-            rename_file: None,
-            action: Some(("unused/unused.go", 3, "Organize Imports")),
-            format: Some(("ugly.go", "var x = 1")),
-        },
-    );
+                "package broken\n\nimport \"example.org/shapes/shapes\"\n\nfunc None() int {\n\treturn shapes.Total(nothing)\n}\n",
+            ),
+            ("ugly.go", "package main\n\nvar   x  =  1\n"),
+            ("unused/unused.go", "package unused\n\nimport \"fmt\"\n"),
+        ],
+        used: ("main.go", 6, "Total"),
+        symbols: Some(("shapes/shapes.go", &["Square", "Total"])),
+        definition: Some(("shapes/shapes.go", "func Total(")),
+        references: Some(&[
+            ("main.go", "println(shapes.Total("),
+            ("broken/broken.go", "shapes.Total(nothing)"),
+            ("shapes/shapes.go", "func Total("),
+        ]),
+        implementation: Some((("shapes/shapes.go", 4, "Area"), &[("shapes/shapes.go", 11)])),
+        hover: Some("sum of all areas"),
+        mistake: Some((
+            "broken/broken.go",
+            "nothing",
+            "\treturn shapes.Total(nothing)",
+            "\treturn shapes.Total(nil)",
+        )),
+        rename: Some((
+            "Whole",
+            &[
+                ("main.go", "shapes.Whole("),
+                ("broken/broken.go", "shapes.Whole(nil)"),
+                ("shapes/shapes.go", "func Whole("),
+            ],
+        )),
+        rename_file: None,
+        action: Some(("unused/unused.go", 3, "Organize Imports")),
+        format: Some(("ugly.go", "var x = 1")),
+    });
 }
 
 #[test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn fortran() {
-    check(
-        "fortran",
-        &Case {
-            server: "fortls",
-            programs: &["fortls"],
-            version: None,
-            files: &[
-                (".fortls", "{}\n"),
-                (
-                    "shapes.f90",
-                    "module shapes\n  implicit none\ncontains\n  !> The area of a square.\n  function area(side) result(res)\n\
+    check(&Case {
+        server: "fortls",
+        programs: &["fortls"],
+        version: None,
+        files: &[
+            (".fortls", "{}\n"),
+            (
+                "shapes.f90",
+                "module shapes\n  implicit none\ncontains\n  !> The area of a square.\n  function area(side) result(res)\n\
                      \x20   integer, intent(in) :: side\n    integer :: res\n    res = side * side\n  end function area\nend module shapes\n",
-                ),
-                (
-                    "main.f90",
-                    "program main\n  use shapes, only: area\n  implicit none\n  print *, area(2)\nend program main\n",
-                ),
-                (
-                    "broken.f90",
-                    "program broken\n  implicit none\n  integer :: one\n  real :: one\n  print *, one\nend program broken\n",
-                ),
+            ),
+            (
+                "main.f90",
+                "program main\n  use shapes, only: area\n  implicit none\n  print *, area(2)\nend program main\n",
+            ),
+            (
+                "broken.f90",
+                "program broken\n  implicit none\n  integer :: one\n  real :: one\n  print *, one\nend program broken\n",
+            ),
+        ],
+        used: ("main.f90", 4, "area"),
+        symbols: Some(("shapes.f90", &["shapes", "shapes.area"])),
+        definition: Some(("shapes.f90", "function area(side)")),
+        references: Some(&[
+            ("main.f90", "  print *, area(2)"),
+            ("main.f90", "  use shapes, only: area"),
+            ("shapes.f90", "function area(side)"),
+        ]),
+        implementation: None,
+        hover: Some("The area of a square."),
+        mistake: Some(("broken.f90", "declared twice", "  real :: one", "  real :: two")),
+        rename: Some((
+            "surface",
+            &[
+                ("main.f90", "  use shapes, only: surface"),
+                ("main.f90", "  print *, surface(2)"),
+                ("shapes.f90", "function surface(side)"),
             ],
-            used: ("main.f90", 4, "area"),
-            symbols: Some(("shapes.f90", &["shapes", "shapes.area"])),
-            definition: Some(("shapes.f90", "function area(side)")),
-            references: Some(&[
-                ("main.f90", "  print *, area(2)"),
-                ("main.f90", "  use shapes, only: area"),
-                ("shapes.f90", "function area(side)"),
-            ]),
-            implementation: None,
-            hover: Some("The area of a square."),
-            mistake: Some(("broken.f90", "declared twice", "  real :: one", "  real :: two")),
-            rename: Some((
-                "surface",
-                &[
-                    ("main.f90", "  use shapes, only: surface"),
-                    ("main.f90", "  print *, surface(2)"),
-                    ("shapes.f90", "function surface(side)"),
-                ],
-            )),
-            rename_file: None,
-            action: None,
-            format: None,
-        },
-    );
+        )),
+        rename_file: None,
+        action: None,
+        format: None,
+    });
 }

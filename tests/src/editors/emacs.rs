@@ -9,7 +9,6 @@ use crate::built;
 use crate::processes::wait_for;
 use crate::sandbox::{Sandbox, finish};
 
-/// A running Emacs.
 pub struct Emacs<'a> {
     sandbox: &'a Sandbox,
     socket: PathBuf,

@@ -10,8 +10,9 @@ pub mod vscode;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::sandbox::{Sandbox, finish};
 
@@ -26,7 +27,7 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 /// Editors run one at a time: two browsers on two cores prove nothing but patience.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    ALONE.lock()
 }
 
 /// Something in the tools folder.

@@ -35,7 +35,6 @@ enum Screen {
     Terminal,
 }
 
-/// A running Neovim.
 pub struct Neovim<'a> {
     sandbox: &'a Sandbox,
     socket: PathBuf,
@@ -232,12 +231,10 @@ impl<'a> Neovim<'a> {
         *self.eyes.borrow_mut() = None;
     }
 
-    /// Its own process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it printed.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }

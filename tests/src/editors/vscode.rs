@@ -33,7 +33,6 @@ pub struct VsCode<'a> {
 /// A document as the editor has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
-    /// Its whole text.
     pub text: String,
     /// Whether it is not saved so.
     pub dirty: bool,

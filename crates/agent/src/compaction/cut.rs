@@ -1,27 +1,14 @@
-//! Where a conversation may be cut, and about how large its parts are. Pure.
+//! Finds where a conversation can be cut for compaction. Pure.
 
-use llm::{Content, Message};
+use llm::Message;
 
-/// Tokens that a picture counts for.
-pub(crate) const PICTURE: u64 = 1_200;
+use crate::store::is_summary;
+use crate::transcript::estimate;
 
-/// About how many tokens a message holds: a quarter of its characters.
-pub(crate) fn estimate(message: &Message) -> u64 {
-    let characters = |text: &str| text.chars().count() as u64;
-    let block = |content: &Content| match content {
-        Content::Text { text, .. } => characters(text),
-        Content::Thinking { thinking, .. } => characters(thinking),
-        Content::Image { .. } => PICTURE * 4,
-        Content::ToolCall(call) => {
-            let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
-            characters(&call.name) + characters(&arguments)
-        }
-    };
-    message.content().iter().map(block).sum::<u64>().div_ceil(4)
-}
-
-/// The place of the first message that stays, so that about the newest `keep` tokens do. Never between a call and its result; before an
-/// answer it moves to where the answer's turn began. `None` when nothing would be left out but a summary.
+/// Index of the first message to keep, so that about `keep` tokens remain.
+///
+/// Never separates a call from its result. An answer keeps the user message that its turn began with. `None`
+/// when only a summary would be removed.
 pub(crate) fn cut(messages: &[Message], keep: u64) -> Option<usize> {
     let mut tokens = 0;
     let reached = messages.iter().rposition(|message| {
@@ -29,7 +16,7 @@ pub(crate) fn cut(messages: &[Message], keep: u64) -> Option<usize> {
         tokens >= keep
     })?;
     let can = |at: &usize| !matches!(messages[*at], Message::ToolResult(_));
-    // Only results are left at the end: then their call stays as well.
+    // Only results remain at the end, so their call is kept as well.
     let at = (reached..messages.len()).find(can).or_else(|| (0..reached).rev().find(can))?;
     let mut at = at;
     if matches!(messages[at], Message::Assistant(_)) {
@@ -37,7 +24,7 @@ pub(crate) fn cut(messages: &[Message], keep: u64) -> Option<usize> {
             at -= 1;
         }
     }
-    let nothing_new = messages[..at].iter().all(crate::store::is_summary);
+    let nothing_new = messages[..at].iter().all(is_summary);
     (!nothing_new).then_some(at)
 }
 
@@ -45,7 +32,7 @@ pub(crate) fn cut(messages: &[Message], keep: u64) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::store::summary_message;
-    use llm::{AssistantMessage, ToolCall, ToolResultMessage};
+    use llm::{AssistantMessage, Content, ToolCall, ToolResultMessage};
 
     /// `u`, `a`: 10 tokens each; `c`: a call; `r`: its result; `S`: a summary.
     fn conversation(shape: &str) -> Vec<Message> {
@@ -90,15 +77,15 @@ mod tests {
         check("uacr", 60);
         check("uacr|cr", 20);
         check("uacr|cr", 15);
-        // Reached at a result: the first place at or after it.
+        // Reached at a result: cut at the next possible place.
         check("uacr|cr", 30);
-        // Only results at the end: their call stays as well.
+        // Only results at the end: their call is kept as well.
         check("ua|crrr", 20);
         check("uacr|cr", 10);
     }
 
     #[test]
-    fn at_an_answer_the_cut_is_where_its_turn_began() {
+    fn a_cut_at_an_answer_moves_to_the_start_of_its_turn() {
         check("ua|uua", 10);
         check("ua|ua", 10);
         check("uacr|ua", 15);
@@ -106,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_alone_is_not_put_into_fewer_words_again() {
+    fn a_summary_alone_is_not_compacted_again() {
         check("Sua", 15);
         check("Sua|ua", 15);
         check("ua", 1000);

@@ -1,4 +1,4 @@
-//! What a conversation is summarized from, and the summary that needs no model. Pure.
+//! Builds the summarization request, and the summary that needs no model. Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use llm::Message;
 
 use crate::store::{is_summary, summary_text};
 
-/// What a model is told that summarizes.
-pub(super) const INSTRUCTIONS: &str = include_str!("instructions.md");
+/// Instructions for the model that summarizes.
+pub(crate) const INSTRUCTIONS: &str = include_str!("instructions.md");
 
-/// More characters of one result are left out.
+/// Maximum characters of one tool result.
 const RESULT: usize = 2_000;
-/// Where the conversation has no room, its messages are shortened, but not to fewer characters than these.
+/// Minimum characters of a message that is shortened for lack of room.
 const LEAST: usize = 120;
-/// So many of the newest requests are in an extract, with so many characters each.
+/// Number of recent requests in an extract, and characters of each.
 const REQUESTS: usize = 12;
 const REQUEST: usize = 300;
 
@@ -23,9 +23,10 @@ const PROGRESS: &str = "## Progress";
 const FAILED: &str = "## Failed, newest last";
 const SAID: &str = "## Last said";
 
-/// What a model is asked: the conversation as text, at most about `room` characters of it, the earlier summary apart. The answer
-/// should have no more than `tokens` tokens.
-pub(super) fn question(messages: &[Message], wishes: &str, room: usize, tokens: u64) -> String {
+/// The summarization request: the conversation as text, the earlier summary apart.
+///
+/// The conversation has about `room` characters at most; the answer should have at most `tokens` tokens.
+pub(crate) fn question(messages: &[Message], wishes: &str, room: usize, tokens: u64) -> String {
     let mut parts: Vec<String> = Vec::new();
     for message in messages.iter().filter(|message| !is_summary(message)) {
         match message {
@@ -51,7 +52,7 @@ pub(super) fn question(messages: &[Message], wishes: &str, room: usize, tokens: 
     let wishes =
         if wishes.trim().is_empty() { String::new() } else { format!("\n\nMind: {}", wishes.trim()) };
     fit(&mut parts, room.saturating_sub(earlier.chars().count()));
-    // A word is more than one token.
+    // A word has more than one token.
     let words = tokens / 2;
     let conversation = parts.join("\n\n");
     format!(
@@ -60,7 +61,7 @@ pub(super) fn question(messages: &[Message], wishes: &str, room: usize, tokens: 
     )
 }
 
-/// Shortens the longest parts, and then leaves out those after the first, until all have no more than `room` characters.
+/// Shortens the longest parts, then drops parts after the first, to fit `room`.
 fn fit(parts: &mut Vec<String>, room: usize) {
     let size = |parts: &[String]| parts.iter().map(|part| part.chars().count() + 2).sum::<usize>();
     let mut limit = RESULT * 4;
@@ -72,19 +73,21 @@ fn fit(parts: &mut Vec<String>, room: usize) {
     }
     let mut left_out = 0;
     while size(parts) > room && parts.len() > 2 {
-        // Several at once, so that a long conversation does not take long.
+        // Several at a time, so that a long conversation does not take quadratic time.
         let count = (parts.len() / 8).max(1);
         parts.drain(1..=count);
         left_out += count;
     }
     if left_out > 0 {
-        parts.insert(1, format!("[… {left_out} messages left out …]"));
+        parts.insert(1, format!("[… {left_out} messages omitted …]"));
     }
 }
 
-/// A summary by rules: what was asked, what was called and what failed, brought together with the earlier summary if there is one.
-/// The same messages give the same text, which has at most about `most` characters however often it is made of one of its own.
-pub(super) fn extract_within(messages: &[Message], most: usize) -> String {
+/// A summary by rules: requests, calls and failures, merged with the earlier one.
+///
+/// Deterministic. The result has about `most` characters at most, however often an extract is extracted
+/// again.
+pub(crate) fn extract_within(messages: &[Message], most: usize) -> String {
     let earlier = messages.iter().rev().find(|it| is_summary(it)).map(summary_text).unwrap_or_default();
     let mut earlier = sections(&earlier);
     let mut take = |heading: &str| {
@@ -136,7 +139,7 @@ pub(super) fn extract_within(messages: &[Message], most: usize) -> String {
     }));
 
     let mut all = vec![(GOAL, first_of(goal, most / 8)), (ASKED, last_of(asked, most / 4))];
-    // What a model wrote that made the earlier one stays as it is.
+    // Sections of an earlier summary by a model are kept.
     let each = most / 4 / earlier.len().max(1);
     all.extend(earlier.into_iter().map(|(heading, lines)| (heading, first_of(lines, each))));
     all.push((PROGRESS, first_of(progress, most / 8)));
@@ -145,8 +148,8 @@ pub(super) fn extract_within(messages: &[Message], most: usize) -> String {
     written(&all)
 }
 
-/// The summary in at most about `most` characters: each of its sections loses lines at its end.
-pub(super) fn bounded(text: &str, most: usize) -> String {
+/// The summary cut to about `most` characters: each section loses lines at its end.
+pub(crate) fn bounded(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {
         return text.to_owned();
@@ -161,7 +164,7 @@ pub(super) fn bounded(text: &str, most: usize) -> String {
     written(&shares.collect::<Vec<_>>())
 }
 
-/// The sections of a summary, by their headings of the second level; what stands before the first has none.
+/// The sections of a summary by their `##` headings; text before the first has none.
 fn sections(text: &str) -> Vec<(&str, Vec<String>)> {
     let mut all: Vec<(&str, Vec<String>)> = vec![("", Vec::new())];
     for line in text.lines() {
@@ -181,7 +184,7 @@ fn written(sections: &[(&str, Vec<String>)]) -> String {
     texts.collect::<Vec<_>>().join("\n\n").trim().to_owned()
 }
 
-/// What an extract said of a tool: its name, the calls and the failures.
+/// Parses a progress line of an extract: tool name, calls, failures.
 fn counted(line: &str) -> Option<(String, usize, usize)> {
     let (name, counts) = line.strip_prefix("- ")?.split_once(": ")?;
     let (made, failed) = match counts.split_once(" calls, ") {
@@ -191,7 +194,7 @@ fn counted(line: &str) -> Option<(String, usize, usize)> {
     Some((name.to_owned(), made.parse().ok()?, failed.parse().ok()?))
 }
 
-/// The first lines, with no more than `most` characters together; one line at least, shortened.
+/// The first lines, up to `most` characters; at least one, shortened.
 fn first_of(mut lines: Vec<String>, most: usize) -> Vec<String> {
     let mut room = most;
     let fitting = lines.iter().take_while(|line| {
@@ -206,7 +209,7 @@ fn first_of(mut lines: Vec<String>, most: usize) -> Vec<String> {
     lines
 }
 
-/// The last lines, the same way.
+/// The last lines, up to `most` characters; at least one, shortened.
 fn last_of(mut lines: Vec<String>, most: usize) -> Vec<String> {
     lines.reverse();
     let mut lines = first_of(lines, most);
@@ -218,7 +221,7 @@ fn one_line(text: &str, limit: usize) -> String {
     shortened(&text.split_whitespace().collect::<Vec<_>>().join(" "), limit)
 }
 
-/// The text, or its beginning and end with what is between left out.
+/// The text, or its beginning and end with the middle omitted.
 fn shortened(text: &str, limit: usize) -> String {
     let count = text.chars().count();
     if count <= limit {
@@ -226,7 +229,7 @@ fn shortened(text: &str, limit: usize) -> String {
     }
     let head: String = text.chars().take(limit * 2 / 3).collect();
     let tail: String = text.chars().skip(count - limit / 3).collect();
-    format!("{head} [… {} characters left out …] {tail}", count - limit * 2 / 3 - limit / 3)
+    format!("{head} [… {} characters omitted …] {tail}", count - limit * 2 / 3 - limit / 3)
 }
 
 #[cfg(test)]
@@ -239,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extract_is_the_same_each_time_and_stays_short() {
+    fn an_extract_is_deterministic_and_bounded() {
         let mut summary = extract(&[Message::user("rename it\neverywhere")]);
         assert_eq!(summary, "## Goal\n- rename it everywhere");
         let mut lengths = Vec::new();
@@ -254,11 +257,11 @@ mod tests {
             lengths.push(summary.len());
         }
         assert!(lengths.iter().all(|it| *it < 8_000), "{lengths:?}");
-        assert!(summary.contains("rename it everywhere"), "the first goal is still there: {summary}");
+        assert_eq!(summary.lines().take(2).collect::<Vec<_>>(), ["## Goal", "- rename it everywhere"]);
     }
 
     #[test]
-    fn the_question_holds_the_earlier_summary_apart_and_cuts_results() {
+    fn the_request_separates_the_earlier_summary_and_cuts_results() {
         let messages = [summary_message("before"), Message::user("go on")];
         let asked = question(&messages, "keep names", 10_000, 1_000);
         assert_eq!(
@@ -271,11 +274,11 @@ mod tests {
         let asked = question(&messages, "", 2_000, 1_000);
         assert!(asked.chars().count() < 2_200, "{}", asked.len());
         assert!(asked.contains("[User]: 0 ") && asked.contains("[User]: 199 "), "{asked}");
-        assert!(asked.contains("messages left out"), "{asked}");
+        assert!(asked.contains("messages omitted"), "{asked}");
     }
 
     #[test]
-    fn a_second_extract_brings_the_first_up_to_date_and_holds_it_once() {
+    fn a_second_extract_updates_the_first_without_repeating_it() {
         let call = |name: &str| llm::ToolCall {
             id: "i".to_owned(),
             name: name.to_owned(),

@@ -1,41 +1,40 @@
-//! Instructions and context files: which there are, in which order, and how much of each is sent.
+//! Finds instruction and context files, their order, and how much of each is sent.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use workspace::AbsPath;
+use paths::AbsPath;
 
-use super::{Look, Text};
+use super::{ContextReader, FileText};
 
-/// The names of context files; of those in one folder the first counts.
+/// Names of context files; the first one found in a directory counts.
 const NAMES: [&str; 5] = ["AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD"];
-/// Bytes of one file, and of all context files together.
+/// Maximum bytes of one context file, and of all together.
 pub(super) const MOST: u64 = 32 << 10;
 pub(super) const MOST_OF_ALL: u64 = 64 << 10;
 
-/// A file that a model is sent.
+/// A file that is sent to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextFile {
-    /// Where it is.
     pub path: AbsPath,
-    /// As much of it as is sent: whole lines, or the beginning of the first.
+    /// The part that is sent: whole lines, or the beginning of the first line.
     pub text: String,
-    /// Bytes of the whole file.
+    /// Size of the whole file in bytes.
     pub size: u64,
-    /// Whether more stands in it.
+    /// Whether the file is longer than `text`.
     pub cut: bool,
 }
 
-impl Look<'_> {
-    /// The instructions of this name: the agent's, else the project's, else the person's.
+impl ContextReader<'_> {
+    /// The instructions file of this name: the agent's, else the project's, else the user's.
     pub(super) fn instructions(&mut self, name: &str) -> Option<ContextFile> {
         let sources = self.sources;
         let project = sources.root.join(".pilcrow");
         let mut found = None;
-        for folder in [sources.agent.as_ref(), Some(&project), sources.person.as_ref()].into_iter().flatten()
+        for directory in [sources.agent.as_ref(), Some(&project), sources.user.as_ref()].into_iter().flatten()
         {
-            let path = folder.join(name);
-            if *folder == project && !sources.trusted {
+            let path = directory.join(name);
+            if *directory == project && !sources.trusted {
                 self.left_out(&path);
                 continue;
             }
@@ -44,24 +43,25 @@ impl Look<'_> {
         found
     }
 
-    /// The person's context file, then those from the root of the file system down to the working directory.
+    /// The user's context file, then those from `/` down to the working directory.
     pub(super) fn context_files(&mut self) -> Vec<ContextFile> {
         let sources = self.sources;
-        let mut folders: Vec<AbsPath> = sources.cwd.as_path().ancestors().filter_map(AbsPath::new).collect();
-        folders.reverse();
+        let mut directories: Vec<AbsPath> =
+            sources.cwd.as_path().ancestors().filter_map(AbsPath::new).collect();
+        directories.reverse();
         let shadowed = shadowed(&sources.cwd);
-        folders.retain(|folder| shadowed.as_ref() != Some(folder));
+        directories.retain(|directory| shadowed.as_ref() != Some(directory));
         let owner = std::fs::metadata(&sources.root).map(|meta| meta.uid()).ok();
         let mut files: Vec<ContextFile> = Vec::new();
-        for folder in sources.person.iter().chain(&folders) {
-            let in_workspace = folder.starts_with(&sources.root);
-            let is_persons = sources.person.as_ref() == Some(folder);
-            if files.iter().any(|file| file.path.parent().as_ref() == Some(folder)) {
+        for directory in sources.user.iter().chain(&directories) {
+            let in_workspace = directory.starts_with(&sources.root);
+            let is_users = sources.user.as_ref() == Some(directory);
+            if files.iter().any(|file| file.path.parent().as_ref() == Some(directory)) {
                 continue;
             }
             for name in NAMES {
-                let path = folder.join(name);
-                if !in_workspace && !is_persons && !is_owned(path.as_path(), owner) {
+                let path = directory.join(name);
+                if !in_workspace && !is_users && !is_owned(path.as_path(), owner) {
                     self.stamps.add(&path);
                     continue;
                 }
@@ -72,7 +72,7 @@ impl Look<'_> {
                     continue;
                 }
                 if let Some(file) = self.file(&path) {
-                    // One without words counts as well: it silences what comes after it.
+                    // A blank file counts as well: it hides the later names.
                     if !is_blank(&file) {
                         files.push(file);
                     }
@@ -84,22 +84,22 @@ impl Look<'_> {
         files
     }
 
-    /// Says of a file of the project that is there that nobody follows it; whether it is there.
+    /// Notes that an existing project file is ignored; returns whether it exists.
     fn left_out(&mut self, path: &AbsPath) -> bool {
         self.stamps.add(path);
         let is_there = path.as_path().is_file();
         if is_there {
-            self.note(format!("{path} is not followed: the workspace is not trusted (`pilcrow trust`)"));
+            self.note(format!("ignored {path}: the workspace is not trusted (`pilcrow trust`)"));
         }
         is_there
     }
 
     fn file(&mut self, path: &AbsPath) -> Option<ContextFile> {
         match self.text(path, MOST)? {
-            Ok(Text { text, size, cut }) => {
+            Ok(FileText { text, size, cut }) => {
                 if cut {
                     let sent = text.len();
-                    self.note(format!("{path} is cut: {sent} of its {size} bytes are sent"));
+                    self.note(format!("{path} is too large: only {sent} of {size} bytes are sent"));
                 }
                 Some(ContextFile { path: path.clone(), text, size, cut })
             }
@@ -108,15 +108,14 @@ impl Look<'_> {
                     let mut known = old.system.iter().chain(&old.append).chain(&old.files);
                     known.find(|file| file.path == *path).cloned()
                 });
-                let becomes =
-                    if old.is_some() { "what it said before still counts" } else { "it is left out" };
+                let becomes = if old.is_some() { "its previous content is still used" } else { "ignored" };
                 self.note(format!("{path} cannot be read: {why}; {becomes}"));
                 old
             }
         }
     }
 
-    /// Cuts what is too much in all: the nearest files keep theirs.
+    /// Cuts files beyond the total limit; the nearest files keep theirs.
     fn fit(&mut self, files: &mut Vec<ContextFile>) {
         let mut left = usize::try_from(MOST_OF_ALL).unwrap_or(usize::MAX);
         for file in files.iter_mut().rev() {
@@ -126,9 +125,10 @@ impl Look<'_> {
                 file.text.truncate(end);
                 file.cut = true;
                 let (path, size) = (&file.path, file.size);
-                let note =
-                    format!("{path} is cut: {end} of its {size} bytes are sent, since there are others");
-                self.notes.retain(|note| !note.starts_with(&format!("{path} is cut")));
+                let note = format!(
+                    "{path} is too large beside the other files: only {end} of {size} bytes are sent"
+                );
+                self.notes.retain(|note| !note.starts_with(&format!("{path} is too large")));
                 self.notes.push(note);
             }
             left -= file.text.len();
@@ -141,15 +141,17 @@ fn is_blank(file: &ContextFile) -> bool {
     file.text.trim().is_empty()
 }
 
-/// Whether a file above the workspace is the person's own, or the system's: anybody may put one where all may write.
+/// Whether a file above the workspace belongs to the user or the system.
+///
+/// Any user can create a file in a world-writable directory.
 fn is_owned(path: &Path, owner: Option<u32>) -> bool {
     std::fs::symlink_metadata(path)
         .is_ok_and(|meta| meta.is_file() && (meta.uid() == 0 || Some(meta.uid()) == owner))
 }
 
-/// The main worktree around a linked one: what stands there is said by the linked one's own checkout.
+/// The main worktree that contains this linked one; its files are duplicates.
 fn shadowed(cwd: &AbsPath) -> Option<AbsPath> {
-    let linked = cwd.as_path().ancestors().find(|folder| folder.join(".git").exists())?;
+    let linked = cwd.as_path().ancestors().find(|directory| directory.join(".git").exists())?;
     let text = std::fs::read_to_string(linked.join(".git")).ok()?;
     let target = linked.join(text.strip_prefix("gitdir:")?.trim());
     let worktrees = target.parent()?;

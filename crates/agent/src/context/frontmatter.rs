@@ -1,29 +1,27 @@
-//! The YAML at the head of a Markdown file: its plain fields, and the text after it. Pure.
+//! Parses the YAML frontmatter of a Markdown file. Pure.
 
 use yaml_rust2::parser::{Event, Parser};
 
-/// More is not read.
+/// Maximum bytes of frontmatter.
 const MOST: usize = 16 << 10;
 
-/// A Markdown file in its two parts.
+/// A Markdown file split into frontmatter and body.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Matter<'a> {
-    /// The fields whose values are plain, in their order.
+pub(super) struct Frontmatter<'a> {
+    /// The fields with scalar values, in order.
     pub fields: Vec<(String, String)>,
-    /// What follows.
     pub body: &'a str,
 }
 
-impl Matter<'_> {
-    /// The value of a field.
+impl Frontmatter<'_> {
     pub fn get(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// Takes a file apart. `Err`: the line, from 1, and what is wrong there.
-pub(super) fn parse(text: &str) -> Result<Matter<'_>, (usize, String)> {
-    let none = Matter { fields: Vec::new(), body: text };
+/// Splits a file. `Err` has the line, from 1, and the problem.
+pub(super) fn parse(text: &str) -> Result<Frontmatter<'_>, (usize, String)> {
+    let none = Frontmatter { fields: Vec::new(), body: text };
     let Some(after) = text.strip_prefix("---").map(|rest| rest.trim_start_matches([' ', '\t', '\r'])) else {
         return Ok(none);
     };
@@ -38,16 +36,18 @@ pub(super) fn parse(text: &str) -> Result<Matter<'_>, (usize, String)> {
         at += line.len();
     }
     let Some((end, body)) = end else {
-        return Err((1, "the frontmatter has no end; put `---` on a line after it".to_owned()));
+        return Err((1, "the frontmatter is not closed; add a line `---`".to_owned()));
     };
     if end > MOST {
         return Err((1, format!("the frontmatter has more than {MOST} bytes")));
     }
     let fields = fields(&yaml[..end])?;
-    Ok(Matter { fields, body: &yaml[body..] })
+    Ok(Frontmatter { fields, body: &yaml[body..] })
 }
 
-/// The plain fields of a mapping. The events are taken one by one, so that neither depth nor aliases cost anything.
+/// The scalar fields of a mapping.
+///
+/// Reads parser events one by one, so that neither depth nor aliases cost anything.
 fn fields(yaml: &str) -> Result<Vec<(String, String)>, (usize, String)> {
     let mut parser = Parser::new_from_str(yaml);
     let mut fields = Vec::new();
@@ -55,10 +55,10 @@ fn fields(yaml: &str) -> Result<Vec<(String, String)>, (usize, String)> {
     let mut depth = 0_usize;
     loop {
         let (event, mark) = parser.next_token().map_err(|error| {
-            // The line of the opening `---` comes before.
+            // The opening `---` is the line before.
             (error.marker().line() + 1, error.info().to_owned())
         })?;
-        let wrong = || (mark.line() + 1, "the frontmatter must be fields with values".to_owned());
+        let wrong = || (mark.line() + 1, "the frontmatter must be a mapping".to_owned());
         match event {
             Event::StreamEnd | Event::DocumentEnd => return Ok(fields),
             Event::MappingStart(..) | Event::SequenceStart(..) => {
@@ -79,7 +79,7 @@ fn fields(yaml: &str) -> Result<Vec<(String, String)>, (usize, String)> {
                 Some(key) => fields.push((key, text)),
             },
             Event::Alias(_) if depth <= 1 => {
-                return Err((mark.line() + 1, "aliases are not read".to_owned()));
+                return Err((mark.line() + 1, "aliases are not supported".to_owned()));
             }
             _ => {}
         }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_fields_are_read_and_others_passed_over() {
+    fn scalar_fields_are_read_and_others_skipped() {
         check("no matter\n---\n", &[], "no matter\n---\n");
         check("---\r\nname: a\r\n---\r\nbody", &[("name", "a")], "body");
         check("---\n---\nbody\n", &[], "body\n");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn errors_have_their_line() {
         assert_eq!(parse("---\nname: a\n").unwrap_err().0, 1);
         assert_eq!(parse("---\nname: a\nb: \"open\n---\n").unwrap_err().0, 3);
         assert_eq!(parse("---\n- a\n---\n").unwrap_err().0, 2);

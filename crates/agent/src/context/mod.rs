@@ -1,8 +1,8 @@
-//! What a model is told besides the conversation: the instructions, the context files of the person and the project, and the skills
-//! and templates that there are. Read from the disk whole, as one value; what is read when is decided elsewhere.
+//! The context sent besides the conversation: instructions, context files, skills and templates.
 //!
-//! A project's own files count only where the person trusts it: what stands in them is followed, not only read. Everything is bounded,
-//! and what was cut or left out is said.
+//! All of it is read from the disk at once, as one value; the caller decides when. Files of the project count
+//! only if the user trusts it, since a model follows them. Sizes are bounded, and notes report everything cut
+//! or left out.
 
 mod files;
 mod frontmatter;
@@ -16,7 +16,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use workspace::AbsPath;
+use paths::AbsPath;
 
 pub use files::ContextFile;
 pub use prompt::ExpandError;
@@ -24,83 +24,84 @@ pub use skills::Skill;
 pub use stamp::Stamps;
 pub use templates::Template;
 
-/// Where things are looked for.
+/// Where context is read from.
 #[derive(Clone)]
 pub struct ContextSources {
-    /// The person's folder: `AGENTS.md`, `SYSTEM.md`, `APPEND_SYSTEM.md`, `skills/`, `prompts/`.
-    pub person: Option<AbsPath>,
-    /// The folder of an agent that was asked for by name; its `SYSTEM.md` and `APPEND_SYSTEM.md` come before all others.
+    /// The user's directory: `AGENTS.md`, `SYSTEM.md`, `APPEND_SYSTEM.md`, `skills/`, `prompts/`.
+    pub user: Option<AbsPath>,
+    /// Directory of the agent that was requested by name.
+    ///
+    /// Its `SYSTEM.md` and `APPEND_SYSTEM.md` take precedence.
     pub agent: Option<AbsPath>,
-    /// A folder of skills that other programs of the person share (`~/.agents/skills`).
+    /// Directory of skills shared with other programs (`~/.agents/skills`).
     pub shared_skills: Option<AbsPath>,
-    /// The workspace, canonical.
     pub root: AbsPath,
-    /// The working directory; the root where it is not below it.
+    /// The working directory; the root if it is not below the root.
     pub cwd: AbsPath,
-    /// Whether what is in the workspace may be followed.
+    /// Whether files of the workspace may be followed.
     pub trusted: bool,
-    /// Whether a model may be told what a file of the workspace says; asked with canonical paths.
+    /// Whether a file of the workspace may be shown to a model; takes canonical paths.
     pub may_read: Arc<dyn Fn(&AbsPath) -> bool + Send + Sync>,
 }
 
-/// What was found.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Context {
-    /// `SYSTEM.md`, in place of the instructions that come with the program.
+    /// `SYSTEM.md`, which replaces the built-in instructions.
     pub system: Option<ContextFile>,
-    /// `resources/` of the agent that was asked for by name, which its `SYSTEM.md` names files of.
+    /// `resources/` of the requested agent, which its `SYSTEM.md` refers to.
     pub resources: Option<AbsPath>,
-    /// `APPEND_SYSTEM.md`, after them.
+    /// `APPEND_SYSTEM.md`, appended to the instructions.
     pub append: Option<ContextFile>,
-    /// `AGENTS.md` and its like, the person's first, the nearest last.
+    /// `AGENTS.md` and its equivalents, the user's first, the nearest last.
     pub files: Vec<ContextFile>,
-    /// By name; of two of one name the first that was found.
+    /// By name; the first skill found under a name counts.
     pub skills: Vec<Skill>,
-    /// The same.
     pub templates: Vec<Template>,
-    /// What was cut, left out or cannot be read, and where, for people.
+    /// Files that were cut, ignored or are unreadable; for users.
     pub notes: Vec<String>,
 }
 
 impl Context {
-    /// Reads everything; blocks. What cannot be read any more stays as it was in `old`, with a note. The stamps tell later whether
-    /// anything has changed since.
+    /// Reads all context; blocks.
+    ///
+    /// A file that became unreadable keeps its content from `old`, with a note. The stamps detect later
+    /// changes.
     pub fn load(sources: &ContextSources, old: Option<&Context>) -> (Context, Stamps) {
-        let mut look = Look { sources, old, stamps: Stamps::default(), notes: Vec::new() };
-        let (system, append) = (look.instructions("SYSTEM.md"), look.instructions("APPEND_SYSTEM.md"));
-        let files = look.context_files();
-        let skills = look.skills();
-        let templates = look.templates();
+        let mut reader = ContextReader { sources, old, stamps: Stamps::default(), notes: Vec::new() };
+        let (system, append) = (reader.instructions("SYSTEM.md"), reader.instructions("APPEND_SYSTEM.md"));
+        let files = reader.context_files();
+        let skills = reader.skills();
+        let templates = reader.templates();
         let agent = sources.agent.as_ref().filter(|agent| {
             system.as_ref().is_some_and(|system: &ContextFile| system.path.starts_with(agent))
         });
         let resources = agent.map(|agent| agent.join("resources"));
-        if let Some(folder) = &resources {
-            look.stamps.add(folder);
+        if let Some(directory) = &resources {
+            reader.stamps.add(directory);
         }
-        let resources = resources.filter(|folder| folder.as_path().is_dir());
-        let context = Context { system, resources, append, files, skills, templates, notes: look.notes };
-        (context, look.stamps)
+        let resources = resources.filter(|directory| directory.as_path().is_dir());
+        let context = Context { system, resources, append, files, skills, templates, notes: reader.notes };
+        (context, reader.stamps)
     }
 }
 
-/// A reading that is going on.
-struct Look<'a> {
+/// State of one read.
+struct ContextReader<'a> {
     sources: &'a ContextSources,
     old: Option<&'a Context>,
     stamps: Stamps,
     notes: Vec<String>,
 }
 
-impl Look<'_> {
-    /// The text of a file that may not be there. `Err` says why one that is there cannot be read.
-    fn text(&mut self, path: &AbsPath, most: u64) -> Option<Result<Text, String>> {
+impl ContextReader<'_> {
+    /// The text of a file that may not exist; `Err` when it exists and is unreadable.
+    fn text(&mut self, path: &AbsPath, most: u64) -> Option<Result<FileText, String>> {
         self.stamps.add(path);
         let meta = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
         Some(self.read(path, meta.len(), most))
     }
 
-    fn read(&self, path: &AbsPath, size: u64, most: u64) -> Result<Text, String> {
+    fn read(&self, path: &AbsPath, size: u64, most: u64) -> Result<FileText, String> {
         use std::io::Read as _;
         if let Ok(real) = path.as_path().canonicalize()
             && let Some(real) = AbsPath::new(real)
@@ -111,19 +112,21 @@ impl Look<'_> {
                 false => true,
             };
             if !allowed {
-                return Err(format!("it leads to {real}, which a model is not shown unasked"));
+                return Err(format!(
+                    "it is a link to {real}, which must not be shown to a model without asking"
+                ));
             }
         }
         let mut bytes = Vec::new();
         let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
-        // One more than is kept tells whether something is cut.
+        // One more byte shows whether the file is cut.
         file.take(most + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
         let cut = bytes.len() as u64 > most;
         bytes.truncate(usize::try_from(most).unwrap_or(usize::MAX));
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
         let text = match std::str::from_utf8(bytes) {
             Ok(text) => text,
-            // The cut may go through a character.
+            // The cut may split a character.
             Err(error) if cut && error.error_len().is_none() => {
                 std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
             }
@@ -136,7 +139,7 @@ impl Look<'_> {
             Some(end) if cut => &text[..=end],
             _ => text,
         };
-        Ok(Text { text: text.to_owned(), size, cut })
+        Ok(FileText { text: text.to_owned(), size, cut })
     }
 
     fn note(&mut self, note: String) {
@@ -146,10 +149,10 @@ impl Look<'_> {
     }
 }
 
-/// What was read of a file.
-struct Text {
+/// Text read from a file.
+struct FileText {
     text: String,
-    /// Bytes of the whole.
+    /// Size of the whole file in bytes.
     size: u64,
     cut: bool,
 }

@@ -1,35 +1,29 @@
-//! What of a context is sent when: the instructions at the head of every request, and what a prompt that begins with `/` stands for.
-//! Pure.
+//! Renders the context: the instructions of every request, and the expansion of `/` prompts. Pure.
 
 use std::fmt::Write as _;
 
 use super::{Context, ContextFile};
-use crate::nearest::nearest;
+use crate::suggestion::nearest;
 
-/// Names that no template has: commands of surfaces.
+/// Names reserved for commands of surfaces.
 pub(super) const RESERVED: [&str; 1] = ["compact"];
 
-/// Why a prompt stands for nothing.
+/// Why a `/` prompt cannot be expanded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpandError {
-    /// No skill has this name.
     #[error("there is no skill {name:?}{}", nearest.as_ref().map(|it| format!("; the nearest is {it}")).unwrap_or_default())]
     NoSkill {
-        /// What was asked for.
         name: String,
-        /// One that there is.
+        /// The closest existing skill.
         nearest: Option<String>,
     },
-    /// A template that comes to nothing.
-    #[error("the template /{name} is empty, so there is no prompt")]
-    Empty {
-        /// Its name.
-        name: String,
-    },
+    /// The template expands to nothing.
+    #[error("the template /{name} expands to nothing")]
+    Empty { name: String },
 }
 
 impl Context {
-    /// What stands at the head of every request. `built_in` are the instructions that come with the program.
+    /// The instructions of every request; `built_in` come with the program.
     pub fn instructions(&self, built_in: &str) -> String {
         let mut out = self.system.as_ref().map_or(built_in, |file| &file.text).trim().to_owned();
         if let Some(resources) = &self.resources {
@@ -43,15 +37,15 @@ impl Context {
         }
         if !self.files.is_empty() {
             out.push_str(
-                "\n\nWhat follows are files in which the person and the project say how to work here. Follow them; a later one counts over \
-                 an earlier one, and the person's request over all of them.",
+                "\n\nThe following files contain the user's and the project's instructions. Follow them; a later file takes precedence over \
+                 an earlier one, and the user's request over all of them.",
             );
             self.files.iter().for_each(|file| file_part(&mut out, file));
         }
         let mut offered = self.skills.iter().filter(|skill| skill.offered).peekable();
         if offered.peek().is_some() {
             out.push_str(
-                "\n\nSkills: instructions for certain tasks. Before a task that one is for, read its file; paths in it are relative to its folder.\n<skills>",
+                "\n\nSkills: instructions for certain tasks. Before a task that one is for, read its file; paths in it are relative to its directory.\n<skills>",
             );
             for skill in offered {
                 let (name, path) = (&skill.name, &skill.path);
@@ -63,7 +57,7 @@ impl Context {
         out
     }
 
-    /// The parts of the instructions by name, for people: what each is, and its text.
+    /// The parts of the instructions for display: name and text.
     pub fn parts(&self, built_in: &str) -> Vec<(String, String)> {
         let mut parts = Vec::new();
         let name = |file: &ContextFile| file.path.to_string();
@@ -86,8 +80,10 @@ impl Context {
         parts
     }
 
-    /// What a prompt stands for: `/skill:NAME words` for the skill and the words, `/NAME arguments` for the template that they fill;
-    /// `None` for what is meant as it is. `Err` for a skill that is not there, and a template without words.
+    /// Expands `/skill:NAME words` and `/NAME arguments`.
+    ///
+    /// `None` for a prompt that is neither. `Err` for an unknown skill, and for a template that expands to
+    /// nothing.
     pub fn expand(&self, prompt: &str) -> Result<Option<String>, ExpandError> {
         let Some(command) = prompt.trim_start().strip_prefix('/') else { return Ok(None) };
         let end = command.find(char::is_whitespace).unwrap_or(command.len());
@@ -98,10 +94,10 @@ impl Context {
                 let nearest = nearest(name, known).map(str::to_owned);
                 return Err(ExpandError::NoSkill { name: name.to_owned(), nearest });
             };
-            let folder = skill.path.parent().unwrap_or_else(|| skill.path.clone());
+            let directory = skill.path.parent().unwrap_or_else(|| skill.path.clone());
             let (path, body) = (&skill.path, closed(&skill.body, "skill"));
             let mut text = format!(
-                "<skill name=\"{name}\" path=\"{}\">\nPaths here are relative to {folder}.\n\n{body}\n</skill>",
+                "<skill name=\"{name}\" path=\"{}\">\nPaths here are relative to {directory}.\n\n{body}\n</skill>",
                 attribute(&path.to_string())
             );
             if !arguments.is_empty() {
@@ -110,7 +106,7 @@ impl Context {
             }
             return Ok(Some(text));
         }
-        // A path is no template: `/usr/bin is full`.
+        // A path is not a template: `/usr/bin is full`.
         let template = self.templates.iter().find(|template| template.name == name);
         match template.map(|template| template.fill(arguments)) {
             Some(text) if text.trim().is_empty() => Err(ExpandError::Empty { name: name.to_owned() }),
@@ -130,12 +126,12 @@ fn file_part(out: &mut String, file: &ContextFile) {
     write!(out, "\n\n<instructions path=\"{path}\">\n{text}{cut}\n</instructions>").ok();
 }
 
-/// A text that cannot end the element that it stands in.
+/// The text with closing tags of `element` escaped.
 fn closed(text: &str, element: &str) -> String {
     text.replace(&format!("</{element}"), &format!("<\\/{element}"))
 }
 
-/// A text that is no markup.
+/// The text with markup characters replaced.
 fn plain(text: &str) -> String {
     text.replace('<', "‹").replace('>', "›")
 }

@@ -1,58 +1,55 @@
-//! Skills: folders with a `SKILL.md`, of which a model is told name, purpose and place, and reads the rest when it needs it.
+//! Skills: directories with a `SKILL.md`. A model is sent the name, purpose and path, and reads the rest when
+//! needed.
 
 use std::collections::VecDeque;
 
-use workspace::AbsPath;
+use paths::AbsPath;
 
-use super::{Look, frontmatter};
+use super::{ContextReader, frontmatter};
 
-/// The file that makes a folder a skill.
+/// The file that marks a directory as a skill.
 const FILE: &str = "SKILL.md";
-/// Bytes of it that are read.
+/// Maximum bytes of a `SKILL.md`.
 const MOST: u64 = 256 << 10;
-/// Skills, folders that are looked into for them, and how deep.
+/// Maximum number of skills, of scanned directories, and scan depth.
 const MOST_SKILLS: usize = 100;
-const MOST_FOLDERS: usize = 1_000;
+const MOST_DIRECTORIES: usize = 1_000;
 const MOST_DEPTH: usize = 6;
-/// Characters of a name and of a description.
+/// Maximum characters of a name and of a description.
 const NAME: usize = 64;
 const DESCRIPTION: usize = 1_024;
 
-/// One skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skill {
-    /// What it is called by: `/skill:NAME`.
+    /// Name in `/skill:NAME`.
     pub name: String,
-    /// What it is for, in one line.
+    /// Purpose, in one line.
     pub description: String,
-    /// Its `SKILL.md`.
     pub path: AbsPath,
-    /// What stands there, after the frontmatter.
+    /// The text after the frontmatter.
     pub body: String,
-    /// Whether a model is told of it; else only the person calls it.
+    /// Whether a model is sent it; otherwise only the user can call it.
     pub offered: bool,
 }
 
-impl Look<'_> {
-    /// Every skill: the person's, then the project's, the nearest first.
+impl ContextReader<'_> {
+    /// All skills: the user's, then the project's, the nearest first.
     pub(super) fn skills(&mut self) -> Vec<Skill> {
         let sources = self.sources;
-        let mut roots: Vec<AbsPath> = sources.person.iter().map(|folder| folder.join("skills")).collect();
+        let mut roots: Vec<AbsPath> = sources.user.iter().map(|directory| directory.join("skills")).collect();
         roots.extend(sources.shared_skills.clone());
         let own = sources.root.join(".pilcrow/skills");
-        let below = |folder: &AbsPath| folder.starts_with(&sources.root);
+        let below = |directory: &AbsPath| directory.starts_with(&sources.root);
         let near = sources.cwd.as_path().ancestors().filter_map(AbsPath::new).take_while(below);
         let projects: Vec<AbsPath> =
             std::iter::once(own).chain(near.map(|it| it.join(".agents/skills"))).collect();
         if sources.trusted {
             roots.extend(projects);
         } else {
-            for folder in projects {
-                self.stamps.add(&folder);
-                if folder.as_path().is_dir() {
-                    self.note(format!(
-                        "{folder} is not looked into: the workspace is not trusted (`pilcrow trust`)"
-                    ));
+            for directory in projects {
+                self.stamps.add(&directory);
+                if directory.as_path().is_dir() {
+                    self.note(format!("ignored {directory}: the workspace is not trusted (`pilcrow trust`)"));
                 }
             }
         }
@@ -63,12 +60,10 @@ impl Look<'_> {
                 Some(first) if first.path == skill.path => {}
                 Some(first) => {
                     let (name, first) = (&skill.name, &first.path);
-                    self.note(format!(
-                        "{path}: the skill {name} is left out, since {first} has the same name"
-                    ));
+                    self.note(format!("{path}: ignored the skill {name}; {first} has the same name"));
                 }
                 None if skills.len() == MOST_SKILLS => {
-                    self.note(format!("{path} is left out: there are more than {MOST_SKILLS} skills"));
+                    self.note(format!("ignored {path}: there are more than {MOST_SKILLS} skills"));
                 }
                 None => skills.push(skill),
             }
@@ -77,22 +72,22 @@ impl Look<'_> {
         skills
     }
 
-    /// The `SKILL.md` files below a folder, in order; a skill's own folders are not looked into.
+    /// The `SKILL.md` files below a directory, in order; skills are not nested.
     fn skill_files(&mut self, root: &AbsPath) -> Vec<AbsPath> {
         let mut found = Vec::new();
         let mut open = VecDeque::from([(root.clone(), 0)]);
         let mut seen = 0;
-        while let Some((folder, depth)) = open.pop_front() {
-            self.stamps.add(&folder);
-            let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        while let Some((directory, depth)) = open.pop_front() {
+            self.stamps.add(&directory);
+            let Ok(entries) = std::fs::read_dir(&directory) else { continue };
             seen += 1;
-            if seen > MOST_FOLDERS {
+            if seen > MOST_DIRECTORIES {
                 self.note(format!(
-                    "{root}: not all is looked into, since there are more than {MOST_FOLDERS} folders"
+                    "{root}: scanned only the first {MOST_DIRECTORIES} directories for skills"
                 ));
                 break;
             }
-            let file = folder.join(FILE);
+            let file = directory.join(FILE);
             self.stamps.add(&file);
             if file.as_path().is_file() {
                 found.push(file);
@@ -100,14 +95,14 @@ impl Look<'_> {
             }
             let mut names: Vec<String> = entries
                 .filter_map(Result::ok)
-                // Links too: people keep their skills elsewhere. What goes round in circles ends at the bounds.
+                // Follows links, since users keep skills elsewhere; the limits end cycles.
                 .filter(|entry| entry.path().is_dir())
                 .filter_map(|entry| entry.file_name().into_string().ok())
                 .filter(|name| !name.starts_with('.') && name != "node_modules")
                 .collect();
             names.sort();
             if depth < MOST_DEPTH {
-                open.extend(names.iter().map(|name| (folder.join(name), depth + 1)));
+                open.extend(names.iter().map(|name| (directory.join(name), depth + 1)));
             }
         }
         found
@@ -123,7 +118,8 @@ impl Look<'_> {
             Ok(skill) => Some(skill),
             Err(why) => {
                 let old = self.old.and_then(|old| old.skills.iter().find(|it| it.path == *path).cloned());
-                let becomes = if old.is_some() { "the skill stays as it was" } else { "it is no skill" };
+                let becomes =
+                    if old.is_some() { "the previous version of the skill is still used" } else { "ignored" };
                 self.note(format!("{why}; {becomes}"));
                 old
             }

@@ -1,38 +1,39 @@
-//! Whether files are as they were when they were read: by what the system says of them, without reading them again.
+//! Detects changed files by `stat`, without reading them again.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use workspace::AbsPath;
+use paths::AbsPath;
 
-/// A change that comes as soon after the last one as this may leave the times as they are.
+/// A second change within this time may leave the timestamps unchanged.
 const TICK: Duration = Duration::from_millis(50);
 
-/// What a set of paths was like when it was looked at, those that were not there included. A file that is looked at by `stat` alone
-/// costs a microsecond, so that this can be asked before every turn; watching folders by the system's means would miss what editors
-/// do by renaming, and files that are on a network.
+/// The `stat` data of a set of paths, including missing ones.
+///
+/// A `stat` costs about a microsecond, so stamps can be checked before every turn. A file watcher would miss
+/// renames by editors and files on a network.
 #[derive(Debug, Clone, Default)]
 pub struct Stamps(BTreeMap<PathBuf, Stamp>);
 
-/// Inode, size, and the times of the last change of text and of the file itself, in nanoseconds; all zero for what is not there.
+/// Device and inode, size, mtime and ctime in nanoseconds; all zero if missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Stamp {
     inode: (u64, u64),
     size: u64,
     times: (i128, i128),
-    /// It had changed only just: what changes it again may not show.
+    /// The file changed just before: another change may not be visible.
     fresh: bool,
 }
 
 impl Stamps {
-    /// Looks at one path more, before it is read.
+    /// Adds a path, before it is read.
     pub fn add(&mut self, path: &AbsPath) {
         self.0.entry(path.as_path().to_owned()).or_insert_with_key(|path| stamp(path));
     }
 
-    /// Whether all are as they were. False also where that cannot be told, as right after a change.
+    /// Whether all files are unchanged; false also if that is unknown, as right after a change.
     pub fn hold(&self) -> bool {
         self.0.iter().all(|(path, then)| !then.fresh && stamp(path) == *then)
     }

@@ -1,50 +1,45 @@
-//! Prompt templates: Markdown files of which a prompt is made, `/NAME arguments`.
+//! Prompt templates: Markdown files that expand `/NAME arguments` to a prompt.
 
 use std::ops::Range;
 
-use workspace::AbsPath;
+use paths::AbsPath;
 
-use super::{Look, frontmatter};
+use super::{ContextReader, frontmatter};
 
-/// Bytes of one, and how many there may be in a folder.
+/// Maximum bytes of a template, and templates in a directory.
 const MOST: u64 = 64 << 10;
 const MOST_TEMPLATES: usize = 500;
 
-/// One template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// What it is called by, the file's name without `.md`.
+    /// The file name without `.md`.
     pub name: String,
-    /// What it is for.
     pub description: String,
-    /// What its arguments are.
     pub argument_hint: String,
-    /// The file.
     pub path: AbsPath,
-    /// The text, with places for the arguments.
+    /// The text with placeholders for the arguments.
     pub body: String,
 }
 
-impl Look<'_> {
-    /// Every template: the person's, then the project's.
+impl ContextReader<'_> {
+    /// All templates: the user's, then the project's.
     pub(super) fn templates(&mut self) -> Vec<Template> {
         let sources = self.sources;
         let project = sources.root.join(".pilcrow/prompts");
-        let mut folders: Vec<AbsPath> = sources.person.iter().map(|folder| folder.join("prompts")).collect();
+        let mut directories: Vec<AbsPath> =
+            sources.user.iter().map(|directory| directory.join("prompts")).collect();
         if sources.trusted {
-            folders.push(project);
+            directories.push(project);
         } else {
             self.stamps.add(&project);
             if project.as_path().is_dir() {
-                self.note(format!(
-                    "{project} is not looked into: the workspace is not trusted (`pilcrow trust`)"
-                ));
+                self.note(format!("ignored {project}: the workspace is not trusted (`pilcrow trust`)"));
             }
         }
         let mut templates: Vec<Template> = Vec::new();
-        for folder in folders {
-            self.stamps.add(&folder);
-            let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for directory in directories {
+            self.stamps.add(&directory);
+            let Ok(entries) = std::fs::read_dir(&directory) else { continue };
             let mut names: Vec<String> = entries
                 .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
                 .filter(|name| name.ends_with(".md") && !name.starts_with('.'))
@@ -52,16 +47,17 @@ impl Look<'_> {
             names.sort();
             if names.len() > MOST_TEMPLATES {
                 names.truncate(MOST_TEMPLATES);
-                self.note(format!("{folder}: only the first {MOST_TEMPLATES} templates are read"));
+                self.note(format!("{directory}: read only the first {MOST_TEMPLATES} templates"));
             }
             for name in names {
-                let Some(template) = self.template(&folder.join(&name), name.trim_end_matches(".md")) else {
+                let Some(template) = self.template(&directory.join(&name), name.trim_end_matches(".md"))
+                else {
                     continue;
                 };
                 match templates.iter().find(|other| other.name == template.name) {
                     Some(first) => {
                         let (path, first) = (&template.path, &first.path);
-                        self.note(format!("{path} is left out, since {first} has the same name"));
+                        self.note(format!("ignored {path}: {first} has the same name"));
                     }
                     None => templates.push(template),
                 }
@@ -81,8 +77,11 @@ impl Look<'_> {
             Ok(template) => Some(template),
             Err(why) => {
                 let old = self.old.and_then(|old| old.templates.iter().find(|it| it.path == *path).cloned());
-                let becomes =
-                    if old.is_some() { "the template stays as it was" } else { "it is no template" };
+                let becomes = if old.is_some() {
+                    "the previous version of the template is still used"
+                } else {
+                    "ignored"
+                };
                 self.note(format!("{why}; {becomes}"));
                 old
             }
@@ -92,10 +91,10 @@ impl Look<'_> {
 
 fn parse(path: &AbsPath, name: &str, text: &str) -> Result<Template, String> {
     if name.is_empty() || name.contains(|it: char| it.is_whitespace() || it == '/' || it == ':') {
-        return Err(format!("{path}: a template's name has no blanks and no colon"));
+        return Err(format!("{path}: a template's name must not contain whitespace, a slash or a colon"));
     }
     if super::prompt::RESERVED.contains(&name) {
-        return Err(format!("{path}: /{name} is a command of Pilcrow's; call the template something else"));
+        return Err(format!("{path}: /{name} is a command of Pilcrow; rename the template"));
     }
     let matter = frontmatter::parse(text).map_err(|(line, why)| format!("{path}:{line}: {why}"))?;
     let field = |name: &str| matter.get(name).unwrap_or_default().trim().to_owned();
@@ -109,8 +108,11 @@ fn parse(path: &AbsPath, name: &str, text: &str) -> Result<Template, String> {
 }
 
 impl Template {
-    /// The prompt that it makes of its arguments. Places are `$1`, `$@` or `$ARGUMENTS` (all), `${1:-default}`, `${@:-default}`,
-    /// `${@:2}` (from the second) and `${@:2:3}` (three from the second); what else has a `$` stays. Arguments are put in as they are.
+    /// Expands the template with these arguments.
+    ///
+    /// Placeholders are `$1`, `$@` or `$ARGUMENTS` (all), `${1:-default}`, `${@:-default}`, `${@:2}` (from
+    /// the second) and `${@:2:3}` (three from the second). Any other `$` stays. Arguments are inserted
+    /// verbatim.
     pub fn fill(&self, arguments: &str) -> String {
         let words = words(arguments);
         let mut out = String::with_capacity(self.body.len() + arguments.len());
@@ -133,15 +135,15 @@ impl Template {
     }
 }
 
-/// A place for arguments.
-struct Place<'a> {
-    /// The first word, from 0, and how many; all that follow when `None`.
+/// A placeholder for arguments.
+struct Placeholder<'a> {
+    /// The first word, from 0, and the number of words; `None` for all that follow.
     first: usize,
     count: Option<usize>,
     default: &'a str,
 }
 
-impl Place<'_> {
+impl Placeholder<'_> {
     fn words(&self, there: usize) -> Range<usize> {
         let first = self.first.min(there);
         let end = self.count.map_or(there, |count| first.saturating_add(count).min(there));
@@ -149,27 +151,27 @@ impl Place<'_> {
     }
 }
 
-/// The place that the text begins with, and its length.
-fn place(text: &str) -> Option<(Place<'_>, usize)> {
+/// The placeholder at the start of the text, and its length.
+fn place(text: &str) -> Option<(Placeholder<'_>, usize)> {
     let rest = &text[1..];
-    let all = Place { first: 0, count: None, default: "" };
+    let all = Placeholder { first: 0, count: None, default: "" };
     let one = |number: &str| {
         let first = number.parse::<usize>().ok()?.checked_sub(1)?;
-        Some(Place { first, count: Some(1), default: "" })
+        Some(Placeholder { first, count: Some(1), default: "" })
     };
     if let Some(inner) = rest.strip_prefix('{') {
         let end = inner.find('}')?;
         let (what, length) = (&inner[..end], end + 3);
         if let Some((name, default)) = what.split_once(":-") {
             let place = if name == "@" || name == "ARGUMENTS" { all } else { one(name)? };
-            return Some((Place { default, ..place }, length));
+            return Some((Placeholder { default, ..place }, length));
         }
         if let Some(part) = what.strip_prefix("@:") {
             let (first, count) = match part.split_once(':') {
                 Some((first, count)) => (first, Some(count.parse().ok()?)),
                 None => (part, None),
             };
-            return Some((Place { count, ..one(first)? }, length));
+            return Some((Placeholder { count, ..one(first)? }, length));
         }
         let place = if what == "@" || what == "ARGUMENTS" { all } else { one(what)? };
         return Some((place, length));
@@ -185,8 +187,9 @@ fn place(text: &str) -> Option<(Place<'_>, usize)> {
     Some((one(&rest[..digits])?, digits + 1))
 }
 
-/// The words of a line as a shell takes it apart. An apostrophe within a word is one, and a quote that nothing closes stands for
-/// itself.
+/// Splits a line into words as a shell does.
+///
+/// An apostrophe within a word is literal, and so is a quote without its end.
 pub(super) fn words(line: &str) -> Vec<String> {
     let all: Vec<char> = line.chars().collect();
     let mut words = Vec::new();
@@ -222,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_taken_apart_as_a_shell_does() {
+    fn lines_are_split_as_by_a_shell() {
         let check = |line: &str, expected: &[&str]| assert_eq!(words(line), expected, "{line}");
         check("  a  b ", &["a", "b"]);
         check("'a b' \"c  d\" e\\ f", &["a b", "c  d", "e f"]);
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_come_to_their_places() {
+    fn arguments_replace_their_placeholders() {
         let check = |body: &str, arguments: &str, expected: &str| {
             let path = AbsPath::new("/t.md").unwrap();
             let template = Template {

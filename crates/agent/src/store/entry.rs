@@ -1,4 +1,4 @@
-//! The lines of a session's file, as values. Pure.
+//! The lines of a session file as values. Pure.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,28 +7,25 @@ use llm::{Content, Message, ThinkingLevel, UserMessage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The version that is written; older ones are read.
+/// The version that is written; older versions are read.
 pub const VERSION: u64 = 3;
 
-/// The first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header {
-    /// The version of the format.
+    /// Version of the format.
     #[serde(default = "first_version")]
     pub version: u64,
-    /// The session's id.
     pub id: String,
-    /// When it began, in RFC 3339.
+    /// Start of the session, in RFC 3339.
     #[serde(default)]
     pub timestamp: String,
-    /// The working directory.
     #[serde(default)]
     pub cwd: String,
-    /// The session it was forked from.
+    /// The session this one was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_session: Option<String>,
-    /// The entry at which it left the parent.
+    /// The entry of the parent at which it was forked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_point: Option<String>,
 }
@@ -37,118 +34,103 @@ fn first_version() -> u64 {
     1
 }
 
-/// Any further line; what it holds is read when it is asked for.
+/// Any line after the header; its body is parsed on demand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Names the entry within the file.
+    /// Unique within the file.
     pub id: String,
-    /// The entry it follows; `None` for a root.
+    /// The preceding entry; `None` for a root.
     pub parent_id: Option<String>,
-    /// When it was written, in RFC 3339.
+    /// Time of writing, in RFC 3339.
     pub timestamp: String,
-    /// The type, as the line has it.
+    /// The `type` of the line.
     pub kind: String,
-    /// Where the line is in the text, without its line break.
+    /// Range of the line in the text, without its line break.
     pub line: Range<usize>,
 }
 
-/// What an entry holds.
+/// The content of an entry.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EntryBody {
-    /// A message of the transcript.
     Message(Box<Message>),
-    /// A command that the person ran, and what it wrote.
+    /// A command that the user ran, and its output.
     Command {
-        /// The command line.
         command: String,
-        /// Its output, as far as it was kept.
+        /// The kept part of the output.
         output: String,
-        /// Its status, if it ended.
+        /// Exit code, if it ended.
         exit_code: Option<i64>,
-        /// Whether it is kept from the model.
+        /// Whether it is hidden from the model.
         excluded: bool,
     },
     /// Another model from here on.
     ModelChange {
-        /// Whose it is.
         provider: String,
-        /// Its id.
         model: String,
     },
-    /// Another level of thinking from here on; one that is not known here counts as none.
+    /// Another thinking level from here on; an unknown level counts as none.
     ThinkingLevelChange(Option<ThinkingLevel>),
-    /// A summary that stands for what came before.
+    /// A summary that replaces the messages before it.
     Compaction {
-        /// The summary.
         summary: String,
-        /// The first entry that stays as it is; none does when this names the entry itself.
+        /// The first entry that is kept; none is if this is the entry itself.
         first_kept: Option<String>,
-        /// About how many tokens there were.
+        /// Estimated tokens before the compaction.
         tokens_before: u64,
     },
-    /// What was done on a branch that was left.
+    /// A summary of an abandoned branch.
     BranchSummary {
-        /// The last entry there.
+        /// The last entry of that branch.
         from: String,
-        /// The summary.
         summary: String,
     },
-    /// A name for an entry, or none any more.
+    /// The label of an entry, or its removal.
     Label {
-        /// The entry.
         target: String,
-        /// The name.
         label: Option<String>,
     },
-    /// The session's name.
     Info {
-        /// The name.
         name: Option<String>,
     },
-    /// An entry as the model is sent it from here on; `None` leaves it out.
+    /// Replaces an entry for the model from here on; `None` removes it.
     ContextEdit {
-        /// The entry.
         target: String,
-        /// The message in its place.
         replacement: Option<Box<Message>>,
     },
-    /// Data of whoever embeds the session; no model is sent it.
+    /// Data of the embedding program, not sent to a model.
     Custom {
-        /// Its kind.
         kind: String,
-        /// The data.
         data: Value,
     },
-    /// Text of whoever embeds the session, which a model is sent.
+    /// Text of the embedding program, sent to the model.
     CustomMessage {
-        /// Its kind.
         kind: String,
-        /// The content.
         content: Vec<Content>,
-        /// Whether a surface shows it.
+        /// Whether surfaces show it.
         display: bool,
     },
-    /// Tools that the model came to know.
+    /// Tools that the model now knows.
     ToolActivation(Vec<String>),
-    /// A point that `undo` goes back to.
+    /// A restore point for `undo`.
     Checkpoint {
-        /// Its name.
         name: String,
     },
-    /// The person was asked.
+    /// A permission question.
     Permission {
-        /// What for.
         title: String,
-        /// How it was answered: `once`, `session`, `always`, `no`, `nobody`.
+        /// The answer, as in [`crate::events::PermissionAnswer`].
         answer: String,
     },
-    /// Any other type (`usage` among them), or a message of a role not known here: the whole line, kept
-    /// and not sent to a model.
+    /// Any other type (such as `usage`), or a message of an unknown role.
+    ///
+    /// Kept as the whole line and not sent to a model.
     Other(Value),
 }
 
 impl Entry {
-    /// The head of a line. Only the beginning is read where the line begins as ours do.
+    /// Parses the head of a line, and whether the whole line was parsed.
+    ///
+    /// If a line begins as Pilcrow writes it, only its beginning is read.
     pub(super) fn read(text: &str, line: Range<usize>) -> Result<(Entry, bool), String> {
         let content = &text[line.clone()];
         if let Some((kind, id, parent_id, timestamp)) = head(content) {
@@ -184,7 +166,7 @@ impl Entry {
     }
 }
 
-/// Type, id, parent and time of a line that begins as ours do.
+/// Type, id, parent and timestamp of a line that begins as Pilcrow writes it.
 fn head(line: &str) -> Option<(&str, &str, Option<&str>, &str)> {
     fn text(rest: &str) -> Option<(&str, &str)> {
         let rest = rest.strip_prefix('"')?;
@@ -204,7 +186,7 @@ fn head(line: &str) -> Option<(&str, &str, Option<&str>, &str)> {
 }
 
 impl EntryBody {
-    /// What a line of this type holds.
+    /// Parses the body of a line of this type.
     pub(super) fn read(kind: &str, line: &str) -> Result<EntryBody, String> {
         if kind == "message" {
             #[derive(Deserialize)]
@@ -265,7 +247,7 @@ impl EntryBody {
         })
     }
 
-    /// What a model is sent for it, if anything.
+    /// The message that a model is sent for the entry, if any.
     pub fn message(self, timestamp: u64) -> Option<Message> {
         Some(match self {
             EntryBody::Message(message) => *message,
@@ -287,7 +269,7 @@ impl EntryBody {
     }
 }
 
-/// Roles of messages that other programs write.
+/// Message roles that other programs write.
 fn foreign_message(message: &Value) -> Option<EntryBody> {
     let text = |name: &str| message[name].as_str().unwrap_or_default().to_owned();
     Some(match message["role"].as_str()? {
@@ -312,13 +294,15 @@ fn foreign_message(message: &Value) -> Option<EntryBody> {
     })
 }
 
-/// A message of which some blocks are not known here: a text says so in the place of each. `None` where that is not what is wrong.
+/// A message with its unknown blocks replaced by a text that says so.
+///
+/// `None` if unknown blocks are not the problem.
 fn known_part(message: &Value) -> Option<Message> {
     let mut message = message.clone();
     for block in message.get_mut("content")?.as_array_mut()? {
         if serde_json::from_value::<Content>(block.clone()).is_err() {
             let kind: String = block["type"].as_str().unwrap_or("no").chars().take(40).collect();
-            *block = json!({ "type": "text", "text": format!("[a block of type {kind}, which is not known here]") });
+            *block = json!({ "type": "text", "text": format!("[unsupported block of type {kind}]") });
         }
     }
     serde_json::from_value(message).ok()
@@ -336,12 +320,12 @@ fn user(content: Vec<Content>, timestamp: u64) -> Message {
 }
 
 const SUMMARY: (&str, &str) =
-    ("The conversation before this point was put into fewer words:\n\n<summary>\n", "\n</summary>");
+    ("Summary of the conversation before this point:\n\n<summary>\n", "\n</summary>");
 const BRANCH: (&str, &str) =
-    ("This was done on another branch of the conversation, which was left:\n\n<summary>\n", "\n</summary>");
+    ("Summary of another branch of the conversation, which was abandoned:\n\n<summary>\n", "\n</summary>");
 
-/// A summary as a model is sent it.
-pub fn summary_message(summary: &str) -> Message {
+/// A summary as a message for the model.
+pub(crate) fn summary_message(summary: &str) -> Message {
     user(vec![Content::text(format!("{}{summary}{}", SUMMARY.0, SUMMARY.1))], 0)
 }
 
@@ -349,15 +333,15 @@ fn branch_message(summary: &str) -> Message {
     user(vec![Content::text(format!("{}{summary}{}", BRANCH.0, BRANCH.1))], 0)
 }
 
-/// Whether a message is a summary of what came before.
-pub fn is_summary(message: &Message) -> bool {
+/// Whether a message is a summary of the earlier conversation.
+pub(crate) fn is_summary(message: &Message) -> bool {
     match message.content() {
         [Content::Text { text, .. }] => matches!(message, Message::User(_)) && text.starts_with(SUMMARY.0),
         _ => false,
     }
 }
 
-/// The summary in a message that is one.
+/// The summary in such a message.
 pub fn summary_text(message: &Message) -> String {
     let text = message.text();
     let inner = text.strip_prefix(SUMMARY.0).unwrap_or(&text);
@@ -373,7 +357,7 @@ pub(super) fn header_line(header: &Header) -> String {
     format!("{line}\n")
 }
 
-/// A line of this type, with its line break; `fields` come after what every line has.
+/// A line of this type, with its line break; `fields` follow the common members.
 pub(super) fn line(kind: &str, id: &str, parent_id: Option<&str>, timestamp: &str, fields: Value) -> String {
     let mut line = json!({ "type": kind, "id": id, "parentId": parent_id, "timestamp": timestamp });
     if let (Value::Object(line), Value::Object(fields)) = (&mut line, fields) {
@@ -382,7 +366,7 @@ pub(super) fn line(kind: &str, id: &str, parent_id: Option<&str>, timestamp: &st
     format!("{line}\n")
 }
 
-/// The line of a message, with its line break, written without a tree of values between.
+/// The line of a message, with its line break, serialized without a value tree.
 pub(super) fn message_line(
     id: &str,
     parent_id: Option<&str>,

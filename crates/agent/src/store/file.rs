@@ -1,19 +1,20 @@
-//! One session's file, open for appending. Blocking, but short: an append is one small write.
+//! One session file, open for appending. Blocking, but short: an append is one small write.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use llm::{Message, ThinkingLevel, Usage};
+use paths::{AbsPath, StateDir, StateLock};
+use policy::Redactor;
 use serde_json::{Value, json};
-use workspace::{AbsPath, Redactor, StateDir, StateLock};
 
 use super::entry::{line, message_line};
 use super::loaded::LoadedSession;
 use super::sessions::{StoreError, now, read};
 use crate::redact::redacted;
 
-/// The file of one session; new entries follow the selected one, which is the last one written.
+/// A session file; new entries follow the selected one, by default the last.
 #[derive(Debug)]
 pub struct SessionFile {
     pub(super) dir: StateDir,
@@ -23,18 +24,18 @@ pub struct SessionFile {
     /// Written before the next entry.
     pub(super) preamble: Option<String>,
     pub(super) last: Option<String>,
-    /// Of each entry's id, to know a new one by.
+    /// Hashes of the entries' ids, to make unique ones.
     pub(super) ids: HashSet<u64>,
-    /// Held from the first entry on.
+    /// Taken with the first entry.
     pub(super) lock: Option<Arc<StateLock>>,
-    /// The bytes the file must have when the lock is taken; `None` for a new file.
+    /// Expected size when the lock is taken; `None` for a new file.
     pub(super) expected: Option<u64>,
-    /// Takes the place of the whole file before the first entry is written.
+    /// Replaces the whole file before the first entry is written.
     pub(super) rewritten: Option<String>,
 }
 
 impl SessionFile {
-    /// An id that no entry of this file has.
+    /// A new id, unique in this file.
     pub fn new_id(&mut self) -> String {
         loop {
             let id: String = uuid::Uuid::new_v4().simple().to_string().chars().take(8).collect();
@@ -44,35 +45,38 @@ impl SessionFile {
         }
     }
 
-    /// Appends a message after the newest entry.
+    /// Appends a message after the selected entry.
     pub fn append_message(&mut self, id: &str, message: &Message) -> Result<(), StoreError> {
         let redacted = redacted(&self.redactor, message);
         let message = redacted.as_ref().unwrap_or(message);
         let line = message_line(id, self.last.as_deref(), &now(), message);
         let line = line.map_err(|error| StoreError::Unreadable {
             file: self.name.clone(),
-            reason: format!("a message cannot be written: {error}"),
+            reason: format!("cannot serialize a message: {error}"),
         })?;
         self.append(id, &line)
     }
 
-    /// Appends which tools a model came to know.
-    pub fn append_tool_activation(&mut self, tools: &[String]) -> Result<(), StoreError> {
+    /// Records tools that the model now knows.
+    pub(crate) fn append_tool_activation(&mut self, tools: &[String]) -> Result<(), StoreError> {
         self.append_entry("tool_activation", json!({ "tools": tools })).map(drop)
     }
 
-    /// Appends that another model is asked from here on.
-    pub fn append_model_change(&mut self, provider: &str, model: &str) -> Result<(), StoreError> {
+    /// Records another model from here on.
+    pub(crate) fn append_model_change(&mut self, provider: &str, model: &str) -> Result<(), StoreError> {
         self.append_entry("model_change", json!({ "provider": provider, "modelId": model })).map(drop)
     }
 
-    /// Appends that it thinks otherwise from here on.
-    pub fn append_thinking_level_change(&mut self, level: Option<ThinkingLevel>) -> Result<(), StoreError> {
+    /// Records another thinking level from here on.
+    pub(crate) fn append_thinking_level_change(
+        &mut self,
+        level: Option<ThinkingLevel>,
+    ) -> Result<(), StoreError> {
         self.append_entry("thinking_level_change", json!({ "thinkingLevel": level })).map(drop)
     }
 
-    /// Appends a summary of all before `first_kept`, or of all; returns its id.
-    pub fn append_compaction(
+    /// Records a summary of all before `first_kept`, or of all; returns its id.
+    pub(crate) fn append_compaction(
         &mut self,
         summary: &str,
         first_kept: Option<&str>,
@@ -86,38 +90,38 @@ impl SessionFile {
         Ok(id)
     }
 
-    /// Appends the tokens of a request that no message tells of.
-    pub fn append_usage(&mut self, kind: &str, usage: &Usage) -> Result<(), StoreError> {
+    /// Records the tokens of a request without a message.
+    pub(crate) fn append_usage(&mut self, kind: &str, usage: &Usage) -> Result<(), StoreError> {
         self.append_entry("usage", json!({ "kind": kind, "usage": usage })).map(drop)
     }
 
-    /// Appends that no model is sent this entry any more.
-    pub fn append_omission(&mut self, target: &str) -> Result<(), StoreError> {
+    /// Removes an entry from the context; no model is sent it any more.
+    pub(crate) fn append_omission(&mut self, target: &str) -> Result<(), StoreError> {
         self.append_entry("context_edit", json!({ "targetId": target, "replacement": null })).map(drop)
     }
 
-    /// Appends data that no model is sent.
+    /// Records data that no model is sent.
     pub fn append_custom(&mut self, id: &str, kind: &str, data: &Value) -> Result<(), StoreError> {
         self.append_as(id, "custom", json!({ "customType": kind, "data": data }))
     }
 
-    /// Appends an entry that no model is sent.
-    pub fn append_note(&mut self, kind: &str, fields: Value) -> Result<(), StoreError> {
+    /// Records an entry that no model is sent.
+    pub(crate) fn append_note(&mut self, kind: &str, fields: Value) -> Result<(), StoreError> {
         self.append_entry(kind, fields).map(drop)
     }
 
-    /// Appends a name for an entry, or takes it away.
+    /// Sets or removes the label of an entry.
     pub fn append_label(&mut self, target: &str, label: Option<&str>) -> Result<(), StoreError> {
         self.append_entry("label", json!({ "targetId": target, "label": label })).map(drop)
     }
 
-    /// Appends the session's name.
+    /// Sets the session's name.
     pub fn append_name(&mut self, name: &str) -> Result<(), StoreError> {
         self.append_entry("session_info", json!({ "name": name })).map(drop)
     }
 
-    /// Keeps the whole of a result that is cut in the transcript; returns where.
-    pub fn keep_output(&self, call_id: &str, text: &str) -> Result<String, StoreError> {
+    /// Stores the full text of a cut result; returns its path.
+    pub(crate) fn keep_output(&self, call_id: &str, text: &str) -> Result<String, StoreError> {
         let plain = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
         let call: String = call_id.chars().filter(|it| plain(*it)).take(64).collect();
         let unique = uuid::Uuid::new_v4().simple().to_string();
@@ -126,24 +130,24 @@ impl SessionFile {
         Ok(self.dir.path().join(&name).to_string())
     }
 
-    /// Where [`SessionFile::keep_output`] keeps it.
+    /// Directory of [`SessionFile::keep_output`].
     pub fn outputs(&self) -> AbsPath {
         self.dir.path().join(super::sessions::outputs(&self.name))
     }
 
-    /// Goes on from `at`; what was done after it is told by the summary. Returns the new entry's id.
-    pub fn append_branch(&mut self, at: &str, summary: &str) -> Result<String, StoreError> {
+    /// Continues from `at` with a summary of the abandoned branch; returns the entry's id.
+    pub(crate) fn append_branch(&mut self, at: &str, summary: &str) -> Result<String, StoreError> {
         let from = self.last.replace(at.to_owned());
         self.append_entry("branch_summary", json!({ "fromId": from, "summary": summary }))
     }
 
-    /// Goes on from this entry, without a word about what came after it.
+    /// Continues from this entry.
     pub fn select(&mut self, id: &str) {
         self.last = Some(id.to_owned());
     }
 
-    /// Begins a transcript of its own beside the old one.
-    pub fn begin_again(&mut self) -> Result<(), StoreError> {
+    /// Starts a new transcript as another root.
+    pub(crate) fn begin_again(&mut self) -> Result<(), StoreError> {
         self.last = None;
         let id = self.new_id();
         self.append_custom(&id, "begin_again", &Value::Null)
@@ -154,12 +158,11 @@ impl SessionFile {
         self.last.as_deref()
     }
 
-    /// The session as its file says now.
+    /// Loads the session from its file.
     pub fn load(&self) -> Result<LoadedSession, StoreError> {
         read(&self.dir, &self.name)
     }
 
-    /// The name of the file.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -190,8 +193,8 @@ impl SessionFile {
             None => self.dir.append(&self.name, line.as_bytes(), self.sync),
         };
         if let Err(error) = written {
-            // A part of the line may stand there; the next one begins on a line of its own. A header that was cut is
-            // written again with the next, and the part of it is a line that cannot be read.
+            // A part of the line may be in the file, so the next line starts with a line break. A header that
+            // was cut is written again; its fragment is an unreadable line.
             if self.preamble.is_none() {
                 self.preamble = Some("\n".to_owned());
             }
@@ -214,7 +217,7 @@ impl SessionFile {
     }
 }
 
-/// What an id is known by; two may have one, and then another id is made.
+/// Hash of an id; two ids with one hash cause another id to be made.
 pub(super) fn mark(id: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);

@@ -1,34 +1,32 @@
-//! A session as its file says: read whole, its entries known by their heads, what they hold read only where it is
-//! needed. Pure.
+//! A session as loaded from its file. Entries are known by their heads; bodies are parsed on demand. Pure.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use llm::{AssistantMessage, Message, Usage};
+use paths::StateLock;
 use serde::de::IgnoredAny;
-use workspace::StateLock;
 
 use super::entry::{Entry, EntryBody, Header, VERSION};
 use super::migrate::migrated;
 
-/// A session as its file says.
+/// A session as loaded from its file.
 #[derive(Debug)]
 pub struct LoadedSession {
-    /// The first line.
     pub header: Header,
-    /// The entries, in the order of the file.
+    /// The entries in file order.
     pub entries: Vec<Entry>,
-    /// What could not be read, for people.
+    /// Unreadable parts, for users.
     pub warnings: Vec<String>,
-    /// The name of the file, as the store knows it.
+    /// Name of the file in the store.
     pub file: String,
     /// Whether the file ends in the middle of a line.
     pub torn: bool,
-    /// The bytes of the file when it was read.
+    /// Size of the file in bytes when it was read.
     pub(super) size: u64,
-    /// The text is of the newest version; the file is not.
+    /// Whether the text was migrated to the newest version, unlike the file.
     pub(super) is_migrated: bool,
-    /// Held by who means to write.
+    /// Held for writing.
     pub(super) lock: Option<Arc<StateLock>>,
     text: String,
     by_id: OnceLock<HashMap<String, usize>>,
@@ -40,39 +38,39 @@ pub struct LoadedSession {
 pub struct ContextItem {
     /// The entry it comes from.
     pub entry_id: String,
-    /// What a model is sent.
     pub message: Message,
-    /// It is the newest summary, or was there when that was made.
+    /// Whether it is the newest summary, or existed when that was made.
     pub before_compaction: bool,
 }
 
 /// A line of the tree of entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeLine {
-    /// The entry's place in [`LoadedSession::entries`].
+    /// Index in [`LoadedSession::entries`].
     pub entry: usize,
-    /// How many branchings are above it.
+    /// Number of branchings above it.
     pub depth: usize,
-    /// Whether it is on the way to the newest entry.
+    /// Whether it is an ancestor of the newest entry.
     pub is_current: bool,
-    /// Its name, if it was given one.
     pub label: Option<String>,
 }
 
-/// Reads a whole file. `Err` says why it is no session that can be read here; lines that cannot be read are warnings, and so is a
-/// last line that a crash cut.
+/// Parses a session file.
+///
+/// `Err` if it is not a readable session. Unreadable lines are warnings, and so is a last line cut by a
+/// crash.
 pub fn parse(file: &str, text: String) -> Result<LoadedSession, String> {
     let size = text.len() as u64;
     let first = text.lines().find(|line| !line.trim().is_empty()).ok_or("it is empty")?;
     let header: serde_json::Value =
-        serde_json::from_str(first).map_err(|error| format!("its first line is no header: {error}"))?;
+        serde_json::from_str(first).map_err(|error| format!("its first line is not a header: {error}"))?;
     if header["type"] != "session" {
-        return Err("its first line is no session header".to_owned());
+        return Err("its first line is not a session header".to_owned());
     }
     let version = header["version"].as_u64().unwrap_or(1);
     if version > VERSION {
         return Err(format!(
-            "it is of version {version}, this program reads versions up to {VERSION}; update pilcrow"
+            "it has version {version}, newer than the supported version {VERSION}; update pilcrow"
         ));
     }
     let torn = !text.ends_with('\n');
@@ -102,10 +100,10 @@ pub fn parse(file: &str, text: String) -> Result<LoadedSession, String> {
 impl LoadedSession {
     fn read_entries(&mut self, from: usize) {
         let text = &self.text;
-        // Lines are seldom shorter; what is not needed of it is not touched.
+        // Lines are seldom shorter, and memory that is not needed is not touched.
         let mut entries: Vec<Entry> = Vec::with_capacity(text.len() / 512);
         let mut whole: Vec<bool> = Vec::with_capacity(text.len() / 512);
-        let mut lost: Vec<Lost> = Vec::new();
+        let mut lost: Vec<LostLine> = Vec::new();
         let (mut at, mut number) = (from, 1);
         while at < text.len() {
             let end = text[at..].find('\n').map_or(text.len(), |found| at + found);
@@ -124,7 +122,7 @@ impl LoadedSession {
                     let line_text = &text[line.clone()];
                     let before = || entries.last().map(|entry| entry.id.clone());
                     let (id, parent) = (field(line_text, "id"), field(line_text, "parentId").or_else(before));
-                    lost.push(Lost { id, parent, before: entries.len() });
+                    lost.push(LostLine { id, parent, before: entries.len() });
                     self.warnings.push(left_out(&self.file, text, &line, number, &error));
                 }
             }
@@ -148,42 +146,43 @@ impl LoadedSession {
         self.leaf = self.entries.len().checked_sub(1);
     }
 
-    /// The places of the entries by id; of two with one id the later counts. Made when an entry is first asked for by its id, which
-    /// going on with a session does not.
+    /// Indices of the entries by id; the later of two equal ids counts.
+    ///
+    /// Built on first use, which continuing a session does not need.
     fn by_id(&self) -> &HashMap<String, usize> {
         self.by_id.get_or_init(|| {
             self.entries.iter().enumerate().map(|(place, entry)| (entry.id.clone(), place)).collect()
         })
     }
 
-    /// Where the entry is that the one at this place follows: nearly always just before it.
+    /// Index of the parent, which is nearly always the entry before.
     fn parent_of(&self, place: usize) -> Option<usize> {
         let id = self.entries[place].parent_id.as_deref()?;
         let just_before = place.checked_sub(1).filter(|before| self.entries[*before].id == id);
         just_before.or_else(|| self.by_id().get(id).copied())
     }
 
-    /// What an entry holds. `Err` says why it cannot be read.
+    /// The content of an entry. `Err` if it is unreadable.
     pub fn body(&self, entry: &Entry) -> Result<EntryBody, String> {
         EntryBody::read(&entry.kind, &self.text[entry.line.clone()])
     }
 
-    /// The line of an entry, as the file has it.
+    /// The line of an entry.
     pub fn line(&self, entry: &Entry) -> &str {
         &self.text[entry.line.clone()]
     }
 
-    /// The whole text, of the newest version.
+    /// The whole text, in the newest version.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The newest entry, which the next one follows.
+    /// The selected entry, which the next one follows.
     pub fn leaf(&self) -> Option<&Entry> {
         self.leaf.map(|place| &self.entries[place])
     }
 
-    /// The entry of this id, or the only one whose id begins with it.
+    /// The entry with this id, or the only one whose id begins with it.
     pub fn find(&self, id: &str) -> Option<&Entry> {
         if let Some(place) = self.by_id().get(id) {
             return Some(&self.entries[*place]);
@@ -192,7 +191,7 @@ impl LoadedSession {
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// Goes on from this entry instead of the newest. False when it is not there.
+    /// Selects an entry to continue from. False if it does not exist.
     pub fn select(&mut self, id: &str) -> bool {
         let Some(place) = self.find(id).and_then(|entry| self.by_id().get(&entry.id)).copied() else {
             return false;
@@ -201,18 +200,19 @@ impl LoadedSession {
         true
     }
 
-    /// Selects the entry `at`, and returns what is left by that: the messages that a model was sent on the way to where the session was
-    /// and not on the way to `at`. What a summary there tells of the way that is gone on with is not among them. `None` when there is
-    /// no such entry.
+    /// Selects the entry `at`; returns the messages of the branch that is left.
+    ///
+    /// These are the context's messages that are not on the path to `at`, except summaries of that path.
+    /// `None` if there is no such entry.
     pub fn leave_for(&mut self, at: &str) -> Option<Vec<Message>> {
         let items = self.context_items();
         if !self.select(at) {
             return None;
         }
         let shared: HashSet<&str> = self.path().into_iter().map(|entry| entry.id.as_str()).collect();
-        let told_there = |id: &str| match self.find(id).map(|entry| self.body(entry)) {
+        let is_summarized = |id: &str| match self.find(id).map(|entry| self.body(entry)) {
             Some(Ok(EntryBody::BranchSummary { from, .. })) => {
-                // Names and the like may have been written behind the last that was said.
+                // Labels and the like may follow the last message.
                 let mut last = self.find(&from);
                 while let Some(entry) = last.filter(|entry| entry.kind != "message") {
                     last = entry.parent_id.as_deref().and_then(|id| self.find(id));
@@ -223,12 +223,12 @@ impl LoadedSession {
         };
         let left = items.into_iter().filter(|item| {
             let id = item.entry_id.as_str();
-            !shared.contains(id) && !told_there(id)
+            !shared.contains(id) && !is_summarized(id)
         });
         Some(left.map(|item| item.message).collect())
     }
 
-    /// The entries from the root to the selected one, which is the newest unless another was selected.
+    /// The entries from the root to the selected one.
     pub fn path(&self) -> Vec<&Entry> {
         let mut path = Vec::new();
         let mut seen = vec![false; self.entries.len()];
@@ -249,9 +249,10 @@ impl LoadedSession {
         self.context_items().into_iter().map(|item| item.message).collect()
     }
 
-    /// The same, with the entries they come from: the newest summary stands for what it summarized, and what was edited is as it was
-    /// edited last on this way.
-    pub fn context_items(&self) -> Vec<ContextItem> {
+    /// [`LoadedSession::context`] with its entries.
+    ///
+    /// The newest summary replaces what it summarizes, and the latest edits on the path apply.
+    pub(crate) fn context_items(&self) -> Vec<ContextItem> {
         let path = self.path();
         let mut edits: HashMap<String, Option<Box<Message>>> = HashMap::new();
         for entry in path.iter().filter(|entry| entry.kind == "context_edit") {
@@ -285,7 +286,7 @@ impl LoadedSession {
         in_parallel(&chosen, item)
     }
 
-    /// The tools that the model came to know on that way, in order.
+    /// The tools that the model knows on this path, in order.
     pub fn activated(&self) -> Vec<String> {
         let tools = |entry: &&Entry| match self.body(entry) {
             Ok(EntryBody::ToolActivation(tools)) => tools,
@@ -294,7 +295,7 @@ impl LoadedSession {
         self.path().iter().filter(|entry| entry.kind == "tool_activation").flat_map(tools).collect()
     }
 
-    /// The model that was set or answered last on that way, as provider and id, and the level of thinking that was set last.
+    /// The last model (provider and id) and thinking level on this path.
     pub fn last_settings(&self) -> (Option<(String, String)>, Option<llm::ThinkingLevel>) {
         let path = self.path();
         let mut levels = path.iter().rev().filter(|entry| entry.kind == "thinking_level_change");
@@ -312,7 +313,7 @@ impl LoadedSession {
         (model, level.flatten())
     }
 
-    /// The newest answer on that way.
+    /// The newest answer on this path.
     pub fn last_answer(&self) -> Option<AssistantMessage> {
         self.path().into_iter().rev().find_map(|entry| self.answer(entry))
     }
@@ -330,8 +331,9 @@ impl LoadedSession {
         }
     }
 
-    /// The tokens that were used for it, on all of its ways, and what they cost where all of that is known; what it inherited from
-    /// the session it was forked from is counted there.
+    /// The tokens used on all branches, and their cost where known.
+    ///
+    /// Entries inherited from a parent session count there.
     pub fn usage(&self) -> Usage {
         let inherited = self.header.branch_point.as_ref();
         let left_at = inherited.and_then(|id| self.entries.iter().position(|entry| entry.id == *id));
@@ -347,7 +349,7 @@ impl LoadedSession {
         own.filter_map(usage).fold(Usage::default(), Usage::plus)
     }
 
-    /// The names that were given to entries, by entry.
+    /// Labels by entry.
     pub fn labels(&self) -> HashMap<String, String> {
         let mut labels = HashMap::new();
         for entry in self.entries.iter().filter(|entry| entry.kind == "label") {
@@ -361,7 +363,7 @@ impl LoadedSession {
         labels
     }
 
-    /// The session's name, if it was given one.
+    /// The session's name, if set.
     pub fn name(&self) -> Option<String> {
         let newest = self.entries.iter().rev().find(|entry| entry.kind == "session_info")?;
         match self.body(newest) {
@@ -370,7 +372,7 @@ impl LoadedSession {
         }
     }
 
-    /// The tree, each entry after the one it follows; an entry whose parent is not there is a root.
+    /// The tree, each entry after its parent; an entry without a known parent is a root.
     pub fn tree(&self) -> Vec<TreeLine> {
         let mut children: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
         for place in 0..self.entries.len() {
@@ -398,8 +400,9 @@ impl LoadedSession {
     }
 }
 
-/// The places of the entries that were cut while they were written, and what is wrong with each. Of most lines only the head was read.
-/// What others follow was written whole; what nothing follows may be cut.
+/// Indices of entries that were cut while being written, with the errors.
+///
+/// Only the heads of most lines were parsed. A line that has a successor was written completely.
 fn cut(text: &str, entries: &[Entry], whole: &[bool]) -> Vec<(usize, String)> {
     let follows = |place: usize| {
         let next = entries.get(place + 1).and_then(|next| next.parent_id.as_deref());
@@ -418,16 +421,15 @@ fn cut(text: &str, entries: &[Entry], whole: &[bool]) -> Vec<(usize, String)> {
     open.into_iter().filter_map(error).collect()
 }
 
-/// A line that cannot be read, as far as it is known.
-struct Lost {
+/// An unreadable line, as far as it is known.
+struct LostLine {
     id: Option<String>,
-    /// What it followed; what stands before it in the file where that cannot be read either.
+    /// Its parent; if unreadable, the entry before it in the file.
     parent: Option<String>,
-    /// Entries before it.
     before: usize,
 }
 
-/// A text at the beginning of a line that is no JSON: what every entry has before its own fields.
+/// A member at the beginning of an unreadable line, before the entry's own fields.
 fn field(line: &str, name: &str) -> Option<String> {
     let beginning = &line[..line.find("\"message\":").unwrap_or(line.len())];
     let (_, rest) = beginning.split_once(&format!("\"{name}\":"))?;
@@ -435,14 +437,16 @@ fn field(line: &str, name: &str) -> Option<String> {
     (!value.contains('\\')).then(|| value.to_owned())
 }
 
-/// Lets what followed a lost line follow what that did, so that one bad line does not part a session from its beginning.
-fn bridge(entries: &mut [Entry], mut lost: Vec<Lost>) {
+/// Connects the successors of an unreadable line to its parent.
+///
+/// One bad line then does not separate a session from its beginning.
+fn bridge(entries: &mut [Entry], mut lost: Vec<LostLine>) {
     if lost.is_empty() {
         return;
     }
     let known: HashSet<String> = entries.iter().map(|entry| entry.id.clone()).collect();
     for (place, entry) in entries.iter_mut().enumerate() {
-        // Several lines may be lost one after the other.
+        // Several successive lines may be unreadable.
         for _ in 0..=lost.len() {
             let Some(missing) = entry.parent_id.clone().filter(|parent| !known.contains(parent)) else {
                 break;
@@ -450,7 +454,7 @@ fn bridge(entries: &mut [Entry], mut lost: Vec<Lost>) {
             let by_name = lost.iter().position(|it| it.before <= place && it.id.as_ref() == Some(&missing));
             let found = by_name.or_else(|| lost.iter().rposition(|it| it.before <= place && it.id.is_none()));
             let Some(line) = found.map(|at| &mut lost[at]) else { break };
-            // Others that followed it find it by its name.
+            // Its other successors find it by this id.
             line.id = Some(missing);
             entry.parent_id.clone_from(&line.parent);
         }
@@ -459,13 +463,13 @@ fn bridge(entries: &mut [Entry], mut lost: Vec<Lost>) {
 
 fn left_out(file: &str, text: &str, line: &std::ops::Range<usize>, number: usize, error: &str) -> String {
     if line.end == text.len() {
-        format!("{file}: the last line was cut by a crash and is left out")
+        format!("{file}: skipped the last line, which a crash cut")
     } else {
-        format!("{file}: line {number} is left out: {error}")
+        format!("{file}: skipped line {number}: {error}")
     }
 }
 
-/// `map` over all, in order; large parts on threads of their own.
+/// Maps all items in order, on several threads if there are many.
 fn in_parallel<T: Sync, U: Send>(all: &[T], map: impl Fn(&T) -> Option<U> + Sync) -> Vec<U> {
     const WORTH_IT: usize = 2_000;
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);

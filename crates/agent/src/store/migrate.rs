@@ -1,13 +1,15 @@
-//! Files of versions 1 and 2 as version 3 would have written them. Pure.
+//! Migrates session files of versions 1 and 2 to version 3. Pure.
 //!
-//! Version 1 has neither ids nor parents: each entry follows the one before, and a compaction names the first entry that stays by its
-//! place. Version 2 has a message role that became a type of its own.
+//! Version 1 has neither ids nor parents: each entry follows the one before, and a compaction names the first
+//! kept entry by index. Version 2 has a message role that became an entry type.
 
 use serde_json::{Value, json};
 
 use super::entry::VERSION;
 
-/// The text as version 3; lines that cannot be read stay as they are, a cut last one is left out with a warning.
+/// The text as version 3.
+///
+/// Unreadable lines stay as they are; a cut last line is dropped with a warning.
 pub(super) fn migrated(file: &str, text: &str, version: u64, warnings: &mut Vec<String>) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
     let mut ids: Vec<String> = Vec::new();
@@ -18,11 +20,11 @@ pub(super) fn migrated(file: &str, text: &str, version: u64, warnings: &mut Vec<
         let mut value: Value = match serde_json::from_str(line) {
             Ok(value @ Value::Object(_)) => value,
             _ if torn && at + 1 == count => {
-                warnings.push(format!("{file}: the last line was cut by a crash and is left out"));
+                warnings.push(format!("{file}: skipped the last line, which a crash cut"));
                 continue;
             }
             _ => {
-                // Whoever reads the text next says so; the line stays.
+                // The parser reports the line.
                 out.push_str(line);
                 out.push('\n');
                 continue;
@@ -44,7 +46,7 @@ pub(super) fn migrated(file: &str, text: &str, version: u64, warnings: &mut Vec<
     out
 }
 
-/// Gives the entry an id and a parent, and a compaction the id of what stays in place of its place.
+/// Adds an id and a parent to the entry, and converts the index of a compaction to an id.
 fn entry_of_version_1(value: &mut Value, ids: &mut Vec<String>) {
     let id = match value["id"].as_str() {
         Some(id) => id.to_owned(),
@@ -55,7 +57,7 @@ fn entry_of_version_1(value: &mut Value, ids: &mut Vec<String>) {
     }
     value["id"] = json!(id);
     if let Some(place) = value["firstKeptEntryIndex"].as_u64() {
-        // The places count the header.
+        // Indices count the header.
         let kept = usize::try_from(place).ok().and_then(|place| ids.get(place.checked_sub(1)?));
         value["firstKeptEntryId"] = json!(kept.unwrap_or(&id));
     }

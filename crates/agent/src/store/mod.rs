@@ -1,16 +1,19 @@
-//! Sessions kept in files: append-only JSON Lines, one tree of entries (`docs/formats/session.md`). A line that was written is never
-//! changed; what cannot be read is skipped with a warning.
+//! Session files: append-only JSON Lines, one tree of entries (`docs/formats/session.md`).
+//!
+//! A line is never changed once written; unreadable lines are skipped with a warning.
 
 mod entry;
 mod file;
 mod loaded;
 mod migrate;
+pub(crate) mod replay;
 mod sessions;
 mod summaries;
 #[cfg(test)]
 mod tests;
 
-pub use entry::{Entry, EntryBody, Header, VERSION, is_summary, summary_message, summary_text};
+pub use entry::{Entry, EntryBody, Header, summary_text};
+pub(crate) use entry::{is_summary, summary_message};
 pub use file::SessionFile;
 pub use loaded::{ContextItem, LoadedSession, TreeLine, parse};
 pub use sessions::{NewSession, SessionStore, StoreError, StoredFile};

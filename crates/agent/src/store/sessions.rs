@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use paths::{StateDir, StateError, StateLock};
+use policy::{ErrorCode, Redactor};
 use serde_json::Value;
-use workspace::{ErrorCode, Redactor, StateDir, StateError, StateLock};
 
 use super::entry::{Header, VERSION, header_line};
 use super::file::{SessionFile, mark};
@@ -13,7 +14,7 @@ use super::loaded::{LoadedSession, parse};
 use super::summaries::{self, SessionSummary};
 
 const EXTENSION: &str = ".jsonl";
-/// The least of an id's end that names a session, and of an id by which one is deleted.
+/// Minimum length of an id suffix that names a session, and of an id prefix to delete one.
 const LEAST_END: usize = 4;
 const LEAST_DELETED: usize = 8;
 
@@ -25,87 +26,53 @@ pub struct SessionStore {
     redactor: Arc<Redactor>,
 }
 
-/// What a new session's header says.
+/// The header of a new session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewSession {
-    /// The session's id.
     pub id: String,
-    /// The working directory.
     pub cwd: String,
     /// The session it is forked from.
     pub parent_session: Option<String>,
-    /// The entry at which it leaves the parent.
+    /// The entry of the parent at which it is forked.
     pub branch_point: Option<String>,
 }
 
-/// A session's file, as it is looked at without being read.
+/// File metadata of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredFile {
-    /// Its name within the store.
+    /// Name in the store.
     pub name: String,
-    /// When it was last written, in milliseconds since the Unix epoch.
+    /// Last modification, in milliseconds since the Unix epoch.
     pub modified_ms: u64,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// Why a session cannot be kept or found.
+/// Why a session cannot be stored or found.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The folder or a file cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
-    /// No session has this id.
     #[error("there is no session {id:?}; `pilcrow sessions list` shows them")]
-    NotFound {
-        /// What was asked for.
-        id: String,
-    },
-    /// Too little of the id for what cannot be taken back.
-    #[error("{id:?} is too little of an id to delete by; give at least 8 characters of it")]
-    Short {
-        /// What was asked for.
-        id: String,
-    },
-    /// Several sessions have ids that begin so.
-    #[error("{count} sessions begin with {id:?}; give more of the id")]
-    Ambiguous {
-        /// What was asked for.
-        id: String,
-        /// How many there are.
-        count: usize,
-    },
-    /// The session has no such entry.
-    #[error("the session has no entry {id:?}, or several that begin so; `pilcrow sessions tree` shows them")]
-    NoEntry {
-        /// What was asked for.
-        id: String,
-    },
-    /// Somebody writes it.
-    #[error("{file} is being written by another session or process; end that one, or fork the session")]
-    InUse {
-        /// The name of the file.
-        file: String,
-    },
-    /// It is not any more what was read.
-    #[error("{file} was written by somebody else since it was read; load it again")]
-    Changed {
-        /// The name of the file.
-        file: String,
-    },
-    /// The file is no session that can be read.
+    NotFound { id: String },
+    #[error("{id:?} is too short to delete a session; give at least 8 characters of the id")]
+    Short { id: String },
+    #[error("{count} sessions match {id:?}; give more of the id")]
+    Ambiguous { id: String, count: usize },
+    #[error("the session has no unique entry {id:?}; `pilcrow sessions tree` shows the entries")]
+    NoEntry { id: String },
+    #[error("{file} is in use by another session or process; close that one or fork the session")]
+    InUse { file: String },
+    /// The file differs from the loaded session.
+    #[error("{file} was changed by another process since it was read; load it again")]
+    Changed { file: String },
     #[error("{file} cannot be read: {reason}")]
-    Unreadable {
-        /// The name of the file.
-        file: String,
-        /// Why not.
-        reason: String,
-    },
+    Unreadable { file: String, reason: String },
 }
 
 impl StoreError {
-    /// Whether what was named is not there or not one thing: who asked is to ask for something else.
-    pub fn is_wrong_use(&self) -> bool {
+    /// Whether the id is unknown or ambiguous, an error of the caller.
+    pub fn is_usage_error(&self) -> bool {
         matches!(
             self,
             StoreError::NotFound { .. }
@@ -115,10 +82,9 @@ impl StoreError {
         )
     }
 
-    /// The code of the closed list.
     pub fn code(&self) -> ErrorCode {
         match self {
-            StoreError::State(error) => error.code(),
+            StoreError::State(error) => ErrorCode::from(error),
             StoreError::NotFound { .. } | StoreError::Short { .. } | StoreError::NoEntry { .. } => {
                 ErrorCode::NotFound
             }
@@ -130,18 +96,19 @@ impl StoreError {
 }
 
 impl SessionStore {
-    /// The sessions in this folder of ours. Values of the environment's secrets, and what looks like
-    /// a key, are not written into them.
+    /// The sessions in this state directory.
+    ///
+    /// Values of secret environment variables, and strings that look like keys, are redacted in files.
     pub fn new(dir: StateDir) -> SessionStore {
         SessionStore { dir, sync: false, redactor: Arc::new(Redactor::from_env()) }
     }
 
-    /// Whether each entry is flushed to the disk before the run goes on; off by default.
+    /// Whether each entry is flushed to disk before the run continues; off by default.
     pub fn sync(self, sync: bool) -> SessionStore {
         SessionStore { sync, ..self }
     }
 
-    /// A file for a new session. Nothing is written before its first entry.
+    /// A file for a new session, written with its first entry.
     pub fn create(&self, new: NewSession) -> SessionFile {
         let header = header(new);
         SessionFile {
@@ -158,15 +125,16 @@ impl SessionStore {
         }
     }
 
-    /// The file of a loaded session; new entries follow the selected one. Whoever wrote it meanwhile is found out when the first
-    /// entry is written.
+    /// The file of a loaded session; new entries follow the selected one.
+    ///
+    /// A concurrent change of the file is detected with the first entry.
     pub fn reopen(&self, loaded: &LoadedSession) -> SessionFile {
         SessionFile {
             dir: self.dir.clone(),
             sync: self.sync,
             redactor: Arc::clone(&self.redactor),
             name: loaded.file.clone(),
-            // A line that a crash cut is ended, so that it stays the only one that cannot be read.
+            // Ends a line cut by a crash, so that it stays the only unreadable one.
             preamble: loaded.torn.then(|| "\n".to_owned()),
             last: loaded.leaf().map(|entry| entry.id.clone()),
             ids: loaded.entries.iter().map(|entry| mark(&entry.id)).collect(),
@@ -181,8 +149,10 @@ impl SessionStore {
         read(&self.dir, &self.file_of(id)?)
     }
 
-    /// The same, for who goes on with it: nobody else writes it until this is dropped, with every file that was opened from it.
-    pub fn load_to_write(&self, id: &str) -> Result<LoadedSession, StoreError> {
+    /// Like [`SessionStore::load`], with the file's lock.
+    ///
+    /// Held until the session and every file reopened from it are dropped.
+    pub fn load_locked(&self, id: &str) -> Result<LoadedSession, StoreError> {
         let file = self.file_of(id)?;
         let lock = lock(&self.dir, &file)?;
         let mut loaded = read(&self.dir, &file)?;
@@ -198,24 +168,27 @@ impl SessionStore {
     /// The files of all sessions, the oldest first.
     pub fn files(&self) -> Result<Vec<StoredFile>, StoreError> {
         let stored = |name: String| {
-            // One that was deleted meanwhile is none of them.
+            // Deleted meanwhile.
             let (modified_ms, size) = self.dir.stat(&name)?;
             Some(StoredFile { name, modified_ms, size })
         };
         Ok(self.names()?.into_iter().filter_map(stored).collect())
     }
 
-    /// All sessions, the last active first. What cannot be read is left out with a warning in the log. Reads those that changed since
-    /// they were listed last.
+    /// All sessions, the last active first.
+    ///
+    /// Reads only those that changed since the last list. Unreadable ones are skipped with a warning in the
+    /// log.
     pub fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
         let mut summaries = summaries::of(&self.dir, self.files()?);
         summaries.sort_by(|a, b| b.last_active.cmp(&a.last_active).then_with(|| b.file.cmp(&a.file)));
         Ok(summaries)
     }
 
-    /// A new session that begins as this one up to and including the entry `at` (else the selected one): the same entries, by the order in
-    /// which they follow each other, but that a file with the whole of a result is one of its own. Returns its id; the parent stays
-    /// as it is.
+    /// A new session that begins as this one up to the entry `at` (else the selected one).
+    ///
+    /// Entries are inherited by their order in the tree, and files with full results are copied. Returns the
+    /// id; the parent is unchanged.
     pub fn fork(&self, loaded: &LoadedSession, at: Option<&str>, cwd: &str) -> Result<String, StoreError> {
         let no_entry = |id: &str| StoreError::NoEntry { id: id.to_owned() };
         let branch_point = match at {
@@ -238,8 +211,8 @@ impl SessionStore {
         let mut text = header_line(&header);
         let name = file_name(&header);
         let (theirs, own) = (outputs(&loaded.file), outputs(&name));
-        let within_line = |folder: &str| {
-            let quoted = Value::from(self.dir.path().join(folder).to_string()).to_string();
+        let within_line = |directory: &str| {
+            let quoted = Value::from(self.dir.path().join(directory).to_string()).to_string();
             format!("{}/", &quoted[1..quoted.len() - 1])
         };
         let (there, here) = (within_line(&theirs), within_line(&own));
@@ -258,16 +231,16 @@ impl SessionStore {
         Ok(header.id)
     }
 
-    /// Removes a session's file; sessions forked from it stay. Returns its id.
+    /// Deletes a session file; its forks stay. Returns its id.
     pub fn delete(&self, id: &str) -> Result<String, StoreError> {
         let file = self.file_of(id)?;
         if id.len() < LEAST_DELETED && id_of(&file) != Some(id) {
             return Err(StoreError::Short { id: id.to_owned() });
         }
         let held = lock(&self.dir, &file)?;
-        // What the list says is derived: whether it could be brought up to date says nothing of the session.
+        // The list is derived, so a failure to update it does not prevent the deletion.
         if let Err(error) = summaries::forget(&self.dir, &file) {
-            tracing::warn!(%error, "what the list says of a deleted session stays until the next list");
+            tracing::warn!(%error, "cannot remove a deleted session from the cached list");
         }
         self.dir.remove(&file)?;
         self.dir.remove_tree(&outputs(&file))?;
@@ -300,7 +273,7 @@ impl SessionStore {
 pub(super) fn read(dir: &StateDir, file: &str) -> Result<LoadedSession, StoreError> {
     let bytes = dir.read(file)?.ok_or_else(|| StoreError::NotFound { id: file.to_owned() })?;
     let size = bytes.len() as u64;
-    // A crash may cut a character; the line it belongs to is left out in any case.
+    // A crash may cut a character; its line is dropped in any case.
     let text = String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
     let mut loaded =
@@ -313,7 +286,7 @@ fn lock_name(file: &str) -> String {
     format!("locks/{file}")
 }
 
-/// Where the whole of its large results is.
+/// Directory of the full texts of cut results.
 pub(super) fn outputs(file: &str) -> String {
     format!("outputs/{file}")
 }
@@ -341,7 +314,7 @@ fn id_of(file: &str) -> Option<&str> {
     file.strip_suffix(EXTENSION)?.split_once('_').map(|(_, id)| id)
 }
 
-/// Whether a session is meant: by its id, the beginning of it, or at least [`LEAST_END`] characters of its end.
+/// Whether `id` names the session: its id, a prefix, or a suffix of at least [`LEAST_END`] characters.
 fn matches_id(file: &str, id: &str) -> bool {
     id_of(file).is_some_and(|found| {
         !id.is_empty() && found.starts_with(id) || id.len() >= LEAST_END && found.ends_with(id)

@@ -1,11 +1,13 @@
-//! What a list says of each session. Kept beside the sessions, by their files' time and size, so that a list reads whole only what has
-//! changed. Derived: what is missing, damaged or of another format is made again, and nothing is in it that is not in a session.
+//! Cached summaries for session lists, by each file's time and size.
+//!
+//! A list reads only files that changed. The cache is derived: if it is missing, damaged or of another
+//! format, it is rebuilt.
 
 use std::collections::BTreeMap;
 
 use llm::{Message, Usage};
+use paths::StateDir;
 use serde::{Deserialize, Serialize};
-use workspace::StateDir;
 
 use super::entry::EntryBody;
 use super::loaded::LoadedSession;
@@ -17,87 +19,85 @@ const FORMAT: u64 = 1;
 /// A session in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionSummary {
-    /// The session's id.
     pub id: String,
-    /// The name of its file.
     pub file: String,
-    /// The working directory.
     pub cwd: String,
-    /// When it began, in RFC 3339.
+    /// Start of the session, in RFC 3339.
     pub created: String,
-    /// When its last entry was written, in RFC 3339.
+    /// Time of the last entry, in RFC 3339.
     pub last_active: String,
-    /// Messages in it.
     pub messages: usize,
     /// Its name, else the start of the first prompt, in one line.
     pub title: String,
-    /// Tokens used for it, and what they cost if that is known.
+    /// Tokens used, and their cost if known.
     pub usage: Usage,
-    /// The session it was forked from.
+    /// The session this one was forked from.
     pub parent_session: Option<String>,
-    /// The entry at which it left the parent.
+    /// The entry of the parent at which it was forked.
     pub branch_point: Option<String>,
 }
 
 #[derive(Serialize, Deserialize, Default)]
-struct Kept {
+struct SummaryFile {
     format: u64,
-    /// By the name of the file.
-    files: BTreeMap<String, Known>,
+    /// By file name.
+    files: BTreeMap<String, FileSummary>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Known {
+struct FileSummary {
     modified_ms: u64,
     size: u64,
     summary: SessionSummary,
 }
 
-/// Of each of these files that can be read; the others are left out with a warning in the log.
+/// Summaries of the readable files; others are skipped with a warning in the log.
 pub(super) fn of(dir: &StateDir, files: Vec<StoredFile>) -> Vec<SessionSummary> {
     let mut known = load(dir);
-    let (mut kept, mut news) = (Kept { format: FORMAT, ..Kept::default() }, false);
+    let (mut file_summaries, mut news) = (SummaryFile { format: FORMAT, ..SummaryFile::default() }, false);
     for StoredFile { name, modified_ms, size } in files {
         let old = known.files.remove(&name).filter(|it| (it.modified_ms, it.size) == (modified_ms, size));
         let summary = match old {
             Some(old) => Ok(old.summary),
             None => {
                 news = true;
-                // What is written after the look at the file is found by the next one.
+                // A later change of the file is found by the next list.
                 read(dir, &name).map(|session| summary(&session))
             }
         };
         match summary {
-            Ok(summary) => drop(kept.files.insert(name, Known { modified_ms, size, summary })),
-            Err(error) => tracing::warn!(%error, "left a session out of the list"),
+            Ok(summary) => {
+                drop(file_summaries.files.insert(name, FileSummary { modified_ms, size, summary }))
+            }
+            Err(error) => tracing::warn!(%error, "skipped an unreadable session in the list"),
         }
     }
-    // Those that are left are of sessions that are gone.
+    // The remaining ones belong to deleted sessions.
     if (news || !known.files.is_empty())
-        && let Err(error) = save(dir, &kept)
+        && let Err(error) = save(dir, &file_summaries)
     {
-        tracing::warn!(%error, "what the list of sessions says is not kept");
+        tracing::warn!(%error, "cannot write the cached list of sessions");
     }
-    kept.files.into_values().map(|known| known.summary).collect()
+    file_summaries.files.into_values().map(|known| known.summary).collect()
 }
 
-/// Nothing of what was deleted stays.
+/// Removes a deleted session from the cache.
 pub(super) fn forget(dir: &StateDir, file: &str) -> Result<(), StoreError> {
-    let mut kept = load(dir);
-    if kept.files.remove(file).is_some() {
-        return save(dir, &kept);
+    let mut file_summaries = load(dir);
+    if file_summaries.files.remove(file).is_some() {
+        return save(dir, &file_summaries);
     }
     Ok(())
 }
 
-fn load(dir: &StateDir) -> Kept {
+fn load(dir: &StateDir) -> SummaryFile {
     let bytes = dir.read(NAME).ok().flatten();
-    let kept = bytes.and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok());
-    kept.filter(|kept| kept.format == FORMAT).unwrap_or_default()
+    let file_summaries = bytes.and_then(|bytes| serde_json::from_slice::<SummaryFile>(&bytes).ok());
+    file_summaries.filter(|file_summaries| file_summaries.format == FORMAT).unwrap_or_default()
 }
 
-fn save(dir: &StateDir, kept: &Kept) -> Result<(), StoreError> {
-    let text = serde_json::to_vec(kept).map_err(|error| StoreError::Unreadable {
+fn save(dir: &StateDir, file_summaries: &SummaryFile) -> Result<(), StoreError> {
+    let text = serde_json::to_vec(file_summaries).map_err(|error| StoreError::Unreadable {
         file: NAME.to_owned(),
         reason: format!("it cannot be written: {error}"),
     })?;

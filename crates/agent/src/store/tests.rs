@@ -1,9 +1,9 @@
-//! Files of sessions as values: what of them is read, in which version, and what is made of trees.
+//! Parsing of session files: versions, damaged lines, and trees.
 
 use llm::Message;
 use serde_json::{Value, json};
 
-use super::entry::{header_line, message_line};
+use super::entry::{VERSION, header_line, message_line};
 use super::*;
 
 fn file(lines: &[Value]) -> String {
@@ -51,23 +51,23 @@ fn the_context_is_the_path_from_the_root_to_the_newest_entry() {
 }
 
 #[test]
-fn a_torn_tail_is_dropped_with_a_warning_and_nothing_else_is_lost() {
+fn a_torn_last_line_is_dropped_with_a_warning() {
     let whole = file(&[header(), user("a", None, "one"), user("b", Some("a"), "two é")]);
     for cut in whole.len() - 90..whole.len() - 1 {
         let Some(text) = whole.get(..cut) else { continue };
         let session = read(text);
         assert_eq!(texts(&session), ["one"], "cut at {cut}");
-        assert_eq!(session.warnings, ["f: the last line was cut by a crash and is left out"]);
+        assert_eq!(session.warnings, ["f: skipped the last line, which a crash cut"]);
         let resumed = format!("{text}\n{}\n", user("c", Some("a"), "three"));
         let session = read(&resumed);
         assert_eq!(texts(&session), ["one", "three"], "cut at {cut}, then resumed");
-        assert!(session.warnings[0].starts_with("f: line 3 is left out"), "{:?}", session.warnings);
+        assert!(session.warnings[0].starts_with("f: skipped line 3"), "{:?}", session.warnings);
     }
 }
 
 #[test]
-fn a_damaged_line_does_not_part_a_session_from_its_beginning() {
-    // Its beginning is gone, or all but that.
+fn a_damaged_line_does_not_cut_off_the_beginning() {
+    // Its beginning is missing, or everything else is.
     let damaged: [fn(&Value) -> String; 2] =
         [|line| format!("{}\n", &line.to_string()[1..]), |line| format!("{}\n", &line.to_string()[..12])];
     let (one, two) = (user("a", None, "one"), user("b", Some("a"), "two"));
@@ -80,14 +80,14 @@ fn a_damaged_line_does_not_part_a_session_from_its_beginning() {
         let session = read(&(file(&[header(), one.clone()]) + &lost + &file(std::slice::from_ref(&four))));
         assert_eq!((texts(&session).join(" "), session.warnings.len()), ("one four".to_owned(), 2));
     }
-    // Another branch is no part of what followed the line, where that still says what it followed.
+    // The successor of the line does not follow another branch if the line still names its parent.
     let beside = user("x", Some("a"), "beside");
     let text = file(&[header(), one, beside]) + &damaged[0](&two) + &file(&[three]);
     assert_eq!(texts(&read(&text)), ["one", "three"]);
 }
 
 #[test]
-fn a_message_keeps_what_is_known_of_it() {
+fn unknown_blocks_become_a_note() {
     let content = json!([{"type": "text", "text": "one"}, {"type": "hologram", "data": 1}, {"type": "text", "text": "two"}]);
     let message = json!({"role": "user", "content": content, "timestamp": 1});
     let session = read(&file(&[header(), entry("message", "a", None, json!({ "message": message }))]));
@@ -97,13 +97,13 @@ fn a_message_keeps_what_is_known_of_it() {
 }
 
 #[test]
-fn newer_versions_and_other_files_are_refused_by_name() {
+fn newer_versions_and_other_files_are_rejected() {
     for (line, part) in [
         (
             json!({"type": "session", "version": 4, "id": "s"}),
-            "of version 4, this program reads versions up to 3; update",
+            "it has version 4, newer than the supported version 3; update",
         ),
-        (json!({"type": "message"}), "no session header"),
+        (json!({"type": "message"}), "not a session header"),
     ] {
         assert!(parse("f", file(&[line])).unwrap_err().contains(part));
     }
@@ -112,7 +112,7 @@ fn newer_versions_and_other_files_are_refused_by_name() {
 }
 
 #[test]
-fn version_1_is_linear_and_names_what_stays_by_its_place() {
+fn version_1_is_linear_and_keeps_entries_by_index() {
     let message = |text: &str| json!({"type": "message", "timestamp": "t", "message": {"role": "user", "content": text}});
     let session = read(&file(&[
         json!({"type": "session", "id": "s", "timestamp": "t", "cwd": "/p"}),
@@ -129,7 +129,7 @@ fn version_1_is_linear_and_names_what_stays_by_its_place() {
 }
 
 #[test]
-fn version_2_had_a_role_for_what_is_a_type_now() {
+fn version_2_roles_become_entry_types() {
     let hook = json!({"role": "hookMessage", "customType": "k", "content": "said", "display": true});
     let session = read(&file(&[
         json!({"type": "session", "version": 2, "id": "s", "timestamp": "t", "cwd": "/p"}),
@@ -155,7 +155,7 @@ fn every_type_of_entry_is_understood() {
             "custom_message",
             "h",
             Some("g"),
-            json!({"customType": "k", "content": "told", "display": false}),
+            json!({"customType": "k", "content": "noted", "display": false}),
         ),
         entry("label", "i", Some("h"), json!({"targetId": "a", "label": "start"})),
         entry("session_info", "j", Some("i"), json!({"name": "A name"})),
@@ -171,7 +171,7 @@ fn every_type_of_entry_is_understood() {
     let session = read(&file(&lines));
     assert_eq!((session.entries.len(), session.warnings.len()), (17, 0));
     let context = texts(&session);
-    assert_eq!(context[..3], ["one", "Ran `ls`\n```\na\n```\n(status 2)", "told"]);
+    assert_eq!(context[..3], ["one", "Ran `ls`\n```\na\n```\n(status 2)", "noted"]);
     assert!(context[3].contains("elsewhere") && context.len() == 4, "{context:?}");
     assert_eq!(session.activated(), ["t", "u"]);
     let model = Some(("p".to_owned(), "m".to_owned()));
@@ -183,7 +183,7 @@ fn every_type_of_entry_is_understood() {
 }
 
 #[test]
-fn the_newest_summary_on_the_way_stands_for_what_came_before() {
+fn the_newest_summary_on_the_path_replaces_what_precedes_it() {
     let compaction = |id: &str, parent: &str, kept: &str, summary: &str| {
         let fields = json!({"summary": summary, "firstKeptEntryId": kept, "tokensBefore": 1});
         entry("compaction", id, Some(parent), fields)
@@ -214,7 +214,7 @@ fn the_newest_summary_on_the_way_stands_for_what_came_before() {
 }
 
 #[test]
-fn r4_the_tree_shows_branches_orphans_and_where_one_is() {
+fn the_tree_shows_branches_orphans_and_the_current_path() {
     let lines = [
         header(),
         user("a", None, "one"),
@@ -237,7 +237,7 @@ fn r4_the_tree_shows_branches_orphans_and_where_one_is() {
 }
 
 #[test]
-fn parents_that_go_in_a_circle_end() {
+fn cyclic_parents_terminate() {
     let text = file(&[header(), user("a", Some("b"), "one"), user("b", Some("a"), "two")]);
     let session = read(&text);
     assert_eq!(texts(&session), ["one", "two"]);
@@ -245,7 +245,7 @@ fn parents_that_go_in_a_circle_end() {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_lines_are_read_back() {
     let header = Header {
         version: VERSION,
         id: "s".to_owned(),

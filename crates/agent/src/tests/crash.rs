@@ -1,4 +1,4 @@
-//! A process that is killed at any moment loses at most the entry it was writing, and the session goes on.
+//! A process killed at any moment loses at most the entry it was writing, and the session continues.
 
 #![expect(clippy::disallowed_methods, reason = "a process is killed, and a file watched while it grows")]
 
@@ -6,20 +6,20 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use paths::{AbsPath, StateDir};
 use serde_json::json;
-use workspace::{AbsPath, StateDir};
 
 use super::*;
 use crate::TerminationReason;
 use crate::store::SessionStore;
 
-/// Says to the child where it writes.
-const FOLDER: &str = "PILCROW_TEST_CRASH_FOLDER";
-/// Prompts of one child, which it does not live to see the end of.
+/// Passes the directory to the child.
+const DIRECTORY: &str = "PILCROW_TEST_CRASH_DIRECTORY";
+/// Prompts of one child, which is killed before the last.
 const PROMPTS: usize = 2_000;
 
-fn store(folder: &Path) -> SessionStore {
-    SessionStore::new(StateDir::new(AbsPath::new(folder).unwrap()))
+fn store(directory: &Path) -> SessionStore {
+    SessionStore::new(StateDir::new(AbsPath::new(directory).unwrap()))
 }
 
 fn script(count: usize) -> String {
@@ -34,7 +34,7 @@ fn tools() -> Registry {
     Registry::new([Arc::new(echo("t")) as Arc<dyn Tool>]).unwrap()
 }
 
-/// What the transcript is as far as it goes.
+/// The transcript up to this prompt.
 fn expected(at: usize) -> String {
     match at % 4 {
         0 => format!("prompt {}", at / 4),
@@ -44,12 +44,12 @@ fn expected(at: usize) -> String {
     }
 }
 
-/// The process that is killed; nothing when it runs among the other tests.
+/// The process that is killed; does nothing when run among the other tests.
 #[tokio::test]
 async fn child_that_writes_until_it_is_killed() {
-    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let Some(directory) = std::env::var_os(DIRECTORY) else { return };
     let model = Arc::new(ScriptModel::parse("t", &script(PROMPTS)).unwrap());
-    let session = Session::builder(model, tools()).store(store(Path::new(&folder))).build();
+    let session = Session::builder(model, tools()).store(store(Path::new(&directory))).build();
     for at in 0..PROMPTS {
         session.prompt(format!("prompt {at}")).await;
         println!("\ndone {at}");
@@ -57,16 +57,16 @@ async fn child_that_writes_until_it_is_killed() {
 }
 
 async fn once(random: u64) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().canonicalize().unwrap().join("sessions");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().canonicalize().unwrap().join("sessions");
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "tests::crash::child_that_writes_until_it_is_killed", "--nocapture"])
-        .env(FOLDER, &path)
+        .env(DIRECTORY, &path)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // Killed once it has come so far, or somewhat further: the pipe holds what it says meanwhile.
+    // Killed at this prompt or later: the pipe buffers further output.
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let until = format!("done {}", random % 12);
     let mut done = 0;
@@ -85,14 +85,14 @@ async fn once(random: u64) {
     child.kill().unwrap();
     child.wait().unwrap();
     for line in lines {
-        // What is cut is no line that counts.
+        // A cut line does not count.
         if let Some(at) = line.unwrap().strip_prefix("done ").and_then(|at| at.parse::<usize>().ok()) {
             done = done.max(at + 1);
         }
     }
     let store = store(&path);
     let id = store.list().unwrap()[0].id.clone();
-    let loaded = store.load_to_write(&id).expect("the lock went with its process");
+    let loaded = store.load_locked(&id).expect("the lock went with its process");
     let said: Vec<String> = loaded.context().iter().map(Message::text).collect();
     assert!(said.len() >= done * 4, "what was answered for is there: {} of {done} prompts", said.len());
     for (at, text) in said.iter().enumerate() {
@@ -112,8 +112,17 @@ async fn once(random: u64) {
 }
 
 #[tokio::test]
-async fn a_process_killed_at_any_moment_loses_at_most_the_entry_it_was_writing() {
-    let runs = if std::env::var_os("RUN_SLOW_TESTS").is_some() { 200 } else { 15 };
+async fn a_killed_process_loses_at_most_one_entry() {
+    kill_at_random_moments(15).await;
+}
+
+#[tokio::test]
+#[ignore = "slow: 200 processes; cargo xtask test runs it"]
+async fn two_hundred_killed_processes_lose_at_most_one_entry_each() {
+    kill_at_random_moments(200).await;
+}
+
+async fn kill_at_random_moments(runs: usize) {
     let mut random: u64 = 0x9E37_79B9_7F4A_7C15 ^ u64::from(std::process::id());
     for _ in 0..runs {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

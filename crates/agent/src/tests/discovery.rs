@@ -1,14 +1,15 @@
-//! Tools that are found: the ranking, and what a model is told of when. The expected scores were worked
-//! out by another program from the formula alone.
+//! Tool search: the ranking, and the tools sent to the model.
+//!
+//! Another program computed the expected scores from the formula alone.
 
 use llm::ScriptModel;
+use paths::{AbsPath, StateDir};
 use serde_json::json;
-use workspace::{AbsPath, StateDir};
 
 use super::*;
+use crate::discovery::{ToolDocument, ToolIndex};
 use crate::store::SessionStore;
 use crate::{Presence, Toolset};
-use crate::{ToolDocument, ToolIndex};
 
 fn document(name: &str, label: &str, summary: &str, of: Option<(&str, &str)>, keys: &[&str]) -> ToolDocument {
     ToolDocument {
@@ -86,7 +87,7 @@ fn scores_are_those_of_the_formula() {
     assert!(ToolIndex::new(&[]).search("path", 3).is_empty());
 }
 
-/// A tool with a presence; it says what it found.
+/// A tool with a presence, which answers with its search results.
 struct Known {
     tool: TestTool,
     presence: Presence,
@@ -111,7 +112,7 @@ fn found_by(tool: TestTool, when: &'static [&'static str]) -> Arc<dyn Tool> {
     Arc::new(Known { tool, presence: Presence::Search { when } })
 }
 
-/// One that is there from the start and finds the others.
+/// A tool known from the start that searches the others.
 fn finder() -> Arc<dyn Tool> {
     let tool = tool("finder", |args, cx| {
         Box::pin(async move {
@@ -136,7 +137,7 @@ fn offers(names: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_found_is_told_from_the_next_request_on_and_stays() {
+async fn a_found_tool_is_in_all_later_requests() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().canonicalize().unwrap();
     let store = || SessionStore::new(StateDir::new(AbsPath::new(&path).unwrap()));
@@ -146,7 +147,7 @@ async fn what_is_found_is_told_from_the_next_request_on_and_stays() {
     let script = [
         call(&["finder"], "finder", "weather"),
         call(&["finder", "weather_report"], "weather_report", "x"),
-        // At most five at a time, and the last of them can be called before it was told of.
+        // At most five at a time; the last of them can be called before it is sent to the model.
         call(&["finder", "weather_report"], "finder", "stock price"),
         call(&grown, "stock_price8", "x"),
         json!({"expect": offers(&grown), "text": "done"}),
@@ -163,7 +164,7 @@ async fn what_is_found_is_told_from_the_next_request_on_and_stays() {
     let loaded = store().load(session.id()).unwrap();
     assert_eq!(loaded.activated(), grown[1..]);
     assert_eq!(loaded.context().len(), outcome.messages.len());
-    // Each result says what the model knows by it, so that a provider can be told there.
+    // Each result lists the tools that it added.
     let added: Vec<Vec<String>> = loaded
         .context()
         .into_iter()
@@ -174,7 +175,7 @@ async fn what_is_found_is_told_from_the_next_request_on_and_stays() {
         .collect();
     assert_eq!(added, [vec!["weather_report".to_owned()], vec![], five.map(str::to_owned).to_vec(), vec![]]);
 
-    // Somebody who goes on with the session has them, and the file says so once.
+    // A resumed session has them, and the file records them once.
     let script = format!("{}\n", json!({"expect": offers(&grown), "text": "again"}));
     let session = Session::builder(Arc::new(ScriptModel::parse("t", &script).unwrap()), tools())
         .searches_tools(true)
@@ -188,7 +189,7 @@ async fn what_is_found_is_told_from_the_next_request_on_and_stays() {
 }
 
 #[tokio::test]
-async fn words_of_the_first_prompt_bring_a_tool() {
+async fn words_of_the_first_prompt_activate_a_tool() {
     for (prompt, expect) in [
         ("why does it CRASH?", vec!["finder", "bisect"]),
         ("crashes", vec!["finder"]),
@@ -204,9 +205,9 @@ async fn words_of_the_first_prompt_bring_a_tool() {
 }
 
 #[test]
-fn without_searching_every_tool_is_told_of() {
+fn without_search_every_tool_is_sent() {
     let registry = Arc::new(tools());
-    let whole = Toolset::whole(Arc::clone(&registry));
+    let whole = Toolset::all(Arc::clone(&registry));
     assert_eq!(whole.active(), registry.names());
     assert_eq!(whole.definitions(), registry.definitions());
     assert!(whole.find("stock", 3).iter().all(|found| found.is_active));

@@ -1,5 +1,6 @@
-//! What hooks may do to requests and results, and what becomes of those that fail.
+//! Effects of hooks on requests and results, and failing hooks.
 
+use expect_test::expect;
 use futures_util::future::BoxFuture;
 use llm::protocol::openai_completions::OpenAiCompletions;
 use llm::{ApiKey, Endpoint, Message, Model as _, RemoteModel};
@@ -7,9 +8,10 @@ use serde_json::json;
 use testing::model::{ModelServer, Reply};
 
 use super::*;
-use crate::{Before, Hooks, Messages, TerminationReason};
+use crate::hooks::CallDecision;
+use crate::{Hooks, Messages, TerminationReason};
 
-/// Ends the run, or does not, as the call's argument says.
+/// Ends the run if the call's argument says so.
 struct Ending;
 
 impl Hooks for Ending {
@@ -18,11 +20,11 @@ impl Hooks for Ending {
         _: &'a llm::ToolCall,
         args: &'a Value,
         _: &'a Messages,
-    ) -> BoxFuture<'a, Result<Before, String>> {
+    ) -> BoxFuture<'a, Result<CallDecision, String>> {
         Box::pin(async move {
             let blocks = args["text"] == "blocked";
-            let block = Before::Block { reason: "no".to_owned(), terminate: true };
-            Ok(if blocks { block } else { Before::Proceed })
+            let block = CallDecision::Block { reason: "no".to_owned(), terminate: true };
+            Ok(if blocks { block } else { CallDecision::Proceed })
         })
     }
     fn after_tool_call<'a>(
@@ -42,7 +44,7 @@ impl Hooks for Ending {
 }
 
 #[tokio::test]
-async fn b25_the_end_may_be_said_by_the_result_or_a_hook_and_taken_back_by_one() {
+async fn a_result_or_hook_may_end_the_run_and_a_hook_may_revoke_it() {
     for (word, ends) in [("blocked", true), ("set", true), ("own", true), ("cleared", false)] {
         let own = tool("t", |args, _| {
             Box::pin(async move {
@@ -62,7 +64,7 @@ async fn b25_the_end_may_be_said_by_the_result_or_a_hook_and_taken_back_by_one()
     }
 }
 
-/// Panics where it is told to, and notes the order of what it is asked.
+/// Panics in the configured method, and records the order of calls.
 struct Requests {
     panics: &'static str,
     asked: Mutex<Vec<String>>,
@@ -71,7 +73,7 @@ struct Requests {
 
 impl Requests {
     fn note(&self, what: &'static str) {
-        self.asked.lock().unwrap().push(what.to_owned());
+        self.asked.lock().push(what.to_owned());
         assert!(what != self.panics, "a defect of the hook");
     }
 }
@@ -94,7 +96,7 @@ impl Hooks for Arc<Requests> {
     fn get_api_key<'a>(&'a self, provider: &'a str) -> BoxFuture<'a, Option<ApiKey>> {
         Box::pin(async move {
             self.note("key");
-            let count = self.asked.lock().unwrap().iter().filter(|it| *it == "key").count();
+            let count = self.asked.lock().iter().filter(|it| *it == "key").count();
             ApiKey::new(&format!("key-{count}-of-{provider}"))
         })
     }
@@ -108,7 +110,7 @@ impl Hooks for Arc<Requests> {
     }
     fn on_response(&self, status: u16, headers: &[(String, String)]) {
         let kind = headers.iter().find(|(name, _)| name == "content-type").map(|(_, value)| value.as_str());
-        self.responses.lock().unwrap().push(format!("{status} {}", kind.unwrap_or_default()));
+        self.responses.lock().push(format!("{status} {}", kind.unwrap_or_default()));
     }
 }
 
@@ -117,28 +119,34 @@ fn requests(panics: &'static str) -> Arc<Requests> {
 }
 
 #[tokio::test]
-async fn b65_a_hook_that_panics_before_a_request_is_a_message_that_ends_in_an_error() {
+async fn a_panicking_request_hook_gives_an_error_message() {
+    let mut errors = Vec::new();
     for panics in ["transform", "convert", "key"] {
         let running = setup(&[text("not asked")]).hooks(requests(panics)).start();
         let outcome = running.prompt("go").await;
         assert_eq!(outcome.reason, TerminationReason::Error, "{panics}");
-        assert!(outcome.error.as_ref().unwrap().contains("a hook panicked"), "{outcome:?}");
+        errors.push(outcome.error.unwrap());
         let shown = running.shown();
         let end =
             ["start Assistant", "end assistant: ", "turn_end 1 results=0 continue=false", "agent_end Error"];
         assert_eq!(shown[shown.len() - 4..], end);
         assert_eq!(running.model.unused(), 1);
     }
+    expect![[r#"
+        a hook panicked in transform_context or convert_to_llm
+        a hook panicked in transform_context or convert_to_llm
+        a hook panicked in get_api_key"#]]
+    .assert_eq(&errors.join("\n"));
 }
 
 #[tokio::test]
-async fn b66_b67_the_key_is_asked_for_and_the_context_made_once_for_each_request() {
+async fn each_request_has_one_key_and_one_transformed_context() {
     let hooks = requests("");
     let first = calls(&[call("a", "t", json!({}))]);
     let (outcome, running) = setup(&[first, text("ok")]).tool(echo("t")).hooks(hooks.clone()).run().await;
     assert_eq!(outcome.reason, TerminationReason::NoToolCalls);
     let once = ["transform", "convert", "key"];
-    assert_eq!(*hooks.asked.lock().unwrap(), [once, once].concat());
+    assert_eq!(*hooks.asked.lock(), [once, once].concat());
     let requests = running.model.requests();
     assert_eq!(requests[1].api_key, ApiKey::new("key-2-of-script"));
     assert_eq!(requests[0].messages[0].text(), "first of all");
@@ -147,7 +155,7 @@ async fn b66_b67_the_key_is_asked_for_and_the_context_made_once_for_each_request
 }
 
 #[tokio::test]
-async fn b66_the_key_and_the_body_reach_the_server_and_its_answer_the_hook() {
+async fn hooks_see_the_key_the_body_and_the_answer() {
     let server = ModelServer::start([Reply::text("hello")]).await.unwrap();
     let hooks = requests("");
     let secret = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
@@ -162,11 +170,11 @@ async fn b66_the_key_and_the_body_reach_the_server_and_its_answer_the_hook() {
     let authorization = received[0].headers.iter().find(|(name, _)| name == "authorization").unwrap();
     assert_eq!(authorization.1, "Bearer key-1-of-local");
     assert_eq!(received[0].body["seen"], "use [redacted:github-token]", "the hook sees no secret");
-    assert_eq!(*hooks.responses.lock().unwrap(), ["200 text/event-stream"]);
+    assert_eq!(*hooks.responses.lock(), ["200 text/event-stream"]);
 }
 
 #[tokio::test]
-async fn b83_a_result_with_nothing_in_it_is_one_with_an_empty_text() {
+async fn an_empty_result_becomes_an_empty_text() {
     let empty =
         tool("t", |_, _| Box::pin(async { ToolResult { content: Vec::new(), ..ToolResult::text("") } }));
     let (outcome, running) =
@@ -180,16 +188,16 @@ struct Customs;
 
 impl Hooks for Customs {
     fn custom_message(&self, kind: &str, data: &Value) -> Option<Message> {
-        (kind == "told").then(|| Message::user(data["text"].as_str().unwrap_or_default()))
+        (kind == "message").then(|| Message::user(data["text"].as_str().unwrap_or_default()))
     }
 }
 
 #[tokio::test]
-async fn custom_messages_are_kept_and_shown_and_not_sent_unless_a_hook_says_so() {
+async fn custom_messages_are_sent_only_if_a_hook_says_so() {
     let expecting = json!({"expect": {"messages": 2}, "text": "ok"});
     let running = setup(&[expecting]).hooks(Customs).start();
     running.session.append_custom("note", json!({"text": "private"})).await.unwrap();
-    running.session.append_custom("told", json!({"text": "for the model"})).await.unwrap();
+    running.session.append_custom("message", json!({"text": "for the model"})).await.unwrap();
     let outcome = running.prompt("go").await;
     assert_eq!(outcome.final_text, "ok", "{outcome:?}");
     assert!(running.shown().contains(&"custom note".to_owned()));
@@ -197,7 +205,7 @@ async fn custom_messages_are_kept_and_shown_and_not_sent_unless_a_hook_says_so()
 }
 
 #[tokio::test]
-async fn b61_the_transcript_is_cleared_or_replaced_after_what_was_asked_for_before() {
+async fn the_transcript_is_replaced_after_earlier_operations() {
     let running = setup(&[text("one"), text("two")]).start();
     let clear = running.session.replace_messages(Vec::new());
     let (outcome, cleared) = tokio::join!(running.prompt("go"), clear);

@@ -1,4 +1,4 @@
-//! Who listens, in what order, how long they are waited for, and how one comes back.
+//! Sinks: their order, their deadline, and reconnecting.
 
 use std::sync::atomic::AtomicBool;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::{SessionState, TerminationReason};
 
-/// Notes each event with its name, and waits until it may go on.
+/// Records each event with its name, and waits for permission to continue.
 struct Slow {
     name: &'static str,
     log: Arc<Mutex<Vec<String>>>,
@@ -19,15 +19,15 @@ impl EventSink for Slow {
     fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let line = show(&envelope.event);
-            self.log.lock().unwrap().push(format!("{} hears {line}", self.name));
+            self.log.lock().push(format!("{} hears {line}", self.name));
             self.gate.acquire().await.unwrap().forget();
-            self.log.lock().unwrap().push(format!("{} heard {line}", self.name));
+            self.log.lock().push(format!("{} heard {line}", self.name));
         })
     }
 }
 
 #[tokio::test]
-async fn b59_listeners_are_awaited_in_order_and_a_slow_one_holds_the_next_event() {
+async fn listeners_are_awaited_in_order_and_a_slow_one_delays() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let gate = |permits| Arc::new(tokio::sync::Semaphore::new(permits));
     let (first, second) = (gate(0), gate(1_000));
@@ -39,7 +39,7 @@ async fn b59_listeners_are_awaited_in_order_and_a_slow_one_holds_the_next_event(
         Session::builder(model, Registry::default()).sink(sink("a", &first)).sink(sink("b", &second)).build();
     let prompting = tokio::spawn(async move { session.prompt("go").await });
     let wait = async {
-        while log.lock().unwrap().is_empty() {
+        while log.lock().is_empty() {
             tokio::task::yield_now().await;
         }
     };
@@ -47,14 +47,10 @@ async fn b59_listeners_are_awaited_in_order_and_a_slow_one_holds_the_next_event(
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(
-        *log.lock().unwrap(),
-        ["a hears agent_start"],
-        "nobody else, and nothing else, before it is done"
-    );
+    assert_eq!(*log.lock(), ["a hears agent_start"], "no other sink and no other event before it is done");
     first.add_permits(1_000);
     assert_eq!(prompting.await.unwrap().reason, TerminationReason::NoToolCalls);
-    let log = log.lock().unwrap();
+    let log = log.lock();
     assert_eq!(
         log[1..5],
         ["a heard agent_start", "b hears agent_start", "b heard agent_start", "a hears turn_start 1"]
@@ -70,7 +66,7 @@ impl EventSink for Stuck {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_never_returns_is_let_go_after_its_deadline_and_the_others_are_told() {
+async fn a_listener_that_never_returns_is_removed_with_a_notice() {
     let model = Arc::new(ScriptModel::parse("t", "{\"text\": \"ok\"}").unwrap());
     let events = Arc::new(Recorder::default());
     let session =
@@ -82,7 +78,7 @@ async fn a_listener_that_never_returns_is_let_go_after_its_deadline_and_the_othe
 }
 
 #[tokio::test]
-async fn b10_the_whole_message_is_heard_before_its_tools_start() {
+async fn the_whole_message_is_delivered_before_its_tools_start() {
     let (whole, early) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     struct Hears(Arc<AtomicBool>);
     impl EventSink for Hears {
@@ -112,14 +108,13 @@ async fn b10_the_whole_message_is_heard_before_its_tools_start() {
 }
 
 #[tokio::test]
-async fn b13_updates_are_of_text_thinking_and_calls_and_nothing_else() {
+async fn updates_are_of_text_thinking_and_calls_only() {
     let first = json!({"thinking": "hm", "text": "so", "tool_calls": [call("a", "t", json!({"n": 1}))]});
     let (_, running) = setup(&[first, text("ok")]).tool(echo("t")).run().await;
     let kinds: std::collections::BTreeSet<String> = running
         .events
         .envelopes
         .lock()
-        .unwrap()
         .iter()
         .filter_map(|it| match &it.event {
             Event::MessageUpdate { update, .. } => {
@@ -135,7 +130,7 @@ async fn b13_updates_are_of_text_thinking_and_calls_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn b16_b63_b64_the_state_has_the_partial_message_the_pending_calls_and_the_error() {
+async fn the_state_has_partial_message_pending_calls_and_error() {
     let first = json!({"text": "half an answer", "chunk": 4, "wait_for_cancel": true});
     let running = setup(&[first, json!({"error": "it broke"}), text("ok")]).start();
     let mut state = running.session.state();
@@ -165,7 +160,7 @@ async fn b16_b63_b64_the_state_has_the_partial_message_the_pending_calls_and_the
 }
 
 #[tokio::test]
-async fn b58_a_run_is_over_only_when_its_listeners_know() {
+async fn a_run_is_over_only_when_its_listeners_know() {
     struct Late(Arc<AtomicBool>);
     impl EventSink for Late {
         fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()> {
@@ -187,7 +182,7 @@ async fn b58_a_run_is_over_only_when_its_listeners_know() {
 }
 
 #[tokio::test]
-async fn b78_updates_come_before_the_end_and_none_after() {
+async fn updates_come_before_the_end_and_none_after() {
     let telling = tool("t", |_, cx| {
         Box::pin(async move {
             say_running(cx).await;
@@ -198,10 +193,10 @@ async fn b78_updates_come_before_the_end_and_none_after() {
     let shown = running.shown();
     let at = |line: &str| shown.iter().position(|it| it == line).unwrap();
     assert!(at("tool_update a: running") < at("tool_end a"));
-    // A call that has its result holds its surroundings no longer; one that was left behind still does.
+    // A finished call releases its context; one that was left behind still holds it.
     let events = Arc::new(Recorder::default());
     let tracker = tokio_util::task::TaskTracker::new();
-    let emitter = crate::emitter::Emitter::start(
+    let emitter = crate::events::emitter::Emitter::start(
         "s".to_owned(),
         vec![events.clone()],
         SessionState::default(),
@@ -214,7 +209,7 @@ async fn b78_updates_come_before_the_end_and_none_after() {
 }
 
 #[tokio::test]
-async fn b60_r5_a_listener_may_leave_and_come_back_and_misses_nothing() {
+async fn a_listener_may_detach_and_reattach_without_loss() {
     let running = setup(&[text("one"), text("two"), text("three")]).start();
     let late = Arc::new(Recorder::default());
     running.prompt("go").await;
@@ -224,21 +219,21 @@ async fn b60_r5_a_listener_may_leave_and_come_back_and_misses_nothing() {
     running.events.wait_for("settled aborted=false").await;
     running.session.detach(attached.id).await;
     running.prompt("alone").await;
-    let heard = late.envelopes.lock().unwrap().len();
-    let since = late.envelopes.lock().unwrap().last().unwrap().seq;
+    let heard = late.envelopes.lock().len();
+    let since = late.envelopes.lock().last().unwrap().seq;
     assert_eq!(since, heard as u64, "all from the first on");
     let again = running.session.attach(late.clone(), Some(since)).await.unwrap();
     assert_eq!(again.seq, since);
     running.session.clear_queues().await;
     late.wait_for("agent_end NoToolCalls").await;
     late.wait_for("queue 0 0").await;
-    let whole = running.events.envelopes.lock().unwrap().clone();
-    let mine = late.envelopes.lock().unwrap().clone();
+    let whole = running.events.envelopes.lock().clone();
+    let mine = late.envelopes.lock().clone();
     assert_eq!(mine, whole, "the same envelopes, in the same order, each once");
 }
 
 #[tokio::test]
-async fn r5_what_is_no_longer_kept_comes_as_a_snapshot() {
+async fn events_beyond_the_backlog_come_as_a_snapshot() {
     let running = setup(&[text("one"), text("two")]).start();
     running.prompt("go").await;
     for _ in 0..10_000 {
@@ -250,7 +245,7 @@ async fn r5_what_is_no_longer_kept_comes_as_a_snapshot() {
     assert_eq!((state.messages.len(), state.running), (2, false));
     running.prompt("on").await;
     late.wait_for("agent_end NoToolCalls").await;
-    for envelope in late.envelopes.lock().unwrap().iter() {
+    for envelope in late.envelopes.lock().iter() {
         assert!(envelope.seq > attached.seq);
         state.apply(&envelope.event);
     }
@@ -260,7 +255,7 @@ async fn r5_what_is_no_longer_kept_comes_as_a_snapshot() {
 #[tokio::test]
 async fn events_of_deltas_are_as_many_as_the_model_sent() {
     let (_, running) = setup(&[json!({"text": "abcdefgh", "chunk": 1})]).run().await;
-    let deltas = running.events.envelopes.lock().unwrap();
+    let deltas = running.events.envelopes.lock();
     let deltas = deltas
         .iter()
         .filter(|it| matches!(&it.event, Event::MessageUpdate { update: StreamEvent::TextDelta { .. }, .. }));

@@ -1,13 +1,9 @@
-//! Tests at the boundary of the session, with a scripted model and small tools. Names begin with the numbers of the
-//! behaviours they cover (`b17`: behaviour 17 of the list of agent loops; `r3`: requirement 3 of embedding).
+//! Tests at the boundary of the session, with a scripted model and small tools.
 
 mod behaviours;
 mod crash;
 mod discovery;
-mod embedding;
-mod flat;
 mod hooks;
-mod kept;
 mod listeners;
 mod order;
 mod permits;
@@ -16,22 +12,26 @@ mod properties;
 mod queues;
 mod recovery;
 mod reload;
+mod session_settings;
 mod sessions;
 mod stop;
+mod stored_sessions;
 mod tools;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use llm::{Message, ScriptModel, ToolDefinition};
+use parking_lot::Mutex;
+use policy::{Effects, Writes};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use workspace::{Effects, Writes};
 
+use crate::hooks::NoHooks;
 use crate::{
-    Envelope, Event, EventSink, ExecutionMode, Limits, NoHooks, Registry, RunOutcome, Session, Tool, ToolCx,
+    Envelope, Event, EventSink, ExecutionMode, Limits, Registry, RunOutcome, Session, Tool, ToolCx,
     ToolResult,
 };
 
@@ -43,7 +43,7 @@ type Body = dyn for<'a> Fn(Value, &'a ToolCx) -> BoxFuture<'a, ToolResult> + Sen
 struct TestTool {
     definition: ToolDefinition,
     writes: Writes,
-    /// Whether it runs a command.
+    /// Whether it executes a command.
     executes: bool,
     mode: ExecutionMode,
     body: Box<Body>,
@@ -54,8 +54,8 @@ impl Tool for TestTool {
         &self.definition
     }
     fn effects(&self, _: &Value) -> Effects {
-        let cwd = || workspace::AbsPath::new("/").unwrap();
-        let exec = self.executes.then(|| workspace::CommandLine {
+        let cwd = || paths::AbsPath::new("/").unwrap();
+        let exec = self.executes.then(|| shell::CommandLine {
             program: "x".into(),
             args: vec![],
             env: vec![],
@@ -97,10 +97,11 @@ fn echo(name: &str) -> TestTool {
     tool(name, |args, _| Box::pin(async move { ToolResult::text(args.to_string()) }))
 }
 
-/// Says that it runs.
+/// Reports that it runs.
 async fn say_running(cx: &ToolCx) {
-    let update_type = crate::UpdateKind::Progress;
-    cx.update(crate::Update { update_type, content: "running".to_owned(), progress_percent: None }).await;
+    let update_type = crate::events::UpdateKind::Progress;
+    cx.update(crate::events::Update { update_type, content: "running".to_owned(), progress_percent: None })
+        .await;
 }
 
 /// Waits until it is cancelled.
@@ -114,7 +115,7 @@ fn waiting(name: &str) -> TestTool {
     })
 }
 
-/// Notes that it runs, and waits until `count` calls do.
+/// Reports that it runs, and waits until `count` calls do.
 fn meeting(name: &str, count: usize) -> TestTool {
     let (present, arrived) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     tool(name, move |_, _| {
@@ -142,7 +143,7 @@ struct Recorder {
 impl EventSink for Recorder {
     fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            self.envelopes.lock().unwrap().push(envelope.clone());
+            self.envelopes.lock().push(envelope.clone());
             self.heard.notify_waiters();
         })
     }
@@ -150,7 +151,7 @@ impl EventSink for Recorder {
 
 impl Recorder {
     fn shown(&self) -> Vec<String> {
-        let envelopes = self.envelopes.lock().unwrap();
+        let envelopes = self.envelopes.lock();
         let mut shown: Vec<String> = Vec::new();
         for envelope in envelopes.iter() {
             let line = show(&envelope.event);
@@ -166,7 +167,7 @@ impl Recorder {
         let waiting = async {
             loop {
                 let heard = self.heard.notified();
-                if self.envelopes.lock().unwrap().iter().any(|it| show(&it.event) == line) {
+                if self.envelopes.lock().iter().any(|it| show(&it.event) == line) {
                     return;
                 }
                 heard.await;
@@ -199,7 +200,7 @@ fn show(event: &Event) -> String {
         Event::QueueUpdate { steering, follow_up } => format!("queue {steering} {follow_up}"),
         Event::AgentSettled { aborted } => format!("settled aborted={aborted}"),
         Event::Notice { .. } => "notice".to_owned(),
-        // Without the part that is left to chance.
+        // Without the random part.
         Event::RetryStart { attempt, delay_ms, .. } => {
             let whole =
                 (0..6).map(|times| 2000 << times).find(|whole| (whole * 3 / 4..=*whole).contains(delay_ms));
@@ -272,7 +273,7 @@ impl Setup {
         Running { session, model, events }
     }
 
-    /// One prompt, with every answer of the script used.
+    /// Runs one prompt that uses every answer of the script.
     async fn run(self) -> (RunOutcome, Running) {
         let running = self.start();
         let outcome = running.prompt("go").await;
@@ -286,7 +287,7 @@ impl Running {
         tokio::time::timeout(DEADLINE, self.session.prompt(text)).await.expect("the run ends")
     }
 
-    /// Cuts off the settled event, which comes after the outcome.
+    /// Without the settled event, which follows the outcome.
     fn shown(&self) -> Vec<String> {
         let mut shown = self.events.shown();
         shown.retain(|line| !line.starts_with("settled"));

@@ -1,4 +1,4 @@
-//! The order of events, what they carry, and the listeners that hear them.
+//! The order and content of events.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::*;
 use crate::TerminationReason;
 
 #[tokio::test]
-async fn b01_b03_b05_b18_a_plain_prompt() {
+async fn a_plain_prompt_makes_one_request_in_event_order() {
     let (outcome, running) = setup(&[text("Hello there, this is more than one delta.")]).run().await;
     assert_eq!(
         running.shown(),
@@ -32,7 +32,7 @@ async fn b01_b03_b05_b18_a_plain_prompt() {
 }
 
 #[tokio::test]
-async fn b04_several_prompts_come_in_order() {
+async fn several_prompts_come_in_order() {
     let running = setup(&[text("ok")]).start();
     let messages = vec![Message::user("one"), Message::user("two")];
     running.session.prompt_messages(messages, CancellationToken::new()).await;
@@ -41,13 +41,17 @@ async fn b04_several_prompts_come_in_order() {
 }
 
 #[tokio::test]
-async fn b06_b07_b08_b09_a_turn_with_a_tool() {
+async fn a_turn_with_a_tool_has_its_events_in_order() {
     let updating = tool("t", |_, cx| {
         Box::pin(async move {
             for content in ["10", "90"] {
-                let update_type = crate::UpdateKind::Progress;
-                cx.update(crate::Update { update_type, content: content.into(), progress_percent: None })
-                    .await;
+                let update_type = crate::events::UpdateKind::Progress;
+                cx.update(crate::events::Update {
+                    update_type,
+                    content: content.into(),
+                    progress_percent: None,
+                })
+                .await;
             }
             ToolResult::text("done")
         })
@@ -82,7 +86,7 @@ async fn b06_b07_b08_b09_a_turn_with_a_tool() {
     let roles: Vec<&str> = outcome.messages.iter().map(Message::role).collect();
     assert_eq!(roles, ["user", "assistant", "toolResult", "assistant"]);
     assert_eq!((outcome.turns, running.model.requests().len()), (2, 2));
-    let envelopes = running.events.envelopes.lock().unwrap();
+    let envelopes = running.events.envelopes.lock();
     let ids: Vec<&String> = envelopes
         .iter()
         .filter_map(|envelope| match &envelope.event {
@@ -90,15 +94,15 @@ async fn b06_b07_b08_b09_a_turn_with_a_tool() {
             _ => None,
         })
         .collect();
-    let told = envelopes.iter().find_map(|envelope| match &envelope.event {
+    let reported = envelopes.iter().find_map(|envelope| match &envelope.event {
         Event::TurnEnd { turn_index: 1, tool_results, .. } => Some(tool_results),
         _ => None,
     });
-    assert_eq!(told.unwrap().iter().collect::<Vec<_>>(), ids, "b07");
+    assert_eq!(reported.unwrap().iter().collect::<Vec<_>>(), ids, "b07");
 }
 
 #[tokio::test]
-async fn b02_an_error_ends_with_one_agent_end() {
+async fn an_error_ends_with_one_agent_end() {
     let (outcome, running) = setup(&[json!({"text": "half", "error": "it broke"})]).run().await;
     let shown = running.shown();
     assert_eq!(shown.first().unwrap(), "agent_start");
@@ -134,7 +138,7 @@ fn fixed(events: Vec<StreamEvent>) -> Fixed {
 }
 
 #[tokio::test]
-async fn b11_b14_a_response_without_start_is_told_whole() {
+async fn a_response_without_start_is_reported_whole() {
     let done =
         AssistantMessage { content: vec![Content::text("all")], ..AssistantMessage::empty("a", "p", "m") };
     let stray = [
@@ -170,7 +174,7 @@ async fn a_model_that_panics_or_drops_its_stream_is_an_error() {
     }
 }
 
-/// Answers once, and has a defect from then on.
+/// Answers once, then panics.
 struct Broken(Fixed, std::sync::atomic::AtomicBool);
 
 impl Model for Broken {
@@ -186,15 +190,15 @@ impl Model for Broken {
 }
 
 #[tokio::test]
-async fn a_run_that_panics_ends_as_itself_and_says_so() {
+async fn a_panicking_run_ends_with_an_error() {
     let events = Arc::new(Recorder::default());
     let model = Broken(fixed(vec![StreamEvent::Start]), Default::default());
     let session = Session::builder(Arc::new(model), Registry::default()).sink(events.clone()).build();
     let outcome = session.prompt("go").await;
     assert_eq!((outcome.reason, outcome.turns), (TerminationReason::Error, 1));
-    assert!(outcome.error.unwrap().contains("a defect of pilcrow"));
+    assert_eq!(outcome.error.as_deref(), Some(crate::run::DEFECT));
     let run = |wanted: &str| {
-        let envelopes = events.envelopes.lock().unwrap();
+        let envelopes = events.envelopes.lock();
         let mut runs = envelopes.iter().filter_map(|it| match &it.event {
             Event::AgentStart { run_id, .. } if wanted == "start" => Some(run_id.clone()),
             Event::AgentEnd { run_id, .. } if wanted == "end" => Some(run_id.clone()),
@@ -206,10 +210,10 @@ async fn a_run_that_panics_ends_as_itself_and_says_so() {
 }
 
 #[tokio::test]
-async fn r5_seq_rises_by_one_and_the_state_version_with_what_is_visible() {
+async fn seq_and_state_version_increase_as_documented() {
     let (_, running) = setup(&[calls(&[call("a", "t", json!({}))]), text("ok")]).tool(echo("t")).run().await;
     running.prompt("again, with no answer left").await;
-    let envelopes = running.events.envelopes.lock().unwrap();
+    let envelopes = running.events.envelopes.lock();
     let mut version = 0;
     for (at, envelope) in envelopes.iter().enumerate() {
         assert_eq!(envelope.seq, at as u64 + 1);
@@ -231,7 +235,7 @@ impl EventSink for Bad {
 }
 
 #[tokio::test]
-async fn a_listener_that_panics_is_let_go_and_the_others_hear_all() {
+async fn a_panicking_listener_is_removed_and_the_others_stay() {
     let script = Arc::new(ScriptModel::parse("t", r#"{"text": "ok"}"#).unwrap());
     let events = Arc::new(Recorder::default());
     let session =
@@ -241,7 +245,7 @@ async fn a_listener_that_panics_is_let_go_and_the_others_hear_all() {
 }
 
 #[tokio::test]
-async fn b39_b40_b41_b42_queued_messages_start_further_turns() {
+async fn queued_messages_start_further_turns() {
     let running = setup(&[text("one"), text("two"), text("three"), text("four")]).start();
     running.session.follow_up(Message::user("last")).await;
     running.session.steer(Message::user("s1")).await;

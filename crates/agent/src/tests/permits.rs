@@ -1,10 +1,9 @@
-//! Permits through the whole loop, with the real policy: who is asked, what surfaces hear, what the outcome tells.
+//! Permits through the whole loop with the real policy: questions, events, outcome.
 
+use paths::{AbsPath, StateDir};
+use policy::{Answer, Approver, Mode, Policy, PolicyOptions, Question, TrustStore, Unattended};
 use tokio_util::sync::CancellationToken;
-use workspace::{
-    AbsPath, Answer, Approver, Mode, Nobody, Operation, Policy, PolicyOptions, Question, StateDir,
-    TrustStore, Workspace, WorkspaceEdit,
-};
+use workspace::{Operation, Workspace, WorkspaceEdit};
 
 use super::*;
 
@@ -29,22 +28,22 @@ impl Approver for Silent {
 }
 
 struct World {
-    _folder: tempfile::TempDir,
+    _directory: tempfile::TempDir,
     workspace: Workspace,
     state: StateDir,
     target: AbsPath,
 }
 
 fn world() -> World {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().canonicalize().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().canonicalize().unwrap();
     let root = path.join("project");
     #[expect(clippy::disallowed_methods, reason = "a project to work in")]
     std::fs::create_dir(&root).unwrap();
     let state = StateDir::new(AbsPath::new(path.join("state")).unwrap());
     let (workspace, _) = Workspace::open(&root, &state, None).unwrap();
     let target = workspace.root().join("new.txt");
-    World { _folder: folder, workspace, state, target }
+    World { _directory: directory, workspace, state, target }
 }
 
 /// Asks for the permit to create a file, declared as its effect.
@@ -100,41 +99,44 @@ async fn ask(mode: Mode, approver: impl Approver + 'static) -> Asked {
 
 impl Asked {
     /// The events of questions and calls.
-    fn told(&self) -> Vec<&str> {
-        let told = self.shown.iter().map(String::as_str);
-        told.filter(|line| matches!(*line, "ask" | "answer") || line.starts_with("tool_")).collect()
+    fn calls_and_questions(&self) -> Vec<&str> {
+        let lines = self.shown.iter().map(String::as_str);
+        lines.filter(|line| matches!(*line, "ask" | "answer") || line.starts_with("tool_")).collect()
     }
 }
 
 #[tokio::test]
-async fn what_nobody_can_be_asked_about_is_denied_and_the_outcome_says_so() {
-    let asked = ask(Mode::Prompt, Nobody).await;
-    assert!(asked.outcome.denied_for_lack_of_asker && asked.result.1, "{:?}", asked.result);
-    assert_eq!(asked.told(), ["tool_start a", "ask", "answer", "tool_end a error"]);
+async fn without_a_user_a_question_is_denied_in_the_outcome() {
+    let asked = ask(Mode::Prompt, Unattended).await;
+    assert!(asked.outcome.denied_unattended && asked.result.1, "{:?}", asked.result);
+    assert_eq!(asked.calls_and_questions(), ["tool_start a", "ask", "answer", "tool_end a error"]);
     assert_eq!(asked.outcome.final_text, "ok", "the model hears of it and goes on");
 }
 
 #[tokio::test]
-async fn the_persons_answer_decides() {
+async fn the_users_answer_decides() {
     let asked = ask(Mode::Prompt, Says(Answer::Once)).await;
     assert_eq!(asked.result, ("permitted".to_owned(), false));
-    assert_eq!(asked.told(), ["tool_start a", "ask", "answer", "tool_end a"]);
+    assert_eq!(asked.calls_and_questions(), ["tool_start a", "ask", "answer", "tool_end a"]);
     let asked = ask(Mode::Prompt, Says(Answer::No { text: "not there".to_owned() })).await;
     assert!(asked.result.1 && asked.result.0.contains("not there"), "{:?}", asked.result);
-    assert!(!asked.outcome.denied_for_lack_of_asker);
-    let asked = ask(Mode::Permissive, Nobody).await;
-    assert_eq!((asked.result.0.as_str(), asked.told()), ("permitted", vec!["tool_start a", "tool_end a"]));
+    assert!(!asked.outcome.denied_unattended);
+    let asked = ask(Mode::Permissive, Unattended).await;
+    assert_eq!(
+        (asked.result.0.as_str(), asked.calls_and_questions()),
+        ("permitted", vec!["tool_start a", "tool_end a"])
+    );
 }
 
 #[tokio::test]
-async fn what_a_rule_denies_is_refused_before_the_tool_runs() {
+async fn a_denying_rule_applies_before_the_tool_runs() {
     let asked = ask(Mode::Strict, Says(Answer::Once)).await;
     assert!(asked.result.1, "{:?}", asked.result);
-    assert_eq!(asked.told(), ["tool_start a", "tool_end a error"], "nobody was asked");
+    assert_eq!(asked.calls_and_questions(), ["tool_start a", "tool_end a error"], "no question");
 }
 
 #[tokio::test]
-async fn cancel_ends_a_question_that_nobody_answers() {
+async fn a_cancel_ends_an_unanswered_question() {
     let world = world();
     let running = start(&world, Mode::Prompt, Silent);
     let abort = async {
@@ -147,7 +149,7 @@ async fn cancel_ends_a_question_that_nobody_answers() {
 }
 
 #[tokio::test]
-async fn commits_are_events_and_answers_and_checkpoints_are_entries() {
+async fn commits_are_events_answers_and_checkpoints_are_entries() {
     let world = world();
     let (workspace, path) = (world.workspace.clone(), world.target.clone());
     let commits = workspace.subscribe();
@@ -164,13 +166,13 @@ async fn commits_are_events_and_answers_and_checkpoints_are_entries() {
             let plan = workspace.plan(edit).unwrap();
             let permit = cx.permit(&plan).await.unwrap();
             workspace.commit(plan, permit, &cx.run).await.unwrap();
-            cx.tell(Event::AgentSettled { aborted: true }).await;
-            cx.tell(Event::Notice { level: "info".to_owned(), text: "made".to_owned() }).await;
+            cx.report(Event::AgentSettled { aborted: true }).await;
+            cx.report(Event::Notice { level: "info".to_owned(), text: "made".to_owned() }).await;
             ToolResult::text("made")
         })
     });
     let making = TestTool { writes: Writes::Paths(vec![world.target.clone()]), ..making };
-    // What is committed for nobody's run is not told.
+    // Commits of other runs are not reported.
     let other = tool("other", |_, _| Box::pin(async { ToolResult::text("nothing") }));
     let script =
         [calls(&[call("a", "make", json!({}))]), calls(&[call("b", "other", json!({}))]), text("ok")];
@@ -190,14 +192,14 @@ async fn commits_are_events_and_answers_and_checkpoints_are_entries() {
     let outcome = session.prompt("go").await;
     assert_eq!(outcome.final_text, "ok");
     let shown = events.shown();
-    let told = shown.iter().filter(|it| {
+    let lines = shown.iter().filter(|it| {
         it.starts_with("commit")
             || it.starts_with("tool_")
             || ["ask", "answer", "notice"].contains(&it.as_str())
     });
-    let told: Vec<&str> = told.map(String::as_str).collect();
+    let lines: Vec<&str> = lines.map(String::as_str).collect();
     assert_eq!(
-        told,
+        lines,
         [
             "tool_start a",
             "ask",
@@ -212,7 +214,6 @@ async fn commits_are_events_and_answers_and_checkpoints_are_entries() {
     let (run, file) = events
         .envelopes
         .lock()
-        .unwrap()
         .iter()
         .find_map(|it| match &it.event {
             Event::Commit { run_id, files, .. } => Some((run_id.clone(), files[0].clone())),
@@ -221,7 +222,10 @@ async fn commits_are_events_and_answers_and_checkpoints_are_entries() {
         .unwrap();
     assert_eq!(run, outcome.run);
     let path = world.target.to_string();
-    assert_eq!(file, crate::ChangedFile { path: path.clone(), kind: "created".to_owned(), from: None });
+    assert_eq!(
+        file,
+        crate::events::ChangedFile { path: path.clone(), kind: "created".to_owned(), from: None }
+    );
     assert!(session.close(DEADLINE).await);
     let loaded = store.load(session.id()).unwrap();
     let kinds: Vec<&str> = loaded.entries.iter().map(|it| it.kind.as_str()).collect();

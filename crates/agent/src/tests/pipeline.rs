@@ -1,10 +1,13 @@
-//! The seven layers that a session's tools come through.
+//! The layers of a session's tools.
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::{Dialect, Filter, LAYERS, Origin, Pipeline, RegistryError, ToolSource, call_tool};
+use crate::discovery::ToolSource;
+use crate::tool::Origin;
+use crate::tool::pipeline::{Filter, LAYERS, Pipeline};
+use crate::{RegistryError, call_tool};
 
 fn arced(tool: TestTool) -> Arc<dyn Tool> {
     Arc::new(tool)
@@ -16,7 +19,6 @@ fn saying(name: &str, words: &'static str) -> Arc<dyn Tool> {
 
 fn whole() -> Pipeline {
     Pipeline::base([saying("read", "base"), saying("bash", "base"), saying("risky", "base")])
-        .sandboxed([saying("bash", "sandboxed"), saying("nothing", "sandboxed")])
         .session([saying("search_tools", "session")])
         .surface([saying("show", "surface"), saying("secret", "surface")])
         .filter(Filter {
@@ -24,7 +26,6 @@ fn whole() -> Pipeline {
             off: vec!["risky".to_owned()],
             ..Filter::default()
         })
-        .dialect(Dialect::Plain)
 }
 
 fn names(list: &str) -> Vec<String> {
@@ -32,29 +33,24 @@ fn names(list: &str) -> Vec<String> {
 }
 
 #[test]
-fn r1_the_layers_are_seven_in_order_and_the_trace_says_what_each_did() {
+fn the_layers_are_ordered_and_traced() {
     let (registry, trace) = whole().build().unwrap();
     let layers: Vec<&str> = trace.iter().map(|it| it.layer).collect();
     assert_eq!(layers, LAYERS);
     let tools: Vec<&[String]> = trace.iter().map(|it| it.tools.as_slice()).collect();
     let (base, all) = (names("read bash risky"), names("read bash risky search_tools show secret"));
     let left = names("read bash show");
-    assert_eq!(tools, [&base, &base, &names("read bash risky search_tools"), &all, &left, &left, &left]);
-    assert_eq!(trace[1].did, ["bash replaced", "nothing stands in for nothing"]);
+    assert_eq!(tools, [&base, &names("read bash risky search_tools"), &all, &left, &left]);
     assert_eq!(
-        trace[4].did,
-        [
-            "risky left out: it is off until it is enabled",
-            "search_tools left out: it is disabled",
-            "secret left out: it is disabled"
-        ],
+        trace[3].did,
+        ["risky removed: off unless enabled", "search_tools removed: disabled", "secret removed: disabled"],
         "what a later layer added is filtered as well"
     );
     assert_eq!(registry.names(), left);
 }
 
 #[test]
-fn r1_the_same_parts_give_the_same_bytes_and_names_are_unique() {
+fn the_same_parts_give_the_same_bytes_and_unique_names() {
     let bytes = || serde_json::to_string(&whole().build().unwrap().0.definitions()).unwrap();
     assert_eq!(bytes(), bytes());
     let twice = Pipeline::base([saying("read", "a")]).surface([saying("read", "b")]).build();
@@ -79,7 +75,7 @@ impl Tool for From {
 }
 
 #[test]
-fn r1_the_filter_knows_names_sources_and_servers() {
+fn the_filter_knows_names_sources_and_servers() {
     let remote = |name: &str, server: &str| -> Arc<dyn Tool> {
         let server_name = Some(server.to_owned());
         Arc::new(From(echo(name), Origin { source: ToolSource::Mcp, server_name, mcp_tool_name: None }))
@@ -92,42 +88,24 @@ fn r1_the_filter_knows_names_sources_and_servers() {
     assert_eq!(left(Filter::default()), ["read", "a", "b"]);
     assert_eq!(left(Filter { disable: list("mcp"), ..Filter::default() }), ["read"]);
     assert_eq!(left(Filter { disable: list("mcp:two"), ..Filter::default() }), ["read", "a"]);
-    assert_eq!(left(Filter { allow: Some(list("builtin b")), ..Filter::default() }), ["read", "b"]);
     let off = Filter { off: list("mcp"), enable: list("a"), ..Filter::default() };
     assert_eq!(left(off), ["read", "a"]);
     let both = Filter { enable: list("a"), disable: list("a"), ..Filter::default() };
     assert_eq!(left(both), ["read", "b"], "what is disabled counts over what is enabled");
 }
 
-#[test]
-fn r1_schemas_are_written_as_the_provider_takes_them() {
-    let mut odd = echo("odd");
-    odd.definition.parameters = json!({
-        "$schema": "x", "type": "object", "required": ["default"],
-        "properties": {"default": {"type": "string", "default": "a"}, "kind": {"const": "k"}},
-    });
-    let built = |dialect| {
-        let tools = [arced(TestTool { definition: odd.definition.clone(), ..echo("odd") })];
-        Pipeline::base(tools).dialect(dialect).build().unwrap().0.definitions()[0].parameters.clone()
-    };
-    assert_eq!(built(Dialect::JsonSchema), odd.definition.parameters);
-    assert_eq!(
-        built(Dialect::Plain),
-        json!({
-            "type": "object", "required": ["default"],
-            "properties": {"default": {"type": "string"}, "kind": {"enum": ["k"]}},
-        })
-    );
-}
-
 #[tokio::test]
-async fn r1_a_call_that_is_already_cancelled_does_not_start() {
+async fn a_cancelled_call_does_not_start() {
     let (registry, _) = whole().build().unwrap();
     let tracker = tokio_util::task::TaskTracker::new();
-    let emitter =
-        crate::emitter::Emitter::start("s".to_owned(), Vec::new(), crate::SessionState::default(), &tracker);
+    let emitter = crate::events::emitter::Emitter::start(
+        "s".to_owned(),
+        Vec::new(),
+        crate::SessionState::default(),
+        &tracker,
+    );
     let mut cx = super::sessions::cx(emitter);
-    assert_eq!(call_tool(&registry, "bash", json!({}), &cx).await.joined_text(), "sandboxed");
+    assert_eq!(call_tool(&registry, "bash", json!({}), &cx).await.joined_text(), "base");
     let cancel = CancellationToken::new();
     cancel.cancel();
     cx.cancel = cancel;

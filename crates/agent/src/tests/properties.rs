@@ -1,12 +1,11 @@
-//! What holds whatever is done with a session, in whatever order: several tasks at once, many operations, several
-//! sessions.
+//! Properties of sessions under concurrent and random operations.
 
 use std::collections::HashSet;
 
 use llm::Message;
+use paths::{AbsPath, StateDir};
 use proptest::prelude::*;
 use serde_json::json;
-use workspace::{AbsPath, StateDir};
 
 use super::*;
 use crate::store::SessionStore;
@@ -45,7 +44,7 @@ fn something() -> impl Strategy<Value = Do> {
     ]
 }
 
-/// An answer of one of the kinds there are.
+/// An answer of one kind.
 fn answer(at: usize, kind: u8) -> Value {
     let id = |n: usize| format!("{at}-{n}");
     match kind % 8 {
@@ -60,12 +59,12 @@ fn answer(at: usize, kind: u8) -> Value {
     }
 }
 
-/// What every provider asks of a transcript: each call answered once, right after the message that made it; the person begins, and no
-/// answer follows an answer.
+/// Checks what every provider requires: each call answered once, right after the message that made it; the
+/// user begins, and no answer follows an answer.
 fn check_transcript(messages: &[Message]) {
     let mut open: Vec<String> = Vec::new();
     let mut seen = HashSet::new();
-    assert!(matches!(messages.first(), None | Some(Message::User(_))), "the person begins: {messages:#?}");
+    assert!(matches!(messages.first(), None | Some(Message::User(_))), "the user begins: {messages:#?}");
     for pair in messages.windows(2) {
         let both = pair.iter().all(|it| matches!(it, Message::Assistant(_)));
         assert!(!both, "an answer follows an answer: {messages:#?}");
@@ -89,7 +88,7 @@ fn check_transcript(messages: &[Message]) {
     assert!(open.is_empty(), "calls are not answered: {open:?}");
 }
 
-/// Every run has one start and one end, turns and calls are closed, in order.
+/// Checks that every run has one start and one end, and that turns and calls are closed in order.
 fn check_events(envelopes: &[Envelope]) {
     let (mut run, mut turn, mut calls) = (false, None, HashSet::new());
     for (at, envelope) in envelopes.iter().enumerate() {
@@ -133,7 +132,7 @@ async fn carry_out(session: Session, plan: Vec<Do>, task: usize) {
                 session.set_drain(Queue::FollowUp, if all { Drain::All } else { Drain::One });
             }
             Do::Custom => {
-                // It waits its turn behind runs that wait to be cancelled.
+                // It waits behind runs that wait to be cancelled.
                 let session = session.clone();
                 prompts
                     .spawn(async move { session.append_custom("kind", json!({ "at": at })).await.unwrap() });
@@ -149,7 +148,7 @@ async fn carry_out(session: Session, plan: Vec<Do>, task: usize) {
             Do::Disconnect => session.disconnect(),
         }
     }
-    // A response that waits to be cancelled would wait for ever.
+    // A response that waits to be cancelled would wait forever.
     while !prompts.is_empty() {
         session.abort();
         tokio::task::yield_now().await;
@@ -158,8 +157,8 @@ async fn carry_out(session: Session, plan: Vec<Do>, task: usize) {
 }
 
 async fn interleaved(plans: Vec<Vec<Do>>, answers: Vec<u8>) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = AbsPath::new(folder.path().canonicalize().unwrap().join("s")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = AbsPath::new(directory.path().canonicalize().unwrap().join("s")).unwrap();
     let store = SessionStore::new(StateDir::new(path));
     let script: String =
         answers.iter().enumerate().map(|(at, kind)| format!("{}\n", answer(at, *kind))).collect();
@@ -179,7 +178,7 @@ async fn interleaved(plans: Vec<Vec<Do>>, answers: Vec<u8>) {
         .store(store.clone())
         .sink(events.clone())
         .build();
-    // What was before the first event no event tells.
+    // No event reports what was before the first event.
     let mut fold: SessionState = session.state().borrow().clone();
     let mut tasks = tokio::task::JoinSet::new();
     for (task, plan) in plans.into_iter().enumerate() {
@@ -190,9 +189,9 @@ async fn interleaved(plans: Vec<Vec<Do>>, answers: Vec<u8>) {
     }
     let messages = session.messages().await.unwrap();
     session.clear_queues().await;
-    // One more event that is waited for, so that all before it are told.
+    // One more awaited event, so that all earlier ones are delivered.
     session.append(Message::user("last")).await.unwrap();
-    let envelopes = events.envelopes.lock().unwrap().clone();
+    let envelopes = events.envelopes.lock().clone();
     check_events(&envelopes);
     for request in model.requests() {
         check_transcript(&request.messages);
@@ -222,7 +221,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_four_tasks_do_the_transcript_is_one_that_a_provider_takes(
+    fn concurrent_tasks_leave_a_valid_transcript(
         plans in proptest::collection::vec(proptest::collection::vec(something(), 0..12), 4),
         answers in proptest::collection::vec(any::<u8>(), 150),
         threads in 1_usize..=2,
@@ -240,7 +239,7 @@ proptest! {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r3_a_thousand_operations_at_once_keep_the_order_in_which_they_were_asked_for() {
+async fn a_thousand_operations_are_served_in_order() {
     let script: Vec<Value> = (0..500).map(|at| text(&format!("{at}"))).collect();
     let running = setup(&script).start();
     let mut asked: Vec<futures_util::future::BoxFuture<'_, Option<RunOutcome>>> = Vec::new();
@@ -271,12 +270,12 @@ async fn r3_a_thousand_operations_at_once_keep_the_order_in_which_they_were_aske
 }
 
 #[tokio::test]
-async fn r3_what_was_asked_for_first_comes_first_however_late_it_is_looked_after() {
+async fn operations_are_ordered_by_call_not_by_poll() {
     let running = setup(&[json!({"wait_for_cancel": true})]).start();
     let session = &running.session;
     let mut run = Box::pin(session.prompt("p"));
     assert!(futures_util::poll!(&mut run).is_pending());
-    // More than any queue that has a bound holds.
+    // More than any bounded queue holds.
     let mut asked: Vec<_> =
         (0..300).map(|at| Box::pin(session.append(Message::user(format!("{at}"))))).collect();
     for one in &mut asked {
@@ -285,7 +284,7 @@ async fn r3_what_was_asked_for_first_comes_first_however_late_it_is_looked_after
     running.events.wait_for("start Assistant").await;
     session.abort();
     tokio::time::timeout(DEADLINE, run).await.unwrap();
-    // Those before are served by now, and only this one is looked after.
+    // Earlier ones are served by now, and only this one is checked.
     tokio::time::timeout(DEADLINE, session.append(Message::user("last"))).await.unwrap().unwrap();
     for one in asked {
         tokio::time::timeout(DEADLINE, one).await.unwrap().unwrap();
@@ -296,7 +295,7 @@ async fn r3_what_was_asked_for_first_comes_first_however_late_it_is_looked_after
 }
 
 #[tokio::test]
-async fn r3_sessions_never_wait_for_each_other() {
+async fn sessions_never_wait_for_each_other() {
     let waiting_one = setup(&[json!({"wait_for_cancel": true})]).start();
     let other = setup(&(0..50).map(|at| text(&format!("{at}"))).collect::<Vec<_>>()).start();
     let both = async {

@@ -1,4 +1,4 @@
-//! Queued messages, continuing without a prompt, and the hooks around turns.
+//! Queued messages, continuing without a prompt, and hooks around turns.
 
 use futures_util::future::BoxFuture;
 use llm::{AssistantMessage, Message};
@@ -6,9 +6,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::{
-    Drain, Finish, Hooks, NextTurn, Prompt, Queue, SessionError, Steering, TerminationReason, TurnReport,
-};
+use crate::hooks::{NextTurn, TurnDecision, TurnReport};
+use crate::{Drain, Hooks, Prompt, Queue, SessionError, Steering, TerminationReason};
 
 fn said(outcome: &RunOutcome) -> Vec<String> {
     outcome.messages.iter().map(Message::text).collect()
@@ -19,7 +18,7 @@ fn turns(script: &[&str]) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn b37_b45_what_is_queued_while_idle_comes_with_the_next_prompt() {
+async fn messages_queued_while_idle_come_with_the_next_prompt() {
     let running = setup(&turns(&["one", "two"])).start();
     running.prompt("go").await;
     running.session.steer(Message::user("later")).await;
@@ -32,7 +31,7 @@ async fn b37_b45_what_is_queued_while_idle_comes_with_the_next_prompt() {
 fn steering_tool(session: &Arc<Mutex<Option<Session>>>) -> TestTool {
     let session = session.clone();
     tool("steer", move |_, _| {
-        let session = session.lock().unwrap().clone();
+        let session = session.lock().clone();
         Box::pin(async move {
             session.unwrap().steer(Message::user("change")).await;
             ToolResult::text("done")
@@ -51,9 +50,9 @@ async fn steered(limits: Limits, mode: Steering) -> (RunOutcome, Vec<String>) {
     let expecting = json!({"expect": {"last_role": "user", "last_contains": ["change"]}, "text": "ok"});
     let running = setup(&[first, expecting]).tool(steering_tool(&handle)).tool(alone).limits(limits).start();
     running.session.set_steering(mode);
-    *handle.lock().unwrap() = Some(running.session.clone());
+    *handle.lock() = Some(running.session.clone());
     let outcome = running.prompt("go").await;
-    *handle.lock().unwrap() = None;
+    *handle.lock() = None;
     assert_eq!((outcome.reason, outcome.turns), (TerminationReason::NoToolCalls, 2));
     let shown = running.shown();
     for id in ["a", "b", "c"] {
@@ -65,7 +64,7 @@ async fn steered(limits: Limits, mode: Steering) -> (RunOutcome, Vec<String>) {
 }
 
 #[tokio::test]
-async fn b38_steering_skips_nothing_unless_it_interrupts() {
+async fn steering_skips_nothing_unless_it_interrupts() {
     for sequential_tools in [false, true] {
         let limits = Limits { sequential_tools, ..Limits::default() };
         let (outcome, results) = steered(limits, Steering::AfterTurn).await;
@@ -79,7 +78,7 @@ async fn b38_steering_skips_nothing_unless_it_interrupts() {
 }
 
 #[tokio::test]
-async fn b42_b43_b44_the_queues_are_drained_looked_into_and_cleared_one_by_one() {
+async fn the_queues_are_drained_peeked_and_cleared() {
     let running = setup(&turns(&["one", "two", "three"])).start();
     let session = &running.session;
     for text in ["s1", "s2", "s3"] {
@@ -106,7 +105,7 @@ async fn b42_b43_b44_the_queues_are_drained_looked_into_and_cleared_one_by_one()
 }
 
 #[tokio::test]
-async fn b48_an_empty_transcript_cannot_be_continued_and_keeps_its_queues() {
+async fn an_empty_transcript_cannot_be_continued() {
     let running = setup(&turns(&["one"])).start();
     running.session.follow_up(Message::user("later")).await;
     assert!(matches!(running.session.continue_run().await, Err(SessionError::Empty)));
@@ -115,7 +114,7 @@ async fn b48_an_empty_transcript_cannot_be_continued_and_keeps_its_queues() {
 }
 
 #[tokio::test]
-async fn b49_continuing_after_the_person_asks_without_a_prompt() {
+async fn continuing_after_a_user_message_needs_no_prompt() {
     let running = setup(&turns(&["one"])).start();
     running.session.append(Message::user("said before")).await.unwrap();
     let outcome = running.session.continue_run().await.unwrap();
@@ -125,7 +124,7 @@ async fn b49_continuing_after_the_person_asks_without_a_prompt() {
 }
 
 #[tokio::test]
-async fn b50_continuing_after_an_answer_takes_one_of_what_is_queued_or_refuses() {
+async fn continuing_after_an_answer_needs_a_queued_message() {
     let running = setup(&turns(&["one", "two", "three", "four"])).start();
     running.prompt("go").await;
     assert!(matches!(running.session.continue_run().await, Err(SessionError::Answered)));
@@ -138,7 +137,7 @@ async fn b50_continuing_after_an_answer_takes_one_of_what_is_queued_or_refuses()
 }
 
 #[tokio::test]
-async fn prompts_are_text_pictures_one_message_or_several() {
+async fn a_prompt_is_text_pictures_or_messages() {
     let running = setup(&turns(&["1", "2", "3", "4"])).start();
     running.prompt("text").await;
     let pictured = Prompt::with_images("look", [("AAAA".to_owned(), "image/png".to_owned())]);
@@ -149,40 +148,40 @@ async fn prompts_are_text_pictures_one_message_or_several() {
     assert_eq!(said(&running.session.prompt(several).await), ["a", "b", "4"]);
 }
 
-/// Answers each hook as it was told to, and notes what was asked.
+/// Answers each hook as configured, and records the calls.
 #[derive(Default)]
 struct Turning {
-    finish: Mutex<Vec<Finish>>,
+    finish: Mutex<Vec<TurnDecision>>,
     next: Mutex<Vec<NextTurn>>,
     session: Mutex<Option<Session>>,
     asked: Mutex<Vec<String>>,
 }
 
 impl Hooks for Arc<Turning> {
-    fn finish_turn<'a>(&'a self, report: TurnReport<'a>) -> BoxFuture<'a, Finish> {
+    fn finish_turn<'a>(&'a self, report: TurnReport<'a>) -> BoxFuture<'a, TurnDecision> {
         Box::pin(async move {
             let TurnReport { turn_index, message, results } = report;
             let stop = message.stop_reason;
-            self.asked.lock().unwrap().push(format!("finish {turn_index} {stop:?} {}", results.len()));
-            let mut finish = self.finish.lock().unwrap();
-            if finish.is_empty() { Finish::Leave } else { finish.remove(0) }
+            self.asked.lock().push(format!("finish {turn_index} {stop:?} {}", results.len()));
+            let mut finish = self.finish.lock();
+            if finish.is_empty() { TurnDecision::LoopDecides } else { finish.remove(0) }
         })
     }
 
     fn prepare_next_turn<'a>(&'a self, report: TurnReport<'a>) -> BoxFuture<'a, NextTurn> {
         Box::pin(async move {
-            self.asked.lock().unwrap().push(format!("next {}", report.turn_index));
-            let session = self.session.lock().unwrap().take();
+            self.asked.lock().push(format!("next {}", report.turn_index));
+            let session = self.session.lock().take();
             if let Some(session) = session {
                 session.steer(Message::user("meanwhile")).await;
             }
-            let mut next = self.next.lock().unwrap();
+            let mut next = self.next.lock();
             if next.is_empty() { NextTurn::default() } else { next.remove(0) }
         })
     }
 }
 
-/// Aborts the first run before its second turn, when what waited was taken for it.
+/// Aborts the first run before its second turn, after the queue was drained for it.
 #[derive(Default)]
 struct Aborts {
     session: Mutex<Option<Session>>,
@@ -191,15 +190,15 @@ struct Aborts {
 
 impl Hooks for Arc<Aborts> {
     fn run_begins(&self, cancel: &CancellationToken) {
-        *self.run.lock().unwrap() = cancel.clone();
+        *self.run.lock() = cancel.clone();
     }
 
     fn prepare_next_turn<'a>(&'a self, _: TurnReport<'a>) -> BoxFuture<'a, NextTurn> {
         Box::pin(async {
-            let session = self.session.lock().unwrap().take();
+            let session = self.session.lock().take();
             if let Some(session) = session {
                 session.abort();
-                let run = self.run.lock().unwrap().clone();
+                let run = self.run.lock().clone();
                 run.cancelled().await;
             }
             NextTurn::default()
@@ -208,23 +207,23 @@ impl Hooks for Arc<Aborts> {
 }
 
 #[tokio::test]
-async fn what_was_taken_for_a_turn_that_is_cancelled_waits_again() {
+async fn messages_of_a_cancelled_turn_are_queued_again() {
     for queue in [Queue::Steering, Queue::FollowUp] {
         let hooks = Arc::new(Aborts::default());
         let running = setup(&turns(&["one", "two", "three"])).hooks(hooks.clone()).start();
         let session = &running.session;
-        // The first steering comes with the prompt.
+        // The first steering is delivered with the prompt.
         session.steer(Message::user("with it")).await;
         session.queue(queue, Message::user("not yet")).await;
         session.queue(queue, Message::user("and then")).await;
-        *hooks.session.lock().unwrap() = Some(session.clone());
+        *hooks.session.lock() = Some(session.clone());
         let outcome = running.prompt("go").await;
         assert_eq!((outcome.reason, outcome.turns), (TerminationReason::Aborted, 1));
         let waiting: Vec<String> = session.queued().iter().map(Message::text).collect();
         assert_eq!(waiting, ["not yet", "and then"]);
         let (steering, follow_up) = if queue == Queue::Steering { (2, 0) } else { (0, 2) };
-        let told = running.shown();
-        let last = told.iter().rfind(|it| it.starts_with("queue"));
+        let shown = running.shown();
+        let last = shown.iter().rfind(|it| it.starts_with("queue"));
         assert_eq!(last, Some(&format!("queue {steering} {follow_up}")));
         let outcome = running.prompt("again").await;
         assert!(said(&outcome).contains(&"not yet".to_owned()), "{:?}", said(&outcome));
@@ -232,28 +231,28 @@ async fn what_was_taken_for_a_turn_that_is_cancelled_waits_again() {
 }
 
 #[tokio::test]
-async fn b27_b30_finish_turn_hears_of_failed_turns_and_does_not_decide_them() {
+async fn finish_turn_sees_failed_turns_without_deciding_them() {
     let hooks = Arc::new(Turning::default());
-    *hooks.finish.lock().unwrap() = vec![Finish::Continue, Finish::Continue];
+    *hooks.finish.lock() = vec![TurnDecision::Continue, TurnDecision::Continue];
     let broken = json!({"error": "it broke", "tool_calls": [call("a", "t", json!({}))]});
     let (outcome, running) = setup(&[broken]).tool(echo("t")).hooks(hooks.clone()).run().await;
     assert_eq!((outcome.reason, outcome.turns), (TerminationReason::Error, 1));
-    assert_eq!(*hooks.asked.lock().unwrap(), ["finish 1 Error 0"]);
+    assert_eq!(*hooks.asked.lock(), ["finish 1 Error 0"]);
     let shown = running.shown();
     assert_eq!(shown[shown.len() - 2..], ["turn_end 1 results=0 continue=false", "agent_end Error"]);
 }
 
 #[tokio::test]
-async fn b29_b46_continuing_asks_once_more_and_what_is_queued_satisfies_it() {
+async fn finish_turn_may_request_one_more_turn() {
     let hooks = Arc::new(Turning::default());
-    *hooks.finish.lock().unwrap() = vec![Finish::Continue];
+    *hooks.finish.lock() = vec![TurnDecision::Continue];
     let (outcome, running) = setup(&turns(&["one", "two"])).hooks(hooks.clone()).run().await;
     assert_eq!((outcome.turns, said(&outcome).len()), (2, 3), "the context is unchanged");
     let requests = running.model.requests();
     assert!(matches!(requests[1].messages.last(), Some(Message::Assistant(_))));
     for steered in [true, false] {
         let hooks = Arc::new(Turning::default());
-        *hooks.finish.lock().unwrap() = vec![Finish::Continue];
+        *hooks.finish.lock() = vec![TurnDecision::Continue];
         let running = setup(&turns(&["one", "two", "three"])).hooks(hooks).start();
         let message = Message::user("queued");
         running.session.set_drain(Queue::Steering, Drain::One);
@@ -268,10 +267,10 @@ async fn b29_b46_continuing_asks_once_more_and_what_is_queued_satisfies_it() {
 }
 
 #[tokio::test]
-async fn b32_prepare_next_turn_is_asked_between_turns_only_and_may_change_what_follows() {
+async fn prepare_next_turn_runs_between_turns_and_may_change_settings() {
     let hooks = Arc::new(Turning::default());
     let other = Arc::new(ScriptModel::parse("other", "{\"text\": \"from the other\"}").unwrap());
-    *hooks.next.lock().unwrap() = vec![NextTurn {
+    *hooks.next.lock() = vec![NextTurn {
         messages: vec![Message::user("prepared")],
         model: Some(other.clone()),
         thinking_level: Some(llm::ThinkingLevel::High),
@@ -283,7 +282,7 @@ async fn b32_prepare_next_turn_is_asked_between_turns_only_and_may_change_what_f
     let outcome = running.prompt("go").await;
     let expected = ["go", "s1", "", "{}", "prepared", "s2", "from the other"];
     assert_eq!(said(&outcome), expected);
-    assert_eq!(*hooks.asked.lock().unwrap(), ["finish 1 ToolUse 1", "next 1", "finish 2 Stop 0"]);
+    assert_eq!(*hooks.asked.lock(), ["finish 1 ToolUse 1", "next 1", "finish 2 Stop 0"]);
     let shown = running.shown();
     let at = |line: &str| shown.iter().position(|it| it == line).unwrap();
     assert!(at("turn_end 1 results=1 continue=true") < at("model other"));
@@ -297,12 +296,12 @@ async fn b32_prepare_next_turn_is_asked_between_turns_only_and_may_change_what_f
 }
 
 #[tokio::test]
-async fn b33_what_comes_while_it_works_is_in_the_same_turn_and_never_a_second_one() {
+async fn steering_during_prepare_next_turn_joins_that_turn() {
     for queued in [false, true] {
         let hooks = Arc::new(Turning::default());
         let script = [calls(&[call("a", "t", json!({}))]), text("ok"), text("again")];
         let running = setup(&script).tool(echo("t")).hooks(hooks.clone()).start();
-        *hooks.session.lock().unwrap() = Some(running.session.clone());
+        *hooks.session.lock() = Some(running.session.clone());
         if queued {
             running.session.steer(Message::user("with the prompt")).await;
             running.session.steer(Message::user("before")).await;
@@ -316,7 +315,7 @@ async fn b33_what_comes_while_it_works_is_in_the_same_turn_and_never_a_second_on
 }
 
 #[tokio::test]
-async fn b68_the_level_of_thinking_stands_on_each_answer_and_changes_between_turns() {
+async fn each_answer_has_its_thinking_level() {
     let running = setup(&turns(&["one", "two"])).start();
     let level = |outcome: &RunOutcome| match outcome.messages.last() {
         Some(Message::Assistant(AssistantMessage { thinking_level, .. })) => *thinking_level,
@@ -329,12 +328,12 @@ async fn b68_the_level_of_thinking_stands_on_each_answer_and_changes_between_tur
 }
 
 #[tokio::test]
-async fn b42_how_queues_are_delivered_is_a_setting_too_and_what_waits_can_be_seen() {
+async fn the_drain_mode_is_a_setting_and_queued_messages_are_visible() {
     let model = Arc::new(ScriptModel::parse("t", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n").unwrap());
     let session = Session::builder(model.clone(), Registry::default())
         .queues(crate::Steering::Interrupt, crate::Drain::All)
         .build();
-    // Queued when it returns: nothing waits for the telling.
+    // The message is queued when this returns, without awaiting the future.
     drop(session.follow_up(Message::user("later")));
     session.follow_up(Message::user("last")).await;
     drop(session.steer(Message::user("first")));

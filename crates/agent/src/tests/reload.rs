@@ -1,21 +1,21 @@
-//! What lies around a session, taken before a turn.
+//! Reloads before a turn.
 
 use super::*;
-use crate::{Change, Surroundings};
+use crate::{Reload, ReloadSource};
 
-/// Has a change ready for one of its looks.
+/// Has a change ready for one of its polls.
 struct Changing {
-    looks: Mutex<Vec<Option<Change>>>,
+    looks: Mutex<Vec<Option<Reload>>>,
 }
 
-impl Surroundings for Changing {
-    fn changed(&self) -> Option<Change> {
-        let mut looks = self.looks.lock().unwrap();
+impl ReloadSource for Changing {
+    fn poll_changes(&self) -> Option<Reload> {
+        let mut looks = self.looks.lock();
         if looks.is_empty() { None } else { looks.remove(0) }
     }
 }
 
-fn start(script: &[Value], looks: Vec<Option<Change>>) -> Running {
+fn start(script: &[Value], looks: Vec<Option<Reload>>) -> Running {
     let script: String = script.iter().map(|line| format!("{line}\n")).collect();
     let model = Arc::new(ScriptModel::parse("test", &script).unwrap());
     let events = Arc::new(Recorder::default());
@@ -23,19 +23,19 @@ fn start(script: &[Value], looks: Vec<Option<Change>>) -> Running {
     let session = Session::builder(model.clone(), tools)
         .system("old words")
         .sink(events.clone())
-        .surroundings(Arc::new(Changing { looks: Mutex::new(looks) }))
+        .reload_source(Arc::new(Changing { looks: Mutex::new(looks) }))
         .build();
     Running { session, model, events }
 }
 
 #[tokio::test]
-async fn a_change_counts_from_the_next_turn_and_is_told() {
-    let change = Change {
+async fn a_reload_applies_from_the_next_turn_and_is_reported() {
+    let change = Reload {
         instructions: Some("new words".to_owned()),
         tools: Some(Registry::new([Arc::new(echo("new")) as Arc<dyn Tool>]).unwrap()),
         changed: vec!["AGENTS.md".to_owned()],
         problems: vec!["a.md: line 3".to_owned()],
-        ..Change::default()
+        ..Reload::default()
     };
     let script = [
         calls(&[call("c1", "old", json!({"text": "a"}))]),
@@ -48,32 +48,32 @@ async fn a_change_counts_from_the_next_turn_and_is_told() {
     let errors: Vec<bool> = running.results(&outcome).into_iter().map(|(_, is_error)| is_error).collect();
     assert_eq!(errors, [false, false, true], "the old tool is gone from the second turn on");
     let shown = running.shown();
-    let told = shown.iter().position(|line| line.starts_with("reloaded")).unwrap();
-    assert_eq!(shown[told], r#"reloaded ["AGENTS.md"] ["a.md: line 3"]"#);
-    assert_eq!(shown[told + 1], "turn_start 2", "{shown:#?}");
+    let reloaded = shown.iter().position(|line| line.starts_with("reloaded")).unwrap();
+    assert_eq!(shown[reloaded], r#"reloaded ["AGENTS.md"] ["a.md: line 3"]"#);
+    assert_eq!(shown[reloaded + 1], "turn_start 2", "{shown:#?}");
     assert_eq!(running.session.state().borrow().instructions, "new words");
 }
 
 #[tokio::test]
-async fn other_bounds_another_policy_and_another_model_count_from_the_next_turn() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = workspace::AbsPath::new(folder.path().canonicalize().unwrap()).unwrap();
-    let policy = workspace::Policy::new(workspace::PolicyOptions {
-        mode: workspace::Mode::Prompt,
+async fn limits_policy_and_model_reload_between_turns() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = paths::AbsPath::new(directory.path().canonicalize().unwrap()).unwrap();
+    let policy = policy::Policy::new(policy::PolicyOptions {
+        mode: policy::Mode::Prompt,
         yes: false,
         rules: Vec::new(),
-        exec: workspace::ExecOptions::default(),
-        trust: workspace::TrustStore::new(workspace::StateDir::new(root.join("state"))),
+        exec: policy::ExecOptions::default(),
+        trust: policy::TrustStore::new(paths::StateDir::new(root.join("state"))),
         root,
         state: None,
     });
-    let tells = |name: &str| {
+    let named = |name: &str| {
         tool(name, |_, cx| {
             Box::pin(async move {
                 let may = cx.policy().map_or("no policy", |_| "a policy");
-                cx.show_plan(vec![crate::PlanStep {
+                cx.show_plan(vec![crate::events::PlanStep {
                     text: may.to_owned(),
-                    status: crate::StepStatus::Active,
+                    status: crate::events::StepStatus::Active,
                 }])
                 .await;
                 ToolResult::text(may)
@@ -83,21 +83,21 @@ async fn other_bounds_another_policy_and_another_model_count_from_the_next_turn(
     let other =
         "{\"expect\": {\"tools\": [\"t\"]}, \"tool_calls\": [{\"name\": \"t\", \"arguments\": {}}]}\n"
             .repeat(9);
-    let change = Change {
+    let change = Reload {
         limits: Some(Limits { turns: 3, ..Limits::default() }),
         policy: Some(Arc::new(policy)),
         model: Some(Arc::new(ScriptModel::parse("other", &other).unwrap())),
         changed: vec!["run.turn_limit".to_owned()],
-        ..Change::default()
+        ..Reload::default()
     };
     let model =
         Arc::new(ScriptModel::parse("test", &format!("{}\n", calls(&[call("c1", "t", json!({}))]))).unwrap());
     let events = Arc::new(Recorder::default());
-    let tools = Registry::new([Arc::new(tells("t")) as Arc<dyn Tool>]).unwrap();
+    let tools = Registry::new([Arc::new(named("t")) as Arc<dyn Tool>]).unwrap();
     let looks = Mutex::new(vec![None, Some(change)]);
     let session = Session::builder(model.clone(), tools)
         .sink(events.clone())
-        .surroundings(Arc::new(Changing { looks }))
+        .reload_source(Arc::new(Changing { looks }))
         .build();
     let running = Running { session, model, events };
     let outcome = running.prompt("go").await;
@@ -111,15 +111,15 @@ async fn other_bounds_another_policy_and_another_model_count_from_the_next_turn(
 }
 
 #[tokio::test]
-async fn what_lies_around_may_fail_and_the_run_goes_on() {
+async fn a_panicking_reload_source_does_not_end_the_run() {
     struct Failing;
-    impl Surroundings for Failing {
-        fn changed(&self) -> Option<Change> {
+    impl ReloadSource for Failing {
+        fn poll_changes(&self) -> Option<Reload> {
             panic!("on purpose");
         }
     }
     let model = Arc::new(ScriptModel::parse("test", "{\"text\": \"done\"}\n").unwrap());
-    let session = Session::builder(model, Registry::default()).surroundings(Arc::new(Failing)).build();
+    let session = Session::builder(model, Registry::default()).reload_source(Arc::new(Failing)).build();
     let outcome = tokio::time::timeout(DEADLINE, session.prompt("go")).await.unwrap();
     assert_eq!(outcome.reason, crate::TerminationReason::NoToolCalls);
 }

@@ -1,4 +1,4 @@
-//! Sessions: the order of operations, what a handle can do, and calls without a model.
+//! Sessions: the order of operations, the handle, and calls without a model.
 
 use std::sync::atomic::AtomicBool;
 
@@ -8,12 +8,12 @@ use workspace::RunId;
 
 use super::*;
 use crate::Toolset;
-use crate::cx::Gate;
-use crate::emitter::Emitter;
+use crate::events::emitter::Emitter;
+use crate::tool::gate::Gate;
 use crate::{TerminationReason, call_tool};
 
 #[tokio::test]
-async fn r3_operations_are_served_in_order_and_a_failing_one_stops_nothing() {
+async fn operations_are_served_in_order_despite_failures() {
     let script: Vec<Value> = (0..100)
         .map(|at| if at % 7 == 3 { json!({"error": "it broke"}) } else { text(&format!("{at}")) })
         .collect();
@@ -51,7 +51,7 @@ async fn the_state_can_be_watched() {
 }
 
 #[tokio::test]
-async fn a_closed_session_says_so() {
+async fn a_closed_session_rejects_operations() {
     let running = setup(&[text("ok")]).start();
     assert!(running.session.close(DEADLINE).await);
     let outcome = running.prompt("go").await;
@@ -87,7 +87,7 @@ async fn the_instructions_and_tools_are_in_every_request() {
     assert_eq!((outcome.final_text.as_str(), outcome.error), ("ok", None));
 }
 
-/// Tells where in memory the messages of each request are.
+/// Records the address of each request's messages.
 struct Pointing {
     model: ScriptModel,
     seen: Mutex<Vec<(usize, usize)>>,
@@ -99,13 +99,13 @@ impl llm::Model for Pointing {
     }
     fn stream(&self, request: llm::Request, cancel: CancellationToken) -> llm::MessageStream {
         let place = Arc::as_ptr(&request.messages) as usize;
-        self.seen.lock().unwrap().push((place, request.messages.len()));
+        self.seen.lock().push((place, request.messages.len()));
         self.model.stream(request, cancel)
     }
 }
 
 #[tokio::test]
-async fn what_earlier_requests_had_is_not_copied_for_the_next_one() {
+async fn messages_of_earlier_requests_are_not_copied() {
     let turn = |at: usize| calls(&[call(&format!("c{at}"), "t", json!({}))]);
     let broken = json!({"text": "half", "error": "it broke", "error_kind": "unavailable"});
     let script: String =
@@ -116,28 +116,28 @@ async fn what_earlier_requests_had_is_not_copied_for_the_next_one() {
     tokio::time::pause();
     let outcome = Session::builder(model.clone(), tools).build().prompt("go").await;
     assert_eq!(outcome.error, None);
-    let seen = model.seen.lock().unwrap().clone();
+    let seen = model.seen.lock().clone();
     let lengths: Vec<usize> = seen.iter().map(|(_, length)| *length).collect();
     assert_eq!(lengths, [1, 3, 3, 5, 7], "what failed is not sent");
     assert!(seen.iter().all(|(place, _)| *place == seen[0].0), "{seen:?}");
 }
 
 pub(super) fn cx(events: Emitter) -> ToolCx {
-    let gate = Gate::new(None, Arc::new(workspace::Nobody), false, Arc::default());
+    let gate = Gate::new(None, Arc::new(policy::Unattended), false, Arc::default());
     let open = Arc::new(AtomicBool::new(false));
     ToolCx::in_run(
         "c",
         &RunId::new(),
         CancellationToken::new(),
         Arc::new(gate),
-        Arc::new(Toolset::whole(Arc::default())),
+        Arc::new(Toolset::all(Arc::default())),
         events,
         open,
     )
 }
 
 #[tokio::test]
-async fn b85_a_tool_is_called_without_a_model_with_the_same_checks() {
+async fn a_call_without_a_model_has_the_same_checks() {
     let panics = tool("panics", |_, _| panic!("a defect"));
     let tools = [echo("t"), panics].map(|it| Arc::new(it) as Arc<dyn Tool>);
     let registry = Registry::new(tools).unwrap();
@@ -150,10 +150,10 @@ async fn b85_a_tool_is_called_without_a_model_with_the_same_checks() {
     let good = call_tool(&registry, "t", json!({"n": "7"}), &cx).await;
     assert_eq!((good.joined_text().as_str(), good.is_error), ("{\"n\":7}", false));
     for (name, args, code) in [
-        ("none", json!({}), workspace::ErrorCode::NotFound),
-        ("t", json!({"n": "x"}), workspace::ErrorCode::InvalidArguments),
-        ("t", json!([1]), workspace::ErrorCode::InvalidArguments),
-        ("panics", json!({}), workspace::ErrorCode::Internal),
+        ("none", json!({}), policy::ErrorCode::NotFound),
+        ("t", json!({"n": "x"}), policy::ErrorCode::InvalidArguments),
+        ("t", json!([1]), policy::ErrorCode::InvalidArguments),
+        ("panics", json!({}), policy::ErrorCode::Internal),
     ] {
         let result = call_tool(&registry, name, args, &cx).await;
         assert_eq!(result.error.map(|error| error.code), Some(code), "{name}");
@@ -161,23 +161,18 @@ async fn b85_a_tool_is_called_without_a_model_with_the_same_checks() {
 }
 
 #[tokio::test]
-async fn a_denial_for_lack_of_an_asker_is_in_the_outcome() {
-    for (nobody_to_ask, code) in [(true, workspace::ErrorCode::Denied), (false, workspace::ErrorCode::Denied)]
-    {
+async fn an_unattended_denial_is_in_the_outcome() {
+    for (unattended, code) in [(true, policy::ErrorCode::Denied), (false, policy::ErrorCode::Denied)] {
         let denied = tool("t", move |_, _| {
             Box::pin(async move {
-                ToolResult::denied(&workspace::Denied {
-                    code,
-                    reason: "writing asks".to_owned(),
-                    nobody_to_ask,
-                })
+                ToolResult::denied(&policy::Denied { code, reason: "writing asks".to_owned(), unattended })
             })
         });
         let (outcome, running) =
             setup(&[calls(&[call("a", "t", json!({}))]), text("ok")]).tool(denied).run().await;
-        assert_eq!(outcome.denied_for_lack_of_asker, nobody_to_ask);
+        assert_eq!(outcome.denied_unattended, unattended);
         assert_eq!(running.results(&outcome), [("writing asks".to_owned(), true)]);
         let again = running.prompt("again").await;
-        assert!(!again.denied_for_lack_of_asker, "each run says it for itself");
+        assert!(!again.denied_unattended, "each run says it for itself");
     }
 }

@@ -1,4 +1,4 @@
-//! Cancelling, the clocks, and the one reason a run ends with.
+//! Cancelling, timeouts, and the reason a run ends with.
 
 use llm::Message;
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::*;
 use crate::TerminationReason;
 
 #[tokio::test]
-async fn b53_cancel_while_the_model_streams_keeps_what_came() {
+async fn a_cancel_while_streaming_keeps_the_received_text() {
     let mut first = calls(&[call("a", "t", json!({}))]);
     first["text"] = json!("half");
     first["wait_for_cancel"] = json!(true);
@@ -28,7 +28,7 @@ async fn b53_cancel_while_the_model_streams_keeps_what_came() {
 }
 
 #[tokio::test]
-async fn b54_b55_cancel_reaches_the_running_tool_and_spares_the_model() {
+async fn a_cancel_reaches_the_running_tool_and_ends_the_run() {
     let alone = TestTool { writes: Writes::Unknown, ..echo("alone") };
     let first = calls(&[call("a", "wait", json!({})), call("b", "alone", json!({}))]);
     let running = setup(&[first, text("must not be asked")]).tool(waiting("wait")).tool(alone).start();
@@ -53,27 +53,27 @@ struct CancelsAtSecond {
 
 impl crate::Hooks for CancelsAtSecond {
     fn run_begins(&self, cancel: &CancellationToken) {
-        *self.of_run.lock().unwrap() = cancel.clone();
+        *self.of_run.lock() = cancel.clone();
     }
     fn before_tool_call<'a>(
         &'a self,
         call: &'a llm::ToolCall,
         _: &'a Value,
         _: &'a crate::Messages,
-    ) -> BoxFuture<'a, Result<crate::Before, String>> {
-        let of_run = self.of_run.lock().unwrap().clone();
+    ) -> BoxFuture<'a, Result<crate::hooks::CallDecision, String>> {
+        let of_run = self.of_run.lock().clone();
         Box::pin(async move {
             if call.id == "b" {
                 self.cancel.cancel();
                 of_run.cancelled().await;
             }
-            Ok(crate::Before::Proceed)
+            Ok(crate::hooks::CallDecision::Proceed)
         })
     }
 }
 
 #[tokio::test]
-async fn b54_a_call_that_a_cancel_kept_from_being_prepared_has_no_event_and_no_result() {
+async fn an_unprepared_call_has_no_event_and_no_result() {
     let first = calls(&["a", "b", "c"].map(|id| call(id, "t", json!({}))));
     let cancel = CancellationToken::new();
     let hooks = CancelsAtSecond { cancel: cancel.clone(), of_run: Mutex::default() };
@@ -124,14 +124,14 @@ async fn a_tool_that_ignores_cancel_is_dropped_after_the_grace() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tool_that_blocks_its_thread_is_named_and_left_behind() {
+async fn a_tool_that_blocks_its_thread_is_reported() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Mutex::new(blocked);
     let running_now = Arc::new(tokio::sync::Semaphore::new(0));
     let started = running_now.clone();
     let blocking = tool("blocking", move |_, _| {
         started.add_permits(1);
-        blocked.lock().unwrap().recv_timeout(DEADLINE).ok();
+        blocked.lock().recv_timeout(DEADLINE).ok();
         Box::pin(async { ToolResult::text("late") })
     });
     let limits = Limits { cancel_grace: Duration::from_millis(100), ..Limits::default() };
@@ -157,9 +157,13 @@ impl crate::Hooks for Stuck {
         _: &'a llm::ToolCall,
         _: &'a Value,
         _: &'a crate::Messages,
-    ) -> BoxFuture<'a, Result<crate::Before, String>> {
+    ) -> BoxFuture<'a, Result<crate::hooks::CallDecision, String>> {
         Box::pin(async {
-            if self.0 == "before" { std::future::pending().await } else { Ok(crate::Before::Proceed) }
+            if self.0 == "before" {
+                std::future::pending().await
+            } else {
+                Ok(crate::hooks::CallDecision::Proceed)
+            }
         })
     }
     fn after_tool_call<'a>(
@@ -173,15 +177,22 @@ impl crate::Hooks for Stuck {
     fn transform_context<'a>(&'a self, messages: Vec<Message>) -> BoxFuture<'a, Vec<Message>> {
         Box::pin(async { if self.0 == "transform" { std::future::pending().await } else { messages } })
     }
-    fn finish_turn<'a>(&'a self, _: crate::TurnReport<'a>) -> BoxFuture<'a, crate::Finish> {
+    fn finish_turn<'a>(
+        &'a self,
+        _: crate::hooks::TurnReport<'a>,
+    ) -> BoxFuture<'a, crate::hooks::TurnDecision> {
         Box::pin(async {
-            if self.0 == "finish" { std::future::pending().await } else { crate::Finish::Leave }
+            if self.0 == "finish" {
+                std::future::pending().await
+            } else {
+                crate::hooks::TurnDecision::LoopDecides
+            }
         })
     }
 }
 
 #[tokio::test]
-async fn a_hook_that_never_returns_does_not_hold_up_a_cancel() {
+async fn a_hook_that_never_returns_does_not_delay_a_cancel() {
     for (hook, when) in [
         ("before", "tool_start a"),
         ("after", "tool_start a"),
@@ -203,14 +214,14 @@ async fn a_hook_that_never_returns_does_not_hold_up_a_cancel() {
 }
 
 #[test]
-fn the_cancel_clock_ends_a_run_within_two_seconds() {
-    // Tools: the grace, then the wait for an aborted task, for the hook, and for stragglers.
+fn a_cancel_ends_a_run_within_two_seconds() {
+    // Tools: the grace, then the waits for an aborted task, for the hook, and for stragglers.
     let tools = Limits::default().cancel_grace + Duration::from_millis(200 + 100 + 50);
     assert!(Limits::default().cancel_grace == Duration::from_millis(1500) && tools < Duration::from_secs(2));
 }
 
 #[tokio::test]
-async fn a_run_that_takes_too_long_ends_by_its_total_clock() {
+async fn a_run_that_takes_too_long_ends_by_its_timeout() {
     let waiting = json!({"text": "…", "wait_for_cancel": true});
     let limits = Limits { total: Duration::from_millis(50), ..Limits::default() };
     let (outcome, _) = setup(&[waiting]).limits(limits).run().await;
@@ -219,7 +230,7 @@ async fn a_run_that_takes_too_long_ends_by_its_total_clock() {
 }
 
 #[tokio::test]
-async fn r2_one_reason_and_the_first_in_order_when_several_are_true() {
+async fn of_several_reasons_the_first_in_order_counts() {
     let waiting = json!({"wait_for_cancel": true});
     let running = setup(&[waiting.clone(), waiting.clone()]).start();
     let both = async {
@@ -233,20 +244,23 @@ async fn r2_one_reason_and_the_first_in_order_when_several_are_true() {
     assert_eq!(outcome.reason, TerminationReason::Disconnected);
 }
 
-/// Makes causes true once the turn's answer is there: aborts, disconnects, lets the run's time pass.
+/// Makes several reasons true with the answer: aborts, disconnects, lets the time pass.
 struct AtOnce {
     session: Mutex<Option<Session>>,
     causes: [bool; 3],
 }
 
 impl crate::Hooks for AtOnce {
-    fn finish_turn<'a>(&'a self, _: crate::TurnReport<'a>) -> BoxFuture<'a, crate::Finish> {
+    fn finish_turn<'a>(
+        &'a self,
+        _: crate::hooks::TurnReport<'a>,
+    ) -> BoxFuture<'a, crate::hooks::TurnDecision> {
         Box::pin(async {
             let [aborts, disconnects, takes_long] = self.causes;
             if takes_long {
                 tokio::time::sleep(TOTAL).await;
             }
-            let session = self.session.lock().unwrap();
+            let session = self.session.lock();
             let session = session.as_ref().unwrap();
             if aborts {
                 session.abort();
@@ -254,22 +268,25 @@ impl crate::Hooks for AtOnce {
             if disconnects {
                 session.disconnect();
             }
-            crate::Finish::Leave
+            crate::hooks::TurnDecision::LoopDecides
         })
     }
 }
 
 impl crate::Hooks for Arc<AtOnce> {
-    fn finish_turn<'a>(&'a self, report: crate::TurnReport<'a>) -> BoxFuture<'a, crate::Finish> {
+    fn finish_turn<'a>(
+        &'a self,
+        report: crate::hooks::TurnReport<'a>,
+    ) -> BoxFuture<'a, crate::hooks::TurnDecision> {
         self.as_ref().finish_turn(report)
     }
 }
 
 const TOTAL: Duration = Duration::from_secs(48 * 60 * 60);
 
-/// The clock is tokio's, which stands still but for the timers: two days pass at once, and what is due at one moment is.
+/// tokio's paused clock: two days pass at once, with everything due at one moment.
 #[tokio::test(start_paused = true)]
-async fn r2_the_table_of_reasons_that_are_true_at_once() {
+async fn every_pair_of_reasons_has_its_precedence() {
     use TerminationReason::*;
     let own = [
         (Error, json!({"error": "it broke"})),
@@ -279,7 +296,7 @@ async fn r2_the_table_of_reasons_that_are_true_at_once() {
         (NoToolCalls, text("ok")),
     ];
     let others = [Aborted, Disconnected, TimeoutTotal];
-    // As the design has it, and not as the type does.
+    // The order of the documentation, not of the type.
     let order =
         [Aborted, Disconnected, Error, TimeoutTotal, TimeoutIdle, TurnLimit, TerminatedByTools, NoToolCalls];
     for (by_itself, answer) in own {
@@ -297,7 +314,7 @@ async fn r2_the_table_of_reasons_that_are_true_at_once() {
                 .limits(limits)
                 .hooks(hooks.clone())
                 .start();
-            *hooks.session.lock().unwrap() = Some(running.session.clone());
+            *hooks.session.lock() = Some(running.session.clone());
             let outcome = running.session.prompt("go").await;
             let held = |reason: &TerminationReason| {
                 *reason == by_itself || others.iter().zip(causes).any(|(it, holds)| holds && it == reason)
@@ -312,19 +329,19 @@ async fn r2_the_table_of_reasons_that_are_true_at_once() {
                 "{by_itself:?} with {causes:?}: {:?}",
                 outcome.error
             );
-            hooks.session.lock().unwrap().take();
+            hooks.session.lock().take();
         }
     }
 }
 
 #[tokio::test]
-async fn b52_abort_while_idle_does_nothing() {
+async fn abort_while_idle_does_nothing() {
     let running = setup(&[text("ok")]).start();
     running.session.abort();
     assert_eq!(running.prompt("go").await.final_text, "ok");
 }
 
-/// Keeps the token that it is given, and panics if it is told to.
+/// Keeps its token, and panics if configured.
 #[derive(Default)]
 struct Given {
     tokens: Mutex<Vec<CancellationToken>>,
@@ -333,11 +350,11 @@ struct Given {
 
 impl Given {
     fn take(&self, cancel: &CancellationToken) {
-        assert!(!self.panics, "as it was told to");
-        self.tokens.lock().unwrap().push(cancel.clone());
+        assert!(!self.panics, "as configured");
+        self.tokens.lock().push(cancel.clone());
     }
     fn cancelled(&self) -> Vec<bool> {
-        self.tokens.lock().unwrap().iter().map(CancellationToken::is_cancelled).collect()
+        self.tokens.lock().iter().map(CancellationToken::is_cancelled).collect()
     }
 }
 
@@ -359,7 +376,7 @@ impl crate::Hooks for GivenHooks {
 }
 
 #[tokio::test]
-async fn b52_b60_hooks_and_listeners_have_the_signal_of_the_run() {
+async fn hooks_and_listeners_have_the_token_of_the_run() {
     let (hooks, early, late, panics) =
         (Arc::<Given>::default(), Arc::<Given>::default(), Arc::<Given>::default(), true);
     let script = [calls(&[call("a", "wait", json!({}))]), text("ok")];
@@ -370,7 +387,7 @@ async fn b52_b60_hooks_and_listeners_have_the_signal_of_the_run() {
     let abort = async {
         running.events.wait_for("tool_update a: running").await;
         running.session.attach(late.clone(), None).await.unwrap();
-        // Attaching is answered before the signal is handed over; what is said next is not.
+        // Attaching replies before the signal is passed on, so another message is sent.
         running.session.clear_queues().await;
         running.events.wait_for("queue 0 0").await;
         for given in [&hooks, &early, &late] {
@@ -380,7 +397,11 @@ async fn b52_b60_hooks_and_listeners_have_the_signal_of_the_run() {
     };
     let (outcome, ()) = tokio::join!(running.prompt("go"), abort);
     assert_eq!(outcome.reason, TerminationReason::Aborted);
-    assert_eq!(running.events.shown()[0], "notice", "who panics is let go, and the others are told");
+    assert_eq!(
+        running.events.shown()[0],
+        "notice",
+        "a panicking sink is removed, and the others are notified"
+    );
     for given in [&hooks, &early, &late] {
         assert_eq!(given.cancelled(), [true]);
     }
@@ -391,8 +412,8 @@ async fn b52_b60_hooks_and_listeners_have_the_signal_of_the_run() {
 }
 
 #[tokio::test]
-async fn b56_calls_without_result_are_answered_in_the_next_request() {
-    // Sequential: the cancel comes while the first runs, so the second gets no result.
+async fn calls_without_result_are_answered_in_the_next_request() {
+    // Sequential: the cancel comes during the first call, so the second gets no result.
     let first = calls(&[call("a", "wait", json!({})), call("b", "wait", json!({}))]);
     let second = json!({"expect": {"messages": 5, "last_contains": ["on"]}, "text": "ok"});
     let limits = Limits { sequential_tools: true, ..Limits::default() };

@@ -1,14 +1,16 @@
-//! What tool calls come to: continuing, failing, running beside each other or alone.
+//! Tool calls: continuing, failing, running concurrently or alone.
 
+use expect_test::expect;
 use futures_util::future::BoxFuture;
 use llm::{Message, ToolCall};
 use serde_json::json;
 
 use super::*;
-use crate::{Before, Finish, Hooks, Messages, TerminationReason, TurnReport};
+use crate::hooks::{CallDecision, TurnDecision, TurnReport};
+use crate::{Hooks, Messages, TerminationReason};
 
 #[tokio::test]
-async fn b17_content_decides_whether_the_loop_goes_on() {
+async fn the_content_decides_whether_the_loop_continues() {
     let mut first = calls(&[call("a", "t", json!({"n": 1}))]);
     first["stop_reason"] = json!("stop");
     let expecting =
@@ -18,12 +20,12 @@ async fn b17_content_decides_whether_the_loop_goes_on() {
 }
 
 #[tokio::test]
-async fn b19_no_tool_runs_and_no_queue_is_read_when_the_model_fails() {
+async fn a_failed_response_runs_no_tool_and_reads_no_queue() {
     let mut first = calls(&[call("a", "t", json!({}))]);
     first["error"] = json!("it broke");
     let running = setup(&[first, text("after")]).tool(echo("t")).start();
     running.session.follow_up(Message::user("later")).await;
-    // It comes while the model answers.
+    // Arrives while the model answers.
     let steer = async {
         running.events.wait_for("start Assistant").await;
         running.session.steer(Message::user("change")).await;
@@ -37,7 +39,7 @@ async fn b19_no_tool_runs_and_no_queue_is_read_when_the_model_fails() {
 }
 
 #[tokio::test]
-async fn b20_b21_length_executes_no_call_and_goes_on() {
+async fn a_response_cut_at_its_limit_runs_no_call() {
     for args in [
         json!({"id": "a", "name": "t", "arguments": {}}),
         json!({"id": "a", "name": "t", "arguments_text": "{\"n\": 1, \"te"}),
@@ -46,7 +48,10 @@ async fn b20_b21_length_executes_no_call_and_goes_on() {
         let counting = tool("t", |_, _| panic!("must not run"));
         let (outcome, running) = setup(&[first, text("ok")]).tool(counting).run().await;
         let results = running.results(&outcome);
-        assert!(results[0].1 && results[0].0.contains("limit of output tokens"), "{results:?}");
+        assert!(results[0].1, "{results:?}");
+        expect![[r#"
+            The call was not executed: the response reached the limit of output tokens, so its arguments may be cut. Make a smaller call, or several."#]]
+        .assert_eq(&results[0].0);
         assert!(running.shown().contains(&"tool_end a error".to_owned()));
     }
     let (outcome, _) = setup(&[json!({"text": "cut", "stop_reason": "length"})]).run().await;
@@ -54,7 +59,7 @@ async fn b20_b21_length_executes_no_call_and_goes_on() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_cut_off_or_empty_is_not_taken_for_a_whole_one() {
+async fn a_cut_or_empty_answer_is_reported() {
     let cut = json!({"text": "half an ans", "stop_reason": "length"});
     let (worked, nothing) = (calls(&[call("a", "t", json!({}))]), json!({"text": " "}));
     let check = async |script: &[Value], expected: Option<&str>, notices: usize| {
@@ -72,7 +77,7 @@ async fn an_answer_that_is_cut_off_or_empty_is_not_taken_for_a_whole_one() {
     check(&[worked.clone(), cut], Some("limit of output tokens"), 0).await;
     check(&[json!({"stop_reason": "length"})], Some("limit of output tokens"), 0).await;
     check(std::slice::from_ref(&nothing), Some(crate::NO_ANSWER), 0).await;
-    // What was asked for may be done.
+    // The request may have been fulfilled by the calls.
     check(&[worked.clone(), nothing], None, 1).await;
     check(&[worked, text("ok")], None, 0).await;
 }
@@ -82,7 +87,7 @@ fn ending(name: &str) -> TestTool {
 }
 
 #[tokio::test]
-async fn b22_b23_b24_b26_a_batch_ends_the_run_only_when_every_result_says_so() {
+async fn a_batch_ends_the_run_only_if_every_result_agrees() {
     let both = calls(&[call("a", "end", json!({})), call("b", "end", json!({}))]);
     let (outcome, running) = setup(&[both]).tool(ending("end")).run().await;
     assert_eq!((outcome.reason, outcome.turns), (TerminationReason::TerminatedByTools, 1));
@@ -95,14 +100,14 @@ async fn b22_b23_b24_b26_a_batch_ends_the_run_only_when_every_result_says_so() {
 }
 
 #[tokio::test]
-async fn b22_a_queued_message_goes_on_after_a_batch_that_ends_the_run() {
+async fn a_queued_message_continues_after_a_terminating_batch() {
     let running = setup(&[calls(&[call("a", "end", json!({}))]), text("ok")]).tool(ending("end")).start();
     running.session.follow_up(Message::user("more")).await;
     assert_eq!(running.prompt("go").await.final_text, "ok");
 }
 
 #[tokio::test]
-async fn b69_b70_b71_b80_b82_calls_that_cannot_be_run_are_error_results() {
+async fn invalid_calls_are_error_results() {
     let first = json!({"tool_calls": [
         call("a", "nosuch", json!({})),
         call("b", "t", json!({"n": "many"})),
@@ -111,15 +116,22 @@ async fn b69_b70_b71_b80_b82_calls_that_cannot_be_run_are_error_results() {
     ]});
     let (outcome, running) = setup(&[first, text("ok")]).tool(echo("t")).run().await;
     let results = running.results(&outcome);
-    assert_eq!(results[0], ("Tool nosuch not found; there are: t".to_owned(), true));
-    assert!(
-        results[1].1 && results[1].0.starts_with("Validation failed for tool \"t\":\n  - n: "),
-        "{results:?}"
-    );
-    assert!(results[2].1 && results[2].0.contains("not valid JSON"), "{results:?}");
+    assert_eq!(results[0], ("Tool nosuch not found; available: t".to_owned(), true));
+    assert!(results[1].1 && results[2].1, "{results:?}");
+    expect![[r#"
+        Validation failed for tool "t":
+          - n: "many" is not of type "integer"
+
+        Received arguments: {"n":"many"}
+
+        Validation failed for tool "t":
+          - arguments: the arguments are not valid JSON: expected value at line 1 column 7
+
+        Received arguments: {}"#]]
+    .assert_eq(&format!("{}\n\n{}", results[1].0, results[2].0));
     assert_eq!(results[3], ("{\"n\":7}".to_owned(), false));
-    // b82: only what ran has a duration. b80: what is refused ends before the next begins.
-    let envelopes = running.events.envelopes.lock().unwrap();
+    // Only calls that ran have a duration, and a refused call ends before the next begins.
+    let envelopes = running.events.envelopes.lock();
     let durations: Vec<(String, bool)> = envelopes
         .iter()
         .filter_map(|it| match &it.event {
@@ -138,7 +150,7 @@ async fn b69_b70_b71_b80_b82_calls_that_cannot_be_run_are_error_results() {
 }
 
 #[tokio::test]
-async fn b76_b77_a_tool_that_panics_or_fails_never_ends_the_run() {
+async fn a_tool_that_panics_or_fails_never_ends_the_run() {
     let early = tool("early", |_, _| panic!("at once"));
     let late = tool("late", |_, _| {
         Box::pin(async {
@@ -148,7 +160,7 @@ async fn b76_b77_a_tool_that_panics_or_fails_never_ends_the_run() {
     });
     let failing = tool("failing", |_, _| {
         Box::pin(async {
-            ToolResult::error(workspace::ErrorCode::StaleText, "read it again")
+            ToolResult::error(policy::ErrorCode::StaleText, "read it again")
                 .with_details(json!({"path": "a"}))
         })
     });
@@ -159,8 +171,8 @@ async fn b76_b77_a_tool_that_panics_or_fails_never_ends_the_run() {
     ]);
     let (outcome, running) = setup(&[first, text("ok")]).tool(early).tool(late).tool(failing).run().await;
     let results = running.results(&outcome);
-    assert_eq!(results[0].0, "tool early failed by a defect of its own: at once");
-    assert_eq!(results[1].0, "tool late failed by a defect of its own: in the future");
+    assert_eq!(results[0].0, "tool early failed by a defect: at once");
+    assert_eq!(results[1].0, "tool late failed by a defect: in the future");
     assert_eq!(results[2], ("read it again".to_owned(), true));
     let Message::ToolResult(failed) = &outcome.messages[4] else { panic!("a result") };
     assert_eq!(failed.details, json!({"path": "a", "error": {"code": "stale_text"}}));
@@ -168,8 +180,8 @@ async fn b76_b77_a_tool_that_panics_or_fails_never_ends_the_run() {
 }
 
 #[tokio::test]
-async fn b79_calls_run_together_and_are_answered_in_the_models_order() {
-    // `slow` ends only after `quick` has ended, though it was called first.
+async fn calls_run_concurrently_and_are_answered_in_order() {
+    // `slow` ends after `quick`, though it was called first.
     let done = Arc::new(tokio::sync::Semaphore::new(0));
     let released = done.clone();
     let slow = tool("slow", move |_, _| {
@@ -211,7 +223,7 @@ fn guarded(name: &str, running: &Arc<AtomicUsize>) -> TestTool {
 }
 
 #[tokio::test]
-async fn what_writes_without_saying_where_runs_alone_and_reads_run_together() {
+async fn unknown_writes_run_alone_and_reads_together() {
     let count = Arc::new(AtomicUsize::new(0));
     let alone = TestTool { writes: Writes::Unknown, ..guarded("alone", &count) };
     let first = calls(&[
@@ -232,7 +244,7 @@ async fn what_writes_without_saying_where_runs_alone_and_reads_run_together() {
 }
 
 #[tokio::test]
-async fn what_runs_a_command_runs_alone_whatever_it_writes() {
+async fn a_command_runs_alone_whatever_it_writes() {
     let count = Arc::new(AtomicUsize::new(0));
     let executing = TestTool { executes: true, ..guarded("executing", &count) };
     let first = calls(&[
@@ -248,12 +260,12 @@ async fn what_runs_a_command_runs_alone_whatever_it_writes() {
 }
 
 #[tokio::test]
-async fn calls_that_write_to_one_place_and_those_that_may_read_it_keep_their_order() {
+async fn conflicting_calls_keep_their_order() {
     let count = Arc::new(AtomicUsize::new(0));
-    let place = |path: &str| Writes::Paths(vec![workspace::AbsPath::new(path).unwrap()]);
+    let place = |path: &str| Writes::Paths(vec![paths::AbsPath::new(path).unwrap()]);
     let writes = |name: &str, path: &str| TestTool { writes: place(path), ..guarded(name, &count) };
     let first = calls(&[
-        call("w1", "folder", json!({})),
+        call("w1", "directory", json!({})),
         call("w2", "file", json!({})),
         call("r", "read", json!({})),
         call("w3", "file", json!({})),
@@ -262,7 +274,7 @@ async fn calls_that_write_to_one_place_and_those_that_may_read_it_keep_their_ord
     ]);
     let (a, b) = (meeting("meet_a", 1), meeting("meet_b", 1));
     let (outcome, running) = setup(&[first, text("ok")])
-        .tool(writes("folder", "/p/d"))
+        .tool(writes("directory", "/p/d"))
         .tool(writes("file", "/p/d/x"))
         .tool(guarded("read", &count))
         .tool(TestTool { writes: place("/p/a"), ..a })
@@ -274,7 +286,7 @@ async fn calls_that_write_to_one_place_and_those_that_may_read_it_keep_their_ord
 }
 
 #[tokio::test]
-async fn b81_one_sequential_tool_makes_the_batch_sequential() {
+async fn one_sequential_tool_makes_the_batch_sequential() {
     let count = Arc::new(AtomicUsize::new(0));
     let sequential = TestTool { mode: ExecutionMode::Sequential, ..guarded("s", &count) };
     let first = calls(&[call("a", "p", json!({})), call("b", "s", json!({})), call("c", "p", json!({}))]);
@@ -300,14 +312,14 @@ impl Hooks for TestHooks {
         call: &'a ToolCall,
         args: &'a Value,
         messages: &'a Messages,
-    ) -> BoxFuture<'a, Result<Before, String>> {
+    ) -> BoxFuture<'a, Result<CallDecision, String>> {
         Box::pin(async move {
             assert!(matches!(messages.last(), Some(Message::Assistant(_))), "b72");
             match args["text"].as_str() {
-                Some("block") => Ok(Before::Block { reason: String::new(), terminate: false }),
+                Some("block") => Ok(CallDecision::Block { reason: String::new(), terminate: false }),
                 Some("fail") => Err("the hook failed".to_owned()),
                 Some("panic") => panic!("a defect of {}", call.name),
-                _ => Ok(Before::Proceed),
+                _ => Ok(CallDecision::Proceed),
             }
         })
     }
@@ -329,14 +341,14 @@ impl Hooks for TestHooks {
 }
 
 #[tokio::test]
-async fn b72_b73_b74_b75_hooks_block_replace_and_fail() {
+async fn hooks_block_replace_and_fail() {
     let texts = ["block", "fail", "panic", "replace", "after fails", "plain"];
     let first: Vec<Value> = texts.iter().map(|it| call(it, "t", json!({"text": it}))).collect();
     let (outcome, running) = setup(&[calls(&first), text("ok")]).tool(echo("t")).hooks(TestHooks).run().await;
     let expected = [
         ("Tool execution was blocked", true),
         ("the hook failed", true),
-        ("tool t failed by a defect of its own: a defect of t", true),
+        ("tool t failed by a defect: a defect of t", true),
         ("replaced", false),
         ("the second hook failed", true),
         ("{\"text\":\"plain\"}", false),
@@ -344,20 +356,20 @@ async fn b72_b73_b74_b75_hooks_block_replace_and_fail() {
     assert_eq!(running.results(&outcome), expected.map(|(text, error)| (text.to_owned(), error)));
 }
 
-struct Finishing(Finish);
+struct Finishing(TurnDecision);
 
 impl Hooks for Finishing {
-    fn finish_turn<'a>(&'a self, report: TurnReport<'a>) -> BoxFuture<'a, Finish> {
+    fn finish_turn<'a>(&'a self, report: TurnReport<'a>) -> BoxFuture<'a, TurnDecision> {
         assert_eq!(report.results.len(), report.message.tool_calls().count(), "b27");
         Box::pin(async { self.0 })
     }
 }
 
 #[tokio::test]
-async fn b27_b28_finish_turn_can_end_a_run_and_leaves_the_queues() {
+async fn finish_turn_can_end_a_run_and_leaves_the_queues() {
     let running = setup(&[calls(&[call("a", "t", json!({}))]), text("not asked")])
         .tool(echo("t"))
-        .hooks(Finishing(Finish::End))
+        .hooks(Finishing(TurnDecision::End))
         .start();
     running.session.follow_up(Message::user("later")).await;
     assert_eq!(running.prompt("go").await.turns, 1);
@@ -365,15 +377,15 @@ async fn b27_b28_finish_turn_can_end_a_run_and_leaves_the_queues() {
 }
 
 #[tokio::test]
-async fn b29_b31_a_hook_that_always_goes_on_meets_the_limit_of_turns() {
+async fn a_hook_that_always_continues_meets_the_turn_limit() {
     let script: Vec<Value> = (0..4).map(|_| text("again")).collect();
     let limits = Limits { turns: 4, ..Limits::default() };
-    let (outcome, _) = setup(&script).hooks(Finishing(Finish::Continue)).limits(limits).run().await;
+    let (outcome, _) = setup(&script).hooks(Finishing(TurnDecision::Continue)).limits(limits).run().await;
     assert_eq!((outcome.reason, outcome.turns), (TerminationReason::TurnLimit, 4));
 }
 
 #[tokio::test]
-async fn the_limit_of_turns_ends_a_model_that_never_stops() {
+async fn the_turn_limit_ends_a_model_that_never_stops() {
     let script: Vec<Value> = (0..3).map(|at| calls(&[call(&format!("c{at}"), "t", json!({}))])).collect();
     let limits = Limits { turns: 3, ..Limits::default() };
     let (outcome, running) = setup(&script).tool(echo("t")).limits(limits).run().await;

@@ -7,10 +7,8 @@ use super::coordinates::Coordinates;
 use super::message::Envelope;
 use super::view::View;
 
-/// One client.
 #[derive(Debug)]
 pub struct Member {
-    /// Who it is.
     pub who: Who,
     /// How far it came.
     pub phase: Phase,
@@ -46,7 +44,6 @@ pub enum Phase {
 /// What a client said at `initialize`.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
-    /// How it counts.
     pub coordinates: Coordinates,
     /// It runs programs in its terminal.
     pub terminal: bool,

@@ -98,9 +98,9 @@ impl Coordinates {
         }
         if let Some(path) = source["path"].as_str() {
             let converted = if inward {
-                workspace::uri_to_path(path).map(|path| path.to_string_lossy().into_owned())
+                paths::uri_to_path(path).map(|path| path.to_string_lossy().into_owned())
             } else {
-                Path::new(path).is_absolute().then(|| workspace::path_to_uri(Path::new(path)))
+                Path::new(path).is_absolute().then(|| paths::path_to_uri(Path::new(path)))
             };
             if let Some(converted) = converted {
                 source["path"] = json!(converted);

@@ -20,9 +20,9 @@ use serde_json::{Value, json};
 
 use super::clients::{Member, Phase};
 use super::coordinates::Coordinates;
-use super::kept::Kept;
 use super::merge::{Book, FORMER};
 use super::message::{Envelope, Kind};
+use super::output_backlog::OutputBacklog;
 use super::view::View;
 use super::{ClientId, Controller, Input, Options, Output, Shared, Who};
 use asking::Asked;
@@ -30,7 +30,7 @@ use overhearing::Heard;
 use running::{Run, fold, runs};
 use setting::{Sent, Setting};
 
-use crate::marks;
+use crate::debuggee::output_fence;
 
 /// Requests of one client that may wait; more are refused.
 const WAITING: usize = 512;
@@ -42,7 +42,6 @@ const HELD: usize = 4096;
 const THEIRS: &str =
     "the person has control of this session: look, do not run or change, until it is handed back";
 
-/// The machine.
 pub struct Hub {
     options: Options,
     pub(super) members: BTreeMap<ClientId, Member>,
@@ -57,7 +56,7 @@ pub struct Hub {
     /// Events about breakpoints whose numbers the answer in flight will tell.
     held: VecDeque<Envelope>,
     view: View,
-    kept: Kept,
+    kept: OutputBacklog,
     process: Option<Value>,
     capabilities: Option<Value>,
     ready: bool,
@@ -89,19 +88,15 @@ struct Pending {
 }
 
 enum Work {
-    /// Passed through.
     Plain,
     Initialize,
     Launch,
     Threads,
-    /// Runs the program.
     Run(Run),
-    /// Changes a value.
     Change,
     Set(Box<Sent>),
     /// A set that an editor sent itself.
     Heard(Box<Heard>),
-    /// Ends the program.
     End,
     /// Ends the program with the session.
     Disconnect,
@@ -127,7 +122,7 @@ impl Hub {
             configured: None,
             held: VecDeque::new(),
             view: View::default(),
-            kept: Kept::default(),
+            kept: OutputBacklog::default(),
             process: None,
             capabilities: None,
             ready: false,
@@ -421,7 +416,7 @@ impl Hub {
             "capabilities" => {
                 let told = message.content()["capabilities"].clone();
                 if told.is_object() {
-                    crate::definition::merge(self.capabilities.get_or_insert_with(|| json!({})), told);
+                    adapters::merge(self.capabilities.get_or_insert_with(|| json!({})), told);
                 }
             }
             "process" => self.process = Some(message.content()),
@@ -490,7 +485,7 @@ impl Hub {
 
     /// A text of the program's without what we had written into it; `None` where there is nothing of that.
     fn without_ours(&self, text: &str) -> Option<String> {
-        let mark = || marks::take(text).map(|(rest, _)| rest);
+        let mark = || output_fence::take(text).map(|(rest, _)| rest);
         let marked = self.options.marks.then(mark).flatten();
         marked.or_else(|| self.options.wrap.as_ref()?.exit_code(text).map(|(_, rest)| rest))
     }

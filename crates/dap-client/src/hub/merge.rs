@@ -10,21 +10,17 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value, json};
 
 use super::ClientId;
-use super::joined::{join, kind};
-use crate::definition::ExceptionNames;
+use super::merged_breakpoint::{join, kind};
+use adapters::ExceptionNames;
 
 /// What is set as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Set {
     /// The breakpoints of one source.
     Source(String),
-    /// On functions.
     Functions,
-    /// On instructions.
     Instructions,
-    /// On data.
     Data,
-    /// Exception filters.
     Exceptions,
 }
 
@@ -52,7 +48,6 @@ type Key = String;
 #[derive(Debug, Clone)]
 struct Wanted {
     key: Key,
-    /// Which came first.
     since: u64,
     value: Value,
     /// Its condition and that of an earlier one are nothing that the debugger takes.
@@ -83,9 +78,7 @@ pub struct Book {
 /// One request to the adapter, and how its answer is to be read.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What it sets.
     pub set: Set,
-    /// The arguments.
     pub arguments: Value,
     keys: Vec<Key>,
     answers: BTreeMap<ClientId, Vec<Spot>>,

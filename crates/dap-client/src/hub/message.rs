@@ -8,23 +8,19 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::envelope::Malformed;
+use crate::client::envelope::Malformed;
 
 /// What a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Wants an answer.
     Request,
-    /// Answers.
     Response,
-    /// Tells.
     Event,
 }
 
 /// A message; its members are raw. Cheap to change, cheap to clone where bodies are small.
 #[derive(Debug, Clone)]
 pub struct Envelope {
-    /// What it is.
     pub kind: Kind,
     /// The command, or the event.
     pub name: String,
@@ -65,13 +61,11 @@ impl Envelope {
         Ok(Self { kind, name, members })
     }
 
-    /// An event.
     pub fn event(name: &str, body: Value) -> Self {
         let fields = json!({ "type": "event", "event": name, "body": body });
         Self::of(Kind::Event, name, fields)
     }
 
-    /// A request.
     pub fn request(command: &str, arguments: Value) -> Self {
         let fields = json!({ "type": "request", "command": command, "arguments": arguments });
         Self::of(Kind::Request, command, fields)

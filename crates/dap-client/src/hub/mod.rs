@@ -1,29 +1,29 @@
 //! One debug session for two: the agent and whoever joins it, over one connection to the adapter.
 //!
-//! [`Hub`] is the state machine, which does no I/O; [`Door`] and the tasks of `edge` are the streams
+//! [`Hub`] is the state machine, which does no I/O; [`SessionListener`] and the tasks of `edge` are the streams
 //! around it. The rules that clients can rely on are in `docs/guide/debuggers.md`.
 
 mod clients;
 mod coordinates;
 mod core;
-mod door;
-mod edge;
-mod joined;
-mod kept;
+mod io;
+mod listener;
 mod merge;
+mod merged_breakpoint;
 mod message;
+mod output_backlog;
 mod view;
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::definition::ExceptionNames;
-use crate::wrap::Wrap;
+use adapters::ExceptionNames;
+use adapters::Wrap;
 
 pub use core::Hub;
-pub use door::{Announced, Door, DoorError, sockets};
-pub use edge::Edge;
+pub use io::HubHandle;
+pub use listener::{AnnouncedSession, ListenError, SessionListener, sockets};
 pub use message::{Envelope, Kind};
 pub use view::View;
 
@@ -33,9 +33,7 @@ pub type ClientId = u64;
 /// Who a client is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
-    /// Started the session.
     Agent,
-    /// Joined it.
     Person,
 }
 
@@ -50,7 +48,6 @@ pub enum Controller {
 }
 
 impl Controller {
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Agent => "agent",
@@ -62,7 +59,6 @@ impl Controller {
 /// What the agent's side must know.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shared {
-    /// Who may run.
     pub controller: Controller,
     /// How often a person took control.
     pub taken: u64,
@@ -92,63 +88,30 @@ pub struct Options {
     pub former: Vec<(&'static str, Value)>,
 }
 
-/// What comes in.
 #[derive(Debug)]
 pub enum Input {
     /// A client is there.
-    Joined {
-        /// Under which number.
-        client: ClientId,
-        /// Who.
-        who: Who,
-    },
+    Joined { client: ClientId, who: Who },
     /// The editor that holds the session is there: it speaks with the adapter itself and has control.
-    Beside {
-        /// Under which number.
-        client: ClientId,
-    },
+    Beside { client: ClientId },
     /// What such an editor said to the adapter, or the answer to it.
-    Overheard {
-        /// Which.
-        client: ClientId,
-        /// What.
-        message: Envelope,
-    },
+    Overheard { client: ClientId, message: Envelope },
     /// A client said something.
-    Client {
-        /// Which.
-        client: ClientId,
-        /// What.
-        message: Envelope,
-    },
+    Client { client: ClientId, message: Envelope },
     /// A client's stream ended.
-    Left {
-        /// Which.
-        client: ClientId,
-    },
+    Left { client: ClientId },
     /// The adapter said something.
     Adapter(Envelope),
     /// The adapter's stream ended.
-    Gone {
-        /// Why.
-        why: String,
-    },
+    Gone { why: String },
     /// The person gives control back to the agent.
     HandBack,
     /// The agent's work was stopped: its breakpoints go, a person who is there has control.
     ForgetAgent,
     /// A client is to be told something, as output.
-    Note {
-        /// Which.
-        client: ClientId,
-        /// What.
-        text: String,
-    },
+    Note { client: ClientId, text: String },
     /// The agent started a child session; what an editor is given to join it.
-    Child {
-        /// The launch configuration.
-        configuration: Value,
-    },
+    Child { configuration: Value },
     /// A child session is over.
     ChildOver {
         /// The launch configuration that was given for it.
@@ -169,21 +132,15 @@ pub enum Input {
     },
 }
 
-/// What goes out.
 #[derive(Debug)]
 pub enum Output {
-    /// To the adapter.
     Adapter(Envelope),
-    /// To a client.
     Client {
-        /// Which.
         client: ClientId,
-        /// What.
         message: Envelope,
     },
     /// A client is sent nothing more: its stream is closed when all before was written.
     Close {
-        /// Which.
         client: ClientId,
     },
     /// [`Input::Late`] is wanted when a request has had its time.
@@ -193,6 +150,5 @@ pub enum Output {
         /// Which is this long.
         after: Duration,
     },
-    /// For the log.
     Log(String),
 }

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 /// The program as it was told.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    /// Threads that live.
     pub live: BTreeSet<i64>,
     stops: Vec<(u64, Value)>,
     clock: u64,

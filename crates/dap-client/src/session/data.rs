@@ -1,22 +1,17 @@
 //! What a stopped program is made of, with numbers of ours that go stale when it runs on.
 
-use workspace::AbsPath;
+use paths::AbsPath;
 
-/// A thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// The adapter's number.
     pub id: i64,
-    /// Its name.
     pub name: String,
 }
 
 /// A frame of a stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Our number.
     pub id: i64,
-    /// The function's name.
     pub name: String,
     /// The file, where there is one on this machine.
     pub path: Option<AbsPath>,
@@ -33,7 +28,6 @@ pub struct Frame {
 /// A group of variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
-    /// Its name.
     pub name: String,
     /// Our number of its variables.
     pub variables: i64,
@@ -48,7 +42,6 @@ pub struct Scope {
 /// A variable or a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// Its name.
     pub name: String,
     /// Its value, as the adapter shows it.
     pub value: String,

@@ -7,16 +7,16 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
+use process::Process;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use workspace::Process;
 
 use super::{Clock, LAST_WORDS, Session};
+use crate::debuggee::Category;
+use crate::debuggee::{End, Ending, Input, State};
 use crate::error::DapError;
-use crate::output::Category;
-use crate::state::{End, Ending, Input, State};
 use crate::transport::with_tail;
 
 /// The capability of ending the program with the session, or not (DAP §DisconnectArguments).
@@ -192,7 +192,7 @@ impl Session {
         self.inner.finished.cancel();
         self.hub.close("the session is over").await;
         self.client.close("the session is over");
-        self.inner.reverse.end(&self).await;
+        self.inner.owner.end_programs(&self).await;
         if let Some(process) = process {
             self.outlived().await;
             process.end(GRACE).await;
@@ -201,7 +201,7 @@ impl Session {
                 let all = tokio::time::timeout(LAST_WORDS, written).await;
                 tracing::trace!(read = all.is_ok(), "the output of the program");
             }
-            if self.adapter.quirks.output_of_program {
+            if self.adapter.quirks.shares_program_output {
                 self.push_output(Category::Stderr, &process.stderr_tail());
             }
         }
@@ -221,13 +221,12 @@ impl Session {
 
     /// The adapter's process serves child sessions too: it is kept while they live.
     async fn outlived(&self) {
-        let Some(sessions) = self.inner.reverse.sessions.upgrade() else { return };
-        for child in sessions.tree(self).iter().skip(1) {
+        for child in self.inner.owner.descendants(self) {
             if self.shared().deaf {
                 // Nothing else ends them: the person wants the program ended, and its adapter says nothing.
                 child.terminate(&Clock::new(2 * GOODBYE, &CancellationToken::new())).await;
             }
-            if !crate::tree::is_over(child) {
+            if !child.is_over() {
                 self.over.cancel();
             }
             child.over().await;

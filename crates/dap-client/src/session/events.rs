@@ -1,5 +1,5 @@
 //! What the adapter tells and asks, in the order of the wire: events to the state machine, the output and the
-//! breakpoints; requests to [`crate::reverse`].
+//! breakpoints; requests to the owner.
 
 use std::sync::{Arc, Weak};
 
@@ -9,20 +9,18 @@ use serde_json::value::RawValue;
 
 use super::Inner;
 use crate::client::Handler;
-use crate::marks;
-use crate::output::Category;
-use crate::state::{Input, Stop};
+use crate::debuggee::Category;
+use crate::debuggee::output_fence;
+use crate::debuggee::{Input, Stop};
 
 impl Inner {
     /// A session that only launches knows how the program ended that another runs.
     fn tell_program(&self, code: i64) {
-        let own = self.reverse.session.get().and_then(Weak::upgrade);
-        let sessions = self.reverse.sessions.upgrade();
-        if let (Some(own), Some(sessions)) = (own.filter(|it| it.adapter_launches_only()), sessions) {
-            let program = sessions.program_of(&own);
-            if program.id != own.id {
-                program.inner.take(Input::Exited { code: Some(code) });
-            }
+        let own =
+            self.session.get().and_then(Weak::upgrade).filter(|session| session.adapter_launches_only());
+        let Some(own) = own else { return };
+        if let Some(program) = self.owner.program_of(&own).filter(|program| program.id != own.id) {
+            program.inner.take(Input::Exited { code: Some(code) });
         }
     }
 }
@@ -106,11 +104,11 @@ impl Handler for Inner {
             "breakpoint" => self.core().breakpoints.changed(&body),
             "capabilities" => {
                 let told = body["capabilities"].clone();
-                crate::definition::merge(&mut self.core().capabilities, told);
+                adapters::merge(&mut self.core().capabilities, told);
             }
             "output" => {
                 let text = body["output"].as_str().unwrap_or_default();
-                let marked = self.adapter.quirks.marks.as_ref().and_then(|_| marks::take(text));
+                let marked = self.adapter.quirks.output_fence.as_ref().and_then(|_| output_fence::take(text));
                 let text = marked.as_ref().map_or(text, |(text, _)| text);
                 let category = Category::parse(body["category"].as_str());
                 let quirks = &self.adapter.quirks;
@@ -118,8 +116,8 @@ impl Handler for Inner {
                 let exit = quirks.exit_code(text).filter(|_| category != Some(Category::Stdout));
                 let text = exit.as_ref().map_or(text, |(_, rest)| rest);
                 let chatter = category == Some(Category::Console)
-                    && quirks.chatter.iter().any(|start| text.starts_with(start.as_str()));
-                let text = &*quirks.without_own(category, text);
+                    && quirks.noise_prefixes.iter().any(|start| text.starts_with(start.as_str()));
+                let text = &*quirks.without_own(category == Some(Category::Stdout), text);
                 if let Some(category) = category.filter(|_| !chatter && !text.is_empty()) {
                     self.write(category, text);
                 }
@@ -141,6 +139,9 @@ impl Handler for Inner {
         arguments: Option<&RawValue>,
     ) -> BoxFuture<'static, Result<Value, String>> {
         let arguments = arguments.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default();
-        Arc::clone(&self.reverse).answer(command, arguments)
+        match self.session.get().and_then(Weak::upgrade) {
+            Some(session) => Arc::clone(&self.owner).answer(session, command.to_owned(), arguments),
+            None => Box::pin(std::future::ready(Err("the session is over".to_owned()))),
+        }
     }
 }

@@ -1,31 +1,31 @@
 //! A session that a person has joined: who has control, who ended it, what is left when the agent stops.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use paths::{AbsPath, StateDir};
 use serde_json::{Value, json};
 use tokio_util::task::TaskTracker;
-use workspace::{AbsPath, RunId, StateDir};
+use workspace::RunId;
 
-use super::{Clock, Controller, Door, Session, Shared};
+use super::{Clock, Controller, Session, SessionListener, Shared};
+use crate::debuggee::State;
 use crate::error::DapError;
-use crate::hub::Edge;
-use crate::state::State;
+use crate::hub::HubHandle;
 
 impl Session {
     /// The hub that persons join.
-    pub fn hub(&self) -> &Edge {
+    pub fn hub(&self) -> &HubHandle {
         &self.hub
     }
 
     /// Where it can be joined from other processes, once it runs.
     pub fn door(&self) -> Option<AbsPath> {
-        self.door.get().and_then(Door::path)
+        self.door.get().and_then(SessionListener::path)
     }
 
     /// Lets other processes join. Nothing when they can already.
     pub(crate) fn open_door(&self, folder: &StateDir, tracker: &TaskTracker) {
-        match Door::open(folder, &self.id, &self.hub, tracker) {
+        match SessionListener::open(folder, &self.id, &self.hub, tracker) {
             Ok(door) => drop(self.door.set(door)),
             Err(error) => tracing::warn!(session = self.id, "no other process can join it: {error}"),
         }
@@ -33,13 +33,15 @@ impl Session {
 
     /// The names under which it was launched before, oldest first.
     fn names(&self) -> Vec<String> {
-        let former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = self.former.lock();
         former.iter().map(|(name, _)| name.clone()).chain([self.id.clone()]).collect()
     }
 
     /// It came after `before`: whoever asks for that one is led here.
     pub(crate) fn comes_after(&self, before: &Self, folder: Option<&StateDir>, tracker: &TaskTracker) {
-        let lead = |name: &String| match folder.map(|folder| Door::open(folder, name, &self.hub, tracker)) {
+        let lead = |name: &String| match folder
+            .map(|folder| SessionListener::open(folder, name, &self.hub, tracker))
+        {
             Some(Err(error)) => {
                 tracing::warn!(session = self.id, "{name} does not lead to it: {error}");
                 None
@@ -48,7 +50,7 @@ impl Session {
             None => None,
         };
         let former = before.names().into_iter().map(|name| (name.clone(), lead(&name))).collect();
-        *self.former.lock().unwrap_or_else(PoisonError::into_inner) = former;
+        *self.former.lock() = former;
     }
 
     /// What an editor is given to join it.

@@ -4,15 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use adapters::{DebuggerDefinition, DebuggerDefinitions, Parse, ProjectPrograms, SearchPath};
 use dap_client::{
-    AdapterDefinition, Breakpoints, Clock, DapError, Definitions, LaunchPlan, LaunchSpec, NoPrograms,
-    Session, Sessions, SourceBreakpoint, State, Target,
+    Breakpoints, Clock, DapError, LaunchPlan, LaunchSpec, Session, Sessions, SourceBreakpoint, State, Target,
 };
+use paths::{AbsPath, StateDir};
+use policy::{Policy, PolicyOptions, TrustStore};
+use process::Processes;
 use serde_json::Value;
 use testing::dap_schema::Schema;
 use testing::debug_adapter::{Script, executable};
 use tokio_util::sync::CancellationToken;
-use workspace::{AbsPath, Policy, PolicyOptions, Processes, StateDir, TrustStore};
 
 pub const LONG: Duration = Duration::from_secs(30);
 
@@ -73,10 +75,11 @@ impl Bench {
              [install]\nhow = \"page\"\npage = \"x\"\n",
             executable()
         );
-        let mut definitions = Definitions::default();
-        definitions.insert(AdapterDefinition::parse(&text, "scripted", false).unwrap());
+        let mut definitions = DebuggerDefinitions::default();
+        definitions.insert(DebuggerDefinition::parse(&text, "scripted", false).unwrap());
         let processes = Processes::new(None);
-        let sessions = Sessions::new(definitions, Arc::new(NoPrograms), Arc::clone(&processes));
+        let programs = ProjectPrograms { search: SearchPath::default(), workspace: root.clone() };
+        let sessions = Sessions::new(definitions, programs, Arc::clone(&processes));
         Self { folder, sessions, processes, root }
     }
 

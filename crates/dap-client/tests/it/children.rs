@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use dap_client::{Category, Runs, State};
 use futures_util::future::BoxFuture;
+use paths::StateDir;
+use policy::{Policy, PolicyOptions, SpawnGrant, TrustStore};
 use serde_json::{Value, json};
+use shell::CommandLine;
 use testing::debug_adapter::{Script, Step};
-use workspace::{CommandLine, Policy, PolicyOptions, RunId, SpawnGrant, StateDir, TrustStore};
+use workspace::RunId;
 
 use crate::bench::{Bench, LONG, clock};
 
@@ -164,8 +167,8 @@ async fn a_program_that_never_stops_is_told_of_by_the_session_that_ran_it() {
 }
 
 /// A launcher that is told the exit code by what we put before the program.
-const WRAP: &str = "[quirks.wrap]\nprogram = \"by\"\nwords = \"words\"\nusual = \"node\"\nwith = [\"sh\"]\n\
-    says = \"ours: ${code}\\n\"";
+const WRAP: &str = "[quirks.wrap]\nprogram = \"by\"\nwords = \"words\"\ndefault = \"node\"\ncommand = [\"sh\"]\n\
+    exit_code_text = \"ours: ${code}\\n\"";
 
 #[tokio::test]
 async fn an_exit_code_that_is_told_in_pieces_is_known_and_not_shown() {
@@ -250,11 +253,11 @@ async fn a_child_that_cannot_be_reached_is_refused_and_the_parent_goes_on() {
 }
 
 /// Grants what it is asked for, and notes it.
-struct Agrees(Policy, std::sync::Mutex<Vec<String>>);
+struct Agrees(Policy, parking_lot::Mutex<Vec<String>>);
 
 impl Runs for Agrees {
     fn grant(&self, by: &str, command: &CommandLine) -> BoxFuture<'static, Result<SpawnGrant, String>> {
-        self.1.lock().unwrap().push(command.to_string());
+        self.1.lock().push(command.to_string());
         let grant = self.0.grant_invoked(by, command).map_err(|denied| denied.to_string());
         Box::pin(std::future::ready(grant))
     }
@@ -275,12 +278,12 @@ async fn a_program_for_a_terminal_runs_as_ours_and_ends_with_the_session() {
     let bench = wants_terminal();
     let policy =
         PolicyOptions::new(TrustStore::new(StateDir::new(bench.root.join("state"))), bench.root.clone());
-    let agrees = Arc::new(Agrees(Policy::new(policy.clone()), std::sync::Mutex::default()));
+    let agrees = Arc::new(Agrees(Policy::new(policy.clone()), parking_lot::Mutex::default()));
     let plan = bench.plan(|_| ());
     let grant = Policy::new(policy).grant_invoked("scripted", &plan.command).unwrap();
     let runs: Arc<dyn Runs> = Arc::<Agrees>::clone(&agrees);
     let session = bench.sessions.start_with(&plan, &grant, runs, &clock()).await.unwrap();
-    assert!(agrees.1.lock().unwrap()[0].starts_with("/bin/sh -c"));
+    assert!(agrees.1.lock()[0].starts_with("/bin/sh -c"));
     let answer = bench.record().into_iter().find(|it| it["type"] == "response").unwrap();
     let pid = answer["body"]["processId"].as_u64().unwrap();
     let mut bell = bench.sessions.bell().subscribe();
@@ -310,7 +313,7 @@ async fn a_program_for_a_terminal_that_ends_has_an_exit_code() {
     );
     let policy =
         PolicyOptions::new(TrustStore::new(StateDir::new(bench.root.join("state"))), bench.root.clone());
-    let runs = Arc::new(Agrees(Policy::new(policy.clone()), std::sync::Mutex::default()));
+    let runs = Arc::new(Agrees(Policy::new(policy.clone()), parking_lot::Mutex::default()));
     let plan = bench.plan(|_| ());
     let grant = Policy::new(policy).grant_invoked("scripted", &plan.command).unwrap();
     let session = bench.sessions.start_with(&plan, &grant, runs, &clock()).await.unwrap();

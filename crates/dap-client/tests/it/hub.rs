@@ -6,6 +6,7 @@ use std::time::Duration;
 use dap_client::hub::{Controller, Envelope, Kind, sockets};
 use dap_client::{Client, Clock, DapError, Handler, NoRuns, Session, State};
 use futures_util::future::BoxFuture;
+use paths::StateDir;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use testing::dap_schema::Schema;
@@ -16,7 +17,6 @@ use tokio_util::codec::{Decoder, Encoder};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::{Frame, Framing, Limits, MessageCodec};
-use workspace::StateDir;
 
 use crate::bench::{Bench, LONG, clock, settled, within};
 

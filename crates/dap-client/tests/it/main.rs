@@ -4,11 +4,11 @@
 
 mod bench;
 mod children;
+mod external_session;
+mod extra_requests;
 mod hub;
 mod hub_limits;
 mod hub_random;
 mod misbehaving;
-mod more;
 mod sessions;
-mod theirs;
 mod transports;

@@ -174,7 +174,7 @@ async fn output_of_a_thread_of_its_own() {
                 Step::event("terminated", Value::Null),
             ],
         );
-    let bench = Bench::with(script, "quirks.marks = \"${mark}\"", &[]);
+    let bench = Bench::with(script, "quirks.output_fence = \"${mark}\"", &[]);
     let session = bench.start().await;
     bench.sessions.settled(&session, &clock()).await.unwrap();
     let text = |session: &dap_client::Session| {
@@ -236,7 +236,7 @@ async fn one_that_never_gets_ready_is_ended_at_the_deadline() {
     let start = bench.start_plan(&bench.plan(|_| ()), &within(Duration::from_millis(500))).await;
     let error = start.map(|_| ()).unwrap_err();
     let said = "scripted: it did not say in time that it is initialized; it was ended";
-    assert_eq!((error.to_string().as_str(), error.code()), (said, workspace::ErrorCode::Timeout));
+    assert_eq!((error.to_string().as_str(), error.code()), (said, policy::ErrorCode::Timeout));
     assert!(!bench.adapter_lives());
 }
 
@@ -246,7 +246,7 @@ async fn one_that_never_answers_its_first_request_is_said_to_be_ended() {
     let start = bench.start_plan(&bench.plan(|_| ()), &within(Duration::from_millis(500))).await;
     let error = start.map(|_| ()).unwrap_err();
     let said = "scripted: it did not answer `initialize` in time; it was ended";
-    assert_eq!((error.to_string().as_str(), error.code()), (said, workspace::ErrorCode::Timeout));
+    assert_eq!((error.to_string().as_str(), error.code()), (said, policy::ErrorCode::Timeout));
 }
 
 #[tokio::test]

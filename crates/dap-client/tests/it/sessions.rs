@@ -5,9 +5,10 @@ use std::time::Duration;
 use dap_client::{
     Breakpoints, DapError, End, Ending, LaunchPlan, Need, Page, SourceBreakpoint, State, Target,
 };
+use policy::ErrorCode;
 use serde_json::{Value, json};
 use testing::debug_adapter::{Script, Step};
-use workspace::{ErrorCode, RunId};
+use workspace::RunId;
 
 use crate::bench::{Bench, clock, settled, within};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use paths::StateDir;
 use testing::debug_adapter::{Script, Step};
-use workspace::StateDir;
 
 use crate::bench::{Bench, clock, settled, within};
 
@@ -77,6 +77,6 @@ async fn one_that_never_opens_its_port_is_ended_at_the_deadline() {
     let start = bench.start_plan(&bench.plan(|_| ()), &within(Duration::from_millis(500))).await;
     let error = start.map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("it did not connect in time"), "{error}");
-    assert_eq!(error.code(), workspace::ErrorCode::Timeout);
+    assert_eq!(error.code(), policy::ErrorCode::Timeout);
     assert!(!bench.adapter_lives());
 }

@@ -1,10 +1,10 @@
-//! "Already applied" is said of an edit that was made, and of no other.
+//! `AlreadyApplied` is reported exactly for edits that were made.
 
 use hashline::{Lines, Reason, Strategy, Tag};
 
 use crate::session::Session;
 
-/// A session that read the text, whose operations then name its lines.
+/// A session that has read the text, for operations on its lines.
 struct Read {
     session: Session,
     lines: Lines,
@@ -46,7 +46,7 @@ impl Read {
     }
 }
 
-/// Reads `text`, makes `first`, then `second` under the same tag.
+/// Reads `text`, applies `first`, then `second` under the same tag.
 #[track_caller]
 fn check(text: &str, first: &str, second: &str, strategy: Strategy, expected: &str) {
     let mut read = Read::new(text);
@@ -56,7 +56,7 @@ fn check(text: &str, first: &str, second: &str, strategy: Strategy, expected: &s
 }
 
 #[test]
-fn a_twin_of_what_went_goes_too() {
+fn deleting_a_twin_again_deletes_the_other() {
     check("a\n\n\nb\n", "CUT 2?", "CUT 3?", Strategy::Chain, "a\nb\n");
     check("a\n\n\nb\n", "CUT 3?", "CUT 2?", Strategy::Chain, "a\nb\n");
     let methods = "class A:\n    def f(self):\n        pass\n\n    def f(self):\n        pass\n\nend\n";
@@ -66,7 +66,7 @@ fn a_twin_of_what_went_goes_too() {
 }
 
 #[test]
-fn the_same_again_is_made_once() {
+fn a_repeated_edit_is_applied_once() {
     let same = |text: &str, operation: &str, expected: &str| {
         check(text, operation, operation, Strategy::AlreadyApplied, expected);
     };
@@ -78,16 +78,16 @@ fn the_same_again_is_made_once() {
 }
 
 #[test]
-fn a_line_that_is_left_keeps_a_deletion_from_being_done() {
+fn a_deletion_is_not_done_while_a_line_is_left() {
     let mut read = Read::new("a\n\n\n\nb\n");
     read.edited("CUT 2?");
     read.edited("CUT 4?");
-    // One of the two lines is there still, though the text reads as if both had gone.
+    // One of the two lines is still there, though the text reads as if both were deleted.
     read.stale("CUT 2?..=3?");
 }
 
 #[test]
-fn an_insertion_beside_twins_is_not_made_twice() {
+fn an_insertion_beside_twins_is_not_repeated() {
     let mut read = Read::new("k:\n- a\n- a\nend\nz\n");
     read.edited("PUT >2?:\n+- a");
     read.edited("PUT 5?:\n+y");
@@ -96,12 +96,12 @@ fn an_insertion_beside_twins_is_not_made_twice() {
 }
 
 #[test]
-fn an_insertion_among_others_is_not_made_twice() {
+fn an_insertion_among_others_is_not_repeated() {
     let mut read = Read::new("k:\n- a\n- a\nend\n");
     read.edited("PUT >2?:\n+- a");
     read.edited("PUT >2?:\n+- b");
     read.stale("PUT >2?:\n+- a");
-    // Written as a replacement that repeats the lines, it is an insertion all the same.
+    // A replacement that repeats the lines is an insertion too.
     let mut read = Read::new("a\nb\nc\n");
     read.edited("PUT 1?..=2?:\n+a\n+b\n+x");
     read.edited("PUT <3?:\n+y");
@@ -109,7 +109,7 @@ fn an_insertion_among_others_is_not_made_twice() {
 }
 
 #[test]
-fn without_a_history_a_twin_may_have_gone() {
+fn without_a_history_a_twin_is_not_assumed_gone() {
     for operation in ["CUT 2?", "CUT 3?"] {
         let mut read = Read::new("a\n\n\nb\n");
         read.session.write("f", "a\n\nb\n");
@@ -121,7 +121,7 @@ fn without_a_history_a_twin_may_have_gone() {
 }
 
 #[test]
-fn a_run_that_stands_twice_proves_no_place() {
+fn a_run_that_occurs_twice_proves_no_place() {
     for operation in ["PUT <3?:\n+x", "PUT <4?:\n+x", "PUT >5?:\n+x", "CUT 5?", "CUT 6?"] {
         let mut read = Read::new("h\nf\nA\nB\nC\nD\n");
         read.session.write("f", "h\nA\nB\nC\nD\nq\nf\nu\nA\nB\nC\nD\n");

@@ -1,4 +1,4 @@
-//! A patch over several files is made whole or not at all, and the files have nothing to do with each other.
+//! A patch over several files applies whole or not at all; the files are independent.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::session::Session;
 
-/// What becomes of a file between read and edit.
+/// The change to a file between read and edit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Drift {
     None,
@@ -20,7 +20,7 @@ fn drift() -> impl Strategy<Value = Drift> {
     prop_oneof![3 => Just(Drift::None), 2 => Just(Drift::Above), 1 => Just(Drift::Target), 1 => Just(Drift::Gone)]
 }
 
-/// A session over the files as they drifted, and the patch that edits one line of each.
+/// A session over the files with their drift, and a patch that edits one line of each.
 fn session(files: &[(Drift, usize)]) -> (Session, Patch) {
     let path = |at: usize| format!("f{at}");
     let text = |at: usize| (1..=9).map(|line| format!("{at} line {line}\n")).collect::<String>();
@@ -71,8 +71,8 @@ proptest! {
                 prop_assert_eq!(planned, texts);
             }
             Err(refusal) => {
-                let told: BTreeSet<String> = refusal.sections.iter().map(|section| section.path.clone()).collect();
-                prop_assert_eq!(told, refused);
+                let reported: BTreeSet<String> = refusal.sections.iter().map(|section| section.path.clone()).collect();
+                prop_assert_eq!(reported, refused);
             }
         }
         prop_assert_eq!(&together.files.texts, &before, "a plan is a value");

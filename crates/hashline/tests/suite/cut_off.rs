@@ -1,13 +1,21 @@
-//! Patches that look cut off, or leave text out: nothing of them is made.
+//! Patches that look cut off, or leave text out, are refused.
 
+use expect_test::expect;
 use hashline::{Patch, Reason};
 
 use crate::session::{Session, check, check_refused};
 
 #[test]
-fn a_register_that_is_pasted_nowhere_keeps_its_lines() {
+fn an_unpasted_register_is_refused() {
     let refusal = check_refused("a\nb\nc\n", "CUT 1cu @keep\n", Reason::InvalidPatch);
-    assert!(refusal.render().contains("@keep"), "{}", refusal.render());
+    expect![[r#"
+        Not applied, nothing was changed.
+        f: the lines cut into @keep are pasted nowhere in this patch and would be lost; paste them with `PUT … @keep`, or leave the name out to delete them
+        [f#D988]
+        1cu:a
+        2vn:b
+        3dn:c
+    "#]].assert_eq(&refusal.render());
     let mut session = Session::new(&[("f", "a\nb\n"), ("g", "x\n")]);
     let (f, g) = (session.read("f"), session.read("g"));
     let cut = format!("[f#{f}]\nCUT {} @r\n", session.anchor("f", 2));
@@ -16,7 +24,7 @@ fn a_register_that_is_pasted_nowhere_keeps_its_lines() {
 }
 
 #[test]
-fn an_envelope_has_an_end() {
+fn an_unclosed_envelope_is_refused() {
     let patch = "[f#3F2A]\nPUT 2:\n+x\n";
     for (opening, closing) in [("```\n", "```\n"), ("*** Begin Patch\n", "*** End Patch\n")] {
         let cut_off = Patch::parse(&format!("{opening}{patch}")).unwrap_err().to_string();
@@ -26,23 +34,32 @@ fn an_envelope_has_an_end() {
 }
 
 #[test]
-fn a_byte_order_mark_before_the_patch_is_nothing() {
+fn a_byte_order_mark_before_the_patch_is_ignored() {
     assert!(Patch::parse("\u{feff}[f#3F2A]\nCUT 2\n").is_ok());
     assert!(Patch::parse("\u{feff}```\n[f#3F2A]\nCUT 2\n```\n").is_ok());
 }
 
 #[test]
-fn a_row_that_stands_for_others_does_not_replace_them() {
+fn placeholder_rows_are_refused() {
     let mut session = Session::new(&[("f", "def f():\n    a = 1\n    b = 2\n    c = 3\n    return a\n")]);
     let tag = session.read("f");
     let range = format!("PUT {}..={}:", session.anchor("f", 1), session.anchor("f", 5));
     let body = "+def f():\n+    a = 9\n+    # ... rest of the code unchanged ...\n";
     let refusal = session.refused_for(&format!("[f#{tag}]\n{range}\n{body}"), Reason::InvalidPatch);
-    assert!(refusal.render().contains("left out"), "{}", refusal.render());
-    // However many other rows there are.
+    expect![[r#"
+        Not applied, nothing was changed.
+        f: the body row `# ... rest of the code unchanged ...` stands for text left out, which would be lost; write all rows out, or replace fewer lines
+        [f#5CDB]
+        1cz:def f():
+        2fj:    a = 1
+        3pd:    b = 2
+        4jn:    c = 3
+        5vx:    return a
+    "#]].assert_eq(&refusal.render());
+    // Regardless of the number of other rows.
     let longer = format!("[f#{tag}]\n{range}\n{body}+    b = 2\n+    return a\n");
     session.refused_for(&longer, Reason::InvalidPatch);
-    // A row that stood there leaves nothing out.
+    // A row that the file already had leaves nothing out.
     let mut session = Session::new(&[("f", "class P:\n    x: int\n    y: int\n    ...\n")]);
     let tag = session.read("f");
     let range = format!("PUT {}..={}:", session.anchor("f", 2), session.anchor("f", 4));
@@ -50,16 +67,16 @@ fn a_row_that_stands_for_others_does_not_replace_them() {
 }
 
 #[test]
-fn pasted_rows_are_those_that_are_replaced() {
+fn pasted_rows_must_be_the_replaced_lines() {
     let error = Patch::parse("[f#3F2A]\nPUT 2..=3:\n3cq:B\n4xx:C\n").unwrap_err().to_string();
     assert!(error.contains("line 3") && error.contains("line 2"), "{error}");
     assert!(Patch::parse("[f#3F2A]\nPUT 2..=3:\n2cq:B\n3xx:C\n").is_ok());
-    // What is inserted has no numbers of its own.
+    // Inserted rows have no numbers of their own.
     assert!(Patch::parse("[f#3F2A]\nPUT >2:\n7cq:B\n8xx:C\n").is_ok());
 }
 
 #[test]
-fn blanks_belong_to_a_name_that_has_them() {
+fn blanks_of_a_path_are_kept_if_the_file_has_them() {
     let mut session = Session::new(&[("tw", "bare\n"), ("tw ", "blank\n")]);
     session.read("tw");
     let tag = session.read("tw ");
@@ -71,7 +88,7 @@ fn blanks_belong_to_a_name_that_has_them() {
     let tag = session.read("tw ");
     session.edited(&json("tw ", tag));
     assert_eq!((session.text("tw"), session.text("tw ")), ("bare\n", "x\ny\n"));
-    // Where there is no such name, they are a slip.
+    // Without a file of that name, the blanks are a slip.
     let tag = session.read("tw");
     session.edited(&json(" tw", tag));
     assert_eq!(session.text("tw"), "bare\ny\n");

@@ -1,5 +1,4 @@
-//! The arrow and json dialects: their forms, their errors, their print, and what a session in
-//! them looks like.
+//! The arrow and json dialects: forms, errors, printing, and whole sessions.
 
 use hashline::{
     Dialect, FileOp, Op, ParseErrorKind, Parser, Patch, Reason, Section, Span, Strategy, Target, Unsayable,
@@ -8,7 +7,7 @@ use hashline::{
 
 use crate::session::{Session, numbered};
 
-/// Reads `input`, which must be the same patch as `canonical`, without a note.
+/// Parses `input`, which must equal the `canonical` patch, without a note.
 #[track_caller]
 fn reads(input: &str, canonical: &str) {
     let (patch, notes) = Patch::parse(input).unwrap_or_else(|error| panic!("{error}\n{input}"));
@@ -23,7 +22,7 @@ fn fails(input: &str, message: &str) {
 }
 
 #[test]
-fn every_form_of_arrow() {
+fn parses_every_form_of_arrow() {
     reads(
         "¶src/a b.rs#3f2a
 1..3:
@@ -79,7 +78,7 @@ PUT <1kq:
 }
 
 #[test]
-fn every_form_of_json() {
+fn parses_every_form_of_json() {
     reads(
         r#"{"path": "src/a b.rs", "tag": "3f2a", "edits": [
             {"op": "replace", "pos": "1#KQ", "end": "3#mz", "lines": ["x", "", " y"]},
@@ -131,7 +130,7 @@ fn json_without_a_tag() {
 }
 
 #[test]
-fn the_form_of_the_input_decides() {
+fn the_first_line_decides_the_dialect() {
     let dialect = |input: &str| {
         let mut parser = Parser::new();
         parser.push(input);
@@ -156,7 +155,7 @@ fn the_form_of_the_input_decides() {
 }
 
 #[test]
-fn an_error_of_arrow_names_its_line_and_the_form_that_can() {
+fn arrow_errors_name_the_line_and_an_alternative() {
     fails("¶a#3f2a\n2!\n3*:\n+x\n", "line 3 of the patch: the arrow dialect has no `3*:`");
     fails("¶a#3f2a\n3*:\n+x\n", "`PUT A*:`");
     fails("¶a#3f2a\nCUT 2 @r\n", "`[PATH#TAG]` with PUT, CUT, REM and MV");
@@ -170,7 +169,7 @@ fn an_error_of_arrow_names_its_line_and_the_form_that_can() {
 }
 
 #[test]
-fn an_error_of_json_names_line_and_column_and_what_to_do() {
+fn json_errors_name_line_column_and_fix() {
     let error = Patch::parse("\n{\"path\": \"a\", \"tag\": \"3F2A\",\n \"edits\": [{]}\n").unwrap_err();
     assert_eq!(error.line, 3);
     assert!(matches!(error.kind, ParseErrorKind::Json { column: 13, .. }), "{error:?}");
@@ -204,7 +203,7 @@ fn an_error_of_json_names_line_and_column_and_what_to_do() {
 }
 
 #[test]
-fn what_a_dialect_cannot_say_is_not_printed() {
+fn inexpressible_patches_are_not_printed() {
     let said = |canonical: &str, dialect| Patch::parse(canonical).unwrap().0.print(dialect);
     for (operation, arrow, json) in [
         ("PUT 2*:\n+x\n", false, false),
@@ -235,7 +234,7 @@ fn what_a_dialect_cannot_say_is_not_printed() {
 }
 
 #[test]
-fn lines_in_each_dialect() {
+fn renders_lines_in_each_dialect() {
     let mut session = Session::new(&[("src/greet.py", "def f():\n    pass\n")]);
     let check = session.anchor("src/greet.py", 1)[1..].to_owned();
     let tag = session.read("src/greet.py");
@@ -252,7 +251,7 @@ fn lines_in_each_dialect() {
     }
 }
 
-/// Read, edit, edit with what the result showed, be refused, edit with what the refusal showed.
+/// Reads, edits, edits from the result, is refused, and edits from the refusal.
 #[test]
 fn a_session_in_arrow() {
     let mut session = Session::new(&[("f", &numbered(9))]);
@@ -288,7 +287,7 @@ fn a_session_in_json() {
         format!(r#"{{"path": "f"{more}, "edits": [{{"op": "replace", "pos": "{pos}", "lines": ["new"]}}]}}"#)
     };
     let three = json(&session, 3);
-    // Nothing of the file was shown.
+    // No line of the file was shown.
     let refusal = session.refused_for(&patch(&three, ""), Reason::UnknownTag);
     assert_eq!(refusal.sections[0].expected, None);
     assert_eq!(serde_json::to_value(&refusal).unwrap()["sections"][0]["expected"], serde_json::Value::Null);
@@ -297,7 +296,7 @@ fn a_session_in_json() {
     let (_, outcome) = session.edited(&patch(&three, ""));
     assert_eq!(session.text("f"), numbered(9).replace("line 3", "new"));
     assert!(outcome.text.contains(&format!("+{}:new\n", json(&session, 3))), "{}", outcome.text);
-    // The older number, whose check has no line in the newest version, and no earlier one leads on.
+    // The older number, whose check matches no line of the newest version, and no earlier version maps it.
     session.refused_for(&patch("3#ZZ", ""), Reason::CheckMismatch);
     // A tag needs no checks.
     let tag = outcome.tag.unwrap();
@@ -307,7 +306,7 @@ fn a_session_in_json() {
 }
 
 #[test]
-fn without_a_tag_numbers_from_before_the_own_edit_are_followed() {
+fn stale_numbers_without_a_tag_are_mapped() {
     let mut session = Session::new(&[("f", &numbered(30))]);
     session.options.view = View::of(Dialect::Json);
     let tag = session.read("f");
@@ -322,7 +321,7 @@ fn without_a_tag_numbers_from_before_the_own_edit_are_followed() {
 }
 
 #[test]
-fn a_patch_made_by_hand_without_tag_needs_its_checks() {
+fn an_untagged_patch_needs_checks() {
     let mut session = Session::new(&[("f", "a\nb\n")]);
     session.read("f");
     let line = |line| hashline::Anchor { line, check: None };
@@ -344,7 +343,7 @@ fn a_patch_made_by_hand_without_tag_needs_its_checks() {
 }
 
 #[test]
-fn every_dialect_is_read_whatever_is_shown() {
+fn every_dialect_parses_in_every_view() {
     for dialect in Dialect::ALL {
         let mut session = Session::new(&[("f", "a\nb\nc\n")]);
         session.options.view = View::of(dialect);
@@ -363,14 +362,14 @@ fn every_dialect_is_read_whatever_is_shown() {
     }
 }
 
-/// One operation line of the canonical dialect with its rows, in each dialect that can say it.
+/// One canonical operation line with its rows, in each dialect that can express it.
 fn in_each(canonical: &str) -> Vec<(Dialect, String)> {
     let (patch, _) = Patch::parse(canonical).unwrap_or_else(|error| panic!("{error}\n{canonical}"));
     Dialect::ALL.into_iter().filter_map(|dialect| Some((dialect, patch.print(dialect).ok()?))).collect()
 }
 
 #[test]
-fn a_refusal_speaks_the_dialect_in_force() {
+fn a_refusal_uses_the_dialect_of_the_view() {
     for (dialect, overlapping, line, text) in [
         (
             Dialect::Put,
@@ -398,15 +397,15 @@ fn a_refusal_speaks_the_dialect_in_force() {
             session.refused_for(&format!("[f#{tag}]\nPUT 2..=4:\n+x\nPUT 3:\n+y\n"), Reason::Overlap);
         assert!(refusal.render().contains(overlapping), "{}", refusal.render());
         let refusal = session.refused_for(&format!("[f#{tag}]\nPUT 2zz:\n+x\n"), Reason::CheckMismatch);
-        let told = refusal.render();
-        assert!(told.contains(line) && told.contains(text), "{told}");
+        let rendered = refusal.render();
+        assert!(rendered.contains(line) && rendered.contains(text), "{rendered}");
         let anchor = if dialect == Dialect::Json { "2#ZZ" } else { "2zz" };
         assert_eq!(refusal.sections[0].anchors[0].anchor, anchor);
     }
 }
 
 #[test]
-fn what_would_become_wrong_content_is_refused_in_every_dialect() {
+fn every_dialect_refuses_wrong_content() {
     for rows in [
         // Rows of a read: with the true check, numbers alone, other tools' numbers.
         "+3CHECK:new\n",
@@ -436,7 +435,7 @@ fn what_would_become_wrong_content_is_refused_in_every_dialect() {
 }
 
 #[test]
-fn one_line_is_claimed_once_in_every_dialect() {
+fn every_dialect_refuses_overlaps() {
     let mut session = Session::new(&[("f", &numbered(9))]);
     let tag = session.read("f");
     for operations in ["PUT 3:\n+x\nPUT 3:\n+y\n", "PUT 3:\n+x\nPUT 3:\n+x\n", "PUT 2..=4:\n+x\nCUT 4..=5\n"]
@@ -450,9 +449,9 @@ fn one_line_is_claimed_once_in_every_dialect() {
 }
 
 #[test]
-fn a_wrong_sign_never_gives_a_section_to_the_file_before() {
-    // The second header is not understood as one: nothing of the patch is read, least of all as
-    // operations on the first file.
+fn a_wrong_sign_never_extends_the_previous_section() {
+    // The second header is not recognized: nothing of the patch is read, in particular not as operations on
+    // the first file.
     for header in ["b#3f2a", "Pb#3f2a", "?b#3f2a", "b", "# b", "¶b", "[b#3F2A]", "[¶b#3f2a]"] {
         assert!(Patch::parse(&format!("¶a#3f2a\n1!\n{header}\n2!\n")).is_err(), "{header}");
     }

@@ -1,5 +1,6 @@
-//! What is read, what is read with a note, and what is refused.
+//! Forms that parse, parse with a note, and are refused.
 
+use expect_test::expect;
 use hashline::{
     Anchor, Dialect, FileOp, Op, ParseErrorKind, Parser, Patch, REFUSED, Span, TOLERATED, Target, View,
     edit_description,
@@ -14,7 +15,7 @@ fn lines(first: Anchor, last: Anchor) -> Span {
 }
 
 #[test]
-fn every_form_of_the_grammar() {
+fn parses_every_form_of_the_grammar() {
     let input = "[src/a b.rs#3f2A]
 PUT 1KQ..=2mz:
 +x
@@ -81,7 +82,7 @@ MV ../e
 }
 
 #[test]
-fn tolerated_forms_are_read_and_noted() {
+fn tolerated_forms_parse_with_a_note() {
     for tolerance in TOLERATED {
         let name = tolerance.name;
         let (patch, notes) =
@@ -109,10 +110,11 @@ fn refused_forms_are_refused() {
 }
 
 #[test]
-fn an_error_names_its_line_and_what_to_write() {
+fn errors_name_the_line_and_the_fix() {
     let error = Patch::parse("[a#3F2A]\nCUT 1\nPUT 2:\n+x\n\n+y\n").unwrap_err();
     assert_eq!((error.line, &error.kind), (6, &ParseErrorKind::BlankRow));
-    assert!(error.to_string().contains("write a lone `+`"));
+    expect!["line 6 of the patch: a blank line is between body rows; write a lone `+` for an empty line"]
+        .assert_eq(&error.to_string());
     let error = Patch::parse("[a#3F2A]\nPUT 2:\nCUT 4\n").unwrap_err();
     assert_eq!((error.line, &error.kind), (2, &ParseErrorKind::EmptyBody));
 }
@@ -126,7 +128,7 @@ fn body_rows_are_verbatim() {
 
 /// Counted with o200k, whose vocabulary is part of the crate `tiktoken-rs`.
 #[test]
-fn the_descriptions_for_models_are_short_and_true() {
+fn descriptions_for_models_are_short_and_correct() {
     let tokens = tiktoken_rs::o200k_base().unwrap();
     let views = Dialect::ALL.map(View::of).into_iter().chain([View::PLAIN]);
     for view in views {
@@ -135,7 +137,7 @@ fn the_descriptions_for_models_are_short_and_true() {
         println!("{} ({}): {count} tokens", view.dialect, if view.checks { "checks" } else { "plain" });
         assert!(count <= 900, "{view:?}: {count} tokens");
         assert!(!description.contains(['⟦', '⟧']) && description.contains("kq") == (view == View::default()));
-        // Blocks have one form, whatever else is taught.
+        // Blocks have one form in every view.
         let block = if view.dialect == Dialect::Json { "12KQ*" } else { "A*" };
         for operation in ["CUT ", "PUT ", "PUT >"] {
             assert!(description.contains(&format!("{operation}{block}")), "{view:?}: {operation}");
@@ -172,7 +174,7 @@ fn the_manuals_list_every_tolerance() {
     }
 }
 
-/// Blocks of a manual that are patches of one dialect.
+/// Code blocks of a manual that are patches of one dialect.
 fn examples<'a>(page: &'a str, begins: &str) -> Vec<&'a str> {
     let blocks = page.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
     blocks.map(|(_, block)| block).filter(|block| block.starts_with(begins)).collect()
@@ -196,7 +198,7 @@ fn the_examples_of_the_manuals_are_patches() {
 }
 
 #[test]
-fn a_destination_prints_as_what_is_read_again() {
+fn destinations_round_trip() {
     for to in ["b /", "./ b", "a/ /.", "a/b /../ "] {
         let (patch, _) = hashline::Patch::parse(&format!("[a#3F2A]\nMV {to}\n")).unwrap();
         assert_eq!(hashline::Patch::parse(&patch.to_string()).unwrap().0, patch, "{to:?}");

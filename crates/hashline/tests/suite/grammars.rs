@@ -1,5 +1,6 @@
 //! Source code judged by real grammars, and edits of it.
 
+use expect_test::expect;
 use std::sync::Arc;
 
 use hashline::{
@@ -11,7 +12,7 @@ use text::TextEdit;
 
 use crate::session::Session;
 
-/// The whole text, parsed anew for every question.
+/// The whole text, parsed again for every call.
 #[derive(Debug)]
 pub struct Grammars;
 
@@ -49,11 +50,11 @@ fn run(path: &str, text: &str, operations: &str, parse_regression: ParseRegressi
     let mut session = Session::new(&[(path, text)]);
     session.options = Options { syntax: Some(&Grammars), parse_regression, ..Options::default() };
     let tag = session.read(path);
-    // `12` in an operation gets its check.
+    // `12` in an operation is replaced with its check.
     session.plan(&format!("[{path}#{tag}]\n{operations}"))
 }
 
-/// Applies operations to a file; its notes of syntax must be these.
+/// Applies operations to a file and compares the syntax notes.
 #[track_caller]
 fn check(path: &str, text: &str, operations: &str, expected: &str, notes: &[NoteKind]) -> Plan {
     let plan = run(path, text, operations, ParseRegression::Warn)
@@ -64,7 +65,7 @@ fn check(path: &str, text: &str, operations: &str, expected: &str, notes: &[Note
     plan
 }
 
-/// As [`check`] with one note, which holds all these words.
+/// Like [`check`] with one note that contains all these words.
 #[track_caller]
 fn notes(path: &str, text: &str, operations: &str, expected: &str, kind: NoteKind, words: &[&str]) {
     let plan = check(path, text, operations, expected, &[kind]);
@@ -110,7 +111,7 @@ fn block_rust_attr() {
 }
 
 #[test]
-fn a_block_that_is_unclear_is_refused_with_what_may_be_meant() {
+fn an_unclear_block_is_refused_with_candidates() {
     let text = "function f(a) {\n  if (a) {\n    x();\n  } else {\n    y();\n  }\n}\n";
     refused("a.js", text, "CUT 4*\n", Reason::Ambiguous, &["4..=6", "2..=6", "1..=7", "if_statement"]);
     refused("a.js", "a(); b();\n", "CUT 1*\n", Reason::Ambiguous, &["b();"]);
@@ -119,13 +120,23 @@ fn a_block_that_is_unclear_is_refused_with_what_may_be_meant() {
 }
 
 #[test]
-fn a_block_that_was_not_seen_whole_is_refused_and_shown() {
+fn a_partly_seen_block_is_refused_and_shown() {
     let mut session = Session::new(&[("a.py", PY)]);
     session.options = Options { syntax: Some(&Grammars), ..Options::default() };
     let tag = session.read_lines("a.py", 1..=1);
     let (one, three) = (session.anchor("a.py", 1), session.anchor("a.py", 3));
     let refusal = session.refused_for(&format!("[a.py#{tag}]\nCUT {one}*\n"), Reason::UnseenLines);
-    assert!(refusal.render().contains("return 0"));
+    expect![[r#"
+        Not applied, nothing was changed.
+        a.py: the edit touches lines 2 to 5, which were not shown; look below, and send the same edit again if it is right
+        [a.py#AE3F]
+        1fh:def f(x):
+        2eb:    y = 1
+        3cy:    if y:
+        4qh:        return y
+        5mk:    return 0
+        … 6..=10 not shown
+    "#]].assert_eq(&refusal.render());
     session.store.see("a.py", tag, 3..=3);
     session.edited(&format!("[a.py#{tag}]\nCUT {three}*\n"));
     assert_eq!(session.text("a.py"), PY.replace("    if y:\n        return y\n", ""));
@@ -134,7 +145,7 @@ fn a_block_that_was_not_seen_whole_is_refused_and_shown() {
 const RS: &str = "fn a() {\n    x();\n}\n\nfn b<'a>(s: &'a str) {\n    y(s);\n    z('{');\n}\n";
 
 #[test]
-fn duplicated_closers_are_left_out() {
+fn duplicated_closers_are_dropped() {
     notes(
         "a.rs",
         RS,
@@ -154,7 +165,7 @@ fn duplicated_closers_are_left_out() {
     let go = "package a\n\nfunc F() {\n\tx()\n}\n";
     let operations = "PUT 4:\n+func F() {\n+\ty()\n+}\n";
     notes("a.go", go, operations, &go.replace("x()", "y()"), NoteKind::Repaired, &["first row", "last row"]);
-    // This parses, as one function in another: it stays what was written.
+    // This parses, as one function within another: it stays as written.
     let operations = "PUT 2:\n+fn a() {\n+    x2();\n+}\n";
     let nested = RS.replace("    x();\n", "fn a() {\n    x2();\n}\n");
     check("a.rs", RS, operations, &nested, &[NoteKind::EchoedLine]);
@@ -173,14 +184,14 @@ fn duplicated_closers_are_left_out() {
 fn swallowed_opener() {
     let expected = "fn a() {\n    x();\n}\n\nfn b<'a>(s: &'a str) {\n    y2(s);\n    z('{');\n}\n";
     let plan = check("a.rs", RS, "PUT 5..=6:\n+    y2(s);\n", expected, &[NoteKind::Repaired]);
-    assert!(plan.sections[0].notes[0].message.contains("line 5 `fn b<'a>(s: &'a str) {` was kept"));
-    // Two repairs are needed: none is made, and the line is named.
+    expect!["as written the file would not have parsed (line 7: unexpected `}`), so line 5 `fn b<'a>(s: &'a str) {` was kept; nothing else was changed"].assert_eq(&plan.sections[0].notes[0].message);
+    // Two repairs would be needed: none is made, and the note names the line.
     let operations = "PUT 5..=6:\n+    y2(s);\nPUT 1..=2:\n+    x2();\n";
     let plan = run("a.rs", RS, operations, ParseRegression::Warn).unwrap();
     assert!(plan.sections[0].new_text.starts_with("    x2();\n}\n\n    y2(s);\n"));
     assert_eq!(plan.sections[0].notes[0].kind, NoteKind::ParseRegression);
-    assert!(plan.sections[0].notes[0].message.contains("line "), "{:?}", plan.sections[0].notes);
-    // In Python it may well parse as a part of the function above; then only a word is said.
+    expect!["the file parsed before this edit and does not now; it was applied as written. Look at line 1 (`x2();`): line 2: unexpected `}`; line 6: unexpected `}`"].assert_eq(&plan.sections[0].notes[0].message);
+    // In Python this may parse as a part of the function above; then only a note is added.
     let text = "def f():\n    a()\n\ndef g():\n    b()\n    c()\n";
     check(
         "a.py",
@@ -195,7 +206,7 @@ fn swallowed_opener() {
 fn swallowed_closer() {
     let expected = RS.replace("x();", "x2();");
     let plan = check("a.rs", RS, "PUT 2..=3:\n+    x2();\n", &expected, &[NoteKind::Repaired]);
-    assert!(plan.sections[0].notes[0].message.contains("line 3 `}` was kept"));
+    expect!["as written the file would not have parsed (line 1: unexpected `fn a() {`), so line 3 `}` was kept; nothing else was changed"].assert_eq(&plan.sections[0].notes[0].message);
 }
 
 #[test]
@@ -211,9 +222,9 @@ fn intended_syntax_error_and_json_comma() {
     assert!(refusal.render().contains("line 3") && refusal.render().contains("\"b\": 2\n"));
 }
 
-/// A parser may notice lines away from what broke it.
+/// A parser may report lines away from the cause.
 #[test]
-fn the_line_to_look_at_is_one_that_the_edit_wrote() {
+fn the_warning_names_a_line_the_edit_wrote() {
     let json = "{\n  \"a\": 1,\n  \"b\": 2,\n  \"c\": 3\n}\n";
     let operations = "PUT 3:\n+  \"b\": 2\n";
     let words = ["Look at line 3 (`\"b\": 2`)"];
@@ -226,13 +237,13 @@ fn the_line_to_look_at_is_one_that_the_edit_wrote() {
 }
 
 #[test]
-fn what_is_repaired_is_not_refused() {
+fn a_repairable_edit_is_not_refused() {
     let plan = run("a.rs", RS, "PUT 2:\n+    x2();\n+}\n", ParseRegression::Refuse).unwrap();
     assert_eq!(*plan.sections[0].new_text, *RS.replace("x()", "x2()"));
 }
 
 #[test]
-fn a_file_that_was_broken_blocks_nothing() {
+fn an_already_broken_file_blocks_nothing() {
     let text = "fn a() {\n    let x = = 1;\n}\n\nfn b() {\n    c();\n}\n";
     let good = run("a.rs", text, "PUT 6:\n+    d();\n", ParseRegression::Refuse).unwrap();
     assert_eq!(good.sections[0].notes, []);
@@ -242,13 +253,13 @@ fn a_file_that_was_broken_blocks_nothing() {
         further.sections[0].notes[0].message.contains("further error")
             && further.sections[0].notes[0].message.contains("line 6")
     );
-    let mended = run("a.rs", text, "PUT 2:\n+    let x = 1;\n", ParseRegression::Refuse).unwrap();
-    assert_eq!(mended.sections[0].notes, []);
+    let repaired = run("a.rs", text, "PUT 2:\n+    let x = 1;\n", ParseRegression::Refuse).unwrap();
+    assert_eq!(repaired.sections[0].notes, []);
 }
 
 #[test]
 fn payload_is_not_dropped_by_repair() {
-    // Repeated rows that parse are written, with a word.
+    // Repeated rows that parse are written, with a note.
     let text = "def f():\n    x = 1\n    return 1\n";
     let expected = "def f():\n    x = 2\n    return 1\n    return 1\n";
     check("a.py", text, "PUT 2:\n+    x = 2\n+    return 1\n", expected, &[NoteKind::EchoedLine]);
@@ -259,7 +270,7 @@ fn payload_is_not_dropped_by_repair() {
         &RS.replace("    y(s);\n", "    y(s);\n    y(s);\n"),
         &[NoteKind::EchoedLine],
     );
-    // Nor are they dropped where it would not help.
+    // Nor are they dropped if that does not help.
     let operations = "PUT 6:\n+    y(s;\n+    z('{');\n";
     let expected = RS.replace("    y(s);\n", "    y(s;\n    z('{');\n");
     check("a.rs", RS, operations, &expected, &[NoteKind::ParseRegression, NoteKind::EchoedLine]);
@@ -305,7 +316,7 @@ fn wrapper_removal_is_left_alone() {
         &[],
     );
     check("a.rs", text, "CUT 2\nCUT 5\n", "fn f() {\n        b();\n        c();\n    d();\n}\n", &[]);
-    // Half of it, on the way to the whole: made as written.
+    // Half an edit, on the way to the whole: applied as written.
     let half = "fn f() {\n        b();\n        c();\n    }\n    d();\n}\n";
     check("a.rs", text, "CUT 2\n", half, &[NoteKind::ParseRegression]);
     let half = "fn f() {\n        c();\n    }\n    d();\n}\n";
@@ -313,7 +324,7 @@ fn wrapper_removal_is_left_alone() {
 }
 
 #[test]
-fn rust_lifetimes_strings_and_markup_are_no_brackets() {
+fn lifetimes_strings_and_markup_are_not_brackets() {
     for (path, text, operations) in [
         ("a.rs", RS, "PUT 6:\n+    y::<'a, '_>(\"}\", b'(', r#\"{\"#);\n"),
         ("a.tsx", "const a = (\n  <p>\n    x\n  </p>\n);\n", "PUT 3:\n+    y {\"}\"} don't\n"),
@@ -326,7 +337,7 @@ fn rust_lifetimes_strings_and_markup_are_no_brackets() {
 }
 
 #[test]
-fn two_repairs_that_parse_are_none() {
+fn two_possible_repairs_mean_no_repair() {
     // Either end may be the repetition.
     let text = "[\n  1,\n  2,\n  3\n]\n";
     let plan = run("a.json", text, "PUT 3:\n+  1,\n+  2\n+  3\n", ParseRegression::Warn).unwrap();

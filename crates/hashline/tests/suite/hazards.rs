@@ -1,4 +1,4 @@
-//! Ways in which edits by line number went wrong elsewhere, a test each.
+//! Known failures of edits by line number, a test each.
 
 use hashline::{NoteKind, Patch, Plan, Reason, SnapshotStore, Strategy};
 use text::TextEdit;
@@ -14,8 +14,8 @@ fn warns(plan: &Plan, line: usize) {
 }
 
 #[test]
-fn collision_of_short_tags_never_takes_another_version() {
-    // Versions of one path, thousands of them: a tag finds its own text, or nothing.
+fn colliding_short_tags_never_select_another_version() {
+    // Thousands of versions of one path: a tag finds its own text, or nothing.
     let mut store = SnapshotStore::default();
     let tags: Vec<_> = (0..3_000).map(|number| store.record("f", format!("{number}\n"))).collect();
     for (number, tag) in tags.iter().enumerate() {
@@ -57,7 +57,7 @@ fn elided_regions_are_not_edited_blind() {
 }
 
 #[test]
-fn fresh_tag_with_numbers_from_before_the_own_edit() {
+fn fresh_tag_with_numbers_from_before_the_last_edit() {
     let mut session = Session::new(&[("f", &numbered(30))]);
     let tag = session.read("f");
     let old = session.anchor("f", 20);
@@ -103,7 +103,7 @@ fn py_indent_echo() {
 }
 
 #[test]
-fn an_edge_that_the_range_had_itself_is_no_echo() {
+fn a_repetition_within_the_range_is_no_echo() {
     let plan = check("}\n}\nx\n", "PUT 1:\n+}\n+y\n+}\n", "}\ny\n}\n}\nx\n");
     assert_eq!(plan.sections[0].notes, []);
 }
@@ -132,7 +132,7 @@ fn numbers_that_belong_to_the_file_are_written() {
 }
 
 #[test]
-fn read_elision_rows() {
+fn elision_rows_are_refused_as_body() {
     for row in ["… 3..=4 not shown", "3-4: …", "3..4: def f(): ..."] {
         check_refused(&numbered(9), &format!("PUT 2..=5:\n+x\n+{row}\n+y\n"), Reason::InvalidPatch);
     }
@@ -178,7 +178,7 @@ fn trailing_blanks_are_part_of_the_text() {
 
 #[test]
 fn the_editors_unsaved_text_is_the_text() {
-    // Whatever `current` gives is edited; a text that only the disk has plays no part.
+    // The text from `current` is edited; the text on disk plays no part.
     let mut session = Session::new(&[("f", &numbered(9))]);
     let tag = session.read("f");
     session.type_in("f", TextEdit::insert(0, "unsaved\n"));
@@ -204,7 +204,7 @@ fn call_of_several_files_is_all_or_nothing() {
     let (a, c) = (session.read("a"), session.read("c"));
     let refusal = session.refused(&format!("[a#{a}]\nCUT 1\n[b#BEEF]\nCUT 1\n[c#{c}]\nCUT 1..=2\n"));
     let paths: Vec<&str> = refusal.sections.iter().map(|section| section.path.as_str()).collect();
-    assert_eq!(paths, ["b", "c"], "every section refused is told, not the first alone");
+    assert_eq!(paths, ["b", "c"], "every refused section is reported, not only the first");
 }
 
 #[test]

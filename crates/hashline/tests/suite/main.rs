@@ -1,4 +1,4 @@
-//! Tests of the crate at its boundary: a session that reads, edits and is refused.
+//! Tests of the crate's public interface: sessions that read, edit and are refused.
 
 #![expect(clippy::unwrap_used, reason = "tests: a failure is a panic")]
 

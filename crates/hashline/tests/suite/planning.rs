@@ -1,11 +1,12 @@
-//! Exact application, what it refuses, and what it says.
+//! Exact application: results, refusals and messages.
 
+use expect_test::expect;
 use hashline::{FileOp, NoteKind, Op, Options, Patch, Reason, Section, Span, Strategy, Target};
 
 use crate::session::{Session, check, check_refused, numbered};
 
 #[test]
-fn operations_speak_of_the_tagged_text_whatever_their_order() {
+fn operations_refer_to_the_tagged_text_in_any_order() {
     let text = "a\nb\nc\nd\n";
     let expected = "0\nA\nA2\nb\nc2\nd\n9\n";
     let operations = ["PUT >$:\n+9\n", "PUT 1:\n+A\n+A2\n", "CUT 3\n", "PUT <4:\n+c2\n", "PUT <1:\n+0\n"];
@@ -24,7 +25,7 @@ fn registers_move_and_copy_lines() {
 }
 
 #[test]
-fn registers_reach_over_files() {
+fn registers_span_files() {
     let mut session = Session::new(&[("a", "1\n2\n3\n"), ("b", "x\r\ny\r\n")]);
     let (a, b) = (session.read("a"), session.read("b"));
     session.edit(&format!("[b#{b}]\nPUT >1 @r\n[a#{a}]\nCUT 2..=3 @r\n")).unwrap();
@@ -44,7 +45,7 @@ fn files_are_removed_and_renamed() {
     assert_eq!(outcomes[0].text, "deleted a\n");
     let tag = outcomes[1].tag.unwrap();
     assert!(outcomes[1].text.starts_with(&format!("renamed b to sub/d\n[sub/d#{tag}]\n-x\n+1")));
-    // The new path knows what the old one had been shown.
+    // The new path keeps the lines shown under the old one.
     let line = session.anchor("sub/d", 1);
     session.edit(&format!("[sub/d#{tag}]\nPUT {line}:\n+w\n")).unwrap();
     assert_eq!(session.text("sub/d"), "w\n");
@@ -91,14 +92,20 @@ fn overlapping_operations_are_refused() {
 
 #[test]
 fn block_operations_are_refused_as_unsupported() {
-    for operations in ["PUT 1*:\n+x\n", "PUT >1*:\n+x\n", "CUT 1*\n", "CUT 2\nPUT 1* @x\n"] {
-        let refusal = check_refused("a\nb\n", operations, Reason::Unsupported);
-        assert!(refusal.render().contains("`A..=B`"));
-    }
+    let operations = ["PUT 1*:\n+x\n", "PUT >1*:\n+x\n", "CUT 1*\n", "CUT 2\nPUT 1* @x\n"];
+    let messages = operations.map(|operations| {
+        check_refused("a\nb\n", operations, Reason::Unsupported).sections.remove(0).message
+    });
+    expect![[r#"
+        `1*`: there is no grammar for this file; name first and last line, `A..=B`
+        `1*`: there is no grammar for this file; name first and last line, `A..=B`
+        `1*`: there is no grammar for this file; name first and last line, `A..=B`
+        `1*`: there is no grammar for this file; name first and last line, `A..=B`"#]]
+    .assert_eq(&messages.join("\n"));
 }
 
 #[test]
-fn what_already_stands_changes_nothing() {
+fn text_that_is_already_there_changes_nothing() {
     let plan = check("a\nb\n", "PUT 2:\n+b\n", "a\nb\n");
     assert_eq!(plan.sections[0].strategy, Strategy::AlreadyApplied);
     assert_eq!(plan.sections[0].edits, []);
@@ -113,12 +120,16 @@ fn the_same_patch_sent_again_changes_nothing() {
     session.edited(&patch);
     let (strategy, outcome) = session.edited(&patch);
     assert_eq!(strategy, Strategy::AlreadyApplied);
-    assert!(outcome.text.contains("nothing was changed"));
+    expect![[r#"
+        [f#F791]
+        note: the file already has this text; nothing was changed
+    "#]]
+    .assert_eq(&outcome.text);
     assert_eq!(session.text("f"), "a\nx\nb\n");
 }
 
 #[test]
-fn old_rows_are_proof() {
+fn old_rows_must_match() {
     check("a\nb\n", "PUT 2:\n-b\n+B\n", "a\nB\n");
     check_refused("a\nb\n", "PUT 2:\n-c\n+B\n", Reason::CheckMismatch);
     check_refused("a\nb\nc\n", "PUT 2..=3:\n-b\n+B\n", Reason::CheckMismatch);
@@ -148,7 +159,7 @@ fn files_of_other_kinds_are_refused() {
 }
 
 #[test]
-fn patches_that_no_parser_made_are_checked_too() {
+fn patches_not_made_by_the_parser_are_checked_too() {
     let mut session = Session::new(&[("f", "a\nb\n")]);
     let tag = session.read("f");
     let at = |line| hashline::Anchor { line, check: None };
@@ -169,7 +180,7 @@ fn patches_that_no_parser_made_are_checked_too() {
 }
 
 #[test]
-fn repetition_is_said_plainly() {
+fn repeated_refusals_are_counted() {
     let mut session = Session::new(&[("f", "a\n")]);
     session.read("f");
     for times in 1..=4 {

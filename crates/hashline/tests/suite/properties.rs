@@ -1,4 +1,4 @@
-//! What holds for every text and every patch.
+//! Properties of every text and every patch.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub enum Draft {
     After(usize, Vec<String>),
     Head(Vec<String>),
     End(Vec<String>),
-    /// Lines cut into a register, and where they are pasted.
+    /// Cuts lines into a register and pastes them.
     Move(usize, usize, Goal),
 }
 
@@ -62,7 +62,7 @@ fn goal() -> impl Strategy_<Value = Goal> {
     ]
 }
 
-/// As [`draft`], and moves.
+/// Like [`draft`], and moves.
 fn draft_or_move() -> impl Strategy_<Value = Draft> {
     prop_oneof![
         3 => draft(),
@@ -70,7 +70,7 @@ fn draft_or_move() -> impl Strategy_<Value = Draft> {
     ]
 }
 
-/// Texts whose lines are often alike, with every line end, and with or without a last one.
+/// Texts with many equal lines, every line end, and with or without a final one.
 pub fn texts() -> impl Strategy_<Value = String> {
     let line = ("[ab}\u{e9}]{0,2}", prop_oneof![4 => Just("\n"), 1 => Just("\r\n"), 1 => Just("\r")]);
     (any::<bool>(), prop::collection::vec(line, 0..14), "[ab]{0,2}").prop_map(|(bom, lines, last)| {
@@ -87,12 +87,12 @@ pub fn anchor(lines: &Lines, line: usize) -> Anchor {
     Anchor { line, check: Some(lines.check(line)) }
 }
 
-/// The one operation of a draft that is no move.
+/// The operation of a draft that is not a move.
 pub fn op(draft: &Draft, lines: &Lines) -> Option<Op> {
     ops(draft, lines, "").pop()
 }
 
-/// The operations of a draft, none if it does not fit the text; `register` is the name that a move takes.
+/// The operations of a draft; none if it does not fit the text. A move uses `register`.
 fn ops(draft: &Draft, lines: &Lines, register: &str) -> Vec<Op> {
     fitting(draft, lines, register).unwrap_or_default()
 }
@@ -167,8 +167,9 @@ fn body(op: &Op, ops: &[Op], lines: &Lines) -> Vec<String> {
     }
 }
 
-/// Operations of the drafts that do not get in each other's way, in the order drafted. Registers are named
-/// after `who` makes the edit.
+/// Operations of the drafts that do not conflict, in the order drafted.
+///
+/// Registers are named after `who`, the author of the edit.
 fn compatible(drafts: &[Draft], lines: &Lines, who: &str) -> Vec<Op> {
     let mut accepted: Vec<Op> = Vec::new();
     for (number, draft) in drafts.iter().enumerate() {
@@ -226,7 +227,7 @@ fn by_hand(lines: &Lines, ops: &[Op]) -> Vec<String> {
         let (after, before): (Vec<&Op>, Vec<&Op>) = ops.iter().filter(here).partition(is_after);
         after.into_iter().chain(before).for_each(|op| out.extend(body(op, ops, lines)));
     }
-    // Without a line end of its own an empty last line is none.
+    // An empty last line without line end does not count.
     if lines.lacks_final_ending() && out.last().is_some_and(String::is_empty) {
         out.pop();
     }
@@ -245,9 +246,9 @@ pub fn patch(tag: hashline::Tag, ops: Vec<Op>) -> Patch {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(512)))]
 
-    /// On an unchanged text a plan is line surgery, and touches nothing outside its lines.
+    /// On an unchanged text a plan equals an edit of lines, and touches nothing outside them.
     #[test]
-    fn applying_equals_line_surgery(text in texts(), drafts in prop::collection::vec(draft_or_move(), 1..6)) {
+    fn applying_equals_editing_lines_by_hand(text in texts(), drafts in prop::collection::vec(draft_or_move(), 1..6)) {
         let mut session = Session::new(&[("f", &text)]);
         let tag = session.read("f");
         let lines = Lines::new(text.as_str().into());
@@ -282,7 +283,7 @@ proptest! {
                 let line = lines.line_of(*byte);
                 !ops.iter().any(|op| range(op).is_some_and(|(first, last)| first <= line && line <= last))
             });
-            // Only the line end before a last line that goes may go with it.
+            // Only the line end before a deleted last line may go with it.
             prop_assert!(stray.is_none_or(|_| last_went || lines.lacks_final_ending()), "{:?}", edit);
             if let Some(byte) = stray {
                 prop_assert!(byte >= lines.content_range(lines.line_of(byte)).end);
@@ -290,8 +291,9 @@ proptest! {
         }
     }
 
-    /// After recorded edits elsewhere the patch lands where doing both by hand lands; where one
-    /// touches its lines it is refused, or already applied with the text unchanged.
+    /// After recorded edits elsewhere, the result equals doing both by hand.
+    ///
+    /// If one touches the patch's lines, it is refused, or already applied with the text unchanged.
     #[test]
     fn chain_equals_doing_both_or_refuses(
         text in texts(),
@@ -304,7 +306,7 @@ proptest! {
         let mut session = Session::new(&[("f", &text)]);
         let tag = session.read("f");
 
-        // Someone else's edit, recorded as bytes.
+        // Another author's edit, recorded as bytes.
         let other_ops = compatible(&others, &lines, "theirs");
         prop_assume!(!other_ops.is_empty());
         let mut scratch = Session::new(&[("f", &text)]);
@@ -318,7 +320,7 @@ proptest! {
         session.files.log = Some(log);
 
         let planned = hashline::plan(&patch(tag, ops.clone()), &mut session.store, &session.files, Options::default());
-        // Where no edit is at another's lines or the ones beside them, there is nothing to refuse.
+        // If no edit is at another's lines or the adjacent ones, nothing may be refused.
         let extent = |op: &Op| {
             range(op)
                 .map(|(first, last)| (first - 1, last))
@@ -339,14 +341,14 @@ proptest! {
             Strategy::AlreadyApplied => {
                 prop_assert_eq!(&section.new_text, &theirs.new_text);
             }
-            // Their operations came to nothing: the text is the one that was read.
+            // Their operations amounted to nothing: the text is the one that was read.
             Strategy::Exact => {
                 prop_assert!(lines.same_lines(&Lines::new(theirs.new_text.clone())));
                 prop_assert_eq!(contents(&section.new_text), by_hand(&lines, &ops));
             }
             _ => {
                 let is_left = |(_, it): &(&Op, &hashline::Recovery)| it.strategy != Strategy::AlreadyApplied;
-                // Of a move that was made in part, the rest takes from the lines that were cut.
+                // The rest of a partly applied move takes from the lines that were cut.
                 let all = &ops;
                 let left = all.iter().zip(&section.recovery).filter(is_left);
                 let ops: Vec<Op> = left.map(|(op, _)| written_out(op, all, &lines)).collect();
@@ -356,7 +358,7 @@ proptest! {
                 }
                 // Both together, on the text before either.
                 let alone: Vec<Op> = ops.iter().chain(&other_ops).cloned().collect();
-                // (Where they meet, of two insertions at one point either may come first.)
+                // (If they meet, either of two insertions at one point may come first.)
                 let meet = ops.iter().any(|a| {
                     other_ops.iter().any(|b| extent(a).0 <= extent(b).1 && extent(b).0 <= extent(a).1)
                 });
@@ -367,8 +369,9 @@ proptest! {
         }
     }
 
-    /// A move leaves no line there more often than it was: what somebody took away, it does not bring
-    /// back. Whether their edit is known or not.
+    /// A move never increases the count of a line.
+    ///
+    /// It does not restore lines that another author deleted, whether that edit is recorded or not.
     #[test]
     fn a_move_adds_no_line(
         text in texts(),
@@ -409,15 +412,15 @@ proptest! {
         }
     }
 
-    /// Numbers from before our own edit, under the fresh tag, name the lines they named then.
+    /// Numbers from before our own edit, under the fresh tag, mean the lines they meant then.
     #[test]
-    fn old_numbers_mean_the_old_lines_or_are_refused(
+    fn old_numbers_map_to_old_lines_or_are_refused(
         count in 3usize..40,
         alike in 1usize..40,
         first in draft_or_move(),
         line in 0usize..40,
     ) {
-        // From all lines alike to none.
+        // From all lines equal to all different.
         let text: String = (0..count).map(|line| format!("v{}\n", line % alike)).collect();
         let lines = Lines::new(text.as_str().into());
         let mut session = Session::new(&[("f", &text)]);
@@ -438,7 +441,7 @@ proptest! {
         if let Ok(plan) = planned {
             let untouched = made.iter().filter_map(range).all(|(from, to)| named < from || to < named);
             if *after == *text {
-                // Lines that moved among lines like them: it is the text that was read.
+                // Lines moved among equal lines: the text is the one that was read.
                 made.clear();
             }
             if untouched {
@@ -448,7 +451,7 @@ proptest! {
         }
     }
 
-    /// With a small store every answer is that of a large one, or a refusal.
+    /// With a small store every answer equals that of a large one, or is a refusal.
     #[test]
     fn a_small_store_answers_the_same_or_refuses(
         steps in prop::collection::vec((0usize..3, 1usize..10, "[xy]{1,2}"), 1..12),
@@ -495,17 +498,17 @@ proptest! {
     }
 }
 
-/// What a session does next: with which file, how, and three numbers to choose by.
+/// The next action of a session: which file, which action, and three numbers to choose by.
 type Step = (usize, u8, [usize; 3]);
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(256)))]
 
-    /// With few paths and versions every answer is that of a large store, or a refusal; among lines
-    /// that are alike, with tags and numbers of any version that was read.
+    /// With few paths and versions every answer equals a large store's, or is a refusal.
     ///
-    /// It holds of one and the same conversation: what a refusal showed, the model knows from then on,
-    /// and a number may be believed for that alone. So what either refusal shows is shown in both.
+    /// Lines repeat, with tags and numbers of any version that was read. This holds for one and the same
+    /// conversation: the model knows what a refusal showed, and a number may be accepted for that alone. So
+    /// the lines of either refusal are shown in both.
     #[test]
     fn a_store_of_few_versions_answers_the_same_or_refuses(
         steps in prop::collection::vec((0usize..3, 0u8..8, [0usize..1_000, 0usize..1_000, 0usize..1_000]), 1..40),
@@ -516,19 +519,21 @@ proptest! {
     }
 }
 
-/// The smallest store that is promised to do, in a session of more files than it keeps: paths are let go and
-/// come back, and their versions too. Where both make an edit, they make the same.
+/// The smallest store that is promised to work, in a session of more files than it keeps.
 ///
-/// FIXME: of a path that was let go, the numbers of the lines shown are remembered and not what stood there. So a
-/// number that fits the text at hand is believed, unless a twin of its line is near, where a large store still knows
-/// a text in which it fits another line. It takes texts of a few different lines: at most 1 in 500, as after any
-/// eviction.
+/// Paths are dropped and come back, and so do their versions. If both stores make an edit, they make the
+/// same.
+///
+/// FIXME: of a dropped path, the store remembers the numbers of the lines shown, but not their text. So a
+/// number that fits the current text is accepted, unless a twin of its line is near, where a large store
+/// still knows a text in which it fits another line. It takes texts with few different lines: at most 1 in
+/// 500, as after any eviction.
 #[test]
 fn a_store_of_30_paths_and_4_versions_answers_the_same_or_refuses() {
     for seed in 0..4 {
         let mut random = Random(seed);
         let mut next = |limit: usize| random.below(limit);
-        // Most of the time with a few files, and now and then with all of them.
+        // Mostly with a few files, and now and then with all of them.
         let steps: Vec<Step> = (0..1_500)
             .map(|step| {
                 let file = if step / 60 % 3 == 0 { next(40) } else { next(6) };
@@ -541,18 +546,17 @@ fn a_store_of_30_paths_and_4_versions_answers_the_same_or_refuses() {
     }
 }
 
-/// Edits that the small store alone refused since it did not know the tag any more: of a path that it had let
-/// go, or of a version.
+/// Edits that only the small store refused, because it had dropped the tag's path or version.
 #[derive(Debug, Default)]
-struct Went {
+struct Divergence {
     paths: usize,
     versions: usize,
-    /// Edits that the small store alone made, since it no longer knew what spoke against them.
+    /// Edits that only the small store made, because it had dropped the evidence against them.
     doubted: Vec<String>,
 }
 
 #[test]
-fn a_line_that_one_store_alone_refused_is_shown_in_both() {
+fn a_line_refused_by_one_store_is_shown_in_both() {
     let steps = [
         (1, 0, [0, 0, 0]),
         (1, 3, [165, 0, 453]),
@@ -569,7 +573,7 @@ fn a_line_that_one_store_alone_refused_is_shown_in_both() {
 }
 
 #[test]
-fn the_same_edit_again_is_not_made_twice_for_want_of_a_version() {
+fn a_dropped_version_does_not_repeat_an_edit() {
     let steps = [
         (0, 0, [0, 0, 0]),
         (0, 0, [0, 0, 0]),
@@ -580,14 +584,14 @@ fn the_same_edit_again_is_not_made_twice_for_want_of_a_version() {
     assert_eq!(same_or_refused(&steps, 2, (30, 2)).unwrap().doubted, [""; 0]);
 }
 
-fn same_or_refused(steps: &[Step], letters: usize, few: (usize, usize)) -> Result<Went, TestCaseError> {
+fn same_or_refused(steps: &[Step], letters: usize, few: (usize, usize)) -> Result<Divergence, TestCaseError> {
     let limits = hashline::Limits { paths: few.0, versions: few.1, ..Default::default() };
     let mut stores = [SnapshotStore::default(), SnapshotStore::new(limits)];
     let mut files = Files::default();
     // Per file the texts that were read, with their tags.
     let count = steps.iter().map(|step| step.0 + 1).max().unwrap_or(0);
     let mut read: Vec<Vec<(hashline::Tag, Lines)>> = vec![Vec::new(); count];
-    let mut went = Went::default();
+    let mut went = Divergence::default();
     let letter = |at: usize| char::from(b'a' + (at % letters) as u8);
     for file in 0..count {
         let text: String = (0..12).map(|line| format!("{}\n", letter(line * line + file))).collect();
@@ -607,7 +611,7 @@ fn same_or_refused(steps: &[Step], letters: usize, few: (usize, usize)) -> Resul
             prop_assert_eq!(tags[0], tags[1]);
             read[*file].push((tags[0], lines));
         } else if *what == 2 {
-            // Someone else writes a line.
+            // Another author writes a line.
             let at = lines.start(a % (lines.count() + 1) + 1);
             let edit = TextEdit::insert(at, format!("{}\n", letter(*b)));
             files.texts.insert(path, text::apply(&text, &[edit]).unwrap().into());
@@ -653,7 +657,7 @@ fn same_or_refused(steps: &[Step], letters: usize, few: (usize, usize)) -> Resul
             }
             let [Ok(large), Ok(small)] = plans else {
                 let shown = plans.iter().filter_map(|plan| plan.as_ref().err()).flat_map(shown).collect();
-                tell(&path, shown, &mut stores, &files);
+                show_in_both(&path, shown, &mut stores, &files);
                 continue;
             };
             let new_text = large.sections[0].new_text.clone();
@@ -666,7 +670,7 @@ fn same_or_refused(steps: &[Step], letters: usize, few: (usize, usize)) -> Resul
     Ok(went)
 }
 
-/// Lines that a refusal shows of the text as it is now.
+/// Lines of the current text that a refusal shows.
 fn shown(refusal: &Refusal) -> impl Iterator<Item = usize> {
     refusal
         .sections
@@ -676,8 +680,8 @@ fn shown(refusal: &Refusal) -> impl Iterator<Item = usize> {
         .map(|line| line.line)
 }
 
-/// Shows lines in both sessions, as a refusal does.
-fn tell(path: &str, lines: BTreeSet<usize>, stores: &mut [SnapshotStore; 2], files: &Files) {
+/// Marks lines as shown in both sessions, like a refusal does.
+fn show_in_both(path: &str, lines: BTreeSet<usize>, stores: &mut [SnapshotStore; 2], files: &Files) {
     let anchors = lines.into_iter().map(|line| Anchor { line, check: None });
     let cut = |anchor| Op::Cut { span: Span::Lines { first: anchor, last: anchor }, register: None };
     let unknown = "00000000".parse().unwrap();
@@ -689,7 +693,7 @@ fn tell(path: &str, lines: BTreeSet<usize>, stores: &mut [SnapshotStore; 2], fil
 }
 
 #[test]
-fn a_log_of_many_steps_is_followed() {
+fn a_log_of_many_steps_is_mapped() {
     let mut session = Session::new(&[("f", &crate::session::numbered(100))]);
     let tag = session.read("f");
     for at in 0..500 {

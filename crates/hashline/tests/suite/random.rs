@@ -1,4 +1,4 @@
-//! Numbers that a seed makes, the same everywhere.
+//! Pseudo-random numbers from a seed, the same everywhere.
 
 /// SplitMix64 (Steele, Lea and Flood 2014).
 pub struct Random(pub u64);

@@ -1,5 +1,6 @@
-//! What holds for every input in every dialect: it is read or refused, in linear time, alike
-//! however it is cut, and what was read is read again from its print.
+//! Properties of every input in every dialect.
+//!
+//! It parses or is refused, in linear time, however it is split, and a parsed patch prints to itself.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use crate::properties::{draft, op, patch, texts};
 
 type Read = Result<(Patch, Vec<Note>), ParseError>;
 
-/// Reads `input` in pieces that end at `cuts`, each a distance from the one before.
+/// Parses `input` in chunks that end at `cuts`, each a distance from the previous one.
 fn in_pieces(input: &str, cuts: &[usize]) -> (Option<Dialect>, Read) {
     let mut parser = Parser::new();
     let mut rest = input;
@@ -24,8 +25,9 @@ fn in_pieces(input: &str, cuts: &[usize]) -> (Option<Dialect>, Read) {
     (parser.dialect(), parser.finish())
 }
 
-/// The same patch, or the same error, as the whole input at once; a patch that is read prints as
-/// itself in its dialect, and is planned or refused.
+/// Checks that chunks give the same patch or error as the whole input.
+///
+/// A parsed patch prints to itself in its dialect, and is planned or refused.
 fn holds(input: &str, cuts: &[usize]) -> Result<(), TestCaseError> {
     let whole = Patch::parse(input);
     let (_, pieces) = in_pieces(input, cuts);
@@ -47,7 +49,7 @@ fn holds(input: &str, cuts: &[usize]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Planned or refused, against a text that was read, or that is the newest.
+/// Plans the patch against a text that was read, or that is the newest.
 fn plans(mut patch: Patch) -> Result<(), TestCaseError> {
     let mut store = SnapshotStore::default();
     let text: std::sync::Arc<str> = "a\nb\nc\n".into();
@@ -69,7 +71,7 @@ fn cuts() -> impl Strategy<Value = Vec<usize>> {
     prop_oneof![prop::collection::vec(0usize..60, 0..12), Just(vec![1; 400])]
 }
 
-/// Patches that every dialect can say, printed in one of them.
+/// Patches that every dialect can express, printed in one of them.
 fn printed() -> impl Strategy<Value = (Dialect, Patch, String)> {
     let paths = prop_oneof![Just("a".to_owned()), "[ -~\u{e9}¶]{0,8}"];
     let drafts = prop::collection::vec(draft(), 1..5);
@@ -93,7 +95,7 @@ fn printed() -> impl Strategy<Value = (Dialect, Patch, String)> {
     )
 }
 
-/// Lines, and pieces of lines, of every dialect, with the mistakes that are made in them.
+/// Lines of every dialect, whole or in part, with common mistakes.
 fn lines() -> impl Strategy<Value = String> {
     let put = prop_oneof![
         Just("[a#3F2A]".to_owned()),
@@ -145,7 +147,7 @@ fn objects() -> impl Strategy<Value = String> {
     ]
 }
 
-/// What may befall a patch on its way.
+/// Damage to a patch in transit.
 #[derive(Debug, Clone)]
 enum Damage {
     Delete(usize),
@@ -197,7 +199,7 @@ fn damaged(input: &str, damage: &Damage) -> String {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(512)))]
 
-    /// What is printed is read back as the same patch, in every dialect, without a note.
+    /// A printed patch parses to the same patch in every dialect, without a note.
     #[test]
     fn parse_print_parse_is_identity((dialect, patch, printed) in printed(), cuts in cuts()) {
         let (found, read) = in_pieces(&printed, &cuts);
@@ -206,17 +208,17 @@ proptest! {
     }
 
     #[test]
-    fn lines_of_every_dialect(input in lines(), cuts in cuts()) {
+    fn parses_random_lines_of_every_dialect(input in lines(), cuts in cuts()) {
         holds(&input, &cuts)?;
     }
 
     #[test]
-    fn objects_of_json(input in objects(), cuts in cuts()) {
+    fn parses_random_json_objects(input in objects(), cuts in cuts()) {
         holds(&input, &cuts)?;
     }
 
     #[test]
-    fn damaged_patches((_, _, printed) in printed(), damage in prop::collection::vec(damage(), 1..5), cuts in cuts()) {
+    fn damaged_patches_never_panic((_, _, printed) in printed(), damage in prop::collection::vec(damage(), 1..5), cuts in cuts()) {
         holds(&damage.iter().fold(printed, |input, damage| damaged(&input, damage)), &cuts)?;
     }
 
@@ -229,7 +231,7 @@ proptest! {
     }
 }
 
-/// Byte by byte; what grows with the square of the length takes minutes for a MiB of it.
+/// Byte by byte; quadratic time would take minutes for a MiB.
 #[track_caller]
 fn is_read_in_time(name: &str, input: &str, good: bool) {
     let started = Instant::now();
@@ -246,13 +248,13 @@ fn is_read_in_time(name: &str, input: &str, good: bool) {
     assert!(took < Duration::from_secs(90), "{name}: {took:?} for {} bytes", input.len());
 }
 
-/// `head` and `tail` with as many pieces between them as make `bytes`.
+/// `head` and `tail` with as many pieces between them as give `bytes`.
 fn filled(bytes: usize, head: &str, piece: &str, tail: &str) -> String {
     format!("{head}{}{tail}", piece.repeat(bytes / piece.len()))
 }
 
 #[test]
-fn ten_megabytes_are_read_in_linear_time() {
+fn ten_megabytes_parse_in_linear_time() {
     let edit = "\"a row of some text\", ";
     let head = "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"append\", \"lines\": [";
     is_read_in_time("put", &filled(10 << 20, "[a#3F2A]\nPUT 2:\n", "+a row of some text\n", ""), true);

@@ -1,12 +1,12 @@
-//! Recovery against an oracle that knows what no text tells: which line is which.
+//! Recovery against an oracle that knows the identity of every line.
 //!
-//! Every line has a hidden identity that random edits keep. Few distinct lines, so that each has
-//! twins everywhere: whoever goes by likeness edits the wrong one. A result is right when the edit
-//! was made on the lines that were meant, by identity.
+//! Every line has a hidden identity that random edits keep. There are few distinct lines, so each has twins
+//! everywhere: matching by similarity would edit the wrong one. A result is right if the edit was made on the
+//! intended lines, by identity.
 //!
-//! Edits that undo each other leave no trace in a text (a line removed, and its twin put in beside
-//! it), and no engine can know of them. So only histories without such detours are judged: those
-//! that explain the change with as few lines removed and added as there can be.
+//! Edits that undo each other leave no trace in a text (a line removed, and its twin inserted beside it), and
+//! no engine can know of them. So only histories without such detours are judged: those that explain the
+//! change with a minimal number of removed and added lines.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use hashline::{Anchor, FileOp, Lines, Op, Options, Patch, Section, SnapshotStore
 
 use crate::simulation::random::Random;
 
-/// A line and who it is.
+/// A line and its identity.
 type Line = (usize, u8);
 
 fn text(lines: &[Line]) -> String {
     lines.iter().map(|(_, letter)| format!("{}\n", char::from(b'a' + letter))).collect()
 }
 
-/// Someone else's edit.
+/// Another author's edit.
 fn edit(random: &mut Random, lines: &mut Vec<Line>, alphabet: usize, next: &mut usize) {
     let mut new = |random: &mut Random, letter: Option<u8>| {
         *next += 1;
@@ -105,8 +105,9 @@ fn op(wish: &Wish, lines: &Lines) -> Op {
     }
 }
 
-/// What the wish makes of the text now, by the identities of the lines; `None` when its lines are
-/// not there as they were.
+/// The intended result, by the identities of the lines.
+///
+/// `None` if its lines are not there as they were.
 fn right(wish: &Wish, old: &[Line], new: &[Line]) -> Option<String> {
     let place = |line: usize| new.iter().position(|now| now.0 == old[line - 1].0);
     let (from, to, rows) = match wish {
@@ -125,7 +126,7 @@ fn right(wish: &Wish, old: &[Line], new: &[Line]) -> Option<String> {
     Some(format!("{}{rows}{}", text(&new[..from]), text(&new[to..])))
 }
 
-/// Lines removed and added between two texts, at least.
+/// The minimal number of lines removed and added between two texts.
 fn distance(old: &[Line], new: &[Line]) -> usize {
     let mut row: Vec<usize> = (0..=new.len()).collect();
     for a in old {
@@ -139,7 +140,7 @@ fn distance(old: &[Line], new: &[Line]) -> usize {
     row[new.len()]
 }
 
-/// Lines that went and lines that came between the same two that stayed: equal ones are the same.
+/// Gives equal lines removed and added between the same two lines the same identity.
 fn same_again(old: &[Line], new: &mut [Line]) {
     let kept = |line: &Line| old.iter().position(|other| other.0 == line.0);
     let mut from = 0;

@@ -1,10 +1,9 @@
-//! The scenario folders, `tests/scenarios/hashline/NNN_name/`: adding one needs no code.
+//! The scenarios of `tests/scenarios/hashline/NNN_name/`; adding one needs no code.
 //!
-//! A folder tells of one edit: what was read, what became of the file, the patch, and what must
-//! come of it. The format is described in `tests/scenarios/hashline/README.md`. This runner knows
-//! no rule of the engine; it plays the folder and compares, and holds every scenario to what is
-//! true of each (a refusal changes nothing and shows lines that can be edited at once; a patch
-//! prints as itself and may come in pieces).
+//! A directory describes one edit: the text read, changes to the file, the patch, and the expected result.
+//! `tests/scenarios/hashline/README.md` describes the format. This runner knows no rule of the engine; it plays
+//! each directory, compares the result, and checks what holds for every scenario (a refusal changes nothing and
+//! shows lines that can be edited at once; a patch prints to itself and may arrive in chunks).
 
 mod case;
 mod play;
@@ -18,18 +17,18 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/scenarios/hashline")
 }
 
-fn folders() -> Vec<PathBuf> {
+fn directories() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root()).unwrap().map(|entry| entry.unwrap().path());
-    let mut folders: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
-    folders.sort();
-    folders
+    let mut directories: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
+    directories.sort();
+    directories
 }
 
-fn name(folder: &Path) -> String {
-    folder.file_name().unwrap().to_string_lossy().into_owned()
+fn name(directory: &Path) -> String {
+    directory.file_name().unwrap().to_string_lossy().into_owned()
 }
 
-/// Names that stand in a list file, one a line; `#` begins a comment.
+/// Names in a list file, one per line; `#` begins a comment.
 fn list(file: &str) -> BTreeSet<String> {
     let text = std::fs::read_to_string(root().join(file)).unwrap();
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
@@ -42,14 +41,14 @@ fn scenarios() {
     let pending = list("pending");
     let mut failures = Vec::new();
     let (mut count, mut waiting) = (0, 0);
-    for folder in folders() {
-        let name = name(&folder);
+    for directory in directories() {
+        let name = name(&directory);
         if !name.contains(&only) {
             continue;
         }
         count += 1;
         // A scenario that the engine panics on fails, and the others are still played.
-        let played = std::panic::catch_unwind(|| Case::read(&folder).and_then(|case| play::play(&case)));
+        let played = std::panic::catch_unwind(|| Case::read(&directory).and_then(|case| play::play(&case)));
         let played = played.unwrap_or_else(|_| Err("panicked".into()));
         match (played, pending.contains(&name)) {
             (Ok(()), false) => {}
@@ -60,7 +59,7 @@ fn scenarios() {
     }
     for name in &pending {
         if !root().join(name).is_dir() {
-            failures.push(format!("{name}: stands in `pending` and is no scenario"));
+            failures.push(format!("{name}: listed in `pending` but not a scenario"));
         }
     }
     println!("{count} scenarios, {waiting} pending");
@@ -76,11 +75,11 @@ fn every_rule_and_hazard_has_a_scenario() {
         .flat_map(|(group, rules)| rules.keys().map(move |rule| format!("{group}.{rule}")))
         .collect();
     let mut covered = BTreeSet::new();
-    for folder in folders() {
-        let case = Case::read(&folder).unwrap();
-        assert!(!case.covers.is_empty(), "{}: covers no rule", name(&folder));
+    for directory in directories() {
+        let case = Case::read(&directory).unwrap();
+        assert!(!case.covers.is_empty(), "{}: covers no rule", name(&directory));
         for rule in case.covers {
-            assert!(known.contains(&rule), "{}: `{rule}` is not in rules.toml", name(&folder));
+            assert!(known.contains(&rule), "{}: `{rule}` is not in rules.toml", name(&directory));
             covered.insert(rule);
         }
     }
@@ -89,10 +88,10 @@ fn every_rule_and_hazard_has_a_scenario() {
 }
 
 #[test]
-fn numbers_of_scenarios_are_their_own() {
+fn scenario_numbers_are_unique() {
     let mut numbers = BTreeSet::new();
-    for folder in folders() {
-        let name = name(&folder);
+    for directory in directories() {
+        let name = name(&directory);
         let (number, rest) = name.split_once('_').unwrap();
         assert!(number.len() == 3 && number.parse::<u32>().is_ok() && !rest.is_empty(), "{name}");
         assert!(numbers.insert(number.to_owned()), "{name}: the number is taken");

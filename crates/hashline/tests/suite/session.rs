@@ -1,4 +1,4 @@
-//! A small session: files in memory, a store, reads and edits as a tool would make them.
+//! A small session: files in memory, a store, reads and edits like a tool's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ pub struct Session {
 #[derive(Default)]
 pub struct Files {
     pub texts: BTreeMap<String, Arc<str>>,
-    /// What an editor would know: the edits since a tag was read.
+    /// The editor's recorded edits since a tag was read.
     pub log: Option<ChangeLog>,
-    /// What stands in place of a text.
+    /// The state of a path that has no text.
     pub states: BTreeMap<String, Current>,
 }
 
@@ -49,12 +49,12 @@ impl Session {
         session
     }
 
-    /// Someone else writes the file.
+    /// Another program writes the file.
     pub fn write(&mut self, path: &str, text: &str) {
         self.files.texts.insert(path.to_owned(), text.into());
     }
 
-    /// Someone types in the editor, which keeps the log.
+    /// A user types in the editor, which records the edit.
     pub fn type_in(&mut self, path: &str, edit: TextEdit) {
         let text = text::apply(&self.files.texts[path], std::slice::from_ref(&edit)).unwrap();
         self.write(path, &text);
@@ -76,7 +76,7 @@ impl Session {
         tag
     }
 
-    /// Shows these lines, or the whole file where none are named.
+    /// Shows these lines, or the whole file if none are named.
     pub fn read_ranges(&mut self, path: &str, ranges: &[[usize; 2]]) -> Tag {
         if ranges.is_empty() {
             return self.read(path);
@@ -94,13 +94,13 @@ impl Session {
         Ok(())
     }
 
-    /// Source code is parsed, and whether an edit that breaks the syntax is refused.
+    /// Parses source code; `refuse` decides whether an edit that breaks the syntax is refused.
     pub fn set_parse_regression(&mut self, refuse: bool) {
         self.options.syntax = Some(&Grammars);
         self.options.parse_regression = if refuse { ParseRegression::Refuse } else { ParseRegression::Warn };
     }
 
-    /// What stands in place of a text.
+    /// Sets the state of a path that has no text.
     pub fn set_state(&mut self, path: &str, state: &str) -> Result<(), String> {
         let state = match state {
             "missing" => Current::Missing,
@@ -113,7 +113,7 @@ impl Session {
         Ok(())
     }
 
-    /// `12kq` for line 12 of the text as it is.
+    /// `12kq` for line 12 of the current text.
     pub fn anchor(&self, path: &str, line: usize) -> String {
         format!("{line}{}", Lines::new(self.files.texts[path].clone()).check(line))
     }
@@ -134,8 +134,9 @@ impl Session {
         Ok((plan, outcomes.into_iter().map(|(_, outcome)| outcome).collect()))
     }
 
-    /// Writes a plan and records what was read back: what was planned, or another text. Gives the
-    /// path of each section afterwards with its outcome.
+    /// Writes a plan and records the text read back: the planned one, or another.
+    ///
+    /// Returns the path of each section afterwards with its outcome.
     pub fn write_plan(
         &mut self,
         plan: &Plan,
@@ -161,7 +162,7 @@ impl Session {
         Ok(outcomes)
     }
 
-    /// Edits one file; what became of it.
+    /// Edits one file and returns the result.
     #[track_caller]
     pub fn edited(&mut self, patch: &str) -> (Strategy, Outcome) {
         let (plan, mut outcomes) =
@@ -188,7 +189,9 @@ impl Session {
     }
 }
 
-/// Applies a patch to one file that was read whole; `TAG` stands for its tag, `PATH` is `f`.
+/// Applies a patch to one file that was read whole.
+///
+/// `TAG` is its tag, `PATH` is `f`.
 #[track_caller]
 pub fn check(text: &str, operations: &str, expected: &str) -> Plan {
     let mut session = Session::new(&[("f", text)]);

@@ -1,4 +1,4 @@
-//! What the model is shown, word for word.
+//! Output for the model, word for word.
 
 use hashline::{Lines, Reason, SnapshotStore, View, compact_diff, render};
 
@@ -17,7 +17,7 @@ fn lines_with_checks_and_without() {
 }
 
 #[test]
-fn what_is_left_out_is_named() {
+fn omitted_lines_are_named() {
     let mut store = SnapshotStore::default();
     let tag = store.record("f", numbered(20));
     let shown = store.show("f", tag, &[9..=10, 3..=4, 4..=5], View::PLAIN).unwrap();
@@ -63,11 +63,11 @@ fn an_edit_shows_its_lines_with_new_numbers() {
 }
 
 #[test]
-fn long_changes_are_cut_short() {
+fn long_changes_are_shortened() {
     let mut session = Session::new(&[("f", &numbered(500))]);
     let tag = session.read("f");
     let (_, outcome) = session.edited(&format!("[f#{tag}]\nCUT 1..=400\n"));
-    assert!(outcome.text.lines().count() < 130 && outcome.text.contains("… 280 more lines went"));
+    assert!(outcome.text.lines().count() < 130 && outcome.text.contains("… 280 more lines removed"));
     let body: String = (0..300).map(|row| format!("+row {row}\n")).collect();
     let (_, outcome) = session.edited(&format!("[f#{}]\nPUT <1:\n{body}", outcome.tag.unwrap()));
     assert!(
@@ -86,7 +86,7 @@ fn a_diff_of_edits_within_lines() {
 }
 
 #[test]
-fn a_refusal_is_data_and_words() {
+fn a_refusal_serializes_and_renders() {
     let mut session = Session::new(&[("f", "a\nb\n")]);
     let tag = session.read("f");
     session.write("f", "a\nc\n");
@@ -149,7 +149,7 @@ fn reasons_are_serialized_as_they_are_named() {
 }
 
 #[test]
-fn the_format_page_shows_what_is_so() {
+fn the_format_page_is_correct() {
     let page = include_str!("../../../../docs/formats/hashline.md");
     let text = "def greet(name):\n    msg = \"Hello, \" + name\n    print(msg)\n";
     let mut session = Session::new(&[("src/greet.py", text)]);
@@ -163,7 +163,7 @@ fn the_format_page_shows_what_is_so() {
 }
 
 #[test]
-fn what_an_edit_shows_is_bounded() {
+fn the_outcome_of_an_edit_is_bounded() {
     // A line beside the edit that is too long to show is named, and does not count as shown.
     let mut session = Session::new(&[("f", &format!("a\n{}\nz\n", "x".repeat(3_000_000)))]);
     let tag = session.read_lines("f", 1..=1);

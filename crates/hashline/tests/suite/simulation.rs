@@ -1,9 +1,9 @@
-//! The commonest mistake, played with real files: a fresh tag, and numbers from before the last edit.
+//! The commonest mistake, replayed with real files: a fresh tag with old numbers.
 //!
-//! A file is read whole, edited by the agent itself or by someone else, and edited again: with the numbers (and checks) of
-//! the first read under the tag of the second text, or with the numbers that this has. What should come of it is known,
-//! since we made the first edit. The bench of the same name plays it with thousands of files; here a few hundred must give
-//! nothing wrong.
+//! A file is read whole, edited by the agent itself or by another program, and edited again: with the numbers
+//! (and checks) of the first read under the tag of the second text, or with that text's own numbers. The
+//! right result is known, since the test made the first edit. The bench of the same name replays thousands of
+//! files; here a few hundred must give nothing wrong.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,32 +17,32 @@ pub mod random;
 
 use random::Random;
 
-/// What is varied.
+/// The variants of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Way {
-    /// Lines are shown with checks, and named with them.
+pub struct Variant {
+    /// Lines are shown and named with checks.
     pub checks: bool,
     pub past: Past,
-    /// The second edit has the numbers from before the first; else its own.
+    /// The second edit has the numbers from before the first; otherwise its own.
     pub stale: bool,
-    /// The first edit is the agent's own; else the file is read again after it.
+    /// The first edit is the agent's own; otherwise the file is read again after it.
     pub own: bool,
-    /// The second edit names a range by both its ends, else one line.
+    /// The second edit names both ends of a range; otherwise one line.
     pub two_anchors: bool,
 }
 
-/// What is known of the version that was read first.
+/// The part of the first version that the store keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Past {
-    /// It is kept.
+    /// All of it.
     Kept,
-    /// It is beyond the number of versions kept.
+    /// It was dropped for the limit of versions.
     Evicted,
-    /// All of the path was let go, and the file is read again.
+    /// The path was dropped, and the file is read again.
     Gone,
 }
 
-/// What came of the second edits.
+/// Results of the second edits.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
     pub right: usize,
@@ -76,10 +76,10 @@ fn options(checks: bool) -> Options<'static> {
     Options { view: View { checks, ..View::default() }, ..Options::default() }
 }
 
-/// Plays one file once; `None` where the first edit leaves no line for the second.
-pub fn play(text: &Arc<str>, way: Way, random: &mut Random) -> Option<Result<bool, String>> {
+/// Replays one file once; `None` if the first edit leaves no line for the second.
+pub fn play(text: &Arc<str>, variant: Variant, random: &mut Random) -> Option<Result<bool, String>> {
     const PATH: &str = "file";
-    let mut store = SnapshotStore::new(match way.past {
+    let mut store = SnapshotStore::new(match variant.past {
         Past::Kept => Limits::default(),
         Past::Evicted => Limits { versions: 1, ..Limits::default() },
         Past::Gone => Limits { paths: 1, ..Limits::default() },
@@ -92,12 +92,12 @@ pub fn play(text: &Arc<str>, way: Way, random: &mut Random) -> Option<Result<boo
     let tag = read(&mut store, text);
     let lines = Lines::new(text.clone());
     let count = lines.count();
-    let name = |lines: &Lines, line: usize| match way.checks {
+    let name = |lines: &Lines, line: usize| match variant.checks {
         true => format!("{line}{}", lines.check(line)),
         false => line.to_string(),
     };
 
-    // The first edit: rows come, go, take the place of others, or lines are written once more below themselves.
+    // The first edit inserts, deletes, replaces or duplicates rows.
     let first = 1 + random.below(count);
     let last = (first + random.below(6)).min(count);
     let rows: Vec<String> =
@@ -114,7 +114,7 @@ pub fn play(text: &Arc<str>, way: Way, random: &mut Random) -> Option<Result<boo
         let text = text.clone();
         move |_: &str| Some(text.clone())
     };
-    let (text, tag) = if way.own {
+    let (text, tag) = if variant.own {
         let range = format!("{}..={}", name(&lines, from.min(count)), name(&lines, to));
         let operation = match (rows.is_empty(), from > to) {
             (true, _) => format!("CUT {range}\n"),
@@ -123,7 +123,7 @@ pub fn play(text: &Arc<str>, way: Way, random: &mut Random) -> Option<Result<boo
         };
         let body: String = rows.iter().map(|row| format!("+{row}\n")).collect();
         let (patch, _) = Patch::parse(&format!("[{PATH}#{tag}]\n{operation}{body}")).ok()?;
-        let made = plan(&patch, &mut store, &current(text), options(way.checks)).ok()?;
+        let made = plan(&patch, &mut store, &current(text), options(variant.checks)).ok()?;
         let text = made.sections[0].new_text.clone();
         let tag = store.committed(&made.sections[0], text.clone())?;
         (text, tag)
@@ -135,7 +135,7 @@ pub fn play(text: &Arc<str>, way: Way, random: &mut Random) -> Option<Result<boo
         let tag = read(&mut store, &text);
         (text, tag)
     };
-    let tag = match way.past {
+    let tag = match variant.past {
         Past::Gone => {
             store.record("another", "");
             read(&mut store, &text)
@@ -143,10 +143,10 @@ pub fn play(text: &Arc<str>, way: Way, random: &mut Random) -> Option<Result<boo
         _ => tag,
     };
 
-    // The second, of a line that the first left alone, mostly below it.
+    // The second edits a line that the first left alone, mostly below it.
     let below = random.below(5) > 0;
     let target = if below { to + 1 + random.below(count.checked_sub(to)?) } else { 1 + random.below(count) };
-    let end = target + if way.two_anchors { 1 + random.below(6) } else { 0 };
+    let end = target + if variant.two_anchors { 1 + random.below(6) } else { 0 };
     if end > count
         || (target < from && end >= from)
         || (from..=to).contains(&target)
@@ -159,33 +159,33 @@ pub fn play(text: &Arc<str>, way: Way, random: &mut Random) -> Option<Result<boo
     let place = target.checked_add_signed(shift)?;
     let stop = place + (end - target);
     if now.content(place) != lines.content(target) || now.content(stop) != lines.content(end) {
-        // The file did not end with a line end, and now a line does.
+        // The file had no final line end, and now a line has one.
         return None;
     }
     let body = format!("{} and more", lines.content(target));
-    let (numbers, first, last) = if way.stale { (&lines, target, end) } else { (&now, place, stop) };
-    let range = match way.two_anchors {
+    let (numbers, first, last) = if variant.stale { (&lines, target, end) } else { (&now, place, stop) };
+    let range = match variant.two_anchors {
         true => format!("{}..={}", name(numbers, first), name(numbers, last)),
         false => name(numbers, first),
     };
     let (patch, _) = Patch::parse(&format!("[{PATH}#{tag}]\nPUT {range}:\n+{body}\n")).ok()?;
     let (start, stop) = (now.start(place), now.content_range(stop).end);
     let wanted = format!("{}{body}{}", &text[..start], &text[stop..]);
-    Some(match plan(&patch, &mut store, &current(&text), options(way.checks)) {
+    Some(match plan(&patch, &mut store, &current(&text), options(variant.checks)) {
         Err(refusal) => Err(refusal.reason.as_str().to_owned()),
         Ok(made) => Ok(*made.sections[0].new_text == *wanted),
     })
 }
 
-/// Plays until so many second edits were sent.
-pub fn simulate(files: &[Arc<str>], way: Way, count: usize, seed: u64) -> Tally {
+/// Replays until `count` second edits were sent.
+pub fn simulate(files: &[Arc<str>], variant: Variant, count: usize, seed: u64) -> Tally {
     let mut random = Random(seed);
     let mut tally = Tally::default();
     for _ in 0..count * 20 {
         if tally.total() == count || files.is_empty() {
             break;
         }
-        match play(&files[random.below(files.len())], way, &mut random) {
+        match play(&files[random.below(files.len())], variant, &mut random) {
             None => {}
             Some(Err(_)) => tally.refused += 1,
             Some(Ok(true)) => tally.right += 1,
@@ -195,18 +195,18 @@ pub fn simulate(files: &[Arc<str>], way: Way, count: usize, seed: u64) -> Tally 
     tally
 }
 
-/// Texts under `folder` with lines of that number, found in order of path.
-pub fn texts(folder: &Path, lines: std::ops::RangeInclusive<usize>, most: usize) -> Vec<Arc<str>> {
-    let mut folders = vec![folder.to_owned()];
+/// Texts under `directory` with that number of lines, in order of path.
+pub fn texts(directory: &Path, lines: std::ops::RangeInclusive<usize>, most: usize) -> Vec<Arc<str>> {
+    let mut directories = vec![directory.to_owned()];
     let mut found = Vec::new();
-    while let Some(folder) = folders.pop() {
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+    while let Some(directory) = directories.pop() {
+        let Ok(entries) = std::fs::read_dir(&directory) else { continue };
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         paths.sort();
         for path in paths {
             let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
             if path.is_dir() && !hidden && !path.ends_with("target") {
-                folders.push(path);
+                directories.push(path);
                 continue;
             }
             let known = ["rs", "py", "toml", "md", "js", "ts", "c", "h", "json", "yml", "html", "txt"];
@@ -226,33 +226,33 @@ pub fn texts(folder: &Path, lines: std::ops::RangeInclusive<usize>, most: usize)
 }
 
 #[test]
-fn numbers_from_before_the_own_edit_do_no_harm() {
+fn stale_numbers_do_no_harm() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let files = texts(&root, 50..=2_000, 400);
     assert!(files.len() > 20);
     let (mut asked, mut wrong) = (0, 0);
     for two_anchors in [false, true] {
-        let way = Way { checks: true, past: Past::Kept, stale: true, own: true, two_anchors };
-        let tally = simulate(&files, way, 250, 1);
+        let variant = Variant { checks: true, past: Past::Kept, stale: true, own: true, two_anchors };
+        let tally = simulate(&files, variant, 250, 1);
         assert_eq!(tally.wrong, 0, "{tally}");
         assert!(tally.right > 200, "the earlier version is of use: {tally}");
         // One line of another text in 576 has the check by chance.
         for past in [Past::Evicted, Past::Gone] {
             for own in [true, false] {
-                let tally = simulate(&files, Way { past, own, ..way }, 125, 2);
+                let tally = simulate(&files, Variant { past, own, ..variant }, 125, 2);
                 asked += tally.total();
                 wrong += tally.wrong;
             }
         }
-        // Its own numbers are seldom doubted.
+        // A text's own numbers are seldom refused.
         for past in [Past::Kept, Past::Gone] {
-            let tally = simulate(&files, Way { past, own: false, stale: false, ..way }, 100, 4);
+            let tally = simulate(&files, Variant { past, own: false, stale: false, ..variant }, 100, 4);
             assert!(tally.wrong == 0 && tally.refused < 40, "{past:?}: {tally}");
         }
-        // What the checks are for.
-        let tally = simulate(&files, Way { checks: false, ..way }, 150, 3);
-        assert!(tally.wrong > 100, "plain numbers cannot tell: {tally}");
+        // Without checks, many edits are wrong.
+        let tally = simulate(&files, Variant { checks: false, ..variant }, 150, 3);
+        assert!(tally.wrong > 100, "plain numbers cannot distinguish: {tally}");
     }
-    // Once the version that they came from is gone.
+    // Once the version they came from is dropped.
     assert!(asked >= 900 && wrong * 500 <= asked, "{wrong} wrong of {asked}");
 }

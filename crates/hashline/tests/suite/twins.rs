@@ -1,16 +1,16 @@
-//! Numbers of lines that read the same as others near, neighbours and all.
+//! Numbers of lines that equal others nearby, including their neighbours.
 
 use hashline::{Limits, Reason, SnapshotStore};
 
 use crate::session::{Session, numbered};
 
 #[test]
-fn a_twin_that_may_have_come_to_the_number_is_not_believed() {
+fn a_twin_that_may_have_moved_here_is_refused() {
     let twins = "a\nsame\nb\n".repeat(6);
     let mut session = Session::new(&[("f", &twins)]);
     session.read("f");
     let anchor = session.anchor("f", 8);
-    // Someone writes the block once more; which of them is new, nobody can tell.
+    // Another program duplicates the block; which copy is new is undecidable.
     session.write("f", &"a\nsame\nb\n".repeat(7));
     let tag = session.read("f");
     assert_eq!(session.anchor("f", 8), anchor);
@@ -20,7 +20,7 @@ fn a_twin_that_may_have_come_to_the_number_is_not_believed() {
 }
 
 #[test]
-fn a_twin_is_not_believed_by_its_number_once_a_version_is_gone() {
+fn a_twin_is_refused_once_a_version_is_dropped() {
     let text = format!("{}{}", numbered(100), "a\nsame\nb\n".repeat(6));
     let insert_after = |line: usize| {
         let mut session = Session::new(&[("f", &text), ("g", "other\n")]);
@@ -32,14 +32,14 @@ fn a_twin_is_not_believed_by_its_number_once_a_version_is_gone() {
     let (mut session, patch) = insert_after(108);
     session.refused_for(&patch, Reason::Ambiguous);
     session.edited(&patch);
-    // One that stands alone is as good as ever.
+    // A unique line is as good as ever.
     let (mut session, patch) = insert_after(60);
     session.edited(&patch);
 }
 
-/// A text written under other lines is read again; what its numbers meant before is not believed.
+/// A text with other lines above it is read again; the old meaning of its numbers is not used.
 #[test]
-fn a_number_of_before_is_no_number_of_now() {
+fn an_earlier_number_is_not_a_current_one() {
     let text = "X\n}\n\n\nY\n}\n\n\nZ\n";
     for between in [None, Some(7), Some(9)] {
         let mut session = Session::new(&[("f", text)]);

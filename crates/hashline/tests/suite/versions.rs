@@ -1,5 +1,6 @@
-//! Tags, checks, lines seen, and numbers from other versions.
+//! Tags, checks, seen lines, and numbers from other versions.
 
+use expect_test::expect;
 use hashline::{Limits, NoteKind, Reason, SnapshotStore, Strategy, Tag, View};
 use text::TextEdit;
 
@@ -19,11 +20,11 @@ fn an_unknown_tag_shows_the_lines_under_a_valid_one() {
 }
 
 #[test]
-fn stale_is_refused_with_the_lines_where_they_are_now() {
+fn a_stale_edit_is_refused_with_current_lines() {
     let mut session = Session::new(&[("f", &numbered(30))]);
     let tag = session.read("f");
     let anchor = session.anchor("f", 20);
-    // The lines stand there twice now.
+    // The lines are there twice now.
     session.write("f", &format!("{}{}{}", "new\n".repeat(50), numbered(30), numbered(30)));
     let refusal = session.refused_for(&format!("[f#{tag}]\nPUT {anchor}:\n+x\n"), Reason::Stale);
     let section = &refusal.sections[0];
@@ -40,7 +41,7 @@ fn a_wrong_check_is_refused() {
     let tag = session.read("f");
     let check = session.anchor("f", 7)[1..].to_owned();
     let refusal = session.refused_for(&format!("[f#{tag}]\nCUT 3{check}\n"), Reason::CheckMismatch);
-    assert!(refusal.sections[0].message.contains(&format!("`{check}` stands at line 7")));
+    assert!(refusal.sections[0].message.contains(&format!("`{check}` is at line 7")));
     assert_eq!(refusal.sections[0].actual, Some(tag));
 }
 
@@ -53,37 +54,64 @@ fn checks_are_read_in_either_case() {
 }
 
 #[test]
-fn numbers_from_before_our_own_edits_are_mapped() {
+fn numbers_from_before_own_edits_are_mapped() {
     let mut session = Session::new(&[("f", &numbered(40))]);
     let tag = session.read("f");
     let (ten, twenty, thirty) = (session.anchor("f", 10), session.anchor("f", 20), session.anchor("f", 30));
     let tag = session.edited(&format!("[f#{tag}]\nPUT >5:\n+x\n+y\n")).1.tag.unwrap();
     let tag = session.edited(&format!("[f#{tag}]\nCUT 1\n")).1.tag.unwrap();
-    // Two edits back; and numbers that hold in both earlier versions for the same line.
+    // Two edits back; and numbers that mean the same line in both earlier versions.
     let (strategy, outcome) = session.edited(&format!("[f#{tag}]\nPUT {ten}..={twenty}:\n+z\n"));
     assert_eq!(strategy, Strategy::Chain);
-    assert!(outcome.text.contains("from before an edit"), "{}", outcome.text);
+    expect![[r#"
+        [f#5B6E]
+         9ar:line 8
+         10sb:line 9
+        -line 10
+        -line 11
+        -line 12
+        -line 13
+        -line 14
+        -line 15
+        -line 16
+        -line 17
+        -line 18
+        -line 19
+        -line 20
+        +11zx:z
+         12jz:line 21
+         13ea:line 22
+        note: the numbers belong to tag 921A, from before an edit; they were mapped to the lines they meant: lines 10..=20 were found at 11..=21
+    "#]].assert_eq(&outcome.text);
     let (_, outcome) = session.edited(&format!("[f#{}]\nCUT {thirty}\n", outcome.tag.unwrap()));
-    assert!(outcome.text.contains("\n-line 30\n"));
+    expect![[r#"
+        [f#8C3D]
+         19mp:line 28
+         20ez:line 29
+        -line 30
+         21zk:line 31
+         22fx:line 32
+        note: the numbers belong to tag 921A, from before an edit; they were mapped to the lines they meant: line 30 was found at 21
+    "#]].assert_eq(&outcome.text);
     assert!(session.text("f").contains("line 9\nz\nline 21\n"));
 }
 
 #[test]
-fn numbers_that_fit_two_versions_and_mean_different_lines_are_refused() {
-    // All lines alike: every number has the same check everywhere but at the ends.
+fn numbers_with_two_meanings_are_refused() {
+    // All lines equal: every number has the same check except at the ends.
     let mut session = Session::new(&[("f", &"same\n".repeat(20))]);
     let tag = session.read("f");
     let anchor = session.anchor("f", 10);
     let tag = session.edited(&format!("[f#{tag}]\nPUT 3:\n+x\n+y\n")).1.tag.unwrap();
     assert_eq!(session.anchor("f", 10), anchor, "twins");
     let refusal = session.refused_for(&format!("[f#{tag}]\nCUT {anchor}\n"), Reason::Ambiguous);
-    assert!(refusal.sections[0].message.contains("two versions"));
+    expect!["`10ry` fits two versions of this file that were shown (tags 12ED and A19A) and means different lines in them; name every line by its number and check as below"].assert_eq(&refusal.sections[0].message);
     // Above the edit the number means the same line in both.
     session.edited(&format!("[f#{tag}]\nPUT 1:\n+first\n"));
 }
 
 #[test]
-fn numbers_without_checks_are_believed_only_where_they_mean_one_line() {
+fn unchecked_numbers_must_have_one_meaning() {
     let edit_twice = |checks: bool| {
         let mut session = Session::new(&[("f", &numbered(20))]);
         session.options.view.checks = checks;
@@ -108,7 +136,7 @@ fn a_number_shown_in_no_other_version_is_not_ambiguous() {
 }
 
 #[test]
-fn our_own_edits_lead_from_an_old_tag_to_the_text() {
+fn own_edits_map_an_old_tag_to_the_current_text() {
     let mut session = Session::new(&[("f", &numbered(20))]);
     let tag = session.read("f");
     let (three, ten) = (session.anchor("f", 3), session.anchor("f", 10));
@@ -118,40 +146,54 @@ fn our_own_edits_lead_from_an_old_tag_to_the_text() {
     assert_eq!(strategy, Strategy::Chain);
     let expected = numbered(20).replace("line 3\n", "x\ny\n").replace("line 10\n", "z\n");
     assert_eq!(session.text("f"), expected);
-    // What an edit touched has no place any more.
+    // A line touched by an edit has no place any more.
     session.refused_for(&patch(&three, "w"), Reason::Stale);
-    // A number alone might be one of the newer text.
+    // A number alone might belong to the newer text.
     session.refused_for(&patch("15", "w"), Reason::Ambiguous);
 }
 
 #[test]
-fn what_the_editor_typed_leads_to_the_text() {
+fn editor_changes_map_an_old_tag_to_the_current_text() {
     let mut session = Session::new(&[("f", &numbered(20))]);
     let tag = session.read("f");
     session.type_in("f", TextEdit::insert(0, "typed\n"));
     session.type_in("f", TextEdit::insert(3, "!"));
     let (strategy, outcome) = session.edited(&format!("[f#{tag}]\nPUT 10..=11:\n+z\nPUT >20:\n+end\n"));
     assert_eq!(strategy, Strategy::Chain);
-    assert!(outcome.text.contains("where its lines stand now"));
+    expect![[r#"
+        [f#B425]
+         9ar:line 8
+         10sb:line 9
+        -line 10
+        -line 11
+        +11pf:z
+         12bu:line 12
+         13mt:line 13
+        …
+         19uo:line 19
+         20vz:line 20
+        +21nw:end
+        note: the file changed since it was read; the edit was applied where its lines are now: lines 10..=11 were found at 11..=12, line 20 was found at 21
+    "#]].assert_eq(&outcome.text);
     let expected = format!("typ!ed\n{}end\n", numbered(20).replace("line 10\nline 11\n", "z\n"));
     assert_eq!(session.text("f"), expected);
 }
 
 #[test]
-fn a_log_that_leads_elsewhere_is_not_believed() {
+fn a_log_of_another_text_is_ignored() {
     let mut session = Session::new(&[("f", &numbered(20))]);
     let tag = session.read("f");
     session.type_in("f", TextEdit::insert(0, "typed\n"));
     let text = session.text("f").replace("line 19", "line XX");
     session.write("f", &text);
-    // What did not change is found without it.
+    // Unchanged lines are found without it.
     let (strategy, _) = session.edited(&format!("[f#{tag}]\nPUT 10:\n+z\n"));
     assert_eq!(strategy, Strategy::Remap);
     session.refused_for(&format!("[f#{tag}]\nPUT 19:\n+z\n"), Reason::Stale);
 }
 
 #[test]
-fn an_insertion_goes_beside_the_line_it_names_whatever_came_between() {
+fn an_insertion_stays_beside_the_line_it_names() {
     for (offset, what) in [(7, "x\n"), (6, "\nx")] {
         let typed = || {
             let mut session = Session::new(&[("f", &numbered(9))]);
@@ -166,7 +208,7 @@ fn an_insertion_goes_beside_the_line_it_names_whatever_came_between() {
         let (mut session, tag, _, two) = typed();
         session.edited(&format!("[f#{tag}]\nPUT <{two}:\n+new\n"));
         assert!(session.text("f").starts_with("line 1\nx\nnew\nline 2\n"));
-        // What came may be this very edit; whole or in part it is not made twice.
+        // The change may be this very edit; whole or in part it is not repeated.
         let (mut session, tag, one, _) = typed();
         let (strategy, _) = session.edited(&format!("[f#{tag}]\nPUT >{one}:\n+x\n"));
         assert_eq!(strategy, Strategy::AlreadyApplied);
@@ -176,7 +218,7 @@ fn an_insertion_goes_beside_the_line_it_names_whatever_came_between() {
 }
 
 #[test]
-fn an_insertion_beside_a_changed_line_goes_by_the_line_it_names() {
+fn an_insertion_beside_a_changed_line_is_mapped() {
     let mut session = Session::new(&[("f", &numbered(9))]);
     let tag = session.read("f");
     let (one, two) = (session.anchor("f", 1), session.anchor("f", 2));
@@ -188,7 +230,7 @@ fn an_insertion_beside_a_changed_line_goes_by_the_line_it_names() {
 }
 
 #[test]
-fn only_line_ends_changed() {
+fn changed_line_ends_are_accepted() {
     let mut session = Session::new(&[("f", "a\nb\nc\n")]);
     let tag = session.read("f");
     session.write("f", "a\r\nb\r\nc\r\n");
@@ -215,7 +257,8 @@ fn many_unseen_lines_must_be_read() {
     let tag = session.read_lines("f", 1..=10);
     let patch = format!("[f#{tag}]\nCUT 5..=51\n");
     let refusal = session.refused_for(&patch, Reason::UnseenLines);
-    assert!(refusal.sections[0].message.contains("read them first"));
+    expect!["the edit touches 41 of lines 11 to 51 that were not shown; read them first"]
+        .assert_eq(&refusal.sections[0].message);
     session.refused_for(&patch, Reason::UnseenLines);
     session.read("f");
     session.edited(&patch);
@@ -243,7 +286,7 @@ fn a_long_unseen_line_must_be_read() {
 }
 
 #[test]
-fn a_fold_named_whole_counts_as_seen() {
+fn a_fully_named_fold_counts_as_seen() {
     let mut session = Session::new(&[("f", &numbered(100))]);
     let tag = session.read_lines("f", 1..=10);
     session.store.see("f", tag, 60..=100);
@@ -253,7 +296,7 @@ fn a_fold_named_whole_counts_as_seen() {
 }
 
 #[test]
-fn what_was_seen_stays_seen_through_our_own_edit() {
+fn seen_lines_stay_seen_after_an_own_edit() {
     let mut session = Session::new(&[("f", &numbered(100))]);
     let tag = session.read_lines("f", 1..=20);
     let tag = session.edited(&format!("[f#{tag}]\nPUT 3:\n+x\n+y\n")).1.tag.unwrap();
@@ -263,7 +306,7 @@ fn what_was_seen_stays_seen_through_our_own_edit() {
 }
 
 #[test]
-fn a_text_that_comes_back_keeps_its_tag() {
+fn a_returning_text_keeps_its_tag() {
     let mut store = SnapshotStore::default();
     let first = store.record("f", "a\n");
     let other = store.record("f", "b\n");
@@ -274,7 +317,7 @@ fn a_text_that_comes_back_keeps_its_tag() {
 }
 
 #[test]
-fn eight_digits_find_the_text_in_another_store() {
+fn a_long_tag_finds_the_text_in_another_store() {
     let mut session = Session::new(&[("f", &numbered(9))]);
     let tag = session.read("f");
     let long = session.store.long_tag("f", tag).unwrap();
@@ -306,14 +349,14 @@ fn a_colliding_text_gets_eight_digits() {
     assert!(!short.is_long() && long.is_long());
     assert!(long.to_string().ends_with(&short.to_string()));
     assert_eq!(**store.get("f", long).unwrap().text(), *second);
-    // The first is no longer kept; its tag does not come to mean the second.
+    // The first is no longer kept; its tag never means the second.
     assert!(store.get("f", short).is_none());
     let eight: Tag = long.to_string().to_lowercase().parse().unwrap();
     assert_eq!(eight, long);
 }
 
 #[test]
-fn limits_hold_and_what_fell_out_is_refused() {
+fn limits_hold_and_dropped_versions_are_refused() {
     let mut session = Session::new(&[("a", "1\n"), ("b", "1\n"), ("c", "1\n")]);
     session.store = SnapshotStore::new(Limits { paths: 2, versions: 2, bytes: 1_000 });
     let a = session.read("a");
@@ -327,7 +370,8 @@ fn limits_hold_and_what_fell_out_is_refused() {
         session.read("b");
     }
     let refusal = session.refused_for(&format!("[b#{first}]\nCUT 1\n"), Reason::UnknownTag);
-    assert!(refusal.sections[0].message.contains("no longer kept"));
+    expect!["the text with tag F577 is no longer kept; use the lines and the tag below"]
+        .assert_eq(&refusal.sections[0].message);
 
     session.write("c", &"x".repeat(990));
     session.read("c");
@@ -338,7 +382,7 @@ fn limits_hold_and_what_fell_out_is_refused() {
 }
 
 #[test]
-fn lines_shown_prove_a_text_whose_bytes_were_taken() {
+fn shown_lines_prove_a_dropped_text() {
     let taken = || {
         let mut session = Session::new(&[("f", &numbered(9))]);
         session.store = SnapshotStore::new(Limits { bytes: 100, ..Limits::default() });
@@ -348,24 +392,25 @@ fn lines_shown_prove_a_text_whose_bytes_were_taken() {
         assert!(session.store.get("f", tag).is_none(), "the bytes are taken");
         (session, tag)
     };
-    // What changed are lines that were shown; with those in their places it is the text again.
+    // The changed lines were shown; laid over the current text they restore the old one.
     let (mut session, tag) = taken();
     session.write("f", &numbered(9).replace("line 3", "changed"));
     let (strategy, _) = session.edited(&format!("[f#{tag}]\nPUT 4:\n+x\n"));
     assert_eq!(strategy, Strategy::Remap);
-    // Otherwise it stays unknown.
+    // Otherwise the version stays unknown.
     let (mut session, tag) = taken();
     let refusal = session.refused_for(&format!("[f#{tag}]\nPUT 4:\n+x\n"), Reason::UnknownTag);
-    assert!(refusal.sections[0].message.contains("no longer kept"));
+    expect!["the text with tag 97CD is no longer kept; use the lines and the tag below"]
+        .assert_eq(&refusal.sections[0].message);
 }
 
 #[test]
-fn what_the_model_was_shown_outlives_what_came_between() {
+fn shown_versions_outlive_those_in_between() {
     let mut session = Session::new(&[("f", &numbered(60))]);
     session.store = SnapshotStore::new(Limits { versions: 4, ..Limits::default() });
     let tag = session.read("f");
     let anchors: Vec<String> = (1..=60).map(|line| session.anchor("f", line)).collect();
-    // Edit after edit on one read, while someone else types at the top; every edit is a version.
+    // Edit after edit on one read, while another program types at the top; every edit is a version.
     for line in (10..=50).step_by(4) {
         let patch = format!("[f#{tag}]\nPUT {}:\n+new {line}\n+more\n", anchors[line - 1]);
         session.edited(&patch);
@@ -376,7 +421,7 @@ fn what_the_model_was_shown_outlives_what_came_between() {
 }
 
 #[test]
-fn our_own_edits_lead_over_versions_that_went() {
+fn own_edits_map_across_dropped_versions() {
     let mut session = Session::new(&[("f", &"same\n".repeat(40))]);
     session.store = SnapshotStore::new(Limits { versions: 3, ..Limits::default() });
     let tag = session.read("f");
@@ -384,7 +429,7 @@ fn our_own_edits_lead_over_versions_that_went() {
         let newest = session.store.record("f", session.files.texts["f"].clone());
         session.edited(&format!("[f#{newest}]\nPUT <1:\n+top\n"));
     }
-    // Twins everywhere: nothing but the edits themselves tells which line is which.
+    // Twins everywhere: only the recorded edits distinguish the lines.
     session.options.view.checks = false;
     let (strategy, _) = session.edited(&format!("[f#{tag}]\nPUT 20:\n+twentieth\n"));
     assert_eq!(strategy, Strategy::Chain);
@@ -393,7 +438,7 @@ fn our_own_edits_lead_over_versions_that_went() {
 }
 
 #[test]
-fn large_versions_kept_as_edits_of_each_other_end_at_a_text() {
+fn large_versions_kept_as_edits_end_at_a_text() {
     let limits = Limits { versions: 3, ..Limits::default() };
     let mut store = SnapshotStore::new(limits);
     let rest = format!("{}\n", "all the same ".repeat(1_200)).repeat(300);
@@ -401,7 +446,7 @@ fn large_versions_kept_as_edits_of_each_other_end_at_a_text() {
     let text = |first: &str| format!("{first}\n{rest}");
     let edit = |from: &str, to: &str| [TextEdit::replace(0..from.len(), to)];
     store.record("f", text("c"));
-    // The own edits go round.
+    // The own edits form a cycle.
     for (from, to) in [("c", "a"), ("a", "d"), ("d", "c")] {
         let tag = store.record_edit("f", &text(from), &edit(from, to), text(to));
         if to != "c" {
@@ -409,7 +454,7 @@ fn large_versions_kept_as_edits_of_each_other_end_at_a_text() {
         }
     }
     let tags = ["a", "d"].map(|first| (first, Tag::long(&text(first))));
-    store.record("f", "someone else wrote it anew\n");
+    store.record("f", "another program rewrote it\n");
     for (first, tag) in tags {
         assert!(**store.get("f", tag).unwrap().text() == *text(first), "{first}");
     }
@@ -434,7 +479,7 @@ fn large_versions_are_kept_as_edits() {
     for (tag, text) in tags.iter().zip(&texts) {
         assert!(**store.get("f", *tag).unwrap().text() == **text);
     }
-    // Those that stand on one that goes stand on: the second goes, of which nothing was shown.
+    // Versions kept as edits of a dropped one stay usable: the second is dropped, of which nothing was shown.
     let mut store = SnapshotStore::new(Limits { versions: 3, ..Limits::default() });
     let tags: Vec<Tag> = (0..4)
         .map(|at| {
@@ -448,8 +493,9 @@ fn large_versions_are_kept_as_edits() {
     assert_eq!([0, 1, 2, 3].map(&mut kept), [true, false, true, true]);
 }
 
-/// A session with the fresh tag of a text whose first line is new; of the text before it nothing
-/// is kept. Anchors are those of before.
+/// A session with the fresh tag of a text whose first line is new.
+///
+/// Nothing is kept of the text before it. Anchors are from before.
 fn gone(text: &str) -> (Session, Tag, Vec<String>) {
     let mut session = Session::new(&[("f", text)]);
     session.store = SnapshotStore::new(Limits { versions: 1, ..Limits::default() });
@@ -460,7 +506,7 @@ fn gone(text: &str) -> (Session, Tag, Vec<String>) {
 }
 
 #[test]
-fn a_check_near_its_number_is_believed_with_a_second_anchor_or_an_echo() {
+fn a_nearby_check_needs_a_second_anchor_or_an_echo() {
     let (mut session, tag, anchors) = gone(&numbered(20));
     let (a, b) = (&anchors[9], &anchors[11]);
     let plan = session.plan(&format!("[f#{tag}]\nPUT {a}..={b}:\n+x\n")).unwrap();
@@ -468,18 +514,18 @@ fn a_check_near_its_number_is_believed_with_a_second_anchor_or_an_echo() {
     assert_eq!(plan.sections[0].notes[0].kind, NoteKind::EarlierVersion);
     let plan = session.plan(&format!("[f#{tag}]\nPUT {a}:\n+x\n+line 10\n")).unwrap();
     assert!(plan.sections[0].new_text.contains("line 9\nx\nline 10\nline 11\n"));
-    // Alone it proves nothing, nor do two that are not equally far off.
+    // Alone it proves nothing, nor do two at different distances.
     let refusal = session.refused_for(&format!("[f#{tag}]\nPUT {a}:\n+x\n"), Reason::CheckMismatch);
-    assert!(refusal.sections[0].message.contains("stands at line 11"));
+    expect!["`10wf` is not a line of this text, whose line 10 is `10ak` (`wf` is at line 11); use the numbers and checks below"].assert_eq(&refusal.sections[0].message);
     let off = format!("{}{}", 14, b.trim_start_matches(char::is_numeric));
     session.refused_for(&format!("[f#{tag}]\nPUT {a}..={off}:\n+x\n"), Reason::CheckMismatch);
-    // A body that repeats a line as empty as that says nothing.
+    // A body that repeats a line without letters or digits proves nothing.
     let (mut session, tag, anchors) = gone("a1\na2\n}\nb1\nb2\n");
     session.refused_for(&format!("[f#{tag}]\nPUT {}:\n+x\n+}}\n", anchors[2]), Reason::CheckMismatch);
 }
 
 #[test]
-fn a_path_that_comes_back_gives_no_tag_a_new_meaning() {
+fn a_returning_path_keeps_the_meaning_of_tags() {
     let (first, second) = colliding();
     let mut store = SnapshotStore::new(Limits { paths: 1, ..Limits::default() });
     let short = store.record("f", first.clone());
@@ -491,7 +537,7 @@ fn a_path_that_comes_back_gives_no_tag_a_new_meaning() {
 }
 
 #[test]
-fn what_a_formatter_made_of_it_is_what_counts() {
+fn the_formatters_result_is_recorded() {
     let mut session = Session::new(&[("f", "a\nb\nc\n")]);
     let tag = session.read("f");
     let plan = session.plan(&format!("[f#{tag}]\nPUT 2:\n+x=1\n")).unwrap();

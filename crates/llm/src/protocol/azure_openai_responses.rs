@@ -1,5 +1,7 @@
-//! OpenAI's responses as Azure serves them: the bodies of [`super::openai_responses`] with the name of a deployment for a model,
-//! a version in the address, the key in `api-key`, and encrypted reasoning that is told only when the response ends.
+//! OpenAI's responses as served by Azure.
+//!
+//! The bodies are those of [`super::openai_responses`], with a deployment name as model, a version in the
+//! address, the key in `api-key`, and encrypted reasoning only at the end of a response.
 
 use super::openai_responses::{decode, encode};
 use crate::endpoint::{Auth, Endpoint};
@@ -7,15 +9,13 @@ use crate::message::AssistantMessage;
 use crate::model::Request;
 use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
 
-/// The protocol's name.
 pub const API: &str = "azure-openai-responses";
 
-/// The version that is asked for where the address says none.
+/// The version if the address has none.
 const VERSION: &str = "api-version=v1";
-/// Where resources are; their protocol stands below `/openai/v1`.
+/// Hosts of resources, whose API is below `/openai/v1`.
 const HOSTS: [&str; 3] = [".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"];
 
-/// The protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct AzureOpenAiResponses;
 
@@ -36,7 +36,7 @@ impl Protocol for AzureOpenAiResponses {
     }
 }
 
-/// The address of responses: the resource's own path where only its host is given, and the version as the address says it.
+/// The address of responses: with the standard path if only the host is given, and the address's own version.
 fn address(base_url: &str) -> String {
     let (base, query) = base_url.split_once('?').unwrap_or((base_url, VERSION));
     let base = base.trim_end_matches('/');
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_that_of_the_address_and_a_resource_alone_is_enough() {
+    fn the_address_is_completed_and_keeps_its_version() {
         for (base_url, expected) in [
             ("https://r.openai.azure.com", "https://r.openai.azure.com/openai/v1/responses?api-version=v1"),
             (
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_stands_for_its_model() {
+    fn a_deployment_replaces_its_model() {
         let mut endpoint = Endpoint::new("azure", "https://r.openai.azure.com", "gpt-x");
         endpoint.compat.deployments.insert("gpt-x".to_owned(), "mine".to_owned());
         let model = |endpoint: &Endpoint| {

@@ -1,26 +1,28 @@
-//! The blocks of a response as a decoder builds them: numbered as they begin, each begun, fed and ended
-//! once, and the response ended once, with what is still open ended before it.
+//! The blocks of a response under construction.
+//!
+//! Blocks are numbered as they begin, and each is begun, fed and ended once. Ending the response ends open
+//! blocks first.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::fold::MessageFold;
-use crate::halves::{self, Halves};
-use crate::message::{AssistantMessage, Content, ErrorKind, StopReason, ToolCall, now_ms};
+use crate::message::{AssistantMessage, Content, ModelError, StopReason, ToolCall, now_ms};
+use crate::message_builder::MessageBuilder;
 use crate::partial_json::parse_arguments;
 use crate::stream::StreamEvent;
+use crate::surrogates::{self, SurrogateJoiner};
 
-/// A response being built. Events are taken by [`Blocks::take`].
+/// A response under construction. [`Blocks::take`] returns its events.
 pub(super) struct Blocks {
-    fold: MessageFold,
+    builder: MessageBuilder,
     out: Vec<StreamEvent>,
     open: BTreeMap<usize, Open>,
-    halves: HashMap<usize, Halves>,
+    halves: HashMap<usize, SurrogateJoiner>,
     begun: usize,
     ids: HashSet<String>,
     ended: bool,
 }
 
-/// What is known of a block beside what was streamed of it.
+/// The state of an open block beside its streamed text.
 enum Open {
     Text { signature: Option<String> },
     Thinking { signature: Option<String>, redacted: bool },
@@ -29,11 +31,11 @@ enum Open {
 
 impl Blocks {
     pub fn new(empty: AssistantMessage) -> Blocks {
-        let mut fold = MessageFold::new(empty);
-        // What is decoded is an answer.
-        fold.apply(&StreamEvent::Start);
+        let mut builder = MessageBuilder::new(empty);
+        // Only accepted requests are decoded.
+        builder.apply(&StreamEvent::Start);
         Blocks {
-            fold,
+            builder,
             out: Vec::new(),
             open: BTreeMap::new(),
             halves: HashMap::new(),
@@ -43,14 +45,15 @@ impl Blocks {
         }
     }
 
-    /// For what is not content: usage, ids.
+    /// For fields other than content: usage, ids.
     pub fn message(&mut self) -> &mut AssistantMessage {
-        self.fold.message_mut()
+        self.builder.message_mut()
     }
 
-    /// Takes note of the response's id, and of the model where it is another than the one asked; the first of each counts.
+    /// Records the response's id, and the model if it differs from the requested one; the first of each
+    /// counts.
     pub fn identity(&mut self, id: Option<&str>, model: Option<&str>) {
-        let message = self.fold.message_mut();
+        let message = self.builder.message_mut();
         if message.response_id.is_none() {
             message.response_id = id.map(str::to_owned);
         }
@@ -66,34 +69,34 @@ impl Blocks {
         self.ended
     }
 
-    /// The events since the last time.
+    /// The events since the last call.
     pub fn take(&mut self) -> Vec<StreamEvent> {
         std::mem::take(&mut self.out)
     }
 
-    pub fn begin_text(&mut self) -> usize {
+    pub(crate) fn begin_text(&mut self) -> usize {
         self.begin(Open::Text { signature: None }, |index| StreamEvent::TextStart { index })
     }
 
-    pub fn begin_thinking(&mut self, redacted: bool) -> usize {
+    pub(crate) fn begin_thinking(&mut self, redacted: bool) -> usize {
         let open = Open::Thinking { signature: None, redacted };
         self.begin(open, |index| StreamEvent::ThinkingStart { index })
     }
 
-    pub fn begin_call(&mut self, id: &str, name: &str) -> usize {
+    pub(crate) fn begin_call(&mut self, id: &str, name: &str) -> usize {
         let (id, name) = (id.to_owned(), name.to_owned());
         let open =
             Open::Call { id: id.clone(), name: name.clone(), arguments: String::new(), signature: None };
         self.begin(open, |index| StreamEvent::ToolCallStart { index, id, name })
     }
 
-    /// More text of an open block; nothing happens to one that is not open.
+    /// Adds text to an open block; ignored if it is not open.
     pub fn push(&mut self, index: usize, piece: &str) {
         let piece = self.halves.entry(index).or_default().join(piece);
         self.push_whole(index, &piece);
     }
 
-    /// Text of whole characters.
+    /// Adds text of complete characters.
     fn push_whole(&mut self, index: usize, piece: &str) {
         if piece.is_empty() {
             return;
@@ -111,7 +114,7 @@ impl Blocks {
         self.emit(event);
     }
 
-    /// Sets what goes back to the provider with this block; `add` puts it behind what there is already.
+    /// Sets the signature that goes back to the provider; `add` appends to it.
     pub fn sign(&mut self, index: usize, sign: &str, add: bool) {
         match self.open.get_mut(&index) {
             Some(
@@ -124,8 +127,8 @@ impl Blocks {
         }
     }
 
-    /// The id and name of a call, where they come late; what is known stays.
-    pub fn name_call(&mut self, index: usize, new_id: &str, new_name: &str) {
+    /// Sets the id and name of a call that come late; known ones stay.
+    pub(crate) fn name_call(&mut self, index: usize, new_id: &str, new_name: &str) {
         if let Some(Open::Call { id, name, .. }) = self.open.get_mut(&index) {
             if id.is_empty() {
                 new_id.clone_into(id);
@@ -136,11 +139,11 @@ impl Blocks {
         }
     }
 
-    /// What a call's arguments are in the end, whatever was streamed of them.
-    pub fn set_arguments(&mut self, index: usize, text: &str) {
-        let text = &*halves::settled(text);
+    /// Replaces the streamed arguments of a call.
+    pub(crate) fn set_arguments(&mut self, index: usize, text: &str) {
+        let text = &*surrogates::replace_placeholders(text);
         let Some(Open::Call { arguments, .. }) = self.open.get_mut(&index) else { return };
-        // What it waited for stands in the whole.
+        // The complete text has what was held back.
         self.halves.remove(&index);
         match text.strip_prefix(arguments.as_str()) {
             Some(rest) => self.push_whole(index, rest),
@@ -148,20 +151,20 @@ impl Blocks {
         }
     }
 
-    /// Ends a block, with its text replaced by `whole` if that is given; nothing happens to one that is not open.
-    pub fn end_block(&mut self, index: usize, whole: Option<&str>) {
+    /// Ends a block, with its text replaced by `whole` if given; ignored if it is not open.
+    pub(crate) fn end_block(&mut self, index: usize, whole: Option<&str>) {
         match whole {
-            // What it waited for stands in the whole.
+            // The complete text has what was held back.
             Some(_) => drop(self.halves.remove(&index)),
             None => self.push_rest(index),
         }
         let Some(open) = self.open.remove(&index) else { return };
-        let streamed = match self.fold.message().content.get(index) {
+        let streamed = match self.builder.message().content.get(index) {
             Some(Content::Text { text, .. }) => text.clone(),
             Some(Content::Thinking { thinking, .. }) => thinking.clone(),
             _ => String::new(),
         };
-        let text = whole.map_or(streamed, |whole| halves::settled(whole).into_owned());
+        let text = whole.map_or(streamed, |whole| surrogates::replace_placeholders(whole).into_owned());
         let event = match open {
             Open::Text { signature } => {
                 StreamEvent::TextEnd { index, content: Content::Text { text, text_signature: signature } }
@@ -188,9 +191,8 @@ impl Blocks {
         self.emit(event);
     }
 
-    /// Ends the response, in this stop reason and with the provider's word for it, or in a failure; what is open
-    /// is ended before it, or kept as cut.
-    pub fn end(&mut self, end: Result<StopReason, (ErrorKind, String)>) {
+    /// Ends the response with a stop reason or a failure; open blocks are ended, or kept as cut.
+    pub fn end(&mut self, end: Result<StopReason, ModelError>) {
         if self.ended {
             return;
         }
@@ -199,13 +201,16 @@ impl Blocks {
             self.push_rest(index);
         }
         let mut message = match end {
-            Err((kind, why)) => self.fold.ended(Some((kind, halves::settled(&why).into_owned()))),
+            Err(ModelError { kind, message }) => {
+                let message = surrogates::replace_placeholders(&message).into_owned();
+                self.builder.ended(Some(ModelError { kind, message }))
+            }
             Ok(stop_reason) => {
                 let open: Vec<usize> = self.open.keys().copied().collect();
                 for index in open {
                     self.end_block(index, None);
                 }
-                let mut message = AssistantMessage { stop_reason, ..self.fold.snapshot() };
+                let mut message = AssistantMessage { stop_reason, ..self.builder.snapshot() };
                 message.note_uncounted();
                 message
             }
@@ -214,12 +219,12 @@ impl Blocks {
         self.emit(StreamEvent::end(message));
     }
 
-    /// Whether a tool is called.
+    /// Whether there are tool calls.
     pub fn has_calls(&self) -> bool {
-        self.fold.message().tool_calls().next().is_some()
+        self.builder.message().tool_calls().next().is_some()
     }
 
-    /// Half a character that the other half never came for.
+    /// Adds U+FFFD for a surrogate whose other half never came.
     fn push_rest(&mut self, index: usize) {
         let rest = self.halves.remove(&index).map_or("", |mut halves| halves.rest());
         self.push_whole(index, rest);
@@ -245,7 +250,7 @@ impl Blocks {
     }
 
     fn emit(&mut self, event: StreamEvent) {
-        self.fold.apply(&event);
+        self.builder.apply(&event);
         self.out.push(event);
     }
 }

@@ -1,4 +1,4 @@
-//! Tool calls that come in pieces without a clear number, as completions send them.
+//! Assembles tool calls from pieces without a reliable index, as in chat completions.
 
 use serde_json::Value;
 
@@ -10,15 +10,14 @@ pub(super) struct Calls(Vec<Call>);
 
 #[derive(Debug)]
 struct Call {
-    /// The content index.
     index: usize,
-    /// The index the provider gave, if any.
+    /// The provider's index, if any.
     number: Option<u64>,
     id: String,
 }
 
 impl Calls {
-    /// Takes a piece of a call; id and name may be empty, and may come late.
+    /// Adds a piece of a call; id and name may be empty, and may come late.
     pub fn piece(
         &mut self,
         blocks: &mut Blocks,
@@ -48,8 +47,9 @@ impl Calls {
         }
     }
 
-    /// The call that a piece belongs to: by index, else by id, else the newest. Some servers give every call the
-    /// index 0; a new id together with a name is a new call.
+    /// The call of a piece: by index, else by id, else the newest.
+    ///
+    /// Some servers give every call the index 0; a new id with a name is a new call.
     fn find(&self, number: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let is_new = |call: &Call| !id.is_empty() && !name.is_empty() && !call.id.is_empty() && call.id != id;
         match number {

@@ -1,51 +1,49 @@
-//! The frame of streamed chat completions: events that are chunks, each with a delta, one with the finish reason, `[DONE]`
-//! behind them. What stands in a chunk is its dialect's.
+//! The framing of streamed chat completions: chunk events with a delta, a finish reason, and `[DONE]`.
 //!
-//! Usage may come after the finish reason, so the message ends at `[DONE]` or at the end of the bytes. Events that are no
-//! JSON objects are skipped.
+//! The content of a chunk depends on the [`Dialect`]. Usage may come after the finish reason, so the message
+//! ends at `[DONE]` or at the end of the bytes. Events that are not JSON objects are skipped.
 
 use serde_json::Value;
 
-use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
+use crate::message::{AssistantMessage, ErrorKind, ModelError, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
 use crate::protocol::sse::{SseDecoder, SseEvent};
 use crate::protocol::{Data, Decoder, error_words, named_error, no_answer, non_empty};
 use crate::stream::StreamEvent;
 
-/// How a protocol says what chunks hold.
+/// How a protocol encodes the content of chunks.
 pub(super) trait Dialect: Send {
-    /// The error that a chunk is, and its kind as far as its fields tell it; `None` for any other chunk.
+    /// The error in a chunk, with its kind as far as its fields tell.
     fn error<'a>(&self, chunk: &'a Value) -> Option<(ErrorKind, &'a Value)>;
 
-    /// The tokens that a chunk tells.
+    /// The usage in a chunk.
     fn usage(&self, chunk: &Value) -> Option<Usage>;
 
-    /// Takes what is new of the answer.
+    /// Adds the delta to the answer.
     fn delta(&mut self, blocks: &mut Blocks, delta: &Value);
 
-    /// What a finish reason means; `None` where it is none of those that end an answer well.
-    fn finish(&self, reason: &str) -> Option<Result<StopReason, (ErrorKind, String)>>;
+    /// The meaning of a finish reason; `None` if unknown.
+    fn finish(&self, reason: &str) -> Option<Result<StopReason, ModelError>>;
 
     /// Whether an answer without a finish reason is cut.
     fn needs_finish_reason(&self) -> bool {
         true
     }
 
-    /// The response is about to end.
+    /// Called before the response ends.
     fn end(&mut self, _: &mut Blocks) {}
 }
 
-/// Decodes one response.
 pub(super) struct ChunkDecoder<D> {
     sse: SseDecoder,
     blocks: Blocks,
     dialect: D,
-    finish: Option<Result<StopReason, (ErrorKind, String)>>,
+    finish: Option<Result<StopReason, ModelError>>,
     chunks: usize,
 }
 
 impl<D: Dialect> ChunkDecoder<D> {
-    /// Begins a response that fills `empty`.
+    /// Starts a response that fills `empty`.
     pub fn new(empty: AssistantMessage, dialect: D) -> ChunkDecoder<D> {
         ChunkDecoder {
             sse: SseDecoder::default(),
@@ -71,14 +69,14 @@ impl<D: Dialect> ChunkDecoder<D> {
             Data::Object(chunk) => self.chunk(&chunk),
             Data::Other if event.event == "error" => self.end(Some(named_error(data))),
             Data::Other => {}
-            Data::Damaged(why) => self.end(Some((ErrorKind::Protocol, why))),
+            Data::Damaged(why) => self.end(Some(ModelError::new(ErrorKind::Protocol, why))),
         }
     }
 
     fn chunk(&mut self, chunk: &Value) {
         if let Some((kind, error)) = self.dialect.error(chunk) {
             let text = format!("the provider reported an error: {}", error_words(error, None));
-            return self.end(Some((kind.refined(&text), text)));
+            return self.end(Some(ModelError::new(kind.refined(&text), text)));
         }
         self.chunks += 1;
         self.blocks.identity(non_empty(&chunk["id"]), non_empty(&chunk["model"]));
@@ -86,20 +84,21 @@ impl<D: Dialect> ChunkDecoder<D> {
             self.blocks.message().usage = usage;
         }
         let choice = choice(chunk);
-        // `message` comes from servers that do not stream, or send one whole chunk.
+        // `message` comes from servers that do not stream, or send one complete chunk.
         let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
         self.dialect.delta(&mut self.blocks, delta);
         if let Some(reason) = non_empty(&choice["finish_reason"]) {
             let unknown = || format!("the provider stopped with finish_reason {reason}");
             let finish = self.dialect.finish(reason);
-            self.finish = Some(finish.unwrap_or_else(|| Err((ErrorKind::Provider, unknown()))));
+            self.finish =
+                Some(finish.unwrap_or_else(|| Err(ModelError::new(ErrorKind::Provider, unknown()))));
             self.blocks.message().raw_stop_reason = Some(reason.to_owned());
         }
     }
 
-    fn end(&mut self, failure: Option<(ErrorKind, String)>) {
+    fn end(&mut self, failure: Option<ModelError>) {
         self.dialect.end(&mut self.blocks);
-        let protocol = |text: &str| Err((ErrorKind::Protocol, text.to_owned()));
+        let protocol = |text: &str| Err(ModelError::new(ErrorKind::Protocol, text.to_owned()));
         let end = match (failure, self.finish.take()) {
             (Some(failure), _) => Err(failure),
             (None, Some(finish)) => finish,
@@ -114,7 +113,7 @@ impl<D: Dialect> ChunkDecoder<D> {
     }
 }
 
-/// The one choice that was asked for; a server may send further ones.
+/// The first choice; servers may send several.
 fn choice(chunk: &Value) -> &Value {
     let mut choices = chunk["choices"].as_array().into_iter().flatten();
     choices.find(|choice| choice["index"].as_u64().unwrap_or(0) == 0).unwrap_or(&Value::Null)
@@ -144,8 +143,8 @@ impl<D: Dialect> Decoder for ChunkDecoder<D> {
         self.blocks.take()
     }
 
-    fn finish(&mut self, cut: Option<(ErrorKind, String)>) -> Vec<StreamEvent> {
-        // After the finish reason only usage can be missing, so a connection that breaks then cuts nothing.
+    fn finish(&mut self, cut: Option<ModelError>) -> Vec<StreamEvent> {
+        // After the finish reason only usage can be missing, so a broken connection cuts nothing.
         self.end(if self.finish.is_some() { None } else { cut });
         self.blocks.take()
     }

@@ -1,4 +1,4 @@
-//! How Claude is told how hard to think, the same wherever it is served: by a word, or by a budget of tokens.
+//! Claude's thinking options, wherever it is served: a word or a token budget.
 
 use serde_json::{Value, json};
 
@@ -8,25 +8,25 @@ use crate::model::Request;
 use crate::options::{ThinkingLevel, ToolChoice};
 use crate::protocol::is_own;
 
-/// The least budget for thinking that is taken.
+/// Minimum thinking budget that is accepted.
 const LEAST_BUDGET: u64 = 1024;
-/// What is left for the answer beside the budget for thinking.
+/// Tokens left for the answer beside the thinking budget.
 const ANSWER: u64 = 1024;
 
-/// From a mark on so many blocks are looked back for the start that is cached.
+/// Blocks before a cache mark in which a cached prefix is searched.
 const LOOK_BACK: usize = 20;
 
-/// How hard to think.
+/// The thinking option of a request.
 pub(super) struct Asked {
     pub level: ThinkingLevel,
-    /// The word of a model that measures for itself.
+    /// The word of an adaptive model.
     word: Option<String>,
-    /// The budget of a model that is given one; 0 for none.
+    /// The budget of a model that takes one; 0 for none.
     budget: Option<u64>,
 }
 
 impl Asked {
-    /// How hard to think about this request, by the protocol `api`; `None` where nothing is asked for.
+    /// The thinking option for a request by the protocol `api`; `None` if nothing is requested.
     pub fn new(endpoint: &Endpoint, api: &str, request: &Request, transcript: &[Message]) -> Option<Asked> {
         let (level, effort) = endpoint.effort(request)?;
         let forced = matches!(request.tool_choice, ToolChoice::Any | ToolChoice::Tool(_));
@@ -35,29 +35,29 @@ impl Asked {
             Effort::Budget(0) => Asked { level: ThinkingLevel::Off, word: None, budget: None },
             Effort::Budget(budget) => Asked { level, word: None, budget: Some(*budget) },
         };
-        // With thinking no tool may be forced; some that think by a word cannot be kept from it.
+        // Forced tool calls exclude thinking, which some adaptive models cannot disable.
         let can_rest = asked.budget.is_some() || endpoint.thinking.0.contains_key(&ThinkingLevel::Off);
-        // While a budget is given, a turn in progress must begin with thinking that this model signed; another model's turn is
-        // ended without it.
+        // With a budget, a turn in progress must begin with thinking that this model signed; another model's
+        // turn continues without it.
         if forced && can_rest || asked.budget.is_some() && turn_lacks_thinking(endpoint, api, transcript) {
             return Some(Asked { level: ThinkingLevel::Off, word: None, budget: None });
         }
         Some(asked)
     }
 
-    /// The limit of the output with room for the budget beside the answer, but no more than `room`.
+    /// The output limit with room for the budget, but at most `room`.
     pub fn max_tokens(&self, endpoint: &Endpoint, max_tokens: u64, room: u64) -> u64 {
         let Some(budget) = self.budget else { return max_tokens };
         let most = endpoint.max_output.unwrap_or(u64::MAX).min(room);
         max_tokens.max(budget.saturating_add(ANSWER)).min(most.max(LEAST_BUDGET + ANSWER))
     }
 
-    /// As it is told to people: the word, or the budget.
+    /// The word or the budget, for display.
     pub fn shown(&self) -> String {
         self.word.clone().unwrap_or_else(|| self.budget.unwrap_or(0).to_string())
     }
 
-    /// What says so in the request.
+    /// The request's fields for it.
     pub fn fields(&self, max_tokens: u64) -> Vec<(String, Value)> {
         let field = |name: &str, value| (name.to_owned(), value);
         match (&self.word, self.budget) {
@@ -75,8 +75,9 @@ impl Asked {
     }
 }
 
-/// The messages whose ends are marked for the cache: the last, and where more was added since the request before than is looked back
-/// over, the one that that request ended with.
+/// Indices of the messages marked for the cache.
+///
+/// The last one; and if more was added than [`LOOK_BACK`], the end of the previous request.
 pub(super) fn marked(messages: &[Value]) -> Vec<usize> {
     let Some(last) = messages.len().checked_sub(1) else { return Vec::new() };
     let before = messages[..last].iter().rposition(|message| message["role"] == "assistant");
@@ -87,7 +88,7 @@ pub(super) fn marked(messages: &[Value]) -> Vec<usize> {
     before.into_iter().chain([last]).collect()
 }
 
-/// Whether the answer whose tool calls are being worked out holds no thinking that can be sent back.
+/// Whether the answer with the current tool calls has no thinking that can be sent back.
 fn turn_lacks_thinking(endpoint: &Endpoint, api: &str, transcript: &[Message]) -> bool {
     if !matches!(transcript.last(), Some(Message::ToolResult(_))) {
         return false;
@@ -111,7 +112,7 @@ mod tests {
     use crate::endpoint::Thinking;
 
     #[test]
-    fn where_a_tool_is_forced_who_can_does_not_think() {
+    fn a_forced_tool_disables_thinking_if_possible() {
         let word = |it: &str| Effort::Word(it.to_owned());
         let (off, high) = (ThinkingLevel::Off, ThinkingLevel::High);
         let asked = |levels: &[(ThinkingLevel, Effort)], tool_choice| {

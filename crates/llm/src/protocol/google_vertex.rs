@@ -1,8 +1,9 @@
-//! Gemini as Google's Vertex AI serves it: the bodies of [`super::google_generative_ai`] at the address of a project
-//! (`POST …/projects/P/locations/L/publishers/google/models/MODEL:streamGenerateContent`), with a bearer token. An API
-//! key goes by `auth = { header = "x-goog-api-key" }`. How a token is had is not known here.
+//! Gemini as served by Google's Vertex AI.
 //!
-//! Its version 1 refuses ids of calls, so calls and results go together by their order.
+//! The bodies are those of [`super::google_generative_ai`], at a project's address (`POST
+//! …/projects/P/locations/L/publishers/google/models/MODEL:streamGenerateContent`) with a bearer token. An
+//! API key needs `auth = { header = "x-goog-api-key" }`. This module does not obtain tokens. Version 1
+//! rejects call ids, so calls and results are matched by order.
 
 use super::google_generative_ai::{decode, encode};
 use crate::endpoint::{Auth, Endpoint};
@@ -10,10 +11,8 @@ use crate::message::AssistantMessage;
 use crate::model::Request;
 use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
 
-/// The protocol's name.
 pub const API: &str = "google-vertex";
 
-/// The protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct GoogleVertex;
 
@@ -31,7 +30,7 @@ impl Protocol for GoogleVertex {
         };
         let path = format!("{model}:streamGenerateContent?alt=sse");
         let http = HttpRequest::new(endpoint, request, &path, Auth::bearer(), body);
-        // The location `global` has the host without a location.
+        // The location `global` has a host without a location.
         let url = http.url.replacen("//global-aiplatform.", "//aiplatform.", 1);
         Ok(HttpRequest { url, thinking, ..http })
     }
@@ -46,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_stands_below_its_publisher_and_a_tuned_one_below_the_project() {
+    fn models_and_tuned_models_have_their_paths() {
         let place = "https://us-central1-aiplatform.googleapis.com/v1/projects/p/locations/us-central1";
         for (model, path) in [
             ("gemini-x", "publishers/google/models/gemini-x"),
@@ -59,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn the_location_global_has_the_host_without_a_location() {
+    fn the_global_location_has_a_plain_host() {
         let place = "https://global-aiplatform.googleapis.com/v1/projects/p/locations/global";
         let http = GoogleVertex.encode(&Endpoint::new("v", place, "g"), &Request::default()).unwrap();
         let expected = "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers";

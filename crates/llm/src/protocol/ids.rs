@@ -1,23 +1,23 @@
-//! Ids of tool calls as a protocol takes them, the same for a call and its result.
+//! Tool call ids in the form a protocol accepts, the same for a call and its result.
 
 use std::collections::{HashMap, HashSet};
 
-/// Which ids a protocol takes.
+/// The ids that a protocol accepts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rule {
-    /// The fewest bytes and the most.
+    /// Minimum and maximum length in bytes.
     length: (usize, usize),
-    /// Whether `_` and `-` are taken beside letters and digits.
+    /// Whether `_` and `-` are accepted beside letters and digits.
     signs: bool,
 }
 
 impl Rule {
-    /// So many letters, digits and `_` and `-` at most.
-    pub const fn up_to(longest: usize) -> Rule {
+    /// Up to this many letters, digits, `_` and `-`.
+    pub(crate) const fn up_to(longest: usize) -> Rule {
         Rule { length: (1, longest), signs: true }
     }
 
-    /// So many letters and digits, nine or more.
+    /// Exactly this many letters and digits, at least nine.
     pub const fn exactly(length: usize) -> Rule {
         Rule { length: (length, length), signs: false }
     }
@@ -27,7 +27,7 @@ impl Rule {
         (self.length.0..=self.length.1).contains(&id.len()) && id.bytes().all(plain)
     }
 
-    /// A name of ours for the call of this number.
+    /// A generated id for the call of this number.
     fn name(self, number: usize) -> String {
         match self.signs {
             true => format!("pilcrow_call_{number}"),
@@ -36,8 +36,9 @@ impl Rule {
     }
 }
 
-/// The ids of one request. What the rule refuses is replaced by a name of ours, by the order in which they come, so that
-/// the same transcript gives the same request.
+/// The ids of one request.
+///
+/// Invalid ids are replaced by generated ones in order, so that the same transcript gives the same request.
 #[derive(Debug)]
 pub(super) struct Ids {
     rule: Rule,
@@ -50,14 +51,15 @@ impl Ids {
         Ids { rule, newest: HashMap::new(), taken: HashSet::new() }
     }
 
-    /// The id for a call. One that an earlier call has already gets another, since there are providers
-    /// that count calls anew in each answer, and others that want ids to be unique.
+    /// The id for a call; a repeated id is replaced.
+    ///
+    /// Some providers number calls from zero in each answer, and others require unique ids.
     pub fn call(&mut self, id: &str) -> String {
         self.call_as(id, id)
     }
 
-    /// As [`Ids::call`], by preference with `wanted` in the place of the call's own id.
-    pub fn call_as(&mut self, id: &str, wanted: &str) -> String {
+    /// Like [`Ids::call`], with `wanted` preferred to the call's own id.
+    pub(crate) fn call_as(&mut self, id: &str, wanted: &str) -> String {
         let mut accepted = wanted.to_owned();
         let mut next = self.taken.len();
         while !self.rule.takes(&accepted) || self.taken.contains(&accepted) {
@@ -69,7 +71,7 @@ impl Ids {
         accepted
     }
 
-    /// The id for the result of the newest call that had `id`.
+    /// The id for the result of the newest call with `id`.
     pub fn result(&mut self, id: &str) -> String {
         match self.newest.get(id) {
             Some(accepted) => accepted.clone(),
@@ -83,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refused_ids_are_replaced_alike_and_no_two_calls_share_one() {
+    fn invalid_ids_are_replaced_consistently_and_stay_unique() {
         let mut ids = Ids::new(Rule::up_to(20));
         assert_eq!((ids.call("a"), ids.call("b|c")), ("a".to_owned(), "pilcrow_call_1".to_owned()));
         assert_eq!((ids.result("b|c"), ids.result("a")), ("pilcrow_call_1".to_owned(), "a".to_owned()));

@@ -1,28 +1,30 @@
-//! How many tokens of an answer fit.
+//! Estimates how many tokens are left for an answer.
 
 use crate::endpoint::Endpoint;
 use crate::message::{Content, Message};
 use crate::model::Request;
 
-/// What an image counts for, in characters.
+/// Size of an image in characters.
 const IMAGE: usize = 4800;
-/// The least that is left free beside the input, as its count is a guess.
+/// Tokens kept free beside the estimated input.
 const MARGIN: u64 = 4096;
-/// With less room than this the margin shrinks before the answer does.
+/// Below this room, the margin shrinks before the answer does.
 const ROOM: u64 = 32_768;
 
-/// The most tokens to ask for: what the request wants or the model gives, whichever is less, but no more than the window
-/// has left beside the input as it is guessed; `None` where neither is known.
+/// The output tokens to request.
+///
+/// The smaller of the request's and the model's limit, and at most what the window has left; `None` if
+/// nothing is known.
 pub(super) fn max_output(endpoint: &Endpoint, request: &Request) -> Option<u64> {
     let wanted = [request.max_tokens, endpoint.max_output].into_iter().flatten().min()?;
     Some(wanted.min(room(endpoint, request)))
 }
 
-/// The tokens that the window has left for the answer, at least 1; [`u64::MAX`] where it is not known.
+/// Tokens left for the answer, at least 1; [`u64::MAX`] if unknown.
 pub(super) fn room(endpoint: &Endpoint, request: &Request) -> u64 {
     let Some(window) = endpoint.context_window else { return u64::MAX };
     let input = tokens(request);
-    // Of a small window the margin is a small part.
+    // A small window has a proportional margin.
     let least = MARGIN.min(window / 8);
     let margin = least.max(input / 100 * 15);
     let mut room = window.saturating_sub(input.saturating_add(margin));
@@ -32,7 +34,7 @@ pub(super) fn room(endpoint: &Endpoint, request: &Request) -> u64 {
     room.max(1)
 }
 
-/// The tokens of a request, guessed: what the last answer said it had, and 3.5 characters a token of what came after.
+/// Estimated tokens of a request: the last answer's count, plus 3.5 characters a token for the rest.
 pub(super) fn tokens(request: &Request) -> u64 {
     let known = request.messages.iter().enumerate().rev().find_map(|(at, message)| match message {
         Message::Assistant(message) if !message.failed() && message.usage.total_tokens > 0 => {

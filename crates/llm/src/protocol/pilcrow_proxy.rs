@@ -1,6 +1,7 @@
-//! The protocol between Pilcrow and `pilcrow proxy` (`docs/protocols/proxy.md`), both sides of it: events as server-sent
-//! events that do not repeat what the deltas before them said, and a message equal to the one that the proxy had. It is not
-//! among [`super::Protocols`], since what it asks is no provider.
+//! The protocol of `pilcrow proxy` (`docs/protocols/proxy.md`), both sides.
+//!
+//! Server-sent events that do not repeat the deltas before them; the client's message equals the proxy's. It
+//! is not in [`super::Protocols`], since it does not address a provider.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::endpoint::{Auth, Endpoint};
-use crate::fold::MessageFold;
-use crate::message::{AssistantMessage, Content, ErrorKind, Message};
+use crate::message::{AssistantMessage, Content, ErrorKind, Message, ModelError};
+use crate::message_builder::MessageBuilder;
 use crate::model::{Request, ToolDefinition};
 use crate::options::{CacheRetention, ThinkingLevel, ToolChoice};
 use crate::partial_json::parse_arguments;
@@ -18,14 +19,12 @@ use crate::protocol::sse::SseDecoder;
 use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
 use crate::stream::StreamEvent;
 
-/// The protocol's name.
 pub const API: &str = "pilcrow-proxy";
 
-/// The client's side.
 #[derive(Debug, Clone, Copy)]
 pub struct PilcrowProxy;
 
-/// What is asked of a proxy.
+/// A request to a proxy.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {
@@ -112,12 +111,12 @@ impl Protocol for PilcrowProxy {
                 session_id: request.session_id.clone(),
             },
         };
-        // Strings, numbers and their lists: nothing that JSON lacks.
+        // Strings, numbers and lists of them always serialize.
         let body = serde_json::to_value(asked).unwrap_or_default();
-        // A key of the request's own is one of the provider's: the proxy is given the one that is for it.
+        // A key in the request is the provider's; the proxy gets its own.
         let keyless = Request { api_key: None, ..request.clone() };
         let http = HttpRequest::new(endpoint, &keyless, "api/stream", Auth::bearer(), body);
-        // The proxy knows what the provider takes.
+        // The proxy applies the provider's restrictions.
         Ok(HttpRequest { names: Default::default(), ..http })
     }
 
@@ -130,11 +129,11 @@ impl Protocol for PilcrowProxy {
     }
 }
 
-/// What a request to a proxy asks for: the model as `PROVIDER/ID`, and the rest of it; `Err` says what is wrong with it.
+/// Parses a request to a proxy: the model as `PROVIDER/ID`, and the request.
 pub fn read_request(body: &[u8]) -> Result<(String, Request), String> {
-    // A list would be read as its fields in order.
+    // serde would read a list as fields in order.
     if body.trim_ascii_start().first() != Some(&b'{') {
-        return Err("the request is no JSON object".to_owned());
+        return Err("the request is not a JSON object".to_owned());
     }
     let asked: Asked = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let Asked { model, context, options } = asked;
@@ -158,21 +157,21 @@ pub fn read_request(body: &[u8]) -> Result<(String, Request), String> {
         },
         session_id: options.session_id,
         api_key: None,
-        tap: None,
+        observer: None,
     };
     Ok((model, request))
 }
 
-/// The message as the deltas have built it, the same on both sides.
+/// The message as built from the deltas, the same on both sides.
 struct Built {
-    fold: MessageFold,
-    /// The text of the arguments of calls, as it came.
+    builder: MessageBuilder,
+    /// The text of the calls' arguments as received.
     arguments: HashMap<usize, String>,
 }
 
 impl Built {
     fn new(empty: AssistantMessage) -> Built {
-        Built { fold: MessageFold::new(empty), arguments: HashMap::new() }
+        Built { builder: MessageBuilder::new(empty), arguments: HashMap::new() }
     }
 
     fn apply(&mut self, event: &StreamEvent) {
@@ -185,19 +184,19 @@ impl Built {
             }
             _ => {}
         }
-        self.fold.apply(event);
+        self.builder.apply(event);
     }
 
     /// The text of the block so far.
     fn text(&self, index: usize) -> Option<&str> {
-        match self.fold.message().content.get(index)? {
+        match self.builder.message().content.get(index)? {
             Content::Text { text, .. } => Some(text),
             Content::Thinking { thinking, .. } => Some(thinking),
             _ => None,
         }
     }
 
-    /// What the arguments' text comes to.
+    /// The parsed arguments, or the error.
     fn call(&self, index: usize) -> (Map<String, Value>, Option<String>) {
         match parse_arguments(self.arguments.get(&index).map_or("", String::as_str)) {
             Ok(arguments) => (arguments, None),
@@ -206,7 +205,7 @@ impl Built {
     }
 }
 
-/// The proxy's side: events as they are written.
+/// The proxy's side.
 pub struct ProxyEncoder {
     built: Built,
 }
@@ -218,7 +217,7 @@ impl Default for ProxyEncoder {
 }
 
 impl ProxyEncoder {
-    /// The server-sent event of this event.
+    /// Encodes an event as a server-sent event.
     pub fn write(&mut self, event: &StreamEvent) -> String {
         let mut value = serde_json::to_value(event).unwrap_or_default();
         match event {
@@ -238,7 +237,7 @@ impl ProxyEncoder {
                 remove(&mut value["call"], &["arguments", "argumentsError"]);
             }
             StreamEvent::Done { message } | StreamEvent::Error { message } => {
-                let known = self.built.fold.snapshot().content;
+                let known = self.built.builder.snapshot().content;
                 let blocks = message.content.iter().enumerate().map(|(index, block)| {
                     let is_known = known.get(index) == Some(block);
                     if is_known { Value::Null } else { json!(block) }
@@ -280,7 +279,7 @@ impl Client {
         Some(event)
     }
 
-    /// The event with what was left out of it.
+    /// Decodes an event and restores the omitted parts.
     fn read(&self, data: &str) -> Result<StreamEvent, serde_json::Error> {
         let mut value: Value = serde_json::from_str(data)?;
         let index =
@@ -301,7 +300,7 @@ impl Client {
                 }
             }
             Some("done" | "error") => {
-                let known = self.built.fold.snapshot().content;
+                let known = self.built.builder.snapshot().content;
                 let blocks = value["message"]["content"].as_array_mut();
                 for (index, block) in blocks.into_iter().flatten().enumerate() {
                     if block.is_null() {
@@ -315,7 +314,7 @@ impl Client {
     }
 
     fn failed(&self, kind: ErrorKind, error: String) -> StreamEvent {
-        StreamEvent::Error { message: Arc::new(self.built.fold.ended(Some((kind, error)))) }
+        StreamEvent::Error { message: Arc::new(self.built.builder.ended(Some(ModelError::new(kind, error)))) }
     }
 }
 
@@ -340,17 +339,20 @@ impl Decoder for Client {
 
     fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
         let text =
-            super::non_empty(&answer["error"]["message"]).unwrap_or("it is no stream of events").to_owned();
-        self.finish(Some((ErrorKind::Protocol, format!("the proxy's answer cannot be used: {text}"))))
+            super::non_empty(&answer["error"]["message"]).unwrap_or("it is not an event stream").to_owned();
+        self.finish(Some(ModelError::new(
+            ErrorKind::Protocol,
+            format!("the proxy's answer cannot be used: {text}"),
+        )))
     }
 
-    fn finish(&mut self, cut: Option<(ErrorKind, String)>) -> Vec<StreamEvent> {
+    fn finish(&mut self, cut: Option<ModelError>) -> Vec<StreamEvent> {
         if std::mem::replace(&mut self.ended, true) {
             return Vec::new();
         }
-        let ended = (ErrorKind::Protocol, "the proxy's stream ended before its last event".to_owned());
-        let (kind, error) = cut.unwrap_or(ended);
-        vec![self.failed(kind, error)]
+        let ended = || ModelError::new(ErrorKind::Protocol, "the proxy's stream ended before its last event");
+        let ModelError { kind, message } = cut.unwrap_or_else(ended);
+        vec![self.failed(kind, message)]
     }
 
     fn ended(&self) -> bool {
@@ -363,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_arrives_as_it_was_made() {
+    fn a_proxied_request_round_trips() {
         let request = Request {
             system: "s".to_owned(),
             messages: vec![Message::user("hi")].into(),
@@ -380,7 +382,7 @@ mod tests {
             cache: CacheRetention::Long,
             session_id: "id".to_owned(),
             api_key: None,
-            tap: None,
+            observer: None,
         };
         let endpoint = Endpoint::new("anthropic", "http://127.0.0.1:1/", "claude");
         let http = PilcrowProxy.encode(&endpoint, &request).unwrap();
@@ -391,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_the_provider_does_not_go_to_the_proxy() {
+    fn a_providers_key_is_not_sent_to_the_proxy() {
         let mut endpoint = Endpoint::new("anthropic", "http://127.0.0.1:1/", "claude");
         endpoint.api_key = crate::ApiKey::new("of the proxy");
         let request = Request { api_key: crate::ApiKey::new("of the provider"), ..Request::default() };
@@ -401,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_is_cut_keeps_what_came() {
+    fn a_cut_stream_keeps_the_received_text() {
         let empty = AssistantMessage::empty("a", "p", "m");
         let mut decoder = PilcrowProxy.decoder(&Endpoint::new("p", "http://x", "m"), empty);
         decoder.feed(b"data: {\"type\":\"text_start\",\"index\":0}\n\ndata: {\"type\":\"text_delta\",\"index\":0,\"delta\":\"half\"}\n\n");

@@ -1,16 +1,15 @@
-//! Framing of server-sent events (HTML Living Standard, 9.2.6), fed bytes in any pieces.
+//! Server-sent events (HTML Living Standard, 9.2.6) from bytes in any pieces.
 //!
-//! Lines end in `\n`, `\r\n` or a lone `\r`; comments, `id` and `retry` are dropped; a byte order mark
-//! at the start is skipped; bytes that are not UTF-8 become U+FFFD. An event that the end of the input
-//! cuts is dropped, as the standard says. Time is linear in the bytes, which is why this is not the crate
-//! `eventsource-stream`: that one copies what it has not yet read once for each line.
+//! Lines end in `\n`, `\r\n` or a lone `\r`. Comments, `id` and `retry` are dropped, a byte order mark is
+//! skipped, and invalid UTF-8 becomes U+FFFD. An event cut by the end of the input is dropped, as the
+//! standard says. Linear in the bytes, unlike the crate `eventsource-stream`, which copies unread bytes for
+//! each line.
 
-use crate::message::ErrorKind;
+use crate::message::{ErrorKind, ModelError};
 
-/// One dispatched event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SseEvent {
-    /// The name given by `event:`, or empty.
+    /// The `event:` name, or empty.
     pub event: String,
     /// The `data:` lines joined by `\n`.
     pub data: String,
@@ -24,14 +23,14 @@ pub struct TooLarge {
     pub limit: usize,
 }
 
-/// Asked again it would come again, so it is a failure that is not tried again.
-impl From<TooLarge> for (ErrorKind, String) {
+/// Not retryable: the same event would come again.
+impl From<TooLarge> for ModelError {
     fn from(error: TooLarge) -> Self {
-        (ErrorKind::Provider, error.to_string())
+        ModelError::new(ErrorKind::Provider, error.to_string())
     }
 }
 
-/// The largest event taken.
+/// Maximum size of an event.
 const LIMIT: usize = 64 * 1024 * 1024;
 
 /// The state between two pieces.
@@ -61,7 +60,7 @@ impl Default for SseDecoder {
 }
 
 impl SseDecoder {
-    /// Takes the next bytes and returns the events they complete.
+    /// Adds bytes and returns the completed events.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<SseEvent>, TooLarge> {
         let mut events = Vec::new();
         if self.after_cr && bytes.first() == Some(&b'\n') {
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_the_same_however_the_bytes_are_cut() {
+    fn events_are_independent_of_chunking() {
         check(b"data: a\n\ndata: b\n\n", &[("", "a"), ("", "b")]);
         check(b"data: a\r\n\r\ndata: b\r\n\r\n", &[("", "a"), ("", "b")]);
         check(b"data: a\r\rdata: b\r\r", &[("", "a"), ("", "b")]);
@@ -162,11 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_end_is_refused_before_it_fills_the_memory() {
+    fn an_endless_event_is_rejected() {
         let mut decoder = SseDecoder { limit: 1000, ..SseDecoder::default() };
         assert!(decoder.feed(&[b'x'; 999]).is_ok());
         assert_eq!(decoder.feed(b"xy"), Err(TooLarge { limit: 1000 }));
-        let (kind, _) = TooLarge { limit: 1000 }.into();
-        assert_eq!(kind, ErrorKind::Provider, "which is not asked again");
+        assert_eq!(
+            ModelError::from(TooLarge { limit: 1000 }).kind,
+            ErrorKind::Provider,
+            "which is not asked again"
+        );
     }
 }

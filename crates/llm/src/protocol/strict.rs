@@ -1,15 +1,16 @@
-//! A schema as a provider holds a model to it (`strict`): every object closed. With OpenAI every property is required, and null
-//! stands for what may be left out; Claude may leave it out, but a request is refused that holds it to too much. What cannot be
-//! said so is not held to.
+//! Converts schemas to the subset for constrained arguments (`strict`): every object is closed.
+//!
+//! With OpenAI every property is required, and optional ones accept null. Claude allows optional ones, but
+//! limits their number per request. A schema that cannot be converted is not constrained.
 
 use serde_json::{Map, Value, json};
 
 use crate::endpoint::Endpoint;
 
-/// Words that say less than the rest: arguments are checked against them all the same, so they are left out.
+/// Dropped keywords: arguments are validated against them in any case.
 const LOOSE: [&str; 8] =
     ["default", "examples", "minLength", "maxLength", "uniqueItems", "readOnly", "writeOnly", "deprecated"];
-/// And those that Claude cannot be held to.
+/// Further keywords that Claude does not support.
 const LOOSE_FOR_CLAUDE: [&str; 8] = [
     "pattern",
     "minimum",
@@ -20,7 +21,7 @@ const LOOSE_FOR_CLAUDE: [&str; 8] = [
     "minItems",
     "maxItems",
 ];
-/// Words that are taken as they are.
+/// Supported keywords.
 const TAKEN: [&str; 15] = [
     "type",
     "title",
@@ -38,27 +39,26 @@ const TAKEN: [&str; 15] = [
     "minItems",
     "maxItems",
 ];
-/// Formats of strings that are known.
+/// Supported string formats.
 const FORMATS: [&str; 9] =
     ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
-/// How deep objects may stand in one another, and how many properties there may be in all.
+/// Maximum object depth and total number of properties.
 const DEEPEST: usize = 5;
 const PROPERTIES: usize = 100;
-/// How much is said in all: parts, what lists hold, and texts by this many characters. What is named in many places is said in each.
+/// Maximum size: parts, list items, and texts of this many characters. Referenced definitions count at each
+/// use.
 const PARTS: usize = 8_000;
 const OF_TEXT: usize = 64;
-/// What all tools of a request to Claude may have that it is held to: tools, properties that may be left out, and properties of several
-/// types.
+/// Claude's limits per request: tools, optional properties, and union types.
 const CLAUDE: Weight = Weight { tools: 20, optional: 24, unions: 16 };
 
-/// Whose rules hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rules {
     OpenAi,
     Claude,
 }
 
-/// What schemas have that is counted over a request.
+/// Counted parts of schemas.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Weight {
     tools: usize,
@@ -76,11 +76,12 @@ impl Weight {
     }
 }
 
-/// Which tools of one request are held to their schemas: as many as the provider takes, in the order in which they are sent, so that
-/// tools that come later change nothing of those before.
+/// Decides which tools of a request are constrained.
+///
+/// As many as the provider supports, in request order, so that later tools do not affect earlier ones.
 pub(super) struct Strict {
     rules: Rules,
-    /// Nothing is held to without.
+    /// Remaining capacity; `None` if tools are not constrained.
     left: Option<Weight>,
 }
 
@@ -93,7 +94,7 @@ impl Strict {
         Strict { rules, left: endpoint.compat.strict_tools.then_some(most) }
     }
 
-    /// The schema of the next tool, if it is held to it.
+    /// The converted schema of the next tool, if it is constrained.
     pub fn next(&mut self, schema: &Value) -> Option<Value> {
         let left = self.left.as_mut()?;
         let (schema, weight) = strict(schema, self.rules)?;
@@ -102,7 +103,7 @@ impl Strict {
     }
 }
 
-/// The schema, or `None` where it cannot be said so.
+/// The converted schema, or `None` if it cannot be converted.
 fn strict(schema: &Value, rules: Rules) -> Option<(Value, Weight)> {
     let weight = Weight { tools: 1, ..Weight::default() };
     let mut said = Said { root: schema, rules, properties: PROPERTIES, parts: PARTS, weight };
@@ -110,11 +111,11 @@ fn strict(schema: &Value, rules: Rules) -> Option<(Value, Weight)> {
     (out["type"] == "object").then_some((out, said.weight))
 }
 
-/// A schema as far as it is said.
+/// A schema under conversion.
 struct Said<'a> {
     root: &'a Value,
     rules: Rules,
-    /// How many more there may be.
+    /// Remaining number of properties.
     properties: usize,
     parts: usize,
     weight: Weight,
@@ -137,7 +138,7 @@ impl Said<'_> {
                 word if self.is_loose(word) => continue,
                 "pattern" if looks_around(value) => continue,
                 "format" if value.as_str().is_none_or(|it| !FORMATS.contains(&it)) => continue,
-                // Of these Claude takes simple values only.
+                // Claude supports only scalar values.
                 "enum" | "const" if self.rules == Rules::Claude && !is_simple(value) => return None,
                 word if TAKEN.contains(&word) => {
                     self.parts = self.parts.checked_sub(size(value))?;
@@ -151,14 +152,14 @@ impl Said<'_> {
                 }
                 "items" => self.part(value, depth + 1)?,
                 "properties" => continue,
-                // What they name is said where it is named.
+                // Definitions are copied where they are referenced.
                 "$defs" | "definitions" if self.rules == Rules::Claude => continue,
                 "$defs" | "definitions" => {
                     let parts = value.as_object()?.iter();
                     let parts = parts.map(|(name, it)| Some((name.clone(), self.part(it, depth)?)));
                     Value::Object(parts.collect::<Option<_>>()?)
                 }
-                // Others let in would be shut out.
+                // A schema that allows others would become too strict.
                 "additionalProperties" if *value == Value::Bool(false) => continue,
                 _ => return None,
             };
@@ -175,7 +176,7 @@ impl Said<'_> {
         if types.len() > 1 || out.contains_key("anyOf") {
             self.weight.unions += 1;
         }
-        // Without properties it stands for whatever there is.
+        // Without properties it accepts any object.
         match schema.get("properties").and_then(Value::as_object) {
             Some(properties) => self.object(schema, properties, depth, &mut out)?,
             None if types.contains(&"object") && !is_closed(schema) => return None,
@@ -190,26 +191,28 @@ impl Said<'_> {
         Some(Value::Object(out))
     }
 
-    /// No word may stand beside `$ref`: what is said of one place is said of a copy of what is named. Claude is told of copies alone,
-    /// since nothing may name itself.
+    /// Converts `$ref` with sibling keywords to a copy of the definition.
+    ///
+    /// No keyword may stand beside `$ref`. Claude gets only copies, which excludes recursive definitions.
     fn reference(&mut self, schema: &Map<String, Value>, named: &Value, depth: usize) -> Option<Value> {
         let named = named.as_str()?;
-        let mut beside = schema.iter().filter(|(word, _)| *word != "$ref" && !self.is_loose(word)).peekable();
-        if beside.peek().is_none() && self.rules == Rules::OpenAi {
+        let mut siblings =
+            schema.iter().filter(|(word, _)| *word != "$ref" && !self.is_loose(word)).peekable();
+        if siblings.peek().is_none() && self.rules == Rules::OpenAi {
             return Some(json!({ "$ref": named }));
         }
         let there = self.root.pointer(named.strip_prefix('#')?)?;
         let left = self.parts.checked_sub(size(there))?;
         let mut copy = there.as_object()?.clone();
-        for (word, value) in beside {
-            // Of two rules both hold, which one copy cannot say.
+        for (word, value) in siblings {
+            // Both rules apply, which one copy cannot express.
             if !["title", "description"].contains(&word.as_str()) {
                 return None;
             }
             copy.insert(word.clone(), value.clone());
         }
         self.parts = left;
-        // Deeper, so that what names itself comes to an end.
+        // Deeper, so that recursion ends.
         self.part(&Value::Object(copy), depth + 1)
     }
 
@@ -247,12 +250,12 @@ impl Said<'_> {
     }
 }
 
-/// Whether a pattern looks ahead or behind, which no provider can hold a model to; OpenAI refuses the whole request.
+/// Whether a pattern has lookaround, for which OpenAI rejects the whole request.
 pub(super) fn looks_around(pattern: &Value) -> bool {
     pattern.as_str().is_some_and(|it| ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|look| it.contains(look)))
 }
 
-/// How much a copy of this takes.
+/// The size of a copy.
 fn size(value: &Value) -> usize {
     match value {
         Value::Array(items) => items.iter().map(|it| 1 + size(it)).sum(),
@@ -271,7 +274,7 @@ fn is_closed(schema: &Map<String, Value>) -> bool {
     schema.get("additionalProperties") == Some(&Value::Bool(false))
 }
 
-/// The same, or null.
+/// The schema, or null.
 fn or_null(mut schema: Value) -> Value {
     let mut types = match &schema["type"] {
         Value::String(one) => vec![json!(one)],
@@ -298,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_closed_and_what_may_be_left_out_may_be_null() {
+    fn objects_are_closed_and_optional_properties_nullable() {
         let given = json!({
             "type": "object",
             "properties": {
@@ -332,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn no_word_stands_beside_a_reference() {
+    fn references_with_siblings_become_copies() {
         let with = |property: Value| {
             strict(&json!({
                 "type": "object",
@@ -360,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_again_and_again_comes_to_an_end() {
+    fn recursive_definitions_terminate() {
         let named: Vec<Value> = (0..30).map(|_| json!({"$ref": "#/$defs/p", "title": "t"})).collect();
         let schema = json!({
             "type": "object",
@@ -387,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_looks_around_is_left_out() {
+    fn a_pattern_with_lookaround_is_dropped() {
         let with = |pattern: &str| json!({"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}});
         for (pattern, is_kept) in [
             ("^(?!\\.)a$", false),
@@ -402,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_said_so_is_not_held_to() {
+    fn unsupported_schemas_are_not_constrained() {
         let deep = (0..=DEEPEST).fold(
             json!({"type": "string"}),
             |inner, _| json!({"type": "object", "properties": {"a": inner}, "required": ["a"]}),
@@ -430,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn claude_may_leave_out_what_is_not_required() {
+    fn optional_properties_stay_optional_for_claude() {
         let of = |schema: &Value| super::strict(schema, Rules::Claude);
         let given = json!({
             "type": "object",
@@ -466,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_holds_claude_to_no_more_than_is_taken() {
+    fn constraints_stay_within_claudes_limits() {
         let mut endpoint = Endpoint::new("p", "http://x", "m");
         let tool = |optional: usize| {
             let properties: Map<String, Value> =
@@ -479,7 +482,7 @@ mod tests {
         };
         assert_eq!(held(&endpoint, Rules::Claude, &[0]), [false]);
         endpoint.compat.strict_tools = true;
-        // One that is too much leaves room for those after it.
+        // A tool beyond the limit leaves room for later ones.
         assert_eq!(held(&endpoint, Rules::Claude, &[20, 5, 4, 1, 0]), [true, false, true, false, true]);
         assert_eq!(held(&endpoint, Rules::OpenAi, &[20, 5, 4, 1, 0]), [true; 5]);
         assert_eq!(held(&endpoint, Rules::Claude, &[0; 21]).iter().filter(|it| **it).count(), 20);

@@ -1,8 +1,8 @@
-//! Tools as providers take them: their names, and the schemas of their arguments. What is left out of a schema is left out for
-//! the model only; arguments are checked against the whole of it.
+//! Tools in the form providers accept: names, descriptions and schemas.
 //!
-//! A name that is refused is replaced by one of ours that depends on nothing but the name, so that the same transcript
-//! gives the same request, and what the model calls by it is called by its own name again ([`Renamed`]).
+//! A schema is reduced for the model only; arguments are validated against the full one. An invalid name is
+//! replaced by one that depends only on the name, so that the same transcript gives the same request;
+//! [`Renamed`] restores names in calls.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,34 +11,34 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::endpoint::Endpoint;
-use crate::message::{AssistantMessage, Content, ErrorKind, Message};
+use crate::message::{AssistantMessage, Content, Message, ModelError};
 use crate::model::{Request, ToolDefinition};
 use crate::protocol::Decoder;
 use crate::protocol::strict::{Rules, Strict, looks_around};
 use crate::stream::StreamEvent;
 
-/// The longest name that every provider takes.
+/// Maximum name length that every provider accepts.
 const LONGEST: usize = 64;
-/// Words of JSON Schema that say nothing of the arguments, and that some provider refuses.
+/// Keywords without effect on arguments, which some providers reject.
 const ABOUT: [&str; 6] = ["$schema", "$id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment"];
-/// Words that no provider takes at the root, where an object is demanded.
+/// Keywords that no provider accepts at the root, which must be an object.
 const NOT_AT_ROOT: [&str; 9] = ["anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else"];
-/// What Claude takes at the root.
+/// Keywords that Claude accepts at the root.
 const ROOT_OF_CLAUDE: [&str; 6] =
     ["type", "properties", "required", "additionalProperties", "$defs", "definitions"];
 
-/// What of JSON Schema a provider takes beside the common part.
+/// The subset of JSON Schema that a provider accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Subset {
-    /// Nothing else is known to be refused.
+    /// No further restrictions.
     Common,
-    /// At the root nothing but an object's own words.
+    /// Only object keywords at the root.
     Claude,
     /// No `const`.
     Google,
 }
 
-/// The name that a tool is sent by: its own where every provider takes it.
+/// The name that is sent: the tool's own if every provider accepts it.
 pub(super) fn sent_name(name: &str) -> Cow<'_, str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
@@ -52,12 +52,12 @@ pub(super) fn sent_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(kept + &mark)
 }
 
-/// The most characters of a tool's description, where it has more.
+/// Maximum characters of the tool's description, if it is longer.
 fn is_cut_to(endpoint: &Endpoint, tool: &ToolDefinition) -> Option<usize> {
     endpoint.compat.longest_description.filter(|most| tool.description.chars().nth(*most).is_some())
 }
 
-/// The instructions, with the descriptions of tools that the provider does not take whole.
+/// The instructions, followed by the full text of cut tool descriptions.
 pub(super) fn instructions<'a>(endpoint: &Endpoint, request: &'a Request) -> Cow<'a, str> {
     let mut text = Cow::Borrowed(request.system.as_str());
     for tool in request.tools.iter().filter(|tool| is_cut_to(endpoint, tool).is_some()) {
@@ -67,7 +67,7 @@ pub(super) fn instructions<'a>(endpoint: &Endpoint, request: &'a Request) -> Cow
     text
 }
 
-/// What a tool is said to do: no more than the provider takes, whole words and a sign that there is more ([`instructions`]).
+/// The description, cut at a word if too long ([`instructions`]).
 pub(super) fn description<'a>(endpoint: &Endpoint, tool: &'a ToolDefinition) -> Cow<'a, str> {
     let text = tool.description.as_str();
     let Some(most) = is_cut_to(endpoint, tool) else { return Cow::Borrowed(text) };
@@ -76,7 +76,7 @@ pub(super) fn description<'a>(endpoint: &Endpoint, tool: &'a ToolDefinition) -> 
     Cow::Owned(format!("{kept} …"))
 }
 
-/// The tools that are sent by another name than their own, by that name.
+/// Renamed tools by the name that is sent.
 pub(super) fn renamed(request: &Request) -> BTreeMap<String, String> {
     let tools = request.tools.iter();
     tools
@@ -87,17 +87,17 @@ pub(super) fn renamed(request: &Request) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Where in a request a model is told of each tool.
+/// Where each tool is introduced in a request.
 pub(super) struct Placed<'a> {
-    /// At the beginning.
     pub first: Vec<&'a ToolDefinition>,
-    /// After the result at this place of the transcript.
+    /// Tools after the result at this index.
     later: HashMap<usize, Vec<&'a ToolDefinition>>,
 }
 
 impl<'a> Placed<'a> {
-    /// Where a result of `transcript` made a tool known and the endpoint can be told so there, the tool stands there; all others stand
-    /// at the beginning. A request is never without tools at its beginning, which providers refuse.
+    /// Places a tool at the result that made it known, if the endpoint supports that.
+    ///
+    /// All others come first. A request always begins with at least one tool, since providers require it.
     pub fn new(endpoint: &Endpoint, request: &'a Request, transcript: &[Message]) -> Self {
         let mut later: HashMap<usize, Vec<&ToolDefinition>> = HashMap::new();
         let mut placed = HashSet::new();
@@ -107,7 +107,7 @@ impl<'a> Placed<'a> {
         });
         for (at, result) in results {
             for name in &result.added_tools {
-                // One that is not offered any more must not be named either.
+                // A tool that is no longer offered must not be named.
                 if let Some(tool) = request.tools.iter().find(|it| it.name == *name)
                     && placed.insert(&tool.name)
                 {
@@ -122,19 +122,19 @@ impl<'a> Placed<'a> {
         Self { first: request.tools.iter().filter(|it| !placed.contains(&it.name)).collect(), later }
     }
 
-    /// Those that the result at this place made known.
+    /// The tools introduced by the result at this index.
     pub fn after(&self, at: usize) -> &[&'a ToolDefinition] {
         self.later.get(&at).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// All that do not stand at the beginning, in the order of the request.
+    /// All tools introduced later, in request order.
     pub fn late(&self, request: &'a Request) -> impl Iterator<Item = &'a ToolDefinition> {
         let late: HashSet<&str> = self.later.values().flatten().map(|it| it.name.as_str()).collect();
         request.tools.iter().filter(move |it| late.contains(it.name.as_str()))
     }
 }
 
-/// The schema of a tool's arguments as a provider takes it: an object with properties.
+/// The schema of the arguments as the provider accepts it: an object with properties.
 pub(super) fn schema(parameters: &Value, subset: Subset) -> Value {
     let mut root = match cleaned(parameters, subset) {
         Value::Object(root) => root,
@@ -157,7 +157,7 @@ pub(super) fn schema(parameters: &Value, subset: Subset) -> Value {
 fn cleaned(schema: &Value, subset: Subset) -> Value {
     let object = match schema {
         Value::Object(object) => object,
-        // `true` takes anything, `false` nothing.
+        // `true` accepts anything, `false` nothing.
         Value::Bool(true) => return json!({}),
         Value::Bool(false) => return json!({ "not": {} }),
         other => return other.clone(),
@@ -171,7 +171,7 @@ fn cleaned(schema: &Value, subset: Subset) -> Value {
                 out.insert("enum".to_owned(), json!([value]));
                 continue;
             }
-            // Their keys are names and not words of the schema.
+            // Their keys are names, not keywords.
             "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
                 let members = value.as_object().into_iter().flatten();
                 Value::Object(members.map(|(name, it)| (name.clone(), cleaned(it, subset))).collect())
@@ -196,7 +196,7 @@ fn cleaned(schema: &Value, subset: Subset) -> Value {
         };
         out.insert(word.clone(), value);
     }
-    // An array that does not say what it holds is refused.
+    // Providers reject an array without `items`.
     let is_array = match out.get("type") {
         Some(Value::Array(types)) => types.iter().any(|it| it == "array"),
         it => it.is_some_and(|it| it == "array"),
@@ -207,7 +207,7 @@ fn cleaned(schema: &Value, subset: Subset) -> Value {
     Value::Object(out)
 }
 
-/// A tool as chat completions have it.
+/// A tool in the form of chat completions.
 pub(super) fn function(endpoint: &Endpoint, tool: &ToolDefinition) -> Value {
     let parameters = schema(&tool.parameters, Subset::Common);
     let strict = Strict::new(endpoint, Rules::OpenAi).next(&parameters);
@@ -219,14 +219,14 @@ pub(super) fn function(endpoint: &Endpoint, tool: &ToolDefinition) -> Value {
     json!({ "type": "function", "function": function })
 }
 
-/// A decoder whose calls have the tools' own names again.
+/// A decoder that restores the names of renamed tools.
 pub(crate) struct Renamed {
     inner: Box<dyn Decoder>,
     names: BTreeMap<String, String>,
 }
 
 impl Renamed {
-    /// `inner`, with each of `names` replaced by what it stands for.
+    /// Wraps `inner` if there are `names` to restore.
     pub fn wrap(inner: Box<dyn Decoder>, names: &BTreeMap<String, String>) -> Box<dyn Decoder> {
         match names.is_empty() {
             true => inner,
@@ -270,7 +270,7 @@ impl Decoder for Renamed {
         self.own(events)
     }
 
-    fn finish(&mut self, cut: Option<(ErrorKind, String)>) -> Vec<StreamEvent> {
+    fn finish(&mut self, cut: Option<ModelError>) -> Vec<StreamEvent> {
         let events = self.inner.finish(cut);
         self.own(events)
     }
@@ -287,7 +287,7 @@ mod tests {
     use crate::protocol::Protocols;
 
     #[test]
-    fn a_name_that_is_refused_gets_one_that_is_not_and_no_two_get_the_same() {
+    fn invalid_tool_names_get_unique_replacements() {
         for name in ["read", "_x", "mcp__files-read", &"a".repeat(64)] {
             assert_eq!(sent_name(name), name);
         }
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_looks_around_is_not_sent() {
+    fn a_pattern_with_lookaround_is_not_sent() {
         let given = json!({"type": "object", "properties": {
             "pattern": {"type": "string", "pattern": "^(?!a)"},
             "b": {"type": "string", "pattern": "^b"},
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_is_as_long_as_the_provider_takes() {
+    fn a_long_description_is_cut_and_repeated() {
         let mut endpoint = Endpoint::new("p", "http://x", "m");
         let said = |endpoint: &Endpoint, text: &str| {
             let tool = ToolDefinition {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_has_the_name_of_its_tool_again() {
+    fn calls_get_their_tools_names_back() {
         let names = BTreeMap::from([("srv_read".to_owned(), "srv.read".to_owned())]);
         let stream = concat!(
             r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"srv_read","arguments":"{}"}}]}}]}"#,
@@ -370,10 +370,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_of_a_schema_is_left_out() {
+    fn unsupported_keywords_are_dropped() {
         use Subset::{Claude, Common, Google};
         for (subsets, given, expected) in [
-            // Whatever a server calls a schema, an object is sent.
+            // An object is sent, whatever a server calls a schema.
             (&[Common, Claude, Google][..], json!(null), json!({"type": "object", "properties": {}})),
             (
                 &[Common, Claude, Google],
@@ -385,7 +385,7 @@ mod tests {
                 json!({"properties": {"a": true}, "oneOf": [{"required": ["a"]}], "$schema": "x", "$id": "y"}),
                 json!({"type": "object", "properties": {"a": {}}}),
             ),
-            // Names of properties are no words.
+            // Property names are not keywords.
             (
                 &[Common, Claude, Google],
                 json!({"properties": {"$id": {"type": "string", "$comment": "c"}, "const": {"enum": ["$id"]}}}),

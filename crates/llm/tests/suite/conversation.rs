@@ -1,5 +1,5 @@
-//! One conversation, every protocol: the exact request (`tests/golden/requests`, written anew with `PILCROW_BLESS=1`), and the
-//! hazards of a transcript that other models took part in.
+//! One conversation in every protocol: the exact requests (`tests/golden/requests`, rewritten with
+//! `PILCROW_BLESS=1`), and transcripts with messages of other models.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub fn protocols() -> Vec<Arc<dyn Protocol>> {
     protocols.names().map(|name| protocols.get(name).unwrap()).collect()
 }
 
-/// [`endpoint`] with a model that can be made to call a tool.
+/// [`endpoint`] with a model that supports forced tool calls.
 pub fn forced(protocol: &str) -> Endpoint {
     let model = if protocol == "bedrock-converse-stream" { "anthropic.claude-x" } else { "m" };
     Endpoint { model: model.to_owned(), ..endpoint() }
@@ -75,7 +75,7 @@ pub fn result(id: &str, is_error: bool, content: Vec<Content>) -> Message {
     })
 }
 
-/// What the protocol itself would have signed.
+/// Thinking as the protocol itself would sign it.
 fn own_thinking(api: &str) -> Content {
     let signature = match api {
         "openai-completions" => "reasoning",
@@ -87,7 +87,7 @@ fn own_thinking(api: &str) -> Content {
     thinking("own thought", signature, false)
 }
 
-/// A conversation in which this model and others took part, with everything that a transcript can hold.
+/// A conversation of this model and others, with every kind of content.
 fn transcript(api: &str) -> Vec<Message> {
     let mut first = Message::user("look");
     if let Message::User(user) = &mut first {
@@ -102,7 +102,7 @@ fn transcript(api: &str) -> Vec<Message> {
             call("call_1|fc_1", json!({"path": "x"}), Some("c2ln")),
             call("b", json!({}), None),
         ]),
-        // The results come in another order, and one holds an image.
+        // The results are in another order, and one has an image.
         result("b", true, vec![Content::text("no such file")]),
         result("call_1|fc_1", false, vec![Content::text("text"), image()]),
         said(
@@ -155,7 +155,7 @@ pub fn request(api: &str) -> Request {
     }
 }
 
-/// The same with another name for the model that took part.
+/// Replaces the name of the model that took part.
 pub fn rename(endpoint: &mut Endpoint, request: &mut Request, model: &str) {
     for message in Arc::make_mut(&mut request.messages) {
         if let Message::Assistant(message) = message {
@@ -179,7 +179,7 @@ fn encode(protocol: &dyn Protocol, endpoint: &Endpoint, request: &Request) -> Va
 }
 
 #[test]
-fn a_conversation_with_everything_in_it_as_each_protocol_sends_it() {
+fn each_protocol_encodes_a_full_conversation() {
     for protocol in protocols() {
         let name = protocol.name();
         let endpoint = Endpoint {
@@ -189,7 +189,7 @@ fn a_conversation_with_everything_in_it_as_each_protocol_sends_it() {
         let mut request = Request { thinking: Some(ThinkingLevel::Medium), ..request(name) };
         let mut endpoint = endpoint;
         if name == "bedrock-converse-stream" {
-            // Of all models there, this one takes most.
+            // This model supports the most.
             rename(&mut endpoint, &mut request, "anthropic.claude-m:0");
         }
         let shown = format!("{:#}\n", encode(&*protocol, &endpoint, &request));
@@ -203,7 +203,7 @@ fn a_conversation_with_everything_in_it_as_each_protocol_sends_it() {
     }
 }
 
-/// The ids of calls and of results, in the order in which they are sent.
+/// The ids of calls and of results, in request order.
 fn ids(body: &Value) -> (Vec<String>, Vec<String>) {
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     let mut walk = vec![body];
@@ -240,13 +240,13 @@ fn ids(body: &Value) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn every_call_is_answered_once_by_an_id_that_the_provider_takes() {
+fn every_call_is_answered_once_by_a_valid_id() {
     for protocol in protocols() {
         let name = protocol.name();
         let body = protocol.encode(&endpoint(), &request(name)).unwrap().body;
         let (calls, results) = ids(&body);
         if name == "google-vertex" {
-            // It refuses ids: the results stand in the order of their calls.
+            // It rejects ids: results follow the order of their calls.
             assert_eq!((calls, results), (Vec::new(), Vec::new()));
             let body = body.to_string();
             for (part, kind) in [(r#""functionCall":"#, "calls"), (r#""functionResponse":"#, "results")] {
@@ -269,7 +269,7 @@ fn every_call_is_answered_once_by_an_id_that_the_provider_takes() {
 }
 
 #[test]
-fn what_is_opaque_goes_back_to_the_model_it_came_from_and_to_no_other() {
+fn opaque_data_goes_back_only_to_its_own_model() {
     for protocol in protocols() {
         let name = protocol.name();
         let body = protocol.encode(&endpoint(), &request(name)).unwrap().body.to_string();
@@ -309,19 +309,19 @@ fn a_model_without_images_gets_a_note_for_each() {
     }
 }
 
-/// The messages of a request, whatever the protocol calls them.
+/// The messages of a request, under each protocol's name.
 fn sent(body: &Value) -> Vec<Value> {
     let lists = ["messages", "input", "contents"];
     lists.iter().find_map(|list| body[*list].as_array()).unwrap().clone()
 }
 
 #[test]
-fn a_longer_transcript_begins_with_the_shorter_so_that_caches_hold() {
+fn a_longer_transcript_extends_the_shorter_one() {
     for protocol in protocols() {
         let name = protocol.name();
         let whole = transcript(name);
         let mut before: Vec<Value> = Vec::new();
-        // Where a batch is whole: later messages must not change how it was sent.
+        // Complete batches: later messages must not change their encoding.
         for length in [1, 4, 7, 9, 11] {
             let request = Request {
                 messages: whole[..length].to_vec().into(),
@@ -337,7 +337,7 @@ fn a_longer_transcript_begins_with_the_shorter_so_that_caches_hold() {
 }
 
 #[test]
-fn a_choice_of_tool_is_said_and_one_that_is_not_there_is_refused() {
+fn a_tool_choice_is_sent_and_an_unknown_one_rejected() {
     for protocol in protocols() {
         let name = protocol.name();
         let mut seen = BTreeMap::new();
@@ -357,7 +357,7 @@ fn a_choice_of_tool_is_said_and_one_that_is_not_there_is_refused() {
 }
 
 #[test]
-fn a_tool_is_not_forced_where_the_provider_cannot_do_that() {
+fn unsupported_forced_calls_are_rejected() {
     let choices =
         || [ToolChoice::None, ToolChoice::Auto, ToolChoice::Any, ToolChoice::Tool("read".to_owned())];
     let taken = |protocol: &Arc<dyn Protocol>, endpoint: &Endpoint| {
@@ -388,7 +388,7 @@ fn a_tool_is_not_forced_where_the_provider_cannot_do_that() {
 }
 
 #[test]
-fn a_budget_leaves_room_for_the_answer_and_ends_where_another_model_began_the_turn() {
+fn a_thinking_budget_leaves_room_for_the_answer() {
     let anthropic = Protocols::default().get("anthropic-messages").unwrap();
     let thinking = Thinking(BTreeMap::from([
         (ThinkingLevel::Off, Effort::Budget(0)),
@@ -414,12 +414,12 @@ fn a_budget_leaves_room_for_the_answer_and_ends_where_another_model_began_the_tu
     let (off, level) = body(4, ThinkingLevel::Low);
     assert_eq!((level, &off["thinking"]), (ThinkingLevel::Off, &json!({"type": "disabled"})));
     assert_eq!((&off["max_tokens"], &off["temperature"]), (&json!(1000), &json!(0.5)));
-    // The turn was begun by another model, whose thinking this one would refuse.
+    // Another model began the turn, whose thinking this one would reject.
     let (foreign, level) = body(7, ThinkingLevel::High);
     assert_eq!((level, &foreign["thinking"]), (ThinkingLevel::Off, &json!({"type": "disabled"})));
     let (next, _) = body(11, ThinkingLevel::High);
     assert_eq!(next["thinking"]["type"], "enabled");
-    // A budget does not lift the limit over what the window has left.
+    // A budget does not raise the limit above the window's remaining tokens.
     let small = Endpoint { context_window: Some(12_000), ..endpoint.clone() };
     let tight = anthropic.encode(&small, &request(&whole[..4], ThinkingLevel::High)).unwrap().body;
     let limit = tight["max_tokens"].as_u64().unwrap();
@@ -428,7 +428,7 @@ fn a_budget_leaves_room_for_the_answer_and_ends_where_another_model_began_the_tu
 }
 
 #[test]
-fn where_a_provider_demands_tools_a_conversation_without_them_tells_of_calls_in_words() {
+fn without_tools_bedrock_gets_calls_as_text() {
     let bedrock = Protocols::default().get("bedrock-converse-stream").unwrap();
     for request in [
         Request { tools: Vec::new(), ..request("bedrock-converse-stream") },
@@ -446,7 +446,7 @@ fn where_a_provider_demands_tools_a_conversation_without_them_tells_of_calls_in_
 }
 
 #[test]
-fn reasoning_goes_back_only_before_what_followed_it() {
+fn reasoning_goes_back_only_before_its_following_item() {
     let protocol = Protocols::default().get("openai-responses").unwrap();
     let blank = || text(" ", r#"{"v":1,"id":"msg_1"}"#);
     let sent = |content| {
@@ -467,8 +467,8 @@ fn reasoning_goes_back_only_before_what_followed_it() {
 }
 
 #[test]
-fn items_go_without_their_ids_where_their_reasoning_cannot_go_back() {
-    // Of what is not encrypted nothing is stored.
+fn items_lose_their_ids_without_their_reasoning() {
+    // Unencrypted reasoning is not stored.
     let empty = r#"{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":null}"#;
     for (name, signature) in [
         ("azure-openai-responses", None),
@@ -494,7 +494,7 @@ fn items_go_without_their_ids_where_their_reasoning_cannot_go_back() {
 }
 
 #[test]
-fn a_tool_is_sent_by_a_name_and_with_a_schema_that_every_provider_takes() {
+fn tools_are_sent_with_valid_names_and_schemas() {
     let odd = "files.server/read \u{e9}";
     for protocol in protocols() {
         let name = protocol.name();
@@ -534,7 +534,7 @@ fn a_tool_is_sent_by_a_name_and_with_a_schema_that_every_provider_takes() {
     }
 }
 
-/// What a transcript can hold that some provider refuses, each by itself.
+/// Transcript contents that some provider rejects, one at a time.
 pub fn hazards(api: &str) -> Vec<(&'static str, Vec<Message>)> {
     let user = |text: &str| Message::user(text);
     let own = |content| said(api, "here", StopReason::ToolUse, content);
@@ -580,7 +580,7 @@ pub fn hazards(api: &str) -> Vec<(&'static str, Vec<Message>)> {
         ),
         ("a message that is empty", vec![user("go"), own(vec![]), user("on")]),
         (
-            "persons after persons",
+            "users after users",
             vec![user("go"), user("now"), own(vec![Content::text("Yes.")]), user("a"), user("b")],
         ),
         (
@@ -589,10 +589,10 @@ pub fn hazards(api: &str) -> Vec<(&'static str, Vec<Message>)> {
         ),
         ("a call without a result", vec![user("go"), own(vec![read("a")])]),
         (
-            "a person before the result",
+            "a user before the result",
             vec![user("go"), own(vec![read("a")]), user("wait"), ok("a"), user("on")],
         ),
-        ("a person after the result", vec![user("go"), own(vec![read("a")]), ok("a"), user("on")]),
+        ("a user after the result", vec![user("go"), own(vec![read("a")]), ok("a"), user("on")]),
         ("results in another order", vec![user("go"), own(vec![read("a"), read("b")]), ok("b"), ok("a")]),
         ("two results to a call", vec![user("go"), own(vec![read("a")]), ok("a"), ok("a")]),
         ("a result without a call", vec![user("go"), ok("a"), user("on")]),
@@ -654,7 +654,7 @@ pub fn hazards(api: &str) -> Vec<(&'static str, Vec<Message>)> {
     ]
 }
 
-/// Every part of `value` that a provider refuses as empty.
+/// Collects the parts of `value` that a provider rejects as empty.
 fn empty_parts(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
@@ -664,7 +664,7 @@ fn empty_parts(value: &Value, found: &mut Vec<String>) {
                 {
                     found.push(value.to_string());
                 }
-                // Arguments may hold anything.
+                // Arguments may contain anything.
                 if !matches!(field.as_str(), "input" | "args" | "arguments") {
                     empty_parts(inner, found);
                 }
@@ -676,7 +676,7 @@ fn empty_parts(value: &Value, found: &mut Vec<String>) {
 }
 
 #[test]
-fn each_hazard_of_a_transcript_comes_to_a_request_that_the_provider_takes() {
+fn hazardous_transcripts_give_valid_requests() {
     for protocol in protocols() {
         let name = protocol.name();
         for (hazard, messages) in hazards(name) {
@@ -686,7 +686,7 @@ fn each_hazard_of_a_transcript_comes_to_a_request_that_the_provider_takes() {
             assert!(!sent.is_empty(), "{name}: {hazard}");
             let mut empty = Vec::new();
             empty_parts(&json!(sent), &mut empty);
-            // OpenAI's word for an answer without text is `null`, Mistral's is nothing.
+            // An answer without text is `null` for OpenAI, and omitted for Mistral.
             empty.retain(|it| !(name == "mistral-conversations" && it.contains("tool_calls")));
             assert_eq!(empty, Vec::<String>::new(), "{name}: {hazard}");
             if name == "google-vertex" {

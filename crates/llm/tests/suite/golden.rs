@@ -1,7 +1,8 @@
-//! Golden streams: each folder of `tests/golden/PROTOCOL` holds the bytes of a response and
-//! the events and final message they come to. A new case is a new folder with an `input.sse`,
-//! or, for binary event streams, an `input.frames` ([`frames`]); with `PILCROW_BLESS=1`
-//! the expectation is written, to be read before it is kept.
+//! Golden streams: each directory of `tests/golden/PROTOCOL` has the bytes of a response, its events and its
+//! final message.
+//!
+//! A new case is a directory with an `input.sse`, or an `input.frames` for binary event streams ([`frames`]).
+//! `PILCROW_BLESS=1` writes the expectation, to be reviewed before it is committed.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message as Frame};
 use llm::protocol::pilcrow_proxy::{PilcrowProxy, ProxyEncoder};
 use llm::protocol::{Protocol, Protocols};
-use llm::{AssistantMessage, Endpoint, MessageFold, StreamEvent};
+use llm::{AssistantMessage, Endpoint, MessageBuilder, StreamEvent};
 
 fn decode(protocol: &dyn Protocol, input: &[u8], cuts: impl Fn(usize) -> usize) -> Vec<StreamEvent> {
     let mut empty = AssistantMessage::empty(protocol.name(), "golden", "test-model");
@@ -51,21 +52,23 @@ fn render(events: &[StreamEvent]) -> String {
 
 struct Case {
     protocol: Arc<dyn Protocol>,
-    folder: PathBuf,
+    directory: PathBuf,
     name: String,
     input: Vec<u8>,
 }
 
-fn input(folder: &Path) -> Vec<u8> {
-    match std::fs::read_to_string(folder.join("input.frames")) {
+fn input(directory: &Path) -> Vec<u8> {
+    match std::fs::read_to_string(directory.join("input.frames")) {
         Ok(text) => frames(&text),
-        Err(_) => std::fs::read(folder.join("input.sse")).unwrap(),
+        Err(_) => std::fs::read(directory.join("input.sse")).unwrap(),
     }
 }
 
-/// The bytes of a binary event stream. Each line is a frame: `event` or `exception`, its name and its body, or `error`,
-/// its code and its words. `!flip N` turns a bit of the byte `N` of the frame before, `!cut N` takes its last `N`
-/// bytes off, and `!raw` is bytes in hexadecimal.
+/// The bytes of a binary event stream.
+///
+/// Each line is a frame: `event` or `exception`, its name and body, or `error`, its code and message. `!flip
+/// N` flips a bit of byte `N` of the previous frame, `!cut N` removes its last `N` bytes, and `!raw` is bytes
+/// in hexadecimal.
 fn frames(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut last = 0;
@@ -106,25 +109,25 @@ fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for name in protocols.names() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name.replace('-', "_"));
-        let mut folders: Vec<PathBuf> =
+        let mut directories: Vec<PathBuf> =
             std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
-        folders.sort();
-        assert!(folders.len() >= 20, "only {} cases of {name} were found", folders.len());
-        cases.extend(folders.into_iter().map(|folder| Case {
+        directories.sort();
+        assert!(directories.len() >= 20, "only {} cases of {name} were found", directories.len());
+        cases.extend(directories.into_iter().map(|directory| Case {
             protocol: protocols.get(name).unwrap(),
-            name: format!("{name} {}", folder.file_name().unwrap().to_string_lossy()),
-            input: input(&folder),
-            folder,
+            name: format!("{name} {}", directory.file_name().unwrap().to_string_lossy()),
+            input: input(&directory),
+            directory,
         }));
     }
     cases
 }
 
 #[test]
-fn streams_come_to_their_events_in_any_chunking() {
-    for Case { protocol, folder, name, input } in cases() {
+fn streams_give_their_events_in_any_chunking() {
+    for Case { protocol, directory, name, input } in cases() {
         let events = decode(&*protocol, &input, |_| usize::MAX / 2);
-        let expected = folder.join("expected.txt");
+        let expected = directory.join("expected.txt");
         if std::env::var_os("PILCROW_BLESS").is_some() {
             std::fs::write(&expected, render(&events)).unwrap();
         }
@@ -153,21 +156,23 @@ fn the_events_before_the_end_add_up_to_the_final_content() {
     for Case { protocol, name, input, .. } in cases() {
         let events = decode(&*protocol, &input, |_| 11);
         let (last, before) = events.split_last().unwrap();
-        let mut fold = MessageFold::new(AssistantMessage::empty("a", "p", "m"));
-        before.iter().for_each(|event| fold.apply(event));
+        let mut builder = MessageBuilder::new(AssistantMessage::empty("a", "p", "m"));
+        before.iter().for_each(|event| builder.apply(event));
         match last {
-            StreamEvent::Done { message } => assert_eq!(fold.snapshot().content, message.content, "{name}"),
+            StreamEvent::Done { message } => {
+                assert_eq!(builder.snapshot().content, message.content, "{name}")
+            }
             StreamEvent::Error { message } => {
-                assert_eq!(fold.ended(None).content, message.content, "{name}");
+                assert_eq!(builder.ended(None).content, message.content, "{name}");
             }
             other => panic!("{name} ended with {other:?}"),
         }
     }
 }
 
-/// Streams that end anywhere end in one final message that keeps what had come.
+/// A stream cut anywhere ends with one final message that keeps the received parts.
 #[test]
-fn a_stream_that_is_cut_anywhere_ends_once_and_keeps_what_came() {
+fn a_stream_cut_anywhere_ends_once_and_keeps_its_text() {
     for Case { protocol, name, input, .. } in cases() {
         for cut in (0..input.len()).step_by(7) {
             let events = decode(&*protocol, &input[..cut], |_| usize::MAX / 2);
@@ -190,7 +195,7 @@ fn a_stream_that_is_cut_anywhere_ends_once_and_keeps_what_came() {
                     _ => None,
                 })
                 .collect();
-            // An item that is done may say more than was streamed of it.
+            // A completed item may have more text than its deltas.
             assert!(kept.len() >= text.len(), "{name} cut at {cut}: {kept}");
             let ends =
                 events.iter().filter(|it| matches!(it, StreamEvent::Done { .. } | StreamEvent::Error { .. }));
@@ -199,9 +204,9 @@ fn a_stream_that_is_cut_anywhere_ends_once_and_keeps_what_came() {
     }
 }
 
-/// Damage is an error, whatever byte it is in, and never a panic.
+/// Damage of any byte is an error, never a panic.
 #[test]
-fn a_frame_that_is_damaged_anywhere_is_an_error() {
+fn a_damaged_frame_is_an_error() {
     let protocol = Protocols::default().get("bedrock-converse-stream").unwrap();
     let whole = frames(
         "event messageStart {\"role\":\"assistant\"}\nevent messageStop {\"stopReason\":\"end_turn\"}",
@@ -217,8 +222,7 @@ fn a_frame_that_is_damaged_anywhere_is_an_error() {
     }
 }
 
-/// What a proxy sends comes to the same events and the same message as the stream that it had, in any chunking, and says
-/// no text twice.
+/// A proxied stream gives the same events and message in any chunking, and repeats no text.
 #[test]
 fn a_proxied_stream_is_equal_to_the_direct_one() {
     for Case { protocol, name, input, .. } in cases() {
@@ -236,13 +240,13 @@ fn a_proxied_stream_is_equal_to_the_direct_one() {
             StreamEvent::TextDelta { delta, .. } | StreamEvent::ThinkingDelta { delta, .. } => Some(delta),
             _ => None,
         });
-        // Long ones cannot stand there by chance.
+        // Long ones cannot occur by chance.
         for delta in deltas.filter(|delta| delta.len() > 12) {
             let written = serde_json::to_string(delta).unwrap();
-            let told = written.trim_matches('"');
-            let count = direct.iter().filter(|it| serde_json::to_string(it).unwrap().contains(told)).count();
+            let piece = written.trim_matches('"');
+            let count = direct.iter().filter(|it| serde_json::to_string(it).unwrap().contains(piece)).count();
             assert!(
-                sent.matches(told).count() <= count.saturating_sub(2).max(1),
+                sent.matches(piece).count() <= count.saturating_sub(2).max(1),
                 "{name}: {delta} is repeated"
             );
         }

@@ -1,5 +1,5 @@
-//! Tools that a model comes to know in the middle of a conversation: where a provider can be told there, each request is the one before
-//! and more, so that what it has cached of the beginning holds.
+//! Tools introduced in the middle of a conversation: each request extends the previous one, so that
+//! providers' caches stay valid.
 
 use llm::protocol::Protocols;
 use llm::{
@@ -46,7 +46,8 @@ fn result(name: &str, added: &[&str]) -> Message {
     })
 }
 
-/// The bodies of three requests: before the search, after it (in a batch with another call), and after what was found was called.
+/// The bodies of three requests: before the search, after it (in a batch with another call), and after the
+/// found tool was called.
 fn bodies(protocol: &str, late_tools: bool) -> [Value; 3] {
     let protocol = Protocols::default().get(protocol).unwrap();
     let endpoint = Endpoint { late_tools, ..Endpoint::new("p", "http://127.0.0.1:1/v1", "m") };
@@ -66,7 +67,7 @@ fn bodies(protocol: &str, late_tools: bool) -> [Value; 3] {
     [first, second, body(&messages, &tools)]
 }
 
-/// Without the marks of what is to be cached, which move.
+/// Without cache marks, which move.
 fn unmarked(mut value: Value) -> Value {
     match &mut value {
         Value::Object(members) => {
@@ -79,7 +80,7 @@ fn unmarked(mut value: Value) -> Value {
     value
 }
 
-/// Checks that each request begins as the one before; returns the last.
+/// Checks that each request extends the previous one; returns the last.
 fn check_growth(protocol: &str, transcript: &str) -> Value {
     let bodies = bodies(protocol, true).map(unmarked);
     let seen_first = |body: &Value| -> Vec<Value> {
@@ -96,7 +97,7 @@ fn check_growth(protocol: &str, transcript: &str) -> Value {
 }
 
 #[test]
-fn anthropic_is_told_where_the_result_refers_to_them() {
+fn anthropic_gets_late_tools_by_reference() {
     let body = check_growth("anthropic-messages", "messages");
     assert_eq!(
         body["messages"][2],
@@ -117,7 +118,7 @@ fn anthropic_is_told_where_the_result_refers_to_them() {
 }
 
 #[test]
-fn openai_is_told_after_the_results() {
+fn openai_gets_late_tools_after_the_results() {
     let body = check_growth("openai-responses", "input");
     let kinds: Vec<&str> =
         body["input"].as_array().unwrap().iter().map(|it| it["type"].as_str().unwrap_or("message")).collect();
@@ -140,7 +141,7 @@ fn openai_is_told_after_the_results() {
 }
 
 #[test]
-fn completions_are_told_in_a_message_without_text() {
+fn completions_get_late_tools_in_a_textless_message() {
     let body = check_growth("openai-completions", "messages");
     let added = &body["messages"][4];
     assert_eq!((&added["role"], added.get("content")), (&json!("system"), None));
@@ -149,7 +150,7 @@ fn completions_are_told_in_a_message_without_text() {
 }
 
 #[test]
-fn elsewhere_they_stand_at_the_end_of_the_list() {
+fn other_protocols_append_late_tools_to_the_list() {
     for (protocol, name) in [
         ("anthropic-messages", "/tools/2/name"),
         ("openai-responses", "/tools/2/name"),
@@ -165,7 +166,7 @@ fn elsewhere_they_stand_at_the_end_of_the_list() {
 }
 
 #[test]
-fn some_tool_always_stands_at_the_beginning() {
+fn a_request_always_begins_with_a_tool() {
     let protocol = Protocols::default().get("anthropic-messages").unwrap();
     let endpoint = Endpoint { late_tools: true, ..Endpoint::new("p", "http://127.0.0.1:1/v1", "m") };
     let messages = vec![Message::user("go"), calls(&["gone"]), result("gone", &["debug"])];

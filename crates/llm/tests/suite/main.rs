@@ -1,5 +1,5 @@
-//! The boundary of `llm`: recorded streams against the decoders, requests against the encoders, scripts
-//! against the model that plays them. No network; the HTTP edge is tested where the scripted server is.
+//! Tests at the boundary of `llm`: recorded streams, requests and scripts. No network; the transport is
+//! tested with the scripted server.
 
 #![expect(clippy::disallowed_methods, reason = "tests read their own cases and may rewrite them")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]

@@ -1,5 +1,6 @@
-//! Requests held to what the providers publish of them: the types of their own packages, and Amazon's model of its service. Slow: the packages
-//! are set up by `cargo xtask setup`.
+//! Requests checked against the providers' published types: their SDK packages, and Amazon's service model.
+//!
+//! Slow: `cargo xtask setup` installs the packages.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use serde_json::json;
 
 use crate::conversation::{endpoint, forced, hazards, protocols, rename, request, words};
 
-/// One conversation with everything in it, asked in every way that there is.
+/// One conversation with every kind of content, with all request options.
 fn ways(name: &str) -> Vec<(Endpoint, Request)> {
     let base = || (endpoint(), request(name));
     let mut ways = vec![base()];
@@ -20,7 +21,7 @@ fn ways(name: &str) -> Vec<(Endpoint, Request)> {
         ways.push((forced(name), Request { tool_choice: choice, ..request(name) }));
     }
     for cache in [CacheRetention::None, CacheRetention::Long] {
-        // Anthropic's newest types have none any more; older models take it.
+        // Anthropic's newest types have none; older models accept it.
         let temperature = (name != "anthropic-messages").then_some(0.5);
         let mut way = (endpoint(), Request { cache, temperature, ..request(name) });
         way.0.compat.prompt_cache_key = true;
@@ -76,7 +77,7 @@ fn ways(name: &str) -> Vec<(Endpoint, Request)> {
     ways
 }
 
-/// The same where searches found tools in the middle: one beside other results, and one beside an image.
+/// The same with tools found in the middle: one beside other results, one beside an image.
 fn found_late(mut request: Request) -> Request {
     let late = |name: &str| ToolDefinition {
         name: name.to_owned(),
@@ -99,16 +100,13 @@ fn found_late(mut request: Request) -> Request {
 }
 
 #[test]
-fn requests_are_what_the_providers_publish() {
-    if std::env::var_os("RUN_SLOW_TESTS").is_none() {
-        eprintln!("skipped, needs RUN_SLOW_TESTS=1: requests_are_what_the_providers_publish");
-        return;
+#[ignore = "slow: needs the published schemas; cargo xtask test runs it"]
+fn requests_match_the_published_types() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("published");
+    if directory.exists() {
+        std::fs::remove_dir_all(&directory).unwrap();
     }
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("published");
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder).unwrap();
-    }
-    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::create_dir_all(&directory).unwrap();
     for protocol in protocols() {
         let name = protocol.name();
         for (at, (mut endpoint, mut request)) in ways(name).into_iter().enumerate() {
@@ -116,17 +114,17 @@ fn requests_are_what_the_providers_publish() {
                 rename(&mut endpoint, &mut request, "anthropic.claude-m:0");
             }
             let body = protocol.encode(&endpoint, &request).unwrap().body;
-            std::fs::write(folder.join(format!("{name}.{at}.json")), format!("{body:#}")).unwrap();
+            std::fs::write(directory.join(format!("{name}.{at}.json")), format!("{body:#}")).unwrap();
         }
     }
     let tools =
         PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("`cargo xtask env` sets PILCROW_TOOLS"));
     let checked = Command::new(tools.join("lib/provider-schemas/bin/python"))
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/published/validate.py"))
-        .arg(&folder)
+        .arg(&directory)
         .output()
         .expect("`cargo xtask setup` has put the packages there");
-    let (told, problems) =
+    let (reported, problems) =
         (String::from_utf8_lossy(&checked.stdout), String::from_utf8_lossy(&checked.stderr));
-    assert!(checked.status.success() && told.is_empty(), "{told}{problems}");
+    assert!(checked.status.success() && reported.is_empty(), "{reported}{problems}");
 }

@@ -1,4 +1,4 @@
-//! Requests of chat completions: one conversation with everything in it, and what servers differ in.
+//! Requests of chat completions: one conversation with every kind of content, and servers' deviations.
 
 use llm::protocol::openai_completions::OpenAiCompletions;
 use llm::protocol::{HttpRequest, Protocol as _};
@@ -89,7 +89,7 @@ fn request() -> Request {
 }
 
 #[test]
-fn a_conversation_with_everything_in_it() {
+fn a_full_conversation_is_encoded() {
     let http = encode(&endpoint(), &request());
     assert_eq!(http.url, "http://127.0.0.1:1/v1/chat/completions");
     let picture = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}});
@@ -124,7 +124,7 @@ fn a_conversation_with_everything_in_it() {
 }
 
 #[test]
-fn what_servers_differ_in_is_data() {
+fn deviations_of_servers_are_data() {
     let compat = Compat {
         max_tokens_field: MaxTokensField::MaxCompletionTokens,
         usage_in_streaming: false,
@@ -143,7 +143,7 @@ fn what_servers_differ_in_is_data() {
 }
 
 #[test]
-fn reasoning_that_there_is_none_of_is_stood_for_where_it_is_demanded() {
+fn required_reasoning_content_gets_a_placeholder() {
     let compat = Compat { reasoning_content: true, ..Compat::default() };
     let mut endpoint = Endpoint { compat, ..endpoint() };
     let own = |http: &HttpRequest, at: usize| http.body["messages"][at]["reasoning_content"].clone();
@@ -171,7 +171,7 @@ fn no_tools_means_no_field_and_a_key_does_not_print() {
 }
 
 #[test]
-fn the_level_of_thinking_and_a_key_of_its_own_reach_the_request() {
+fn the_thinking_level_and_a_request_key_are_sent() {
     let mut endpoint = Endpoint::new("p", "http://127.0.0.1:1/v1", "m");
     endpoint.api_key = ApiKey::new("old");
     let with = |thinking| Request {
@@ -188,7 +188,7 @@ fn the_level_of_thinking_and_a_key_of_its_own_reach_the_request() {
 }
 
 #[test]
-fn b84_pictures_of_a_failed_call_reach_the_model() {
+fn pictures_of_a_failed_call_reach_the_model() {
     let failed = match result("a", vec![Content::text("it broke"), image()]) {
         Message::ToolResult(result) => Message::ToolResult(ToolResultMessage { is_error: true, ..result }),
         other => other,
@@ -201,7 +201,7 @@ fn b84_pictures_of_a_failed_call_reach_the_model() {
 }
 
 #[test]
-fn reasoning_details_go_back_as_they_came_to_the_model_they_came_from() {
+fn reasoning_details_go_back_unchanged_to_their_model() {
     let details = json!([
         {"type": "reasoning.text", "text": "Hm.", "signature": "c2ln", "index": 0},
         {"type": "reasoning.encrypted", "data": "gAAA", "id": "a", "index": 1},

@@ -1,5 +1,6 @@
-//! Scripts: what they answer, what they expect, what they refuse.
+//! Scripts: answers, expectations, errors.
 
+use expect_test::expect;
 use std::time::Duration;
 
 use llm::{
@@ -25,7 +26,7 @@ async fn ask(model: &ScriptModel, messages: &[&str]) -> AssistantMessage {
 }
 
 #[tokio::test]
-async fn answers_come_in_order_with_calls_stop_reasons_usage_and_errors() {
+async fn answers_come_in_order_with_all_their_fields() {
     let script = concat!(
         "{\"format\": 1}\n// a comment\n\n",
         r#"{"thinking": "hm", "text": "Reading.", "tool_calls": [{"name": "read", "arguments": {"path": "a"}}, {"name": "read", "arguments_text": "{oops"}], "usage": {"input": 5, "output": 2}}"#,
@@ -51,34 +52,47 @@ async fn answers_come_in_order_with_calls_stop_reasons_usage_and_errors() {
     assert_eq!(third.error_message.as_deref(), Some("it broke"));
     let fourth = ask(&model, &["go"]).await;
     assert_eq!(fourth.error_kind, Some(ErrorKind::Script));
-    assert!(fourth.error_message.unwrap().contains("no answer left (it has 3)"));
+    assert_eq!(fourth.error_message.as_deref(), Some("the script has no answer left (it has 3)"));
     assert_eq!(model.requests().len(), 4);
 }
 
 #[tokio::test]
-async fn an_unmet_expectation_names_the_line_and_what_was_found() {
-    for (expect, unmet) in [
-        (r#"{"last_contains": ["tag"]}"#, "the last message lacks \"tag\""),
-        (r#"{"last_lacks": ["hello"]}"#, "the last message has \"hello\""),
-        (r#"{"last_role": "toolResult"}"#, "the last message is of user, expected toolResult"),
-        (r#"{"last_is_error": true}"#, "is false"),
-        (r#"{"messages": 2}"#, "the request has 1 messages, expected 2"),
-        (r#"{"tools": ["read", "edit"]}"#, "the tools are [\"read\"]"),
-        (r#"{"tools_include": ["edit"]}"#, "the tools lack edit"),
-        (r#"{"tools_exclude": ["read"]}"#, "the tools have read"),
-        (r#"{"system_contains": ["x"]}"#, "the instructions lack \"x\""),
+async fn an_unmet_expectation_names_its_line() {
+    let mut errors = String::new();
+    for expect in [
+        r#"{"last_contains": ["tag"]}"#,
+        r#"{"last_lacks": ["hello"]}"#,
+        r#"{"last_role": "toolResult"}"#,
+        r#"{"last_is_error": true}"#,
+        r#"{"messages": 2}"#,
+        r#"{"tools": ["read", "edit"]}"#,
+        r#"{"tools_include": ["edit"]}"#,
+        r#"{"tools_exclude": ["read"]}"#,
+        r#"{"system_contains": ["x"]}"#,
     ] {
         let model =
             ScriptModel::parse("t", &format!("\n{{\"expect\": {expect}, \"text\": \"ok\"}}")).unwrap();
         let error = ask(&model, &["hello"]).await.error_message.unwrap();
-        assert!(error.starts_with("line 2 of the script: ") && error.contains(unmet), "{error}");
+        errors.push_str(&format!("{error}\n"));
     }
+    expect![[r#"
+        line 2 of the script: the last message lacks "tag"; it is "hello"
+        line 2 of the script: the last message has "hello"; it is "hello"
+        line 2 of the script: the last message is of user, expected toolResult
+        line 2 of the script: whether the last message is an error result is false; it is "hello"
+        line 2 of the script: the request has 1 messages, expected 2
+        line 2 of the script: the tools are ["read"], expected ["read", "edit"]
+        line 2 of the script: the tools lack edit; they are ["read"]
+        line 2 of the script: the tools have read
+        line 2 of the script: the instructions lack "x"
+    "#]]
+    .assert_eq(&errors);
     let met = r#"{"expect": {"last_contains": ["hel", "lo"], "last_role": "user", "messages": 1, "tools": ["read"], "last_is_error": false}, "text": "ok"}"#;
     assert_eq!(ask(&ScriptModel::parse("t", met).unwrap(), &["hello"]).await.text(), "ok");
 }
 
 #[tokio::test]
-async fn what_a_message_shows_can_be_captured_and_used_later() {
+async fn captured_text_can_be_used_later() {
     let script = concat!(
         r##"{"capture": {"tag": {"after": "[a.py#", "before": "]"}}, "text": "saw {{tag}}"}"##,
         "\n",
@@ -90,7 +104,8 @@ async fn what_a_message_shows_can_be_captured_and_used_later() {
     assert_eq!(ask(&model, &["[a.py#OLD1]", "[a.py#3F2A] text"]).await.text(), "saw 3F2A");
     let call = ask(&model, &["go"]).await;
     assert_eq!(call.tool_calls().next().unwrap().arguments["l"], json!(["3F2A!"]));
-    assert!(ask(&model, &["go"]).await.error_message.unwrap().contains("to capture as none"));
+    expect![[r#"line 3 of the script: nothing between "<<" and ">>" in any message, to capture as none"#]]
+        .assert_eq(&ask(&model, &["go"]).await.error_message.unwrap());
 }
 
 #[tokio::test]
@@ -119,11 +134,11 @@ async fn an_answer_can_wait_for_cancel() {
 }
 
 #[test]
-fn a_script_that_cannot_be_read_names_the_line() {
+fn an_invalid_script_names_the_line() {
     for (script, part) in [
-        ("{\"text\": \"a\"}\n{\"txt\": \"b\"}", "line 2 of the script cannot be read: unknown field `txt`"),
-        ("{", "line 1 of the script"),
-        ("{\"format\": 2}", "of format 2, this version reads up to 1"),
+        ("{\"text\": \"a\"}\n{\"txt\": \"b\"}", "cannot parse line 2 of the script: unknown field `txt`"),
+        ("{", "cannot parse line 1 of the script"),
+        ("{\"format\": 2}", "has format 2, newer than the supported format 1"),
         ("{\"format\": \"x\"}", "format must be 1"),
         ("{\"text\": \"a\", \"content\": [{\"text\": \"b\"}]}", "either content or text"),
     ] {

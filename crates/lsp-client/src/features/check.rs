@@ -1,60 +1,74 @@
-//! What each server says of a document, for comparing it with what the same server said before.
+//! Diagnostics of each server for a document, to be compared with what the same server reported before.
 //!
-//! Nothing is waited for that is not ready. Of a file that nobody changed, but that another file's
-//! change may concern, a server must not be believed what it said before that change: it is shown the
-//! file anew.
+//! Nothing waits for a server that is not ready. After a change of another file, earlier diagnostics of a
+//! dependent file are not trusted: the server is shown the file again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use paths::AbsPath;
 use tokio::sync::watch;
-use workspace::{AbsPath, Document};
+use workspace::Document;
 
 use super::diagnostics::{Show, of_loaded, refreshed};
 use crate::answer::Diagnostic;
-use crate::core::Core;
-use crate::definition::{DiagnosticsRule, Feature};
 use crate::error::ServerError;
+use crate::note::Note;
 use crate::pool::{RequestCx, ServerPool};
+use crate::server::core::Core;
 use crate::server::{Clock, Server};
+use adapters::{DiagnosticsRule, Feature};
 
-/// How long an edit waits for a server to start; it goes on starting.
+/// Time that an edit waits for a server to start; the start continues after it.
 const START: Duration = Duration::from_millis(500);
 
-/// What of a document a server is asked about.
+/// The role of a document in a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// A file that is changed; it stays open.
+    /// A changed file; it stays open.
     Itself,
-    /// A file that others' changes may concern: opened for the question, and closed after it unless it
-    /// was open.
+    /// A file that changes of others may affect: opened for the check, and closed after it unless it was open.
     Dependent,
 }
 
-/// What one server says of one document.
+/// The diagnostics of one server for one document.
 #[derive(Debug, Clone)]
 pub struct Checked {
-    /// The definition's name.
     pub server: String,
-    /// Its diagnostics of exactly the text that was asked about, without those of `on_save`; `Err` says
-    /// why they are not known.
-    pub known: Result<Vec<Diagnostic>, String>,
-    /// Whether it may know them later.
+    /// Diagnostics of exactly the requested text, without those of `on_save`.
+    pub known: Result<Vec<Diagnostic>, Unknown>,
+    /// Whether they may become known later.
     pub pending: bool,
-    /// Sources that it runs only when a file is saved.
+    /// Sources that the server only runs when a file is saved.
     pub on_save: Vec<String>,
-    /// The file is none of its project's, in its own words; then nothing is `known`.
+    /// Why the server does not count the file as part of its project, in its own words; then nothing is
+    /// `known`.
     pub disowned: Option<String>,
 }
 
-/// One document, and what of it is asked.
+/// Why a server's diagnostics of a document are not known.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Unknown {
+    /// Its answers may be incomplete.
+    Noted(Note),
+    /// It runs a command, and answers nothing until that is done.
+    RunningCommand,
+    /// It has not answered yet.
+    Unanswered,
+    Failed(ServerError),
+    /// A reason given by the server or the connection.
+    Reason(String),
+}
+
+/// A document to check, and its role.
 type Question = (Document, Look);
 
 impl ServerPool {
-    /// What each server of a file says of the text of `doc`. One that has not loaded its project, could
-    /// not load it, or starts, is not waited for.
+    /// Diagnostics of the text of `doc` from each of its servers.
+    ///
+    /// A server that starts, is loading or could not load its project is not waited for.
     ///
     /// # Errors
     /// [`ServerError`] when no server can be asked at all, or the question was cancelled.
@@ -68,8 +82,10 @@ impl ServerPool {
         answers.pop().unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    /// The same of many documents at once, in their order: each server is shown all of them before it is
-    /// asked. Given up before the deadline where after the first no answer came for `quiet`.
+    /// Diagnostics of many documents at once, in their order.
+    ///
+    /// Each server is shown all documents before the first request. The check ends before the deadline if after
+    /// the first answer no other came for `quiet`.
     pub async fn check_all(
         self: &Arc<Self>,
         questions: &[Question],
@@ -109,7 +125,7 @@ impl ServerPool {
                     }
                 });
                 let answers = join_all(asks).await;
-                told(servers.iter().map(|it| &**it).zip(answers), &problems)
+                collect(servers.iter().map(|it| &**it).zip(answers), &problems)
             }
         });
         let out = join_all(asks).await;
@@ -125,8 +141,8 @@ impl ServerPool {
 }
 
 impl Checked {
-    /// What a server said for good.
-    pub(super) fn of(server: &Server, known: Result<Vec<Diagnostic>, String>) -> Self {
+    /// The final answer of a server.
+    pub(super) fn of(server: &Server, known: Result<Vec<Diagnostic>, Unknown>) -> Self {
         let rule = &server.core.definition.diagnostics;
         let (mut known, mut disowned) = (known, None);
         if let Ok(items) = &mut known {
@@ -134,7 +150,7 @@ impl Checked {
             items.retain(|it| it.source.as_ref().is_none_or(|it| !rule.on_save.contains(it)));
         }
         if let Some(words) = &disowned {
-            known = Err(words.clone());
+            known = Err(Unknown::Reason(words.clone()));
         }
         Self {
             server: server.name().to_owned(),
@@ -147,7 +163,7 @@ impl Checked {
 }
 
 impl ServerPool {
-    /// Whether a server says by a problem that it does not look at the file, and how, in short.
+    /// Whether a diagnostic says that the server ignores the file, and its first sentence.
     pub fn disowns<'a>(&self, item: &'a Diagnostic) -> Option<&'a str> {
         let definitions = self.definitions();
         let definition = definitions.get(&item.server)?;
@@ -156,7 +172,7 @@ impl ServerPool {
 }
 
 fn disowns(rule: &DiagnosticsRule, item: &Diagnostic) -> bool {
-    item.code.as_ref().is_some_and(|code| rule.disowns.contains(code))
+    item.code.as_ref().is_some_and(|code| rule.outside_project_codes.contains(code))
 }
 
 /// The first sentence of a message.
@@ -165,8 +181,8 @@ fn in_short(message: &str) -> &str {
     line.split_once(". ").map_or(line, |(first, _)| first).trim_end_matches('.')
 }
 
-/// What servers said of one document, with those that could not be asked.
-fn told<'a>(
+/// The answers of servers for one document, with those that could not be asked.
+fn collect<'a>(
     answers: impl Iterator<Item = (&'a Arc<Server>, Result<Option<Vec<Diagnostic>>, ServerError>)>,
     problems: &[ServerError],
 ) -> Result<Vec<Checked>, ServerError> {
@@ -180,43 +196,43 @@ fn told<'a>(
             }
             Ok(None) => {
                 let why = match server.core.edits().is_some() {
-                    true => "it is carrying out a command".to_owned(),
-                    false => server.note().unwrap_or_else(|| "it has not answered yet".to_owned()),
+                    true => Unknown::RunningCommand,
+                    false => server.note().map_or(Unknown::Unanswered, Unknown::Noted),
                 };
                 (Err(why), true)
             }
-            Err(error @ ServerError::Timeout { .. }) => (Err(error.to_string()), true),
-            Err(error) => (Err(error.to_string()), false),
+            Err(error @ ServerError::Timeout { .. }) => (Err(Unknown::Failed(error)), true),
+            Err(error) => (Err(Unknown::Failed(error)), false),
         };
         out.push(Checked { pending, ..Checked::of(server, known) });
     }
     out.extend(problems.iter().filter_map(|problem| match problem {
         ServerError::Starting { server, .. } => Some(Checked {
             server: server.clone(),
-            known: Err(problem.to_string()),
+            known: Err(Unknown::Failed(problem.clone())),
             pending: true,
             on_save: Vec::new(),
             disowned: None,
         }),
-        // One that cannot be started says no more after an edit than before it.
+        // A server that cannot be started reports the same before and after an edit.
         _ => None,
     }));
     Ok(out)
 }
 
-/// What one server was shown of the documents that it is asked about.
+/// The documents that a server was shown for a check.
 struct Shown<'a> {
-    /// Those that it has as they are asked about, with the numbers that they had before.
+    /// The documents that it has in the requested version, with their previous versions.
     before: HashMap<AbsPath, Option<i32>>,
-    /// Those that were opened for the question.
+    /// The documents that were opened for the check.
     opened: Vec<AbsPath>,
     quiet: Duration,
-    heard: watch::Sender<Option<Instant>>,
+    answered: watch::Sender<Option<Instant>>,
     _room: Extra<'a>,
 }
 
 impl<'a> Shown<'a> {
-    /// Shows all at once: a server works through what it is told one by one, and starts anew for each.
+    /// Shows all documents at once: a server handles notifications one by one, and starts over for each.
     async fn make(
         server: &'a Server,
         batch: &[&Question],
@@ -224,11 +240,11 @@ impl<'a> Shown<'a> {
         clock: Clock<'_>,
     ) -> Result<Self, ServerError> {
         let loading = &server.core.loading;
-        // It may wait for us to make an edit, and answer nothing until then.
+        // A server that waits for us to apply an edit answers nothing until then.
         let may_be_shown = server.core.edits().is_none();
         let is_ready = loading.is_ready() && Instant::now() < clock.until;
         let held = |path: &AbsPath| server.core.documents().holds(path);
-        // A dependent that is open is shown anew when it is asked about.
+        // A dependent that is open is shown again when it is requested.
         let shown = batch.iter().filter(|(doc, look)| match look {
             Look::Itself => may_be_shown,
             Look::Dependent => may_be_shown && is_ready && !held(&doc.path),
@@ -248,10 +264,10 @@ impl<'a> Shown<'a> {
         if shown.iter().any(|(_, look)| *look == Look::Itself) {
             loading.opened();
         }
-        Ok(Self { before, opened, quiet, heard: watch::channel(None).0, _room: room })
+        Ok(Self { before, opened, quiet, answered: watch::channel(None).0, _room: room })
     }
 
-    /// What the server says of one of them; `None`: that is not known in time.
+    /// The diagnostics of one document; `None`: not known in time.
     async fn ask(
         &self,
         server: &Server,
@@ -267,29 +283,29 @@ impl<'a> Shown<'a> {
         }
         let show = match self.before.get(&doc.path) {
             Some(before) => Show::Shown { before: *before },
-            // An answer to a question is about all that was sent before it; what is told unasked may not be.
-            None => Show::Anew,
+            // A response covers all that was sent before it; a notification may not.
+            None => Show::AsNew,
         };
-        // The question may be dropped: a request that waits is cancelled with it.
+        // Dropping the question cancels a request that waits.
         let answer = tokio::select! {
             biased;
             answer = of_loaded(server, doc, show, clock) => answer?,
             () = self.stalled() => None,
         };
-        // It may have lost its project by the change that it is asked about.
+        // The change may have made the server lose its project.
         let answer = answer.filter(|_| server.core.loading.failure().is_none());
         if answer.is_some() {
-            self.heard.send_replace(Some(Instant::now()));
+            self.answered.send_replace(Some(Instant::now()));
         }
         Ok(answer)
     }
 
-    /// Comes when there was no answer for so long. The first may take longer than the others: all that is
-    /// asked about has to be read for it.
+    /// Completes when no answer came for the `quiet` time. The first answer may take longer: the server reads
+    /// all documents for it.
     async fn stalled(&self) {
-        let mut heard = self.heard.subscribe();
+        let mut answered = self.answered.subscribe();
         loop {
-            let last = *heard.borrow_and_update();
+            let last = *answered.borrow_and_update();
             let silent = async {
                 match last {
                     Some(last) => tokio::time::sleep_until((last + self.quiet).into()).await,
@@ -297,15 +313,15 @@ impl<'a> Shown<'a> {
                 }
             };
             tokio::select! {
-                // The sender lives as long as this.
-                _ = heard.changed() => {}
+                // The sender lives as long as `self`.
+                _ = answered.changed() => {}
                 () = silent => return,
             }
         }
     }
 }
 
-/// Room for documents on top of the limit, as long as it lives.
+/// Room for documents beyond the limit, while it lives.
 pub(crate) struct Extra<'a>(&'a Core, usize);
 
 impl<'a> Extra<'a> {

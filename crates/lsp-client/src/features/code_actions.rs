@@ -1,58 +1,67 @@
-//! Code actions: what servers offer for a range, and what one of them comes to.
+//! Code actions: what servers offer for a range, and the edit or command of one of them.
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use paths::AbsPath;
+use policy::ErrorCode;
 use serde_json::{Value, json};
-use workspace::{AbsPath, Document, ErrorCode, WorkspaceEdit};
+use workspace::{Document, WorkspaceEdit};
 
 use super::commands::ServerCommand;
 use super::document;
+use super::request::Request;
 use crate::answer::{Answer, Diagnostic};
-use crate::definition::{Feature, merge, unfold};
 use crate::error::ServerError;
+use crate::note::Note;
 use crate::pool::{RequestCx, ServerPool};
-use crate::protocol::RawWorkspaceEdit;
+use crate::server::protocol::RawWorkspaceEdit;
 use crate::server::{Clock, Server};
+use adapters::{Feature, merge, unfold};
 
-/// What actions are asked for.
+pub(super) const REQUESTS: &[Request] = &[
+    Request::new("textDocument/codeAction").of(Feature::CodeAction, "codeActionProvider"),
+    Request::new("textDocument/codeAction").of(Feature::FixAll, "codeActionProvider"),
+    Request::new("codeAction/resolve"),
+];
+
+/// A request for code actions.
 #[derive(Debug, Clone)]
 pub struct ActionQuery<'a> {
     /// Bytes in the document's text.
     pub range: Range<usize>,
-    /// Kinds, each with those below it (`refactor` holds `refactor.extract`); empty: any.
+    /// Kinds, each with its subkinds (`refactor` includes `refactor.extract`); empty: any.
     pub only: &'a [&'a str],
-    /// Problems that the actions are to be about; each server is given its own.
+    /// Diagnostics that the actions should fix; each server is sent its own.
     pub diagnostics: &'a [Diagnostic],
 }
 
-/// Something that a server offers to do.
+/// A code action of a server.
 #[derive(Clone)]
 pub struct CodeAction {
-    /// What it does, for people.
+    /// Its title, as the server words it.
     pub title: String,
     /// `quickfix`, `refactor.extract.function`, …; empty for a bare command.
     pub kind: String,
-    /// The server would choose it.
+    /// Whether the server prefers it.
     pub preferred: bool,
-    /// Why it cannot be done here.
+    /// Why it cannot be applied here.
     pub disabled: Option<String>,
-    /// The definition's name.
     pub server: String,
-    /// It is a command: what it changes is known when it has run.
+    /// Whether it is only a command: its edits are known when it has run.
     pub is_command: bool,
-    /// The problems that it mends, as they came.
-    pub mends: Vec<Value>,
+    /// The diagnostics that it fixes, as the server sent them.
+    pub fixes: Vec<Value>,
     raw: Value,
     owner: Arc<Server>,
 }
 
-/// What an action comes to: an edit, then a command, either or both.
+/// The content of an action: an edit, then a command, either or both.
 #[derive(Debug)]
 pub struct Resolved {
-    /// To be made first.
+    /// Applied first.
     pub edit: Option<WorkspaceEdit>,
-    /// To be run after it.
+    /// Run after the edit.
     pub command: Option<ServerCommand>,
 }
 
@@ -63,17 +72,17 @@ impl std::fmt::Debug for CodeAction {
 }
 
 impl CodeAction {
-    /// Whether it is of `kind` or of one below it.
+    /// Whether it is of `kind` or of a subkind.
     pub fn is(&self, kind: &str) -> bool {
         within(&self.kind, kind)
     }
 
-    /// Whether it says that it mends `diagnostic`; `None` when it does not say what it mends.
-    pub fn mends(&self, diagnostic: &Diagnostic) -> Option<bool> {
+    /// Whether it fixes `diagnostic`; `None` if the server does not say what it fixes.
+    pub fn fixes(&self, diagnostic: &Diagnostic) -> Option<bool> {
         let known = diagnostic.raw.value();
         let same =
             |raw: &Value| ["range", "message", "code"].iter().all(|key| raw.get(key) == known.get(key));
-        (!self.mends.is_empty()).then(|| self.mends.iter().any(same))
+        (!self.fixes.is_empty()).then(|| self.fixes.iter().any(same))
     }
 }
 
@@ -82,7 +91,7 @@ fn within(kind: &str, outer: &str) -> bool {
 }
 
 impl ServerPool {
-    /// What the servers of a file offer, in their order. A server that did not answer is in the note.
+    /// The code actions of a file's servers, in their order. A note names each server that did not answer.
     ///
     /// # Errors
     /// [`ServerError`] when none answered.
@@ -94,7 +103,7 @@ impl ServerPool {
     ) -> Result<Answer<Vec<CodeAction>>, ServerError> {
         let clock = cx.clock();
         let (servers, problems) = self.pick_all(&doc.path, Feature::CodeAction, clock).await?;
-        let mut notes: Vec<String> = problems.iter().map(ServerError::to_string).collect();
+        let mut notes: Vec<Note> = problems.into_iter().map(Note::Failed).collect();
         let asks = servers.iter().map(|server| offered(server, doc, query, clock));
         let answers = futures_util::future::join_all(asks).await;
         let mut actions = Vec::new();
@@ -107,7 +116,7 @@ impl ServerPool {
                 }
                 Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),
                 Err(error) => {
-                    notes.push(error.to_string());
+                    notes.push(Note::Failed(error.clone()));
                     first = first.or(Some(error));
                 }
             }
@@ -116,13 +125,12 @@ impl ServerPool {
             Some(error) if servers.len() == 1 => Err(error),
             _ => {
                 let server = servers.iter().map(|server| server.name()).collect::<Vec<_>>().join(", ");
-                let note = (!notes.is_empty()).then(|| notes.join("; "));
-                Ok(Answer { value: actions, server, note })
+                Ok(Answer { value: actions, server, notes })
             }
         }
     }
 
-    /// What `action` comes to, for the text that it was offered for.
+    /// Resolves an action for the text that it was offered for.
     ///
     /// # Errors
     /// [`ServerError`]; `Refused` for one that is disabled.
@@ -135,10 +143,10 @@ impl ServerPool {
         let clock = cx.clock();
         let server = &action.owner;
         if let Some(reason) = &action.disabled {
-            let message = format!("{:?} cannot be done here: {reason}", action.title);
+            let message = format!("{:?} cannot be applied here: {reason}", action.title);
             return Err(server.refused(ErrorCode::NotApplied, message));
         }
-        // A bare `Command` is no action that could be resolved.
+        // A bare `Command` is not an action that could be resolved.
         if let Some(command) = action.raw["command"].as_str() {
             let command = ServerCommand::new(server, command, action.raw["arguments"].clone());
             return Ok(Resolved { edit: None, command: Some(command) });
@@ -150,10 +158,10 @@ impl ServerPool {
         };
         let has_edit = |action: &Value| action.get("edit").is_some_and(|edit| !edit.is_null());
         let has_command = action.raw.get("command").is_some_and(|command| !command.is_null());
-        // One with a command and nothing to find the rest by is whole.
+        // An action with a command and without `data` is complete.
         let lazy = action.raw.get("data").is_some() || (resolves && !has_command);
         let unresolved = !has_edit(&action.raw) && lazy;
-        // Also when nothing is resolved the server has to have the text as it was asked about.
+        // The server must have the requested text even if nothing is resolved.
         let (raw, snapshot) = if unresolved {
             let asked = server.ask(Some(doc), "codeAction/resolve", clock, |_, _| action.raw.clone()).await?;
             let raw: Value = server.read(&asked.method, &asked.raw)?;
@@ -175,7 +183,7 @@ impl ServerPool {
             .as_str()
             .map(|name| ServerCommand::new(server, name, raw["command"]["arguments"].clone()));
         if edit.is_none() && command.is_none() {
-            let message = format!("{:?} comes to no edit and no command", action.title);
+            let message = format!("{:?} has no edit and no command", action.title);
             return Err(server.refused(ErrorCode::NotApplied, message));
         }
         Ok(Resolved { edit, command })
@@ -183,13 +191,13 @@ impl ServerPool {
 }
 
 impl ServerPool {
-    /// Whether an action moves a symbol to a file that its command has to name.
+    /// Whether an action moves a symbol to a file that its command must name.
     pub fn takes_move_target(&self, action: &CodeAction) -> bool {
         let rule = action.owner.core.definition.move_symbol.as_ref();
         rule.is_some_and(|rule| action.is(&rule.kind))
     }
 
-    /// Names the file to which a symbol is to be moved, where the server's definition says how.
+    /// Sets the target file of a move, where the definition says how.
     pub fn set_move_target(&self, command: &mut ServerCommand, to: &AbsPath) {
         let rule = command.owner().core.definition.move_symbol.clone();
         if let (Some(rule), Some(argument)) = (rule, command.arguments.get_mut(0)) {
@@ -197,13 +205,12 @@ impl ServerPool {
         }
     }
 
-    /// Makes the servers that have a document open see it as it is now: after they were shown a text
-    /// that was only tried.
+    /// Shows the current text to servers that have a document open, after a speculative edit.
     pub async fn show(self: &Arc<Self>, doc: &Document, cx: &RequestCx) {
         for server in self.use_running() {
             let has_it = server.core.documents().paths().contains(&doc.path);
             if has_it && let Err(error) = server.open(doc, cx.clock()).await {
-                tracing::debug!(server = server.name(), %error, "not shown the text as it is");
+                tracing::debug!(server = server.name(), %error, "cannot show the current text");
             }
         }
     }
@@ -214,7 +221,7 @@ async fn offered(
     doc: &Document,
     query: &ActionQuery<'_>,
     clock: Clock<'_>,
-) -> Result<(Vec<CodeAction>, Option<String>), ServerError> {
+) -> Result<(Vec<CodeAction>, Option<Note>), ServerError> {
     server.wait_ready(Some(doc), clock).await?;
     let own = query.diagnostics.iter().filter(|item| item.server == server.name());
     let own: Vec<Value> = own.map(|item| item.raw.value()).collect();
@@ -237,11 +244,11 @@ async fn offered(
         server: server.name().to_owned(),
         is_command: raw.get("edit").is_none_or(Value::is_null)
             && raw.get("command").is_some_and(|command| !command.is_null()),
-        mends: raw["diagnostics"].as_array().cloned().unwrap_or_default(),
+        fixes: raw["diagnostics"].as_array().cloned().unwrap_or_default(),
         owner: Arc::clone(server),
         raw,
     });
-    // Not every server heeds `only`.
+    // Not every server respects `only`.
     let wanted = |action: &CodeAction| query.only.is_empty() || query.only.iter().any(|kind| action.is(kind));
     Ok((actions.filter(wanted).collect(), asked.note))
 }

@@ -1,68 +1,54 @@
 //! Commands of a server, whose edits arrive as requests of the server while the command runs.
 //!
-//! What must stay true: an edit is taken only while a question is open that may cause one, and it goes
-//! the way of every other edit; the server is told truly whether it was made.
+//! Invariants: an edit is accepted only while a request is open that may cause one; it takes the same path as
+//! every other edit; the server learns whether it was applied.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
+use policy::ErrorCode;
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
-use workspace::{Document, ErrorCode, WorkspaceEdit};
+use workspace::{Document, WorkspaceEdit};
 
 use crate::answer::Answer;
-use crate::core::Core;
 use crate::error::ServerError;
 use crate::pool::{RequestCx, ServerPool};
+use crate::server::core::Core;
+use crate::server::edit_inbox::{EditInbox, PendingEdit};
 use crate::server::{Clock, Server};
 
-/// After a command that has changed nothing yet: an edit that the server sends behind its answer.
+/// Time for an edit that the server sends after its response, if the command has changed nothing yet.
 const LATE: Duration = Duration::from_millis(300);
 
-/// A file's time is that of the system's last tick, which is up to so much behind the clock.
+/// File times are those of the system's last tick, which may be this much behind the clock.
 const FILE_CLOCK: Duration = Duration::from_millis(10);
 
-/// Where edits go while a question is open that may cause some.
-#[derive(Clone)]
-pub(crate) struct Inbox {
-    pub sender: mpsc::Sender<Arrived>,
-    /// When the question was asked.
-    pub since: SystemTime,
-}
-
-/// Makes the edits that a server sends while it works. Implemented above.
+/// Applies the edits that a server sends while it works.
 pub trait CommandEdits: Send + Sync {
-    /// Makes one edit. `Err` is the reason that the server is given.
+    /// Applies one edit. `Err` is the reason that the server receives.
     fn apply<'a>(&'a self, server: &'a str, edit: WorkspaceEdit) -> BoxFuture<'a, Result<(), String>>;
 }
 
 /// A command that a server offers.
 #[derive(Clone)]
 pub struct ServerCommand {
-    /// Its name.
     pub name: String,
-    /// What it is given; a JSON list.
+    /// Its arguments; a JSON list.
     pub arguments: Value,
     owner: Arc<Server>,
 }
 
-/// A question that ran, whatever came of it.
+/// The outcome of a request that was sent.
 #[derive(Debug)]
 pub struct Ran {
-    /// Edits of the server that were made meanwhile.
+    /// Edits of the server that were applied meanwhile.
     pub applied: usize,
-    /// Why others were not.
+    /// Why other edits were refused.
     pub refused: Vec<String>,
-    /// The answer.
     pub outcome: Result<Value, ServerError>,
-}
-
-/// An edit that waits to be made.
-pub(crate) struct Arrived {
-    pub edit: WorkspaceEdit,
-    pub done: oneshot::Sender<Result<(), String>>,
 }
 
 impl std::fmt::Debug for ServerCommand {
@@ -98,7 +84,8 @@ impl ServerPool {
             return Err(server.crashed("workspace/executeCommand").await);
         }
         if !commands(&server.core).contains(&command.name) {
-            let message = format!("{:?} is a command for an editor, it does not carry it out", command.name);
+            let message =
+                format!("{:?} is a command for an editor; the server does not run it", command.name);
             return Err(server.refused(ErrorCode::Unsupported, message));
         }
         let arguments = match &command.arguments {
@@ -110,7 +97,7 @@ impl ServerPool {
     }
 }
 
-/// The commands that a server carries out.
+/// The commands that a server runs.
 pub(super) fn commands(core: &Core) -> Vec<String> {
     let capabilities = core.capabilities();
     let fixed = capabilities.server("executeCommandProvider").into_iter();
@@ -119,7 +106,7 @@ pub(super) fn commands(core: &Core) -> Vec<String> {
     names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Asks, and hands the server's edits on until the answer is there.
+/// Sends a request, and forwards the server's edits until the response arrives.
 pub(super) async fn asked_with_edits(
     server: &Server,
     document: Option<&Document>,
@@ -128,7 +115,7 @@ pub(super) async fn asked_with_edits(
     edits: &dyn CommandEdits,
     clock: Clock<'_>,
 ) -> Result<Answer<Ran>, ServerError> {
-    // One at a time: an edit says nothing about what caused it.
+    // One at a time: an edit does not say which request caused it.
     let turn = tokio::select! {
         () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
         turn = tokio::time::timeout(clock.left(), server.core.commanding.acquire()) => turn,
@@ -144,17 +131,17 @@ pub(super) async fn asked_with_edits(
     let mut ends: Option<Instant> = None;
     loop {
         let end = ends.unwrap_or_else(|| Instant::now() + clock.left());
-        // The question is pinned outside; receiving is cancel-safe, and so is sleeping.
+        // The request is pinned outside; receiving is cancel-safe, and so is sleeping.
         tokio::select! {
             biased;
-            Some(Arrived { edit, done }) = arrived.recv() => {
+            Some(PendingEdit { edit, done }) = arrived.recv() => {
                 let made = edits.apply(name, edit).await;
                 match &made {
                     Ok(()) => ran.applied += 1,
                     Err(reason) => ran.refused.push(reason.clone()),
                 }
                 if done.send(made).is_err() {
-                    tracing::debug!(server = name, "it did not wait for its edit");
+                    tracing::debug!(server = name, "the server did not wait for its edit");
                 }
             }
             asked = &mut asking, if ends.is_none() => {
@@ -174,16 +161,16 @@ pub(super) async fn asked_with_edits(
             break;
         }
     }
-    let note = note.or_else(|| server.note());
-    Ok(Answer { value: ran, server: name.to_owned(), note })
+    let notes = note.or_else(|| server.note()).into_iter().collect();
+    Ok(Answer { value: ran, server: name.to_owned(), notes })
 }
 
-/// Edits are taken as long as this lives.
+/// Accepts edits while it lives.
 struct OpenInbox<'a>(&'a Core);
 
 impl<'a> OpenInbox<'a> {
-    fn new(core: &'a Core, sender: mpsc::Sender<Arrived>) -> Self {
-        *core.edits() = Some(Inbox { sender, since: SystemTime::now() - FILE_CLOCK });
+    fn new(core: &'a Core, sender: mpsc::Sender<PendingEdit>) -> Self {
+        *core.edits() = Some(EditInbox { sender, since: SystemTime::now() - FILE_CLOCK });
         Self(core)
     }
 }

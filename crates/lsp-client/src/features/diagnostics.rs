@@ -1,37 +1,43 @@
-//! The problems of exactly the text that was asked about.
+//! Diagnostics of exactly the requested text.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use paths::AbsPath;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use wire::{RequestError, codes};
-use workspace::{AbsPath, Document};
+use workspace::Document;
 
 use super::commands::commands;
 use super::document;
+use super::request::Request;
 use crate::answer::{Answer, Diagnostic, Diagnostics, RawJson, Severity};
-use crate::definition::{Feature, expand};
-use crate::diagnostics::Told;
-use crate::documents::Synced;
+use crate::diagnostics::Reader;
 use crate::error::ServerError;
-use crate::gate::Entered;
+use crate::files::file_poll::PollMode;
+use crate::note::Note;
 use crate::pool::{RequestCx, ServerPool};
-use crate::protocol::{RawDiagnostic, Report};
+use crate::server::documents::Synced;
+use crate::server::gate::Entered;
+use crate::server::protocol::{RawDiagnostic, Report};
 use crate::server::{Clock, Server};
-use crate::sweep::Look;
+use adapters::{Feature, expand};
 
 pub(crate) const METHOD: &str = "textDocument/diagnostic";
-/// How long a server may take to tell anew of a document after it heard that another file changed. Those
-/// that have nothing new to say of it stay silent.
+pub(super) const REQUESTS: &[Request] = &[Request::new(METHOD)];
+
+/// Time for a server to publish again after it learned that another file changed. Servers with nothing new stay
+/// silent.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// So often a document that was closed under a question is opened for it again.
+/// Number of times a document is opened again after it was closed during a request.
 const MOST_OPENED: usize = 4;
 
 impl ServerPool {
-    /// What all servers of a file say about the text of `doc`. Never about another text: a server that
-    /// has not answered by the deadline is named in `pending`, and not among those who answered.
+    /// Diagnostics of the text of `doc` from all of its servers.
+    ///
+    /// Never of another text: `pending` lists the servers that have not answered by the deadline.
     ///
     /// # Errors
     /// [`ServerError`] when no server can be asked at all.
@@ -43,8 +49,8 @@ impl ServerPool {
         self.diagnostics_unless_mute(doc, cx.deadline, cx).await
     }
 
-    /// The same, but a server that has loaded, never told diagnostics of anything and tells of no work is
-    /// waited for no longer than `patience`.
+    /// [`ServerPool::diagnostics`], with `patience` for a server that has loaded, never published and reports
+    /// no work.
     ///
     /// # Errors
     /// [`ServerError`] when no server can be asked at all.
@@ -65,10 +71,10 @@ impl ServerPool {
         };
         let asks = servers.iter().map(|server| of_one(server, doc, patience, clock));
         let answers = futures_util::future::join_all(asks).await;
-        let (mut first, mut answered, mut untried) = (None, Vec::new(), None);
+        let (mut first, mut answered, mut unverified) = (None, Vec::new(), None);
         for (server, answer) in servers.iter().zip(answers) {
             match answer {
-                // Without a project it finds no more than what is wrong with a file's form.
+                // Without a project it only finds syntax errors.
                 Ok(Some(items))
                     if server.core.loading.failure().is_some()
                         && items.iter().all(|item| item.severity != Severity::Error) =>
@@ -79,9 +85,9 @@ impl ServerPool {
                 Ok(Some(mut items)) => {
                     answered.push(server.name());
                     if items.is_empty() && server.core.definition.verified.is_none() {
-                        untried = untried.or(Some(server.name()));
+                        unverified = unverified.or(Some(server.name()));
                     }
-                    // What was found at the last save need not be so any more.
+                    // The results of the last save may be outdated.
                     let on_save = &server.core.definition.diagnostics.on_save;
                     items.retain(|item| item.source.as_ref().is_none_or(|it| !on_save.contains(it)));
                     out.on_save.extend(on_save.iter().map(|it| (it.clone(), server.name().to_owned())));
@@ -102,20 +108,15 @@ impl ServerPool {
             return Err(error);
         }
         out.items.sort_by_key(|item| (item.range.start, item.range.end, item.severity));
-        let untried = || {
-            let name = untried?;
-            Some(format!(
-                "{name} was never tried here: it may say that nothing is wrong before it has looked"
-            ))
-        };
-        let note = servers.iter().find_map(|server| server.note()).or_else(untried);
-        Ok(Answer { value: out, server: answered.join(", "), note })
+        let unverified = || Some(Note::Unverified { server: unverified?.to_owned() });
+        let note = servers.iter().find_map(|server| server.note()).or_else(unverified);
+        Ok(Answer { value: out, server: answered.join(", "), notes: note.into_iter().collect() })
     }
 }
 
 impl ServerPool {
-    /// Starts the servers that know what is wrong with a file, and waits until they have loaded the project,
-    /// with `doc` opened, at most three quarters of the time.
+    /// Starts the servers that give diagnostics of a file, and waits until they have loaded the project, at
+    /// most three quarters of the time. `doc` is opened for it.
     ///
     /// # Errors
     /// [`ServerError`] when none can be asked.
@@ -141,9 +142,9 @@ async fn of_one(
     patience: Duration,
     clock: Clock<'_>,
 ) -> Result<Option<Vec<Diagnostic>>, ServerError> {
-    // Servers that register what they offer do so before they have loaded, so this waits for that.
+    // Some servers register capabilities before they have loaded, so this waits for that.
     server.wait_ready(Some(doc), clock).await?;
-    // The question may be dropped: a request that waits is cancelled with it.
+    // Dropping the question cancels a request that waits.
     tokio::select! {
         biased;
         answer = of_loaded(server, doc, Show::AsItIs, clock) => answer,
@@ -151,8 +152,8 @@ async fn of_one(
     }
 }
 
-/// Comes after `patience` where a server that tells diagnostics by itself has told none at all and works at
-/// nothing that it tells of; never where it is asked for them.
+/// Completes after `patience` if a server that publishes has published nothing and reports no work; never if
+/// diagnostics are requested.
 async fn mute(server: &Server, doc: &Document, patience: Duration) {
     loop {
         tokio::time::sleep(patience).await;
@@ -165,39 +166,37 @@ async fn mute(server: &Server, doc: &Document, patience: Duration) {
     }
 }
 
-/// How a server that pushes comes to tell of a document.
+/// How a server that publishes is shown a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Show {
-    /// Shown as it is.
+    /// In its current state.
     AsItIs,
-    /// Shown as one that it never saw.
-    Anew,
-    /// It was shown for this question, after the server heard what changed on the disk; the number that
-    /// it had before.
+    /// As a document that it has never seen.
+    AsNew,
+    /// Already shown for this request, after changes on disk were reported.
     Shown {
-        /// `None`: it was opened for it.
+        /// The previous version; `None`: it was opened for the request.
         before: Option<i32>,
     },
 }
 
-/// Tells the server what changed on the disk: what was said before another file changed is not repeated
-/// as if it were known.
+/// Reports changes on disk: diagnostics from before a change of another file are not current.
 pub(super) async fn refreshed(server: &Server, clock: Clock<'_>) -> Result<(), ServerError> {
     tokio::select! {
         biased;
         () = clock.cancel.cancelled() => Err(ServerError::Cancelled),
-        () = server.sweep(Look::Now) => Ok(()),
+        () = server.poll_files(PollMode::Now) => Ok(()),
         () = tokio::time::sleep_until(clock.until.into()) => Err(server.timeout(METHOD, clock.total)),
     }
 }
 
-/// How a server is asked for diagnostics; `None`: it tells them by itself.
+/// The options of diagnostic requests; `None`: the server publishes.
 pub(crate) fn pulled(server: &Server) -> Option<Value> {
     let said = server.core.capabilities().provider("diagnosticProvider", METHOD).cloned();
     said.or_else(|| server.core.definition.diagnostics.pull.then(|| json!({})))
 }
 
-/// The problems of a document that a loaded server is shown; `None` when they are not known in time.
+/// Diagnostics of a document from a loaded server; `None` if not known in time.
 pub(super) async fn of_loaded(
     server: &Server,
     doc: &Document,
@@ -209,31 +208,31 @@ pub(super) async fn of_loaded(
     }
     let (synced, items) = match pulled(server) {
         Some(options) => {
-            let known = server.core.reports().id(&doc.path);
+            let known = server.core.result_ids().id(&doc.path);
             let ask = server
                 .ask(Some(doc), METHOD, clock, |synced, _| question(synced, &options, known.as_deref()));
             let asked = ask.await?;
             let report: Option<Report<'_>> = server.read_borrowed(METHOD, &asked.raw)?;
             let Some(synced) = asked.snapshot.get(&doc.path).cloned() else { return Ok(None) };
-            if server.core.gone.is_awaited() {
+            if server.core.deleted_files.is_awaited() {
                 return Ok(None);
             }
-            // No report at all is none about this text.
+            // A missing report says nothing about this text.
             let items =
-                report.and_then(|report| server.core.reports().take(&doc.path, known.as_deref(), &report));
+                report.and_then(|report| server.core.result_ids().take(&doc.path, known.as_deref(), &report));
             let Some(items) = items else { return Ok(None) };
             (synced, items)
         }
         None => {
-            server.see_gone(METHOD, clock).await?;
-            // Held while it is waited: no trial comes between.
+            server.await_deletions(METHOD, clock).await?;
+            // Held while waiting, so that no speculative edit comes between.
             let entered = server.enter(METHOD, clock).await?;
             let _held = server.core.hold(&doc.path);
             let now = server.core.documents().shown(&doc.path);
             let is_as_asked = |synced: &Synced| synced.view.text == doc.text;
             let (synced, before) = match (show, now) {
                 (Show::Shown { before }, Some(now)) if is_as_asked(&now) => (now, before),
-                (Show::Anew, Some(now)) => (server.show_again(&entered, doc, clock).await?, Some(now.number)),
+                (Show::AsNew, Some(now)) => (server.recheck(&entered, doc, clock).await?, Some(now.number)),
                 (_, now) => (server.open_entered(&entered, doc, clock).await?, now.map(|now| now.number)),
             };
             let sent_before = before == Some(synced.number);
@@ -241,22 +240,22 @@ pub(super) async fn of_loaded(
                 biased;
                 () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
                 _ = server.peer.closed() => return Err(server.crashed("waiting for diagnostics").await),
-                pushed = told(server, &entered, doc, (synced.clone(), sent_before), clock) => pushed?,
+                pushed = diagnosed(server, &entered, doc, (synced.clone(), sent_before), clock) => pushed?,
             };
             let Some(pushed) = pushed else { return Ok(None) };
             pushed
         }
     };
-    // Another question may have sent a newer text meanwhile; then the answer may be about that.
+    // Another request may have sent a newer text meanwhile; then the answer may be about that.
     if *synced.view.text != *doc.text {
         return Ok(None);
     }
     read(server, &synced, &items).map(Some)
 }
 
-/// What the server has to tell of a text that it was sent: what its definition has it asked for, where
-/// that says that the text is clean, else what it pushes.
-async fn told(
+/// Diagnostics of a text that the server was sent: none if its definition can ask whether the text is clean,
+/// else what it publishes.
+async fn diagnosed(
     server: &Server,
     entered: &Entered,
     doc: &Document,
@@ -270,12 +269,13 @@ async fn told(
     pushed(server, entered, doc, (synced, sent_before), looked, clock).await
 }
 
-/// What the server pushes of a document after all that it was told of others. One that says nothing more
-/// for a while is shown the document again; so is one that says nothing of a text that it was sent before
-/// the question (clangd 22.1.1 looks at no text that was changed and changed back before it began). One that had
-/// told nothing of the text when it heard of the disk is shown it again at once: what it tells of it first may be
-/// about the disk as it was. One that does not push what it was found to know is asked for that again: it may have
-/// known it wrong (tsserver hears late of files that came).
+/// Diagnostics that the server publishes after all that it was sent.
+///
+/// A silent server is shown the document again. So is a server that published nothing about a text sent before
+/// the request (clangd 22.1.1 skips a text that was changed and changed back before it began). If nothing was
+/// published about the text when changes on disk were reported, it is shown again at once: the first
+/// publication may be about the old state. A server that does not publish what it reported when asked is asked
+/// again: it may have been wrong (tsserver learns late of new files).
 async fn pushed(
     server: &Server,
     entered: &Entered,
@@ -285,27 +285,27 @@ async fn pushed(
     clock: Clock<'_>,
 ) -> Result<Option<(Synced, RawJson)>, ServerError> {
     let whole = |items: &RawJson| looked.is_whole(items);
-    let told = &server.core.diagnostics;
-    let moved = told.moved(&doc.path);
-    let after = Told::After(moved);
+    let published = &server.core.diagnostics;
+    let moved = published.moved(&doc.path);
+    let after = Reader::After(moved);
     let is_behind = server.core.documents().is_behind(&doc.path);
-    if is_behind || told.may_be_late(&doc.path, &synced) {
-        synced = server.show_again(entered, doc, clock).await?;
-    } else if told.is_outdated(&doc.path, &synced, moved) {
+    if is_behind || published.may_be_late(&doc.path, &synced) {
+        synced = server.recheck(entered, doc, clock).await?;
+    } else if published.is_outdated(&doc.path, &synced, moved) {
         let until = Instant::now() + PATIENCE.min(clock.left() / 4);
         let waited = waited(server, (entered, doc), &mut synced, (until, after), &whole, clock);
         if let Some(items) = waited.await? {
             return Ok(Some((synced, items)));
         }
-        synced = server.show_again(entered, doc, clock).await?;
-    } else if sent_before && told.is_versioned() && clock.left() > 4 * PATIENCE {
+        synced = server.recheck(entered, doc, clock).await?;
+    } else if sent_before && published.is_versioned() && clock.left() > 4 * PATIENCE {
         let until = Instant::now() + 2 * PATIENCE;
         let waited = waited(server, (entered, doc), &mut synced, (until, after), &whole, clock);
         if let Some(items) = waited.await? {
             return Ok(Some((synced, items)));
         }
-        if !told.is_working(&doc.path) {
-            synced = server.show_again(entered, doc, clock).await?;
+        if !published.is_working(&doc.path) {
+            synced = server.recheck(entered, doc, clock).await?;
         }
     }
     loop {
@@ -316,27 +316,27 @@ async fn pushed(
         if let Some(items) = waited.await? {
             return Ok(Some((synced, items)));
         }
-        // It is not open where its text is another now.
+        // A document with another text is not open.
         if Instant::now() >= clock.until || !server.core.documents().holds(&doc.path) {
             return Ok(None);
         }
         match look(server, doc, clock.until, clock.cancel).await {
             Looked::Clean => return Ok(Some((synced, RawJson::empty_list()))),
-            // What was found before must still be told.
+            // Problems that were found before must still be published.
             Looked::Unknown if matches!(looked, Looked::Codes(_)) => {}
             now => looked = now,
         }
     }
 }
 
-/// Waits for what is pushed of a text. One that was closed for another question is opened again, as long as it is
-/// the same: of a closed one it is told that nothing is wrong with it, or nothing. `None` where that is not known
-/// by `until`.
+/// Waits for the publication about a text. A document that was closed for another request is opened again if
+/// its text is unchanged: servers publish nothing, or an empty list, for a closed one. `None` if not known by
+/// `until`.
 async fn waited(
     server: &Server,
     (entered, doc): (&Entered, &Document),
     synced: &mut Synced,
-    (until, after): (Instant, Told),
+    (until, after): (Instant, Reader),
     whole: &(dyn Fn(&RawJson) -> bool + Sync),
     clock: Clock<'_>,
 ) -> Result<Option<RawJson>, ServerError> {
@@ -355,11 +355,11 @@ async fn waited(
                 }
             }
         };
-        // Neither takes anything with it when it is dropped.
+        // Both futures can be dropped safely.
         let again = tokio::select! {
             biased;
             again = closed => again,
-            items = told_whole(server, &doc.path, synced, (until, after), whole, clock.cancel) => return Ok(items),
+            items = whole_publication(server, &doc.path, synced, (until, after), whole, clock.cancel) => return Ok(items),
         };
         *synced = match again {
             Some(again) => again,
@@ -369,53 +369,51 @@ async fn waited(
             },
         };
     }
-    Ok(told_whole(server, &doc.path, synced, (until, after), whole, clock.cancel).await)
+    Ok(whole_publication(server, &doc.path, synced, (until, after), whole, clock.cancel).await)
 }
 
-/// What is pushed of a text when the server has told all that it has to tell of it; `None` when that is not known
-/// by `until`.
-pub(crate) async fn told_whole(
+/// The complete publication about a text; `None` if not known by `until`.
+pub(crate) async fn whole_publication(
     server: &Server,
     path: &AbsPath,
     synced: &Synced,
-    (until, after): (Instant, Told),
+    (until, after): (Instant, Reader),
     whole: &(dyn Fn(&RawJson) -> bool + Sync),
     cancel: &CancellationToken,
 ) -> Option<RawJson> {
-    let told = &server.core.diagnostics;
-    let first = told.wait_for(path, synced, until, after, whole).await?;
-    // What it tells of a text that it was opened with is made with nothing older.
-    let Some(method) = &server.core.definition.diagnostics.done else { return Some(first) };
+    let published = &server.core.diagnostics;
+    let first = published.wait_for(path, synced, until, after, whole).await?;
+    // A publication about the text it was opened with contains nothing older.
+    let Some(method) = &server.core.definition.diagnostics.barrier_request else { return Some(first) };
     if synced.number == synced.opened {
         return Some(first);
     }
     let left = until.saturating_duration_since(Instant::now());
     match server.peer.request(method, &(), left, cancel).await {
-        // What came before the answer is there by now.
-        Ok(_) => told.wait_for(path, synced, until, after, whole).await,
+        // Publications that came before the response have arrived.
+        Ok(_) => published.wait_for(path, synced, until, after, whole).await,
         Err(RequestError::Rpc { error, .. }) if error.code == codes::METHOD_NOT_FOUND => Some(first),
         Err(error) => {
-            tracing::debug!(server = server.name(), %error, "it is not known whether that is all");
+            tracing::debug!(server = server.name(), %error, "not known whether the publication is complete");
             None
         }
     }
 }
 
-/// What a server finds in a text that it is asked about as its definition says.
+/// The result of asking a server whether a text is clean, as its definition says.
 #[derive(PartialEq)]
 pub(crate) enum Looked {
-    /// Nothing.
     Clean,
-    /// Problems of these codes, that must be published.
+    /// Problems with these codes, which must be published.
     Codes(Vec<Value>),
-    /// It cannot be asked: only what it pushes counts.
+    /// It cannot be asked: only what it publishes counts.
     Unknown,
-    /// It did not say in time, so whatever it pushed may be a part.
+    /// It did not answer in time, so a publication may be incomplete.
     Late,
 }
 
 impl Looked {
-    /// Whether published problems are all that there are, as far as is known.
+    /// Whether a publication is complete, as far as known.
     pub fn is_whole(&self, items: &RawJson) -> bool {
         let codes = match self {
             Self::Codes(codes) => codes,
@@ -428,7 +426,7 @@ impl Looked {
     }
 }
 
-/// Asks a server about the text of `doc` that it has, which must not change meanwhile.
+/// Asks a server about the text of `doc`, which must not change meanwhile.
 pub(crate) async fn look(
     server: &Server,
     doc: &Document,
@@ -449,7 +447,7 @@ pub(crate) async fn look(
     for arguments in &rule.arguments {
         let arguments: Vec<Value> = arguments.iter().map(|it| expand(it, &variables)).collect();
         let params = json!({"command": rule.command, "arguments": arguments});
-        // Not by `Server::ask`: whoever asks here has entered already, or is a trial.
+        // Not by `Server::ask`: the caller has entered already, or runs a speculative edit.
         let left = until.saturating_duration_since(Instant::now());
         let raw = match server.peer.request(METHOD, &params, left, cancel).await {
             Ok(raw) => raw,

@@ -1,21 +1,31 @@
-//! Edits of one file that a server makes: format and organize imports.
+//! Edits of one file: formatting and organized imports.
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use policy::ErrorCode;
 use serde_json::{Value, json};
-use workspace::{Document, ErrorCode, Operation, WorkspaceEdit};
+use workspace::{Document, Operation, WorkspaceEdit};
 
+use super::request::Request;
 use super::{answer, document};
 use crate::answer::Answer;
-use crate::definition::Feature;
-use crate::documents::Synced;
 use crate::error::ServerError;
 use crate::pool::{RequestCx, ServerPool};
-use crate::protocol::{Edit, RawWorkspaceEdit};
+use crate::server::documents::Synced;
+use crate::server::protocol::{Edit, RawWorkspaceEdit};
+use adapters::Feature;
+
+pub(super) const REQUESTS: &[Request] = &[
+    Request::new("textDocument/formatting")
+        .of(Feature::Format, "documentFormattingProvider")
+        .announced("formatting"),
+    Request::new("textDocument/rangeFormatting").announced("rangeFormatting"),
+    Request::new("textDocument/codeAction").of(Feature::OrganizeImports, "codeActionProvider"),
+];
 
 impl ServerPool {
-    /// The edit that formats a file, or a range of it in bytes; empty when it is formatted already.
+    /// Formats a file, or a range of it in bytes; the edit is empty if nothing changes.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -27,7 +37,7 @@ impl ServerPool {
     ) -> Result<Answer<WorkspaceEdit>, ServerError> {
         let clock = cx.clock();
         let server = self.pick(&doc.path, Feature::Format, clock).await?;
-        let whole = server.core.definition.formats_by_range.then(|| 0..doc.text.len());
+        let whole = server.core.definition.format_by_range.then(|| 0..doc.text.len());
         let range = range.or(whole);
         let method = match range {
             None => "textDocument/formatting",
@@ -37,7 +47,7 @@ impl ServerPool {
             let offered =
                 server.core.capabilities().provider("documentRangeFormattingProvider", method).is_some();
             if !offered {
-                let message = "it cannot format a part of a file; format the whole";
+                let message = "it cannot format a range; format the whole file";
                 return Err(server.refused(ErrorCode::Unsupported, message));
             }
         }
@@ -66,11 +76,10 @@ impl ServerPool {
         Ok(answer(&server, &asked, edit))
     }
 
-    /// The edit that sorts a file's imports and removes unused ones, as its server does it; empty when
-    /// there is nothing to do.
+    /// Sorts a file's imports and removes unused ones; the edit is empty if nothing changes.
     ///
     /// # Errors
-    /// [`ServerError`]; `Refused` when the server offers it only as a command that edits by itself.
+    /// [`ServerError`]; `Refused` if the server offers it only as a command that edits files itself.
     pub async fn organize_imports(
         self: &Arc<Self>,
         doc: &Document,
@@ -113,14 +122,14 @@ impl ServerPool {
                 Ok(answer(&server, &from, from.workspace_edit(&server, raw, label)?))
             }
             _ => {
-                let message = "it organizes imports only by a command that edits files by itself";
+                let message = "it organizes imports only by a command that edits files itself";
                 Err(server.refused(ErrorCode::Unsupported, message))
             }
         }
     }
 }
 
-/// `FormattingOptions` as the text is indented now; four spaces where nothing says.
+/// `FormattingOptions` from the indentation of the text; four spaces by default.
 fn indentation(text: &str) -> Value {
     let indented = text.lines().filter_map(|line| {
         let rest = line.trim_start_matches([' ', '\t']);
@@ -133,7 +142,7 @@ fn indentation(text: &str) -> Value {
             tabs += 1;
         } else {
             spaces += 1;
-            // A single space is the inside of a comment, rarely a level.
+            // A single space is inside a comment, rarely a level.
             if indent.len() > 1 {
                 width = width.min(indent.len());
             }

@@ -1,31 +1,40 @@
-//! What servers want changed with files that are made or removed, before they are (LSP 3.17
-//! §WillCreateFiles, §WillDeleteFiles).
+//! Changes that servers request before files are created or deleted (LSP 3.17 §WillCreateFiles,
+//! §WillDeleteFiles).
 //!
-//! Asks servers that run and have loaded their project; none is started for it.
+//! Only running servers that have loaded their project are asked.
 
 use std::sync::Arc;
 
+use adapters::Feature;
+use paths::{AbsPath, path_to_uri};
 use serde_json::{Value, json};
-use workspace::{AbsPath, WorkspaceEdit, path_to_uri};
+use workspace::WorkspaceEdit;
 
+use super::request::Request;
 use crate::error::ServerError;
-use crate::file_filter::wanted;
+use crate::files::file_filter::wanted;
 use crate::pool::{RequestCx, ServerPool};
-use crate::protocol::RawWorkspaceEdit;
+use crate::server::protocol::RawWorkspaceEdit;
 use crate::server::{Clock, Server};
 
-/// What is to change with files that come and go.
+pub(super) const REQUESTS: &[Request] = &[
+    Request::new("workspace/willCreateFiles"),
+    Request::new("workspace/willRenameFiles").of(Feature::RenameFile, "workspace.fileOperations.willRename"),
+    Request::new("workspace/willDeleteFiles"),
+];
+
+/// Changes that servers request with created and deleted files.
 #[derive(Debug, Default)]
 pub struct Wishes {
-    /// Of each server that wants anything changed; of texts as they are before the files come and go.
+    /// Edits by server, for texts before the files are created or deleted.
     pub edits: Vec<(String, WorkspaceEdit)>,
-    /// Who was to be asked and did not say it, and why.
+    /// Servers that did not answer, and why.
     pub unknown: Vec<String>,
 }
 
 impl ServerPool {
-    /// What servers want changed with files that are about to be `created` and `deleted`. Takes no time
-    /// where none wants to be asked.
+    /// Asks servers for changes with files that are about to be `created` and `deleted`. Returns at once if no
+    /// server registered for it.
     ///
     /// # Errors
     /// [`ServerError::Cancelled`] only.

@@ -1,4 +1,4 @@
-//! What an editor shows while one types: signatures, highlights, completions, inlay hints.
+//! Requests of an editor while the user types: signatures, highlights, completions, inlay hints.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,27 +6,43 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use workspace::Document;
 
+use super::request::Request;
 use super::{answer, at, document};
 use crate::answer::Answer;
-use crate::definition::Feature;
 use crate::error::ServerError;
 use crate::pool::{RequestCx, ServerPool};
-use crate::protocol::{Position, RawHighlight};
+use crate::server::protocol::{Position, RawHighlight};
+use adapters::Feature;
 
-/// One way in which a function can be called.
+const SIGNATURE: Request =
+    Request::new("textDocument/signatureHelp").of(Feature::Signature, "signatureHelpProvider").quick();
+const HIGHLIGHTS: Request = Request::new("textDocument/documentHighlight")
+    .of(Feature::Highlights, "documentHighlightProvider")
+    .announced("documentHighlight")
+    .quick();
+const COMPLETION: Request =
+    Request::new("textDocument/completion").of(Feature::Completion, "completionProvider").quick();
+const INLAY_HINTS: Request = Request::new("textDocument/inlayHint")
+    .of(Feature::InlayHints, "inlayHintProvider")
+    .announced("inlayHint")
+    .quick();
+
+pub(super) const REQUESTS: &[Request] = &[SIGNATURE, HIGHLIGHTS, COMPLETION, INLAY_HINTS];
+
+/// A signature of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
     /// `add(a: int, b: int) -> int`.
     pub label: String,
-    /// What is said about it.
+    /// Its documentation.
     pub documentation: Option<String>,
-    /// The parameter that the place is in, as it stands in the label.
+    /// The active parameter, as written in the label.
     pub parameter: Option<String>,
-    /// Whether it is the one that fits the call as it is.
+    /// Whether it matches the call.
     pub active: bool,
 }
 
-/// A use of the same thing in the same file.
+/// A use of a symbol in its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Highlight {
     /// Bytes in the document's text.
@@ -37,23 +53,22 @@ pub struct Highlight {
     pub kind: &'static str,
 }
 
-/// Something that can be written at a place.
+/// A completion item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion {
-    /// The text that people choose by.
+    /// The text by which users choose.
     pub label: String,
-    /// `method`, `field`, …; empty where the server does not say.
+    /// `method`, `field`, …; empty if the server does not say.
     pub kind: &'static str,
-    /// Its type or where it is from.
+    /// Its type or origin.
     pub detail: Option<String>,
-    /// Better not used.
     pub deprecated: bool,
 }
 
-/// What a server writes between the lines' text: a type, a parameter's name.
+/// An inlay hint: a type, a parameter name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InlayHint {
-    /// Where in the document's text.
+    /// Byte offset in the document's text.
     pub offset: usize,
     /// One-based line.
     pub line: usize,
@@ -62,7 +77,7 @@ pub struct InlayHint {
 }
 
 impl ServerPool {
-    /// The signatures of the call around byte `offset`; empty when it is in none.
+    /// The signatures of the call around byte `offset`; empty outside of calls.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -73,9 +88,9 @@ impl ServerPool {
         cx: &RequestCx,
     ) -> Result<Answer<Vec<Signature>>, ServerError> {
         let clock = cx.clock();
-        let server = self.pick(&doc.path, Feature::Signature, clock).await?;
+        let server = self.pick_for(&doc.path, &SIGNATURE, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
-        let ask = server.ask(Some(doc), "textDocument/signatureHelp", clock, |synced, encoding| {
+        let ask = server.ask(Some(doc), SIGNATURE.method, clock, |synced, encoding| {
             let mut params = at(synced, offset, encoding);
             params["context"] = json!({"triggerKind": 1, "isRetrigger": false});
             params
@@ -100,7 +115,7 @@ impl ServerPool {
         Ok(answer(&server, &asked, signatures.collect()))
     }
 
-    /// Where the thing at byte `offset` is read and written in the same file.
+    /// The reads and writes of the symbol at byte `offset` in its file.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -111,11 +126,10 @@ impl ServerPool {
         cx: &RequestCx,
     ) -> Result<Answer<Vec<Highlight>>, ServerError> {
         let clock = cx.clock();
-        let server = self.pick(&doc.path, Feature::Highlights, clock).await?;
+        let server = self.pick_for(&doc.path, &HIGHLIGHTS, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
-        let ask = server.ask(Some(doc), "textDocument/documentHighlight", clock, |synced, encoding| {
-            at(synced, offset, encoding)
-        });
+        let ask =
+            server.ask(Some(doc), HIGHLIGHTS.method, clock, |synced, encoding| at(synced, offset, encoding));
         let asked = ask.await?;
         let items: Option<Vec<RawHighlight>> = server.read(&asked.method, &asked.raw)?;
         let view = asked.view(&server, &doc.path);
@@ -138,7 +152,7 @@ impl ServerPool {
         Ok(answer(&server, &asked, found))
     }
 
-    /// What can be written at byte `offset`, best first; whether that is all.
+    /// Completions at byte `offset`, best first; whether the list is complete.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -149,9 +163,9 @@ impl ServerPool {
         cx: &RequestCx,
     ) -> Result<Answer<(Vec<Completion>, bool)>, ServerError> {
         let clock = cx.clock();
-        let server = self.pick(&doc.path, Feature::Completion, clock).await?;
+        let server = self.pick_for(&doc.path, &COMPLETION, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
-        let ask = server.ask(Some(doc), "textDocument/completion", clock, |synced, encoding| {
+        let ask = server.ask(Some(doc), COMPLETION.method, clock, |synced, encoding| {
             let mut params = at(synced, offset, encoding);
             params["context"] = json!({"triggerKind": 1});
             params
@@ -166,7 +180,7 @@ impl ServerPool {
         Ok(answer(&server, &asked, (items, whole)))
     }
 
-    /// The hints of a range of a file, in order of place.
+    /// The inlay hints of a range, in order of position.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -177,9 +191,9 @@ impl ServerPool {
         cx: &RequestCx,
     ) -> Result<Answer<Vec<InlayHint>>, ServerError> {
         let clock = cx.clock();
-        let server = self.pick(&doc.path, Feature::InlayHints, clock).await?;
+        let server = self.pick_for(&doc.path, &INLAY_HINTS, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
-        let ask = server.ask(Some(doc), "textDocument/inlayHint", clock, |synced, encoding| {
+        let ask = server.ask(Some(doc), INLAY_HINTS.method, clock, |synced, encoding| {
             let range = synced.map(|synced| synced.view.protocol_range(&range, encoding));
             json!({"textDocument": document(synced), "range": range})
         });
@@ -220,7 +234,7 @@ fn labelled(signature: &str, label: &Value) -> Option<String> {
     }
 }
 
-/// An item with what servers sort it by.
+/// A completion item with its sort key.
 fn completion(item: &Value) -> Option<(String, Completion)> {
     const KINDS: [&str; 25] = [
         "text",

@@ -1,61 +1,61 @@
-//! The questions that can be asked of a pool, a file for each kind.
+//! The requests that a pool answers, a file for each kind.
 //!
-//! Each picks the server, starts it, waits for it, makes it see the texts as they are, asks, and reads the
-//! answer by the texts that the server had.
+//! Each chooses the server, starts it, waits until it is ready, shows it the current texts, sends the request, and
+//! reads the answer by the texts that the server had.
 
+mod candidate_files;
 mod check;
+mod check_on_save;
 mod code_actions;
 mod commands;
 mod diagnostics;
 mod edits;
-mod family;
 mod file_operations;
 mod hierarchy;
 mod hints;
-mod holders;
-mod includes;
 mod navigation;
-mod new_place;
-mod old_place;
+mod preview;
 mod raw;
 mod rename;
-mod saved;
+pub(crate) mod request;
+mod server_handle;
+mod speculative;
 mod symbols;
-mod tried;
-mod twins;
-mod unasked;
-mod whole;
+mod uncovered_files;
+mod workspace_diagnostics;
 
-pub(crate) use check::Extra;
-pub use check::{Checked, Look};
-pub use code_actions::{ActionQuery, CodeAction, Resolved};
-pub(crate) use commands::{Arrived, Inbox};
-pub use commands::{CommandEdits, Ran, ServerCommand};
-pub(crate) use diagnostics::{Looked, METHOD, look, pulled, question, read, told_whole};
-pub use file_operations::Wishes;
-pub use hierarchy::{Call, Calls, Types};
-pub use hints::{Completion, Highlight, InlayHint, Signature};
-pub use navigation::Navigate;
-pub use raw::{Offered, RawAnswer};
-pub use saved::{FoundSaved, SavedProblems};
-pub use symbols::{Glanced, WorkspaceSymbols};
-pub use tried::Tried;
-pub use unasked::{Unasked, UnaskedWhy};
-pub use whole::Reported;
+pub use candidate_files::*;
+pub use check::*;
+pub use check_on_save::*;
+pub use code_actions::*;
+pub use commands::*;
+pub use file_operations::*;
+pub use hierarchy::*;
+pub use hints::*;
+pub use navigation::*;
+pub use preview::*;
+pub use raw::*;
+pub use rename::*;
+pub use server_handle::*;
+pub use speculative::*;
+pub use symbols::*;
+pub use uncovered_files::*;
+pub use workspace_diagnostics::*;
 
 use std::sync::Arc;
 
+use paths::AbsPath;
 use serde_json::{Value, json};
 use text::PositionEncoding;
-use workspace::{AbsPath, WorkspaceEdit};
+use workspace::WorkspaceEdit;
 
+use crate::answer::edit::Converter;
 use crate::answer::{Answer, Location};
-use crate::documents::Synced;
-use crate::edit::Converter;
 use crate::error::ServerError;
-use crate::protocol::{Range, RawWorkspaceEdit};
+use crate::server::documents::Synced;
+use crate::server::protocol::{Range, RawWorkspaceEdit};
+use crate::server::view::View;
 use crate::server::{Asked, Server};
-use crate::view::View;
 
 /// `TextDocumentPositionParams`.
 fn at(synced: Option<&Synced>, offset: usize, encoding: PositionEncoding) -> Value {
@@ -70,21 +70,14 @@ fn document(synced: Option<&Synced>) -> Value {
     json!({"uri": synced.map(|synced| synced.uri.as_str())})
 }
 
-/// What an answer comes to, with what was to be said about it when it was asked for.
+/// A server's answer, with why it may be incomplete.
 fn answer<T>(server: &Server, asked: &Asked, value: T) -> Answer<T> {
-    let note = asked.note.clone().or_else(|| server.note());
-    Answer { value, server: server.name().to_owned(), note }
-}
-
-/// With one more thing that the answer may lack.
-fn noted<T>(mut answer: Answer<T>, note: Option<String>) -> Answer<T> {
-    let notes: Vec<String> = answer.note.take().into_iter().chain(note).collect();
-    answer.note = (!notes.is_empty()).then(|| notes.join("; "));
-    answer
+    let notes = asked.note.clone().or_else(|| server.note()).into_iter().collect();
+    Answer { value, server: server.name().to_owned(), notes }
 }
 
 impl Asked {
-    /// The text of a file as the server had it: what it was sent, else what is on disk.
+    /// The text of a file as the server had it: what it was sent, otherwise what is on disk.
     fn view(&self, server: &Server, path: &AbsPath) -> Option<Arc<View>> {
         if let Some(synced) = self.snapshot.get(path) {
             return Some(Arc::clone(&synced.view));
@@ -95,9 +88,9 @@ impl Asked {
         })
     }
 
-    /// A place; `None` when the URI names no file.
+    /// A location; `None` if the URI names no file.
     fn location(&self, server: &Server, uri: &str, range: Range) -> Option<Location> {
-        let path = workspace::uri_to_path(uri).and_then(AbsPath::new)?;
+        let path = paths::uri_to_path(uri).and_then(AbsPath::new)?;
         let view = self.view(server, &path);
         let bytes = view.as_ref().and_then(|view| view.range(range, self.encoding));
         let (Some(view), Some(bytes)) = (view, bytes) else {

@@ -1,26 +1,39 @@
-//! Definition and its kin, references, hover.
+//! Definitions, declarations, implementations, references, hover.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use paths::AbsPath;
 use serde_json::{Value, json};
-use workspace::{AbsPath, Document};
+use workspace::Document;
 
-use super::holders::{Holders, Where};
-use super::{answer, at, noted};
+use super::candidate_files::{Candidates, OpenCandidates};
+use super::request::Request;
+use super::{answer, at};
 use crate::answer::{Answer, Location};
-use crate::definition::Feature;
 use crate::error::ServerError;
+use crate::note::Note;
 use crate::pool::{RequestCx, ServerPool};
-use crate::protocol::{AnyLocation, Many};
+use crate::server::protocol::{AnyLocation, Many};
 use crate::server::{Asked, Clock, Server};
+use adapters::Feature;
 
-/// Files of one package that are asked whether a name means the same there.
-const MOST_TRIED: usize = 5;
+/// Files of one package in which the name is resolved.
+const MAX_RESOLVED: usize = 5;
 
-/// Where to go from a name.
+pub(super) const REQUESTS: &[Request] = &[
+    Request::new("textDocument/definition").of(Feature::Definition, "definitionProvider").quick(),
+    Request::new("textDocument/declaration").of(Feature::Declaration, "declarationProvider").quick(),
+    Request::new("textDocument/typeDefinition").of(Feature::TypeDefinition, "typeDefinitionProvider").quick(),
+    Request::new("textDocument/implementation").of(Feature::Implementation, "implementationProvider"),
+    Request::new("textDocument/references")
+        .of(Feature::References, "referencesProvider")
+        .announced("references"),
+    Request::new("textDocument/hover").of(Feature::Hover, "hoverProvider").quick(),
+];
+
+/// Where to navigate from a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the specification's own names")]
 pub enum Navigate {
     Definition,
     Declaration,
@@ -29,18 +42,27 @@ pub enum Navigate {
 }
 
 impl Navigate {
-    fn request(self) -> (Feature, &'static str) {
+    fn feature(self) -> Feature {
         match self {
-            Self::Definition => (Feature::Definition, "textDocument/definition"),
-            Self::Declaration => (Feature::Declaration, "textDocument/declaration"),
-            Self::TypeDefinition => (Feature::TypeDefinition, "textDocument/typeDefinition"),
-            Self::Implementation => (Feature::Implementation, "textDocument/implementation"),
+            Self::Definition => Feature::Definition,
+            Self::Declaration => Feature::Declaration,
+            Self::TypeDefinition => Feature::TypeDefinition,
+            Self::Implementation => Feature::Implementation,
+        }
+    }
+
+    pub(super) fn method(self) -> &'static str {
+        match self {
+            Self::Definition => "textDocument/definition",
+            Self::Declaration => "textDocument/declaration",
+            Self::TypeDefinition => "textDocument/typeDefinition",
+            Self::Implementation => "textDocument/implementation",
         }
     }
 }
 
 impl ServerPool {
-    /// Where the thing at byte `offset` is defined.
+    /// The definitions of the symbol at byte `offset`.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -53,7 +75,7 @@ impl ServerPool {
         self.navigate(Navigate::Definition, doc, offset, cx).await
     }
 
-    /// Where one comes to from byte `offset`, in the server's order.
+    /// The places that `to` leads to from byte `offset`, in the server's order.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -65,51 +87,49 @@ impl ServerPool {
         cx: &RequestCx,
     ) -> Result<Answer<Vec<Location>>, ServerError> {
         let clock = cx.clock();
-        let (feature, method) = to.request();
-        let server = self.pick(&doc.path, feature, clock).await?;
+        let method = to.method();
+        let server = self.pick(&doc.path, to.feature(), clock).await?;
         server.wait_ready(Some(doc), clock).await?;
-        let mut holders = match to {
-            // Who implements it names it, maybe in another package.
+        let mut candidates = match to {
+            // An implementation names it, maybe in another package.
             Navigate::Implementation => {
                 let name = &doc.text[text::word_at(&doc.text, offset)];
-                self.open_holders(&server, name, Where::All, clock).await?
+                self.open_candidates(&server, name, clock).await?
             }
-            _ => Holders::default(),
+            _ => OpenCandidates::default(),
         };
         let asked = async {
             let asked =
                 server.ask(Some(doc), method, clock, |synced, encoding| at(synced, offset, encoding)).await?;
             let mut found = locations(&server, &asked)?;
-            let mut unseen = None;
+            let mut failed = None;
             if to == Navigate::Implementation {
-                // What the file's own package has counts also where others do not answer.
+                // The answer for the file's own package counts also if others do not answer.
                 let clock = clock.part(75);
-                match self.elsewhere(&server, method, (doc, offset), &holders, &mut found, clock).await {
+                match self.elsewhere(&server, method, (doc, offset), &candidates, &mut found, clock).await {
                     Ok(()) => {}
                     Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),
-                    Err(error) => unseen = Some(format!("not all packages were looked at: {error}")),
+                    Err(error) => failed = Some(Note::PackagesFailed(error)),
                 }
             }
-            Ok((asked, found, unseen))
+            Ok((asked, found, failed))
         };
         let asked: Result<_, ServerError> = asked.await;
-        if let Some(opened) = holders.opened.take() {
-            server.close_all(opened).await;
-        }
-        let (asked, mut found, unseen) = asked?;
+        candidates.close(&server).await;
+        let (asked, mut found, failed) = asked?;
         let mut seen = HashSet::new();
         found.retain(|place| seen.insert((place.path.clone(), place.range.start, place.line)));
-        Ok(noted(noted(answer(&server, &asked, found), holders.note), unseen))
+        Ok(answer(&server, &asked, found).with_notes(candidates.note().into_iter().chain(failed)))
     }
 
-    /// Adds what is `found` from the packages of other files that hold the name, where the name means the
-    /// same there: a server may answer from the project of the file that it is asked about (tsserver 5.9).
+    /// Adds the places in packages of other candidates, where the name resolves to the same symbol: a server may
+    /// answer only from the project of the file it is asked about (tsserver 5.9).
     async fn elsewhere(
         &self,
         server: &Server,
         method: &str,
         (doc, offset): (&Document, usize),
-        holders: &Holders,
+        candidates: &OpenCandidates,
         found: &mut Vec<Location>,
         clock: Clock<'_>,
     ) -> Result<(), ServerError> {
@@ -117,7 +137,7 @@ impl ServerPool {
         let own = self.root_of(&server.core.definition, &doc.path);
         let name = &doc.text[text::word_at(&doc.text, offset)];
         let mut packages: BTreeMap<AbsPath, Vec<&AbsPath>> = BTreeMap::new();
-        for path in &holders.paths {
+        for path in candidates.found().into_iter().flat_map(Candidates::paths) {
             let root = self.root_of(&server.core.definition, path);
             if root != own && !found.iter().any(|place| place.path.starts_with(&root)) {
                 packages.entry(root).or_default().push(path);
@@ -131,15 +151,17 @@ impl ServerPool {
                 server.ask(Some(doc), method, clock, |synced, encoding| at(synced, offset, encoding)).await?;
             locations(server, &asked)
         };
-        let means = ask(DEFINITION, doc, offset).await?;
+        let definitions = ask(DEFINITION, doc, offset).await?;
         for paths in packages.into_values() {
-            for path in paths.into_iter().take(MOST_TRIED) {
-                let Ok(holder) = self.workspace.document(path) else { continue };
-                let Some(place) = text::occurrences(&holder.text, name).next() else { continue };
-                // Another thing of that name is passed over.
-                let same = |it: &Location| means.iter().any(|of| it.path == of.path && it.range == of.range);
-                if ask(DEFINITION, &holder, place.start).await?.iter().any(same) {
-                    found.extend(ask(method, &holder, place.start).await?);
+            for path in paths.into_iter().take(MAX_RESOLVED) {
+                let Ok(candidate) = self.workspace.document(path) else { continue };
+                let Some(place) = text::occurrences(&candidate.text, name).next() else { continue };
+                // Another symbol of that name is skipped.
+                let is_same = |place: &Location| {
+                    definitions.iter().any(|it| it.path == place.path && it.range == place.range)
+                };
+                if ask(DEFINITION, &candidate, place.start).await?.iter().any(is_same) {
+                    found.extend(ask(method, &candidate, place.start).await?);
                     break;
                 }
             }
@@ -147,7 +169,7 @@ impl ServerPool {
         Ok(())
     }
 
-    /// Where the thing at byte `offset` is used, in order of file and place.
+    /// The references of the symbol at byte `offset`, in order of file and position.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -162,21 +184,19 @@ impl ServerPool {
         let server = self.pick(&doc.path, Feature::References, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
         let name = &doc.text[text::word_at(&doc.text, offset)];
-        let mut holders = self.open_holders(&server, name, Where::All, clock).await?;
+        let mut candidates = self.open_candidates(&server, name, clock).await?;
         let asked = ask_for_uses(&server, doc, offset, include_declaration, clock).await;
-        if let Some(opened) = holders.opened.take() {
-            server.close_all(opened).await;
-        }
+        candidates.close(&server).await;
         let asked = asked?;
         let mut found = locations(&server, &asked)?;
         found.sort_by(|a, b| (&a.path, a.range.start, a.line).cmp(&(&b.path, b.range.start, b.line)));
         found.dedup();
         let places: Vec<&AbsPath> = found.iter().map(|place| &place.path).collect();
-        let left = holders.left(&server, name, &places);
-        Ok(noted(noted(answer(&server, &asked, found), holders.note), left))
+        let missed = candidates.found().and_then(|found| found.missed(&server, name, &places));
+        Ok(answer(&server, &asked, found).with_notes(candidates.note().into_iter().chain(missed)))
     }
 
-    /// What the server says about the thing at byte `offset`, as Markdown or plain text.
+    /// The hover text for byte `offset`, Markdown or plain text.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -213,7 +233,7 @@ async fn ask_for_uses(
     ask.await
 }
 
-/// Where a thing is used, besides where it is declared, as one server sees it.
+/// The references of a symbol without its declarations, as one server gives them.
 pub(super) async fn uses(
     server: &Server,
     doc: &Document,
@@ -234,7 +254,7 @@ pub(super) fn locations(server: &Server, asked: &Asked) -> Result<Vec<Location>,
     let found: Many<AnyLocation<'_>> = server.read_borrowed(&asked.method, &asked.raw)?;
     let mut places = Vec::new();
     for place in found.into_vec() {
-        let bad = || server.protocol(&asked.method, "a place without a file or a range".to_owned());
+        let bad = || server.protocol(&asked.method, "a location without a URI or a range".to_owned());
         let (uri, range) = place.parts().ok_or_else(bad)?;
         places.extend(asked.location(server, &uri, range));
     }

@@ -1,53 +1,54 @@
-//! What is asked of servers as such: any method, what they offer, a fresh start.
+//! Requests to servers as such: any method, their capabilities, a restart.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use paths::AbsPath;
+use policy::ErrorCode;
 use serde_json::{Value, json};
-use workspace::{AbsPath, Document, ErrorCode};
+use workspace::Document;
 
 use super::at;
 use super::commands::{CommandEdits, Ran, asked_with_edits, commands};
+use super::request::feature_of;
 use crate::answer::Answer;
-use crate::capabilities::feature_of;
-use crate::definition::Feature;
 use crate::error::ServerError;
 use crate::pool::{InUse, RequestCx, ServerPool};
 use crate::server::Server;
+use adapters::Feature;
 
-/// How long a server that is started anew has to end by itself.
+/// Time for a server to exit before it is killed for a restart.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What came of a question in the server's own words.
+/// The answer to a raw request.
 pub type RawAnswer = Answer<Ran>;
 
-/// What one server offers.
+/// The capabilities of one server.
 #[derive(Debug, Clone)]
 pub struct Offered {
-    /// The definition's name.
     pub server: String,
-    /// The folder it works on.
+    /// The directory it works on.
     pub root: AbsPath,
-    /// What it can be asked for.
+    /// The features it offers.
     pub features: Vec<Feature>,
-    /// What it cannot.
     pub lacks: Vec<Feature>,
-    /// Kinds of code actions, where it says them.
+    /// Kinds of code actions, if it lists them.
     pub kinds: Vec<String>,
-    /// Commands that it carries out.
+    /// Commands that it runs.
     pub commands: Vec<String>,
-    /// Its capabilities as they came.
+    /// Its capabilities as received.
     pub raw: Value,
 }
 
 impl ServerPool {
-    /// Sends any request, to the server named, else to the one that is asked such a question otherwise.
-    /// `textDocument` and `position` are filled in from `place` where `params` leave
-    /// them out. Edits that the server sends meanwhile go to `edits`.
+    /// Sends any request, to the named server or the one that answers such requests.
+    ///
+    /// `textDocument` and `position` are filled in from `place` if `params` omit them. Edits that the server
+    /// sends meanwhile go to `edits`.
     ///
     /// # Errors
-    /// [`ServerError`] when it was not sent: `Refused` as `unsupported` for what is not a question to a
-    /// server, or would put what it knows of the texts out of step.
+    /// [`ServerError`] if the request was not sent: `Refused` as `unsupported` if it is not a request, or would
+    /// change the server's view of the texts.
     pub async fn request(
         self: &Arc<Self>,
         method: &str,
@@ -60,7 +61,7 @@ impl ServerPool {
         let clock = cx.clock();
         let document = place.map(|(document, _)| document);
         let servers = self.servers_of(document.map(|document| &document.path), server, cx).await?;
-        // The one that answers this question otherwise, too.
+        // The server that answers this request otherwise, too.
         let first = match (document, feature_of(method)) {
             (Some(document), Some(feature)) if servers.len() > 1 => {
                 Some(self.pick(&document.path, feature, clock).await?)
@@ -74,13 +75,13 @@ impl ServerPool {
                 let names: Vec<&str> = servers.iter().map(|server| server.name()).collect();
                 return Err(ServerError::Refused {
                     server: names.join(", "),
-                    message: "several could be asked; name one as `server`".to_owned(),
+                    message: "several servers match; name one as `server`".to_owned(),
                     code: ErrorCode::Ambiguous,
                 });
             }
         };
-        if is_ours(method) {
-            let message = format!("{method} is what Pilcrow itself tells servers, it cannot be sent by hand");
+        if is_reserved(method) {
+            let message = format!("{method} is sent by Pilcrow itself, it cannot be requested");
             return Err(server.refused(ErrorCode::Unsupported, message));
         }
         server.wait_ready(document, clock).await?;
@@ -96,7 +97,7 @@ impl ServerPool {
         asked_with_edits(&server, document, method, &params, edits, clock).await
     }
 
-    /// What the servers of a file offer, or those that run.
+    /// The capabilities of a file's servers, or of those that run.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -110,8 +111,8 @@ impl ServerPool {
         Ok(servers.iter().map(|server| offered(server)).collect())
     }
 
-    /// Ends the servers of a file, or those that run, and starts them anew: they read the project
-    /// afresh. Gives their names.
+    /// Restarts the servers of a file, or those that run, so that they read the project again. Gives their
+    /// names.
     ///
     /// # Errors
     /// [`ServerError`] when one does not start.
@@ -124,7 +125,7 @@ impl ServerPool {
         self.restart(path, server, GRACE, cx.clock()).await
     }
 
-    /// The servers that a question without a feature can be meant for.
+    /// The servers to which a request without a feature may go.
     async fn servers_of(
         self: &Arc<Self>,
         path: Option<&AbsPath>,
@@ -139,10 +140,10 @@ impl ServerPool {
         if servers.is_empty() {
             let message = match (path, name) {
                 (Some(path), Some(_)) => {
-                    format!("it does not speak the language of {}", self.workspace.relative(path))
+                    format!("it does not handle the language of {}", self.workspace.relative(path))
                 }
                 (None, Some(_)) => "it is not running; name a `file` of its language".to_owned(),
-                _ => "none is running; name a `file`".to_owned(),
+                _ => "no server is running; name a `file`".to_owned(),
             };
             let server = name.unwrap_or("language servers").to_owned();
             return Err(ServerError::Refused { server, message, code: ErrorCode::NotFound });
@@ -151,13 +152,13 @@ impl ServerPool {
     }
 }
 
-/// What is sent to keep a server in step or to steer it, never by hand.
-fn is_ours(method: &str) -> bool {
+/// Whether a method is part of synchronization or of the lifecycle, which Pilcrow controls.
+fn is_reserved(method: &str) -> bool {
     let (scope, name) = method.split_once('/').unwrap_or(("", method));
-    let told = name.strip_prefix("did").is_some_and(|rest| rest.starts_with(char::is_uppercase));
+    let is_notification = name.strip_prefix("did").is_some_and(|rest| rest.starts_with(char::is_uppercase));
     matches!(method, "initialize" | "initialized" | "shutdown" | "exit")
         || matches!(scope, "$" | "window" | "client")
-        || (told && matches!(scope, "textDocument" | "workspace" | "notebookDocument"))
+        || (is_notification && matches!(scope, "textDocument" | "workspace" | "notebookDocument"))
 }
 
 /// `TextDocumentPositionParams` of a place, in the server's own encoding.
@@ -200,19 +201,19 @@ fn offered(server: &Server) -> Offered {
 
 #[cfg(test)]
 mod tests {
-    use super::is_ours;
+    use super::is_reserved;
 
     #[test]
-    fn what_keeps_servers_in_step_is_not_sent_by_hand() {
+    fn methods_of_synchronization_are_reserved() {
         for method in
             ["initialize", "exit", "textDocument/didChange", "workspace/didRenameFiles", "$/cancelRequest"]
         {
-            assert!(is_ours(method), "{method}");
+            assert!(is_reserved(method), "{method}");
         }
         for method in
             ["textDocument/hover", "rust-analyzer/expandMacro", "workspace/executeCommand", "x/didactic"]
         {
-            assert!(!is_ours(method), "{method}");
+            assert!(!is_reserved(method), "{method}");
         }
     }
 }

@@ -1,39 +1,47 @@
-//! The named things of a file, and those of a workspace that match a query.
+//! The symbols of a file, and those of a workspace that match a query.
 
 use std::sync::Arc;
 use std::time::Instant;
 
+use paths::AbsPath;
 use serde_json::{Value, json};
-use workspace::{AbsPath, Document};
+use workspace::Document;
 
-use super::unasked::{LOOKING, Running, Unasked};
+use super::request::Request;
+use super::uncovered_files::{LOOKING, Running, Unasked};
 use super::{answer, document};
 use crate::answer::{Answer, Symbol};
-use crate::definition::Feature;
 use crate::error::ServerError;
 use crate::pool::{InUse, RequestCx, ServerPool};
-use crate::protocol::{DocumentSymbol, FlatSymbol, kind_name};
+use crate::server::protocol::{DocumentSymbol, FlatSymbol, kind_name};
+use crate::server::view::View;
 use crate::server::{Asked, Clock, Opened, Server};
-use crate::view::View;
+use adapters::Feature;
 
-/// Files looked at to find a language, when no file says which.
+pub(super) const REQUESTS: &[Request] = &[
+    Request::new("textDocument/documentSymbol").of(Feature::Symbols, "documentSymbolProvider").quick(),
+    Request::new("workspace/symbol").of(Feature::WorkspaceSymbols, "workspaceSymbolProvider"),
+    Request::new("workspaceSymbol/resolve"),
+];
+
+/// Files read to find a language, if no file is given.
 const LOOKED_AT: usize = 2000;
-/// Symbols of a workspace whose range is asked for when it did not come with them.
+/// Workspace symbols whose missing range is requested.
 const RESOLVED: usize = 50;
 
-/// What a question for symbols of the workspace found.
+/// The result of a search for workspace symbols.
 #[derive(Debug, Clone, Default)]
 pub struct WorkspaceSymbols {
     /// In the order of the servers' answers.
     pub symbols: Vec<Symbol>,
-    /// The files whose servers were not asked; none where the question was to the server of one file.
+    /// Files whose servers were not asked; empty if the server of one file was asked.
     pub unasked: Vec<Unasked>,
-    /// There was no time to look at all files for that.
+    /// Whether there was no time to list all such files.
     pub is_cut: bool,
 }
 
-/// A file that a server was shown for a glance at it.
-#[must_use = "it stays open until it is put away"]
+/// A file that was opened only to read its symbols.
+#[must_use = "it stays open until `put_away`"]
 pub struct Glanced {
     server: InUse,
     opened: Opened,
@@ -55,12 +63,13 @@ impl ServerPool {
         Ok(answer(&server, &asked, symbols))
     }
 
-    /// The same of a file that may not be the one that is meant. Whoever calls it calls
-    /// [`ServerPool::put_away`] with what it gives: a server works on what it has open (tsserver 5.9 checks the types
-    /// of all of it after each change).
+    /// The symbols of a file that may not be the requested one.
+    ///
+    /// The caller passes the result to [`ServerPool::put_away`]: a server works on what it has open (tsserver
+    /// 5.9 checks the types of all of it after each change).
     ///
     /// # Errors
-    /// [`ServerError`]; nothing that it opened is open then.
+    /// [`ServerError`]; then nothing stays open.
     pub async fn glance(
         self: &Arc<Self>,
         doc: &Document,
@@ -78,16 +87,17 @@ impl ServerPool {
         }
     }
 
-    /// Closes what was opened to be glanced at, but for `kept`.
+    /// Closes files that were opened by [`ServerPool::glance`], except `kept`.
     pub async fn put_away(&self, glances: Vec<Glanced>, kept: Option<&AbsPath>) {
         for Glanced { server, opened } in glances {
             server.close_all_but(opened, kept).await;
         }
     }
 
-    /// Symbols of the workspace whose names match `query` as the server sees it. `near` says whose
-    /// server is asked; without it, those that run, or the one for the workspace's first known file, and of which
-    /// files no server was asked is told.
+    /// Searches the workspace for symbols that match `query`.
+    ///
+    /// `near` selects the server; without it the running servers are asked, or the one for the first known file
+    /// of the workspace.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -109,7 +119,7 @@ impl ServerPool {
         if servers.is_empty() {
             let root = self.workspace.root();
             let mut files = self.workspace.files(root).take(LOOKED_AT);
-            // Better a server that is there than the one of whatever file comes first.
+            // An installed server is better than the one of the first file.
             let mut first = None;
             let known = files.find(|path| {
                 let found = self.applying(path, feature);
@@ -122,7 +132,7 @@ impl ServerPool {
             let known = known.ok_or_else(|| self.no_server(root.to_string()))?;
             servers.push(self.pick(&known, feature, clock).await?);
         }
-        let mut out = Answer { value: WorkspaceSymbols::default(), server: String::new(), note: None };
+        let mut out = Answer { value: WorkspaceSymbols::default(), server: String::new(), notes: Vec::new() };
         for server in &servers {
             server.wait_ready(near, clock).await?;
             let params = |_: Option<&_>, _| json!({"query": query});
@@ -134,7 +144,9 @@ impl ServerPool {
                 out.value.symbols.extend(flat_symbol(server, &asked, symbol));
             }
             let note = asked.note.or_else(|| server.note());
-            out.note = out.note.or(note);
+            if out.notes.is_empty() {
+                out.notes.extend(note);
+            }
         }
         if near.is_none() {
             let pool = Arc::clone(self);
@@ -149,7 +161,7 @@ impl ServerPool {
     }
 }
 
-/// The outline of a file as one server sees it.
+/// The symbols of a file from one server.
 pub(super) async fn outline(
     server: &Server,
     doc: &Document,
@@ -186,7 +198,7 @@ async fn outlined(
     Ok((asked, symbols))
 }
 
-/// Symbols that came without their range are asked for, as far as they can be shown.
+/// Requests the range of symbols that came without it, as far as they can be shown.
 async fn whole(server: &Server, items: Vec<Value>, clock: Clock<'_>) -> Result<Vec<Value>, ServerError> {
     const METHOD: &str = "workspaceSymbol/resolve";
     let resolves = {
@@ -208,7 +220,7 @@ async fn whole(server: &Server, items: Vec<Value>, clock: Clock<'_>) -> Result<V
 }
 
 fn joined(container: Option<&str>, name: &str) -> String {
-    // Some give the whole path for a name.
+    // Some servers give the whole path as name.
     let is_whole = |container: &str| name.strip_prefix(container).is_some_and(|rest| rest.starts_with('.'));
     match container {
         Some(container) if !container.is_empty() && !is_whole(container) => format!("{container}.{name}"),
@@ -216,8 +228,8 @@ fn joined(container: Option<&str>, name: &str) -> String {
     }
 }
 
-/// The type that a block named `impl Type` or `impl<T> Trait for Type<T>` speaks of: what stands in it
-/// is `Type.method` to people.
+/// The type of an outline entry named `impl Type` or `impl<T> Trait for Type<T>`: users call its members
+/// `Type.method`.
 fn implemented(name: &str) -> Option<&str> {
     let rest = name.strip_prefix("impl").filter(|rest| rest.starts_with([' ', '<']))?;
     let mut depth = 0_usize;
@@ -290,7 +302,7 @@ mod tests {
     use super::implemented;
 
     #[test]
-    fn what_stands_in_a_block_belongs_to_its_type() {
+    fn members_of_an_impl_block_belong_to_its_type() {
         for (name, expected) in [
             ("impl Buffer", Some("Buffer")),
             ("impl Clone for Buffer", Some("Buffer")),

@@ -1,18 +1,19 @@
-//! Servers that are started before they are asked, so that they can say soon what an edit broke.
+//! Servers that start before the first request, so that they can soon report what an edit broke.
 //!
-//! Nobody waits for them, and nobody is asked for permission. What must stay true: one that could not be
-//! started so is not tried so again before a reload, and no more come at once than may run.
+//! No request waits for them, and no permission is requested. Invariants: a server that failed is not started
+//! so again before a reload, and no more start at once than may run.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use workspace::AbsPath;
+use parking_lot::Mutex;
+use paths::AbsPath;
 
 use super::{RequestCx, ServerPool};
-use crate::definition::{Feature, ServerDefinition};
 use crate::error::ServerError;
+use adapters::{Feature, ServerDefinition};
 
-/// By definition and package root, those that start or could not be started.
+/// By definition and package root: servers that are starting or failed to start.
 #[derive(Default)]
 pub(super) struct Ahead(Mutex<BTreeMap<(String, AbsPath), State>>);
 
@@ -23,20 +24,19 @@ enum State {
 }
 
 impl Ahead {
-    fn states(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, AbsPath), State>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn states(&self) -> parking_lot::MutexGuard<'_, BTreeMap<(String, AbsPath), State>> {
+        self.0.lock()
     }
 
-    /// Those that failed may be tried again.
+    /// Allows another start of failed servers.
     pub fn forgive(&self) {
         self.states().retain(|_, state| *state == State::Coming);
     }
 }
 
 impl ServerPool {
-    /// Has the servers start that know what is wrong with a file: those whose programs are there and may
-    /// run without a question, one of each group. Whether one runs or starts now. Called within a tokio
-    /// runtime.
+    /// Starts the servers that report diagnostics for a file: those that are installed and may run without a
+    /// question, one of each group. Returns whether one runs or starts now. Called within a tokio runtime.
     pub fn begin(self: &Arc<Self>, path: &AbsPath) -> bool {
         let (mut groups, mut any) = (HashSet::new(), false);
         for definition in self.applying(path, Feature::Diagnostics) {
@@ -72,18 +72,18 @@ impl ServerPool {
                     let request = RequestCx::new(this.limits.start, &this.stop);
                     let clock = request.clock();
                     let started = this.get(&definition, &path, clock).await;
-                    // Some load a project only with its first file.
+                    // Some servers load a project only with its first file.
                     if let (Ok(server), Ok(document)) = (&started, this.workspace.document(&path))
                         && let Err(error) = server.open(&document, clock).await
                     {
-                        tracing::debug!(%error, "not shown {path} ahead");
+                        tracing::debug!(%error, "{path} was not opened in advance");
                     }
                     let mut states = this.ahead.states();
                     let state = states.remove(&(definition.name.clone(), root.clone()));
                     if let (Err(error), Some(_)) = (&started, state)
                         && !matches!(error, ServerError::Cancelled)
                     {
-                        tracing::info!(%error, "not started ahead");
+                        tracing::info!(%error, "not started in advance");
                         states.insert((definition.name.clone(), root), State::Failed);
                     }
                 });
@@ -92,7 +92,7 @@ impl ServerPool {
         any
     }
 
-    /// Whether a server of a file is being started by [`ServerPool::begin`].
+    /// Whether [`ServerPool::begin`] is starting a server of a file.
     pub fn is_coming(&self, path: &AbsPath) -> bool {
         let states = self.ahead.states().clone();
         !states.is_empty()
@@ -102,8 +102,8 @@ impl ServerPool {
             })
     }
 
-    /// The package root of a file that no server works on although there is one for it, which also speaks
-    /// the language of one of `beside`.
+    /// The package root of a file that has a server but none running, which also covers the language of one
+    /// of `beside`.
     pub fn cold_root(&self, path: &AbsPath, beside: &[AbsPath]) -> Option<AbsPath> {
         if self.is_warm(path) {
             return None;

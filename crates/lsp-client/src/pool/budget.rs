@@ -1,7 +1,7 @@
-//! How many servers run at once, how much memory they hold together, and for how long unused.
+//! The limits of running servers: their number, their memory, and their idle time.
 //!
-//! What must stay true: a server that a question uses is never stopped here, so there may be more than
-//! the budget while questions need them.
+//! Invariants: a server that a request uses is never stopped here, so there may be more than the budget while
+//! requests need them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,12 +28,12 @@ impl ServerPool {
         let evicted = warm.iter().filter_map(|(_, slot)| slot.evict(|server| server.usage.unused() < unused));
         for server in evicted.take(surplus) {
             tracing::info!(server = server.name(), "stopped to make room for others");
-            server.shutdown(Duration::from_secs(2), "others needed its place").await;
+            server.shutdown(Duration::from_secs(2), "other servers needed its place").await;
         }
     }
 
-    /// Stops unused servers, the least recently used first, until all together hold no more memory than
-    /// they may; the one that was used last stays.
+    /// Stops unused servers, the least recently used first, until all together are within the memory limit;
+    /// the last used one stays.
     async fn shed(&self) {
         let mut warm: Vec<(Duration, Arc<Server>, Arc<Slot>)> = self
             .slots()
@@ -50,7 +50,7 @@ impl ServerPool {
         let servers: Vec<Arc<Server>> = warm.iter().map(|(_, server, _)| Arc::clone(server)).collect();
         let look = tokio::task::spawn_blocking(move || {
             let ids: Vec<u32> = servers.iter().map(|it| it.process.worker().unwrap_or_default()).collect();
-            workspace::process_memory(&ids)
+            process::process_memory(&ids)
         });
         let Ok(held) = look.await else { return };
         let mut all: u64 = held.iter().sum();
@@ -59,19 +59,19 @@ impl ServerPool {
             if all <= self.limits.memory {
                 return;
             }
-            // Another may run here by now.
+            // Another server may run here now.
             let Some(server) = slot.evict(|now| !std::ptr::eq(now, &**server)) else { continue };
             all = all.saturating_sub(held);
             tracing::info!(
                 server = server.name(),
                 mebibytes = held >> 20,
-                "stopped, the servers hold more memory than they may"
+                "stopped, the servers exceed the memory limit"
             );
-            server.shutdown(Duration::from_secs(2), "the servers held more memory than they may").await;
+            server.shutdown(Duration::from_secs(2), "the servers exceeded the memory limit").await;
         }
     }
 
-    /// One task that stops idle servers and those beyond the budget; begins with the first server.
+    /// A task that stops idle servers and those beyond the budget; begins with the first server.
     pub(super) fn start_janitor(self: &Arc<Self>) {
         self.janitor.call_once(|| {
             let this = Arc::downgrade(self);
@@ -91,7 +91,7 @@ impl ServerPool {
                             server.shutdown(Duration::from_secs(5), "it was idle").await;
                         }
                     }
-                    // What one question needed at once the next one may need again soon.
+                    // The servers that one request needed together may soon be needed again.
                     this.shrink(this.limits.warm.max(1), pause).await;
                     this.shed().await;
                 }

@@ -1,31 +1,31 @@
-//! Which servers a question is for, by the definitions, the place of the file and what each offers.
+//! The choice of servers for a request, by definition, root and capabilities.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use workspace::AbsPath;
+use paths::AbsPath;
 
 use super::ServerPool;
 use super::slot::InUse;
-use crate::definition::{Feature, ServerDefinition};
-use crate::discovery;
 use crate::error::ServerError;
+use crate::features::request::Request;
 use crate::server::Clock;
+use crate::server::capabilities::Capabilities;
+use adapters::{Feature, ServerDefinition, ServerDefinitions};
 
 impl ServerPool {
-    /// Whether any definition speaks the language of `path`.
+    /// Whether any definition covers the language of `path`.
     ///
-    /// One that was never tried counts only if its program is there.
+    /// An unverified server counts only if it is installed.
     pub fn serves(&self, path: &AbsPath) -> bool {
         let top = self.workspace.root();
         self.definitions().for_path(path.as_path()).iter().any(|definition| {
-            discovery::find_root(&definition.root, path, top).is_some()
+            adapters::find_root(&definition.root, path, top).is_some()
                 && (definition.verified.is_some() || self.is_there(definition))
         })
     }
 
-    /// The definitions whose servers could say what is wrong with a file, by their names, where the program
-    /// of none is there.
+    /// The servers that could report diagnostics of a file, by name, where none is installed.
     pub fn lacking(&self, path: &AbsPath) -> Vec<String> {
         let found = self.applying(path, Feature::Diagnostics);
         match found.iter().any(|definition| self.is_there(definition)) {
@@ -34,7 +34,7 @@ impl ServerPool {
         }
     }
 
-    /// Whether some program for a definition is there.
+    /// Whether a program for a definition is installed.
     pub(crate) fn is_there(&self, definition: &ServerDefinition) -> bool {
         let top = self.workspace.root();
         !self.limits.search.find(definition, top, top).is_empty()
@@ -44,14 +44,14 @@ impl ServerPool {
         self.definitions().get(name).is_some_and(|definition| definition.verified.is_some())
     }
 
-    /// The definitions to be asked for `feature` of a file, best first, without those whose root marker
-    /// is required and not there, or that need another program for it which is not there.
+    /// The definitions for `feature` of the file, best first, without those that lack a required root marker
+    /// or another program.
     pub(crate) fn applying(&self, path: &AbsPath, feature: Feature) -> Vec<Arc<ServerDefinition>> {
         let mut found = self.definitions().for_feature(path.as_path(), feature);
         found.retain(|definition| {
             let rooted = !definition.root.required
-                || discovery::find_root(&definition.root, path, self.workspace.root()).is_some();
-            let needs = definition.needs.get(&feature);
+                || adapters::find_root(&definition.root, path, self.workspace.root()).is_some();
+            let needs = definition.requires.get(&feature);
             rooted
                 && needs
                     .is_none_or(|programs| programs.iter().any(|it| self.limits.search.helper(it).is_some()))
@@ -66,17 +66,39 @@ impl ServerPool {
         feature: Feature,
         clock: Clock<'_>,
     ) -> Result<InUse, ServerError> {
+        self.pick_offering(path, feature, |capabilities| capabilities.offers(feature), clock).await
+    }
+
+    /// The best server for a request about the file, started.
+    pub(crate) async fn pick_for(
+        self: &Arc<Self>,
+        path: &AbsPath,
+        request: &Request,
+        clock: Clock<'_>,
+    ) -> Result<InUse, ServerError> {
+        let feature = request.feature.unwrap_or(Feature::Hover);
+        self.pick_offering(path, feature, |capabilities| capabilities.offers_request(request), clock).await
+    }
+
+    /// The server of the highest priority for a feature, of those that `offers` accepts.
+    async fn pick_offering(
+        self: &Arc<Self>,
+        path: &AbsPath,
+        feature: Feature,
+        offers: impl Fn(&Capabilities) -> bool,
+        clock: Clock<'_>,
+    ) -> Result<InUse, ServerError> {
         let mut first: Option<ServerError> = None;
         let mut names = Vec::new();
         let mut groups = HashSet::new();
         for definition in self.applying(path, feature) {
-            // Another of its group would offer no more.
+            // Another server of the group would offer no more.
             if definition.group.as_ref().is_some_and(|group| groups.contains(group)) {
                 continue;
             }
             names.push(definition.name.clone());
             match self.get(&definition, path, clock).await {
-                Ok(server) if server.core.capabilities().offers(feature) => return Ok(server),
+                Ok(server) if offers(&server.core.capabilities()) => return Ok(server),
                 Ok(_) => groups.extend(definition.group.clone()),
                 Err(error @ ServerError::Missing { .. }) => first = first.or(Some(error)),
                 Err(error) => return Err(error),
@@ -88,7 +110,7 @@ impl ServerPool {
         if names.is_empty() {
             let mut others = self.definitions().for_path(path.as_path());
             let top = self.workspace.root();
-            others.retain(|it| discovery::find_root(&it.root, path, top).is_some());
+            others.retain(|it| adapters::find_root(&it.root, path, top).is_some());
             names.extend(others.iter().map(|it| it.name.clone()));
         }
         if names.is_empty() {
@@ -97,12 +119,12 @@ impl ServerPool {
         Err(ServerError::Unsupported { server: names.join(", "), feature })
     }
 
-    /// No definition is for it, or none that could be used.
+    /// The error of a file that no usable definition covers.
     pub(crate) fn no_server(&self, path: String) -> ServerError {
-        ServerError::NoServer { path, refused: self.definitions().refused() }
+        ServerError::NoServer { path, refused: refused(&self.definitions()) }
     }
 
-    /// Every server for `feature` of the file, one of each group, with what kept the others away.
+    /// Every server for `feature` of the file, one of each group, with the errors of the others.
     pub(crate) async fn pick_all(
         self: &Arc<Self>,
         path: &AbsPath,
@@ -119,7 +141,7 @@ impl ServerPool {
             match self.get(&definition, path, clock).await {
                 Err(error @ ServerError::Cancelled) => return Err(error),
                 Err(error) => {
-                    // It will answer for its group; a second one beside it would say all twice.
+                    // It will answer for its group; a second server would repeat its answers.
                     if matches!(error, ServerError::Starting { .. }) {
                         groups.extend(definition.group.clone());
                     }
@@ -135,18 +157,17 @@ impl ServerPool {
         }
         if servers.is_empty() {
             if problems.is_empty() {
-                // Says whether no server is defined or none can.
+                // Distinguishes a missing definition from a missing feature.
                 return self.pick(path, feature, clock).await.map(|server| (vec![server], Vec::new()));
             }
             return Err(problems.swap_remove(0));
         }
-        // One that is not installed is no news while others answer.
+        // A server that is not installed is not reported while others answer.
         problems.retain(|problem| !matches!(problem, ServerError::Missing { .. }));
         Ok((servers, problems))
     }
 
-    /// Every server that speaks the language of a file, one of each group, started; of `name` alone if
-    /// one is given.
+    /// Every server of a file's language, one of each group, started; only `name` if one is given.
     pub(crate) async fn all_of(
         self: &Arc<Self>,
         path: &AbsPath,
@@ -155,7 +176,7 @@ impl ServerPool {
     ) -> Result<Vec<InUse>, ServerError> {
         let mut definitions = self.definitions().for_path(path.as_path());
         let top = self.workspace.root();
-        definitions.retain(|it| discovery::find_root(&it.root, path, top).is_some());
+        definitions.retain(|it| adapters::find_root(&it.root, path, top).is_some());
         if definitions.is_empty() {
             return Err(self.no_server(self.workspace.relative(path)));
         }
@@ -184,5 +205,14 @@ impl ServerPool {
             Some(error) if servers.is_empty() => Err(error),
             _ => Ok(servers),
         }
+    }
+}
+
+/// A clause that names the definition files that were refused, one of which may be for the language.
+fn refused(definitions: &ServerDefinitions) -> String {
+    let each: Vec<String> = definitions.refused().iter().map(ToString::to_string).collect();
+    match each.is_empty() {
+        true => String::new(),
+        false => format!("; refused, so not asked: {}", each.join("; ")),
     }
 }

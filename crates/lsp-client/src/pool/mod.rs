@@ -1,9 +1,10 @@
-//! All servers of a workspace: chosen, started when first needed, started again after a crash, stopped
-//! when idle.
+//! All servers of a workspace: chosen, started when first needed, restarted after a crash, stopped when idle.
 //!
-//! Decides nothing about permission: [`workspace::Policy`] does, and its grant is kept per definition and
-//! root, so that a restart needs nobody present. What must stay true: at most one server per definition
-//! and root; every task is on the pool's tracker.
+//! Does not decide about permission: [`policy::Policy`] does, and its grant is stored per definition and
+//! root, so that a restart needs no user. Invariants: at most one server per definition and root; every task
+//! is on the pool's tracker.
+
+pub(crate) mod server_log;
 
 mod ahead;
 mod budget;
@@ -18,59 +19,62 @@ pub(crate) use slot::InUse;
 pub use status::{ServerLife, ServerLog, ServerState, ServerStatus};
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use adapters::SearchPath;
+use adapters::ServerDefinitions;
+use parking_lot::Mutex;
+use policy::{Approver, Policy};
+use process::Processes;
+use slot::{Place, Slot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::{Approver, Policy, Processes, Workspace};
+use workspace::Workspace;
 
-use crate::definitions::Definitions;
-use crate::discovery::SearchPath;
-use crate::host::Host;
+use crate::server::host::Host;
 use crate::server::{Clock, Server};
-use slot::{Place, Slot};
 
-/// What a pool works with.
+/// The dependencies of a pool.
 pub struct PoolOptions {
-    /// Whose documents are asked about.
+    /// The workspace of the documents.
     pub workspace: Workspace,
     /// Starts and ends the servers' processes.
     pub processes: Arc<Processes>,
-    /// Says what may be started.
+    /// Permits starting programs.
     pub policy: Arc<Policy>,
-    /// The person, for the policy's questions.
+    /// Asks the user for the policy.
     pub approver: Arc<dyn Approver>,
-    /// The servers there are.
-    pub definitions: Arc<Definitions>,
-    /// Reads them anew, for a reload; `None`: they stay as they are. Blocks.
+    /// The definitions of the servers.
+    pub definitions: Arc<ServerDefinitions>,
+    /// Loads the definitions for a reload; `None`: they stay. Blocks.
     pub reread: Option<Reread>,
-    /// Hears what servers ask for.
+    /// Handles requests of servers.
     pub host: Arc<dyn Host>,
 }
 
-/// Reads all definitions that apply.
-pub type Reread = Arc<dyn Fn() -> Definitions + Send + Sync>;
+/// Loads all definitions that apply.
+pub type Reread = Arc<dyn Fn() -> ServerDefinitions + Send + Sync>;
 
-/// Times and numbers of a pool.
+/// Limits of a pool.
 #[derive(Debug, Clone)]
 pub struct PoolLimits {
-    /// Where programs are looked for.
+    /// The directories that are searched for programs.
     pub search: SearchPath,
-    /// A server not asked for this long is stopped.
+    /// A server that is unused for this long is stopped.
     pub idle: Duration,
-    /// Servers that run at once; the least recently used is stopped for a new one. Those that questions
-    /// are using are not, so there are more for as long as they are needed at once.
+    /// Maximum number of running servers; the least recently used is stopped for a new one. Servers in use
+    /// are not stopped, so there may be more.
     pub warm: usize,
-    /// Bytes of memory that all servers may hold together, each with what it started; beyond that the
-    /// least recently used are stopped, but not those that questions are using, nor the last one.
+    /// Maximum memory of all servers in bytes, with their child processes; beyond that the least recently
+    /// used are stopped, except those in use and the last one.
     pub memory: u64,
-    /// How long a server may take to answer `initialize`.
+    /// Timeout of `initialize`.
     pub start: Duration,
 }
 
 impl Default for PoolLimits {
-    /// Programs as the environment says, 10 minutes, 4 servers, 2 GiB, 60 seconds.
+    /// The environment's programs, 10 minutes, 4 servers, 2 GiB, 60 seconds.
     fn default() -> Self {
         Self {
             search: SearchPath::from_env(),
@@ -82,14 +86,14 @@ impl Default for PoolLimits {
     }
 }
 
-/// How long a question may take, and what cancels it.
+/// The time of a call, and its cancellation.
 #[derive(Debug, Clone)]
 pub struct RequestCx {
-    /// For everything that one call asks, one after the other: starting, loading, the answers.
+    /// The time for all requests of one call: starting, loading, the answers.
     pub deadline: Duration,
     /// When the call began.
     pub began: Instant,
-    /// Cancels at once; the server is told.
+    /// Cancels at once; the server is notified.
     pub cancel: CancellationToken,
 }
 
@@ -99,24 +103,25 @@ impl RequestCx {
         Self { deadline, began: Instant::now(), cancel: cancel.clone() }
     }
 
-    /// The same from now on: for what comes after a person was asked.
+    /// The same time from now on, after a question to the user.
     #[must_use]
-    pub fn anew(&self) -> Self {
+    pub fn restarted(&self) -> Self {
         Self::new(self.deadline, &self.cancel)
     }
 
-    /// How much of its time is left.
+    /// The remaining time.
     pub fn left(&self) -> Duration {
         self.deadline.saturating_sub(self.began.elapsed())
     }
 
-    /// A part of it: no more than `most` from now on.
+    /// A part of it: at most `most` from now on.
     #[must_use]
     pub fn within(&self, most: Duration) -> Self {
         Self::new(self.left().min(most), &self.cancel)
     }
 
-    pub(crate) fn clock(&self) -> Clock<'_> {
+    /// The deadline, from now.
+    pub fn clock(&self) -> Clock<'_> {
         let now = Instant::now();
         Clock { began: now, until: now + self.left(), total: self.deadline, cancel: &self.cancel }
     }
@@ -128,7 +133,7 @@ pub struct ServerPool {
     processes: Arc<Processes>,
     policy: Arc<Policy>,
     approver: Arc<dyn Approver>,
-    definitions: Mutex<Arc<Definitions>>,
+    definitions: Mutex<Arc<ServerDefinitions>>,
     reread: Option<Reread>,
     host: Arc<dyn Host>,
     limits: PoolLimits,
@@ -140,7 +145,7 @@ pub struct ServerPool {
 }
 
 impl ServerPool {
-    /// A pool with the usual limits. Starts nothing.
+    /// A pool with the default limits. Starts nothing.
     pub fn new(options: PoolOptions) -> Arc<Self> {
         Self::with_limits(options, PoolLimits::default())
     }
@@ -165,17 +170,17 @@ impl ServerPool {
         })
     }
 
-    /// The servers there are, by now.
-    pub(crate) fn definitions(&self) -> Arc<Definitions> {
-        Arc::clone(&self.definitions.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The current definitions.
+    pub(crate) fn definitions(&self) -> Arc<ServerDefinitions> {
+        Arc::clone(&self.definitions.lock())
     }
 
     fn slots(&self) -> Vec<Arc<Slot>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.slots.lock().values().cloned().collect()
     }
 
-    /// Ends all servers within `deadline`: politely at first, then their process groups. The pool
-    /// starts none afterwards.
+    /// Ends all servers within `deadline`: by `shutdown` first, then their process groups. The pool starts
+    /// none afterwards.
     pub async fn shutdown(&self, deadline: Duration) {
         self.stop.cancel();
         let ending = self.slots().into_iter().filter_map(|slot| slot.state().server.take());
@@ -192,12 +197,12 @@ impl ServerPool {
         &self.tracker
     }
 
-    /// The running servers, to be told of what concerns all.
+    /// The running servers, to notify all.
     pub(crate) fn running(&self) -> Vec<Arc<Server>> {
         self.slots().iter().filter_map(|slot| slot.running()).collect()
     }
 
-    /// The running servers, for a question to all.
+    /// The running servers, to ask all.
     pub(crate) fn use_running(&self) -> Vec<InUse> {
         self.slots().iter().filter_map(|slot| slot.take_use()).collect()
     }

@@ -1,32 +1,30 @@
-//! Where a server works: one for each package root, or one for all roots where it takes more folders
-//! while it runs.
+//! The slot of a server: one for each package root, or one for all roots if it supports workspace folders.
 //!
-//! What must stay true: at most one server per definition and root, and a question about a file goes to
-//! a server that works on the file's root.
+//! Invariants: at most one server per definition and root, and a request about a file goes to a server of the
+//! file's root.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use workspace::AbsPath;
+use paths::AbsPath;
 
 use super::ServerPool;
 use super::slot::{InUse, Place, Slot};
-use crate::definition::ServerDefinition;
-use crate::discovery;
 use crate::error::ServerError;
 use crate::server::Clock;
+use adapters::ServerDefinition;
 
 impl ServerPool {
-    /// Whether a server that speaks the language of `path` is running and works on its root, or would
-    /// be given that, so that a question about it starts nothing.
+    /// Whether a server for the language of `path` is running for its root, or would take the root, so that a
+    /// request starts nothing.
     pub fn is_warm(&self, path: &AbsPath) -> bool {
         let definitions = self.definitions().for_path(path.as_path());
         definitions.iter().any(|definition| self.runs(definition, &self.root_of(definition, path)))
     }
 
-    /// Whether the server of a definition runs for a package root, or would be given it.
+    /// Whether the server of a definition runs for a package root, or would take it.
     pub(super) fn runs(&self, definition: &ServerDefinition, root: &AbsPath) -> bool {
         let shared = || {
-            let slot = self.slot(definition, &Place::Shared).filter(|_| definition.root.folders)?;
+            let slot = self.slot(definition, &Place::Shared).filter(|_| definition.root.workspace_folders)?;
             let server = slot.running().filter(|_| !slot.refuses(root))?;
             let takes = slot.works_on(root) || server.core.capabilities().takes_folders();
             takes.then_some(server)
@@ -38,10 +36,10 @@ impl ServerPool {
     /// The package root of a file for a server, or the workspace's.
     pub(crate) fn root_of(&self, definition: &ServerDefinition, path: &AbsPath) -> AbsPath {
         let top = self.workspace.root();
-        discovery::find_root(&definition.root, path, top).unwrap_or_else(|| top.clone())
+        adapters::find_root(&definition.root, path, top).unwrap_or_else(|| top.clone())
     }
 
-    /// The server of a definition for a file, started if need be, when documents may be opened in it.
+    /// The server of a definition for a file, started if necessary, when documents may be opened in it.
     pub(super) async fn get(
         self: &Arc<Self>,
         definition: &Arc<ServerDefinition>,
@@ -60,8 +58,8 @@ impl ServerPool {
         clock: Clock<'_>,
     ) -> Result<InUse, ServerError> {
         let root = self.root_of(definition, path);
-        if definition.root.folders {
-            // One for all package roots, unless it turns out that it takes no more of them.
+        if definition.root.workspace_folders {
+            // One for all package roots, unless the server takes no more of them.
             let slot = self.slot_for(definition, Place::Shared, &root);
             if !slot.refuses(&root) {
                 let server = self.start_in(&slot, clock).await?;
@@ -82,17 +80,17 @@ impl ServerPool {
     }
 
     fn slot(&self, definition: &ServerDefinition, place: &Place) -> Option<Arc<Slot>> {
-        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slots = self.slots.lock();
         slots.get(&(definition.name.clone(), place.clone())).cloned()
     }
 
-    /// The slot of a place, with `folder` as its first package root if it is new.
+    /// The slot, with `folder` as its first package root if it is new.
     fn slot_for(&self, definition: &Arc<ServerDefinition>, place: Place, folder: &AbsPath) -> Arc<Slot> {
         let root = match &place {
             Place::Shared => self.workspace.root().clone(),
             Place::Own(root) => root.clone(),
         };
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.lock();
         let slot = slots
             .entry((definition.name.clone(), place))
             .or_insert_with(|| Slot::new(definition, &root, folder));

@@ -1,27 +1,26 @@
-//! Servers ended and started anew, by the definitions as they are then.
+//! Reload: servers are ended and restarted with the current definitions.
 //!
-//! What must stay true: a server of a definition that has changed or is gone does not stay, and one that
-//! is not told of an end in time is ended all the same.
+//! Invariants: a server of a changed or deleted definition does not stay, and one that does not shut down in
+//! time is killed.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use workspace::AbsPath;
+use paths::AbsPath;
 
 use super::ServerPool;
 use super::slot::{Slot, SlotState};
-use crate::definitions::Definitions;
 use crate::error::ServerError;
 use crate::server::{Clock, Server};
+use adapters::ServerDefinitions;
 
-/// How long a server of a definition that changed gets to end.
+/// How long a server of a changed definition gets to end.
 const GRACE: Duration = Duration::from_secs(5);
-/// Why it is ended.
+/// The reason of the end.
 pub(super) const CHANGED: &str = "its definition was changed";
 
 impl ServerPool {
-    /// Ends servers and starts them anew: those of a file, or all that run; of `name` alone if one is
-    /// given. Gives their names.
+    /// Restarts servers: those of a file, or all that run; only `name` if one is given. Returns their names.
     pub(crate) async fn restart(
         self: &Arc<Self>,
         path: Option<&AbsPath>,
@@ -46,10 +45,10 @@ impl ServerPool {
         for slot in &slots {
             {
                 let mut state = slot.state();
-                // Whoever asks for it has done something about what made it fail.
+                // The caller has probably fixed the cause of earlier failures.
                 (state.failures, state.not_before) = (0, None);
             }
-            self.end(slot, grace, "it was started anew", clock).await?;
+            self.end(slot, grace, "it was restarted", clock).await?;
             self.start_in(slot, clock).await?;
             names.push(slot.name.clone());
         }
@@ -60,8 +59,8 @@ impl ServerPool {
         Ok(names)
     }
 
-    /// Takes the definitions as they are now, and ends the servers of those that are not the same; gives
-    /// the places of which there is no definition any more.
+    /// Reloads the definitions, and ends the servers of those that changed; returns the slots without a
+    /// definition.
     async fn reread(
         self: &Arc<Self>,
         grace: Duration,
@@ -73,19 +72,19 @@ impl ServerPool {
             () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
             fresh = tokio::task::spawn_blocking(move || reread()) => fresh,
         };
-        // One that could not be read at all (it panicked) changes nothing.
+        // Definitions that could not be loaded at all (a panic) change nothing.
         let Ok(fresh) = fresh else { return Ok(Vec::new()) };
         self.take(fresh, grace, clock).await
     }
 
-    /// Takes these definitions. The servers of those that differ are ended, politely and after this has returned; gives their names.
+    /// Takes new definitions. The servers of changed ones are ended in the background; returns their names.
     /// Called within a tokio runtime.
-    pub fn take_definitions(self: &Arc<Self>, fresh: Definitions) -> Vec<String> {
+    pub fn take_definitions(self: &Arc<Self>, fresh: ServerDefinitions) -> Vec<String> {
         let names = self.definitions().differences(&fresh);
         if names.is_empty() {
-            // Which files cannot be used may have changed all the same.
+            // The refused files may have changed all the same.
             let fresh = self.definitions().with(fresh, &names);
-            *self.definitions.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
+            *self.definitions.lock() = Arc::new(fresh);
             return names;
         }
         let fresh = self.definitions().with(fresh, &names);
@@ -93,7 +92,7 @@ impl ServerPool {
         self.tracker.spawn(async move {
             let clock = Clock::new(GRACE * 2, &this.stop);
             if let Err(error) = this.take(fresh, GRACE, clock).await {
-                tracing::debug!(%error, "servers of changed definitions were ended at once");
+                tracing::debug!(%error, "servers of changed definitions were killed");
             }
         });
         names
@@ -101,19 +100,19 @@ impl ServerPool {
 
     async fn take(
         self: &Arc<Self>,
-        fresh: Definitions,
+        fresh: ServerDefinitions,
         grace: Duration,
         clock: Clock<'_>,
     ) -> Result<Vec<Arc<Slot>>, ServerError> {
         let fresh = Arc::new(fresh);
-        *self.definitions.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&fresh);
+        *self.definitions.lock() = Arc::clone(&fresh);
         let mut gone = Vec::new();
         for slot in self.slots() {
             let definition = fresh.get(&slot.name);
             if definition.is_some_and(|it| Arc::ptr_eq(it, &slot.definition())) {
                 continue;
             }
-            // Nobody starts the old one meanwhile. One whose start takes too long to be waited for is not kept.
+            // No request starts the old server meanwhile. A server whose start takes too long is dropped.
             let starting = Arc::clone(&slot.starting).acquire_owned();
             let _alone = tokio::select! {
                 biased;
@@ -131,11 +130,8 @@ impl ServerPool {
                     ended?;
                 }
                 None => {
-                    self.slots
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .retain(|_, known| !Arc::ptr_eq(known, &slot));
-                    self.end(&slot, grace, "its definition is gone", clock).await?;
+                    self.slots.lock().retain(|_, known| !Arc::ptr_eq(known, &slot));
+                    self.end(&slot, grace, "its definition was deleted", clock).await?;
                     gone.push(slot);
                 }
             }
@@ -143,7 +139,7 @@ impl ServerPool {
         Ok(gone)
     }
 
-    /// Ends the server of a place. Cancelled, it is ended without further ado.
+    /// Ends the server of a slot. If cancelled, kills it.
     async fn end(
         self: &Arc<Self>,
         slot: &Slot,
@@ -166,7 +162,7 @@ impl ServerPool {
         Err(ServerError::Cancelled)
     }
 
-    /// Ends it in a task of the pool, for nobody to wait for.
+    /// Ends the server in a task of the pool.
     pub(super) fn end_now(&self, server: Arc<Server>, why: &'static str) {
         server.give_up(why);
         self.tracker.spawn(async move { server.process.end(Duration::ZERO).await });

@@ -1,37 +1,36 @@
-//! The place of one server in a pool, and the right to use it.
+//! The slot of one server in a pool, and the right to use the server.
 //!
-//! What must stay true: a server is taken out of its place to be stopped, and given out to be used, under
-//! the one lock of the place, so that nobody is given one that is being stopped.
+//! Invariants: a server is taken out to be stopped, and handed out to be used, under the slot's one lock, so
+//! that no caller gets a server that is being stopped.
 
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
+use paths::AbsPath;
 use tokio::sync::Semaphore;
-use workspace::AbsPath;
 
-use crate::definition::ServerDefinition;
 use crate::server::{Server, last_lines};
+use adapters::ServerDefinition;
 
-/// Of the error stream of a server that crashed, so many lines are told with its state.
+/// Lines of standard error to report with the state of a crashed server.
 pub(super) const LAST_LINES: usize = 20;
 
-/// Where a server works.
+/// The root of a slot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
-    /// On all package roots of the workspace that it was given.
+    /// All package roots of the workspace that the server took.
     Shared,
-    /// On one.
     Own(AbsPath),
 }
 
-/// The place of one server: a definition and where it works.
+/// The slot of one server: a definition and a root.
 pub(super) struct Slot {
-    /// The definition's name.
     pub name: String,
-    /// Where its process starts.
+    /// The working directory of its process.
     pub root: AbsPath,
-    /// One permit: who holds it starts the server.
+    /// One permit: its holder starts the server.
     pub starting: Arc<Semaphore>,
     state: Mutex<SlotState>,
 }
@@ -41,14 +40,14 @@ pub(super) struct SlotState {
     pub server: Option<Arc<Server>>,
     pub failures: u32,
     pub not_before: Option<Instant>,
-    /// The end of the error stream of one that crashed.
+    /// The end of standard error of a crashed server.
     pub last_words: String,
-    /// What the last server had open and was asked about, for the next one; one that was opened again and not
-    /// asked about is not, so that a document that a server cannot bear is not opened for ever.
+    /// The open documents of the last server that requests were about, for the next one. A document that was
+    /// reopened without a request is dropped, so that one that crashes a server is not opened forever.
     pub open: Vec<AbsPath>,
-    /// The package roots it works on, so that a restart begins with all of them.
+    /// The package roots, so that a restart begins with all of them.
     pub folders: Vec<AbsPath>,
-    /// It was seen to take no more folders than it began with: other roots have their own.
+    /// The server takes no more workspace folders than it began with: other roots have their own.
     pub apart: bool,
 }
 
@@ -64,7 +63,7 @@ impl Slot {
 
     pub fn state(&self) -> MutexGuard<'_, SlotState> {
         // Each change leaves it whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub fn definition(&self) -> Arc<ServerDefinition> {
@@ -75,28 +74,28 @@ impl Slot {
         self.state().folders.contains(root)
     }
 
-    /// Whether a server here is never given this root.
+    /// Whether a server here never takes this root.
     pub fn refuses(&self, root: &AbsPath) -> bool {
         let state = self.state();
         state.apart && !state.folders.contains(root)
     }
 
-    /// The server, for a look at it.
+    /// The server, to inspect it.
     pub fn running(&self) -> Option<Arc<Server>> {
         self.state().server.clone().filter(|server| server.is_running())
     }
 
-    /// The server, for a question.
+    /// The server, for a request.
     pub fn take_use(&self) -> Option<InUse> {
         self.state().server.as_ref().filter(|server| server.is_running()).map(InUse::new)
     }
 
-    /// Takes the server out, to be stopped, unless a question uses it or `keep` says so.
+    /// Takes the server out to be stopped, unless a request uses it or `keep` says so.
     pub fn evict(&self, keep: impl Fn(&Server) -> bool) -> Option<Arc<Server>> {
         self.state().server.take_if(|server| server.is_running() && !server.usage.is_used() && !keep(server))
     }
 
-    /// Takes a server that has ended by itself out of the slot.
+    /// Takes out a server that has ended by itself.
     pub fn bury(&self) -> Option<Arc<Server>> {
         let mut state = self.state();
         let dead = state.server.take_if(|server| !server.is_running())?;
@@ -121,7 +120,7 @@ impl SlotState {
         }
     }
 
-    /// The first crash costs nothing, the next ones ever more, to 30 s.
+    /// The first crash has no delay, later ones increasing delays up to 30 s.
     pub fn failed(&mut self, lived: Duration) {
         self.failures = if lived > Duration::from_secs(30) { 1 } else { self.failures + 1 };
         let wait = match self.failures {
@@ -132,7 +131,7 @@ impl SlotState {
     }
 }
 
-/// A server that a question uses: while this lives, it is not stopped to make room or for idleness.
+/// A server in use: while this lives, it is not stopped for room or idleness.
 pub(crate) struct InUse(Arc<Server>);
 
 impl InUse {

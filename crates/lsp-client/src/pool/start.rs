@@ -1,26 +1,26 @@
-//! Starting the server of a place: its command, the permission, the process, and what a start that
-//! failed costs the next.
+//! The start of a server: its command, the permission, the process, and the delay after failed starts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use policy::{SpawnGrant, SpawnRequest};
+use process::{Process, SpawnError};
+use shell::CommandLine;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use workspace::{CommandLine, Process, SpawnError, SpawnGrant, SpawnRequest};
 
 use super::ServerPool;
 use super::reload::CHANGED;
 use super::slot::{InUse, Slot};
-use crate::core::Core;
-use crate::definition::{ServerDefinition, expand, expand_text};
-use crate::discovery;
 use crate::error::ServerError;
+use crate::server::core::Core;
 use crate::server::{Clock, Server, last_lines};
+use adapters::{ServerDefinition, expand, expand_text};
 
-/// A command that may be run.
+/// A permitted command.
 struct Granted {
     command: CommandLine,
     grant: SpawnGrant,
-    /// What must end with success before it is used.
+    /// The probe, which must succeed before the command is used.
     probe: Option<CommandLine>,
 }
 
@@ -29,7 +29,7 @@ fn failure(command: &CommandLine, reason: &str) -> String {
 }
 
 impl ServerPool {
-    /// The server of a place, started if it does not run.
+    /// The server of a slot, started if it does not run.
     pub(super) async fn start_in(
         self: &Arc<Self>,
         slot: &Arc<Slot>,
@@ -72,7 +72,7 @@ impl ServerPool {
             () = clock.cancel.cancelled() => Err(ServerError::Cancelled),
             () = self.stop.cancelled() => Err(late("Pilcrow is shutting down".to_owned())),
             server = tokio::time::timeout(clock.left(), start) => {
-                server.unwrap_or_else(|_| Err(late("its process has not answered initialize yet".to_owned())))
+                server.unwrap_or_else(|_| Err(late("its process has not answered `initialize` yet".to_owned())))
             }
         }
     }
@@ -93,7 +93,7 @@ impl ServerPool {
             .collect();
         for (name, pattern) in &definition.command.env_glob {
             if std::env::var_os(name).is_none()
-                && let Some(found) = discovery::matches(pattern).last()
+                && let Some(found) = adapters::matches(pattern).last()
             {
                 env.push((name.clone(), found.display().to_string()));
             }
@@ -124,7 +124,7 @@ impl ServerPool {
         ]
     }
 
-    /// Starts the process and speaks with it, in a task of the pool: who waits may leave, others wait on.
+    /// Starts the process and initializes it, in a task of the pool: a caller may leave while others wait.
     async fn launch(
         self: &Arc<Self>,
         slot: &Arc<Slot>,
@@ -155,8 +155,8 @@ impl ServerPool {
                 };
                 match &result {
                     Ok(server) => {
-                        // They are opened before the first question.
-                        server.core.sweep.closed(std::mem::take(&mut state.open).iter());
+                        // They are opened before the first request.
+                        server.core.file_poller.closed(std::mem::take(&mut state.open).iter());
                         state.server = Some(Arc::clone(server));
                     }
                     Err(
@@ -168,13 +168,13 @@ impl ServerPool {
             };
             drop(permit);
             if sender.send(result).is_err() {
-                tracing::debug!(server = slot.name, "started, but nobody waits any more");
+                tracing::debug!(server = slot.name, "started after all callers had left");
             }
         });
         receiver.await.unwrap_or(Err(ServerError::Cancelled))
     }
 
-    /// The commands that may be run, best first, each with what it is probed by.
+    /// The permitted commands, best first, each with its probe.
     async fn granted(
         &self,
         slot: &Slot,
@@ -187,9 +187,8 @@ impl ServerPool {
         for command in commands {
             let args = definition.command.probe.clone();
             let mut probe = args.map(|args| CommandLine { args, ..command.clone() });
-            // What a project defines is asked about command by command, and a permission is for those
-            // arguments alone: its probe is a command of its own, and nobody is asked about candidates that
-            // are not needed.
+            // Commands of a project are asked about one by one, and a permission covers those arguments
+            // alone: a probe is a command of its own, and unused candidates cause no question.
             if let Some(probe) = probe.take_if(|_| definition.from_project) {
                 let name = format!("{} (probe of {})", definition.name, command.program.display());
                 let grant = self.grant(slot, definition, name, &probe, clock).await?;
@@ -241,7 +240,7 @@ impl ServerPool {
             }
             let process = self.spawn(definition, command, grant).await?;
             let mut variables = self.variables(slot);
-            if let Some(modules) = discovery::modules_of(&command.program) {
+            if let Some(modules) = adapters::modules_of(&command.program) {
                 variables.push(("modules", modules.display().to_string()));
             }
             let core = Core::new(
@@ -266,7 +265,7 @@ impl ServerPool {
     ) -> Result<Process, ServerError> {
         self.processes.spawn(command, grant).await.map_err(|error| match error {
             SpawnError::MissingProgram { program } => {
-                self.missing(definition, format!("{program} is not there"))
+                self.missing(definition, format!("{program} does not exist"))
             }
             error => ServerError::Start { server: definition.name.clone(), reason: error.to_string() },
         })
@@ -274,8 +273,8 @@ impl ServerPool {
 
     async fn probe(&self, command: &CommandLine, grant: &SpawnGrant) -> Result<(), String> {
         let mut process = self.processes.spawn(command, grant).await.map_err(|error| error.to_string())?;
-        // Nothing is read from it; a closed pipe must not fail it, so the output is only dropped after. A server that is
-        // probed by its own command ends where its input does.
+        // Its output is dropped only after the end, because a closed pipe could make it fail. A server that
+        // is probed by its own command ends at the end of its input.
         drop(process.take_stdin());
         let _output = process.take_stdout();
         match tokio::time::timeout(Duration::from_secs(15), process.exited()).await {
@@ -286,7 +285,7 @@ impl ServerPool {
             }
             Err(_) => {
                 process.end(Duration::from_millis(200)).await;
-                Err("it did not end".to_owned())
+                Err("it did not exit".to_owned())
             }
         }
     }

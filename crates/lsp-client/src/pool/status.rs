@@ -1,32 +1,31 @@
-//! What the servers of a pool are doing, and what is kept of their lives for people.
+//! The state of the pool's servers, and their logs.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use workspace::AbsPath;
+use paths::AbsPath;
 
 use super::ServerPool;
 use super::slot::LAST_LINES;
-use crate::life::{self, Kept, ServerEnd};
+use crate::pool::server_log::{self, Kept, ServerEnd};
+use crate::server::traffic::TrafficEntry;
 use crate::server::{Server, last_lines};
-use crate::traffic::TrafficEntry;
 
-/// What a server is doing.
+/// The state of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerState {
-    /// It was stopped, or has not been needed yet.
+    /// Stopped, or not needed yet.
     Stopped,
-    /// Its process starts.
     Starting,
-    /// It answers; what it still loads, if anything.
+    /// It answers; with the progress of loading, if any.
     Running {
         /// `indexing 43%`.
         loading: Option<String>,
     },
     /// It ended by itself.
     Crashed {
-        /// The end of its error stream.
+        /// The end of its standard error.
         stderr_tail: String,
     },
 }
@@ -34,60 +33,56 @@ pub enum ServerState {
 /// One server of the pool.
 #[derive(Debug, Clone)]
 pub struct ServerStatus {
-    /// The definition's name.
     pub name: String,
-    /// The folder it works on.
+    /// Its root directory.
     pub root: AbsPath,
-    /// What it is doing. Two of one `pid` are one server that works on both roots.
+    /// Its state. Two entries with the same `pid` are one server with both roots.
     pub state: ServerState,
-    /// Its process, while it runs.
+    /// Its process id, while it runs.
     pub pid: Option<u32>,
-    /// Since when it runs.
+    /// When it was started.
     pub uptime: Option<Duration>,
-    /// Documents open in it.
+    /// Open documents.
     pub open_documents: usize,
-    /// Questions that it has not answered.
-    pub unanswered: usize,
+    /// Requests without an answer yet.
+    pub pending: usize,
     /// Crashes in a row.
     pub failures: u32,
-    /// It has more files than are looked at for changes by other programs.
+    /// It has more files than are watched for changes of other programs.
     pub overlooks: bool,
-    /// The last errors and warnings that it had shown to a person.
+    /// The last errors and warnings that it showed.
     pub said: Vec<String>,
 }
 
-/// What is kept of a server's life for people.
+/// The log of a server.
 #[derive(Debug, Clone)]
 pub struct ServerLog {
-    /// The definition's name.
     pub name: String,
-    /// The folder it works on.
+    /// Its root directory.
     pub root: AbsPath,
-    /// Whether it goes on.
+    /// Whether it is running.
     pub life: ServerLife,
-    /// The end of its error stream.
+    /// The end of its standard error.
     pub stderr_tail: String,
-    /// The last messages: at most 2 MiB of one that runs here, 512 KiB of others.
+    /// The last messages: at most 2 MiB of a server that runs here, 512 KiB of others.
     pub traffic: Vec<TrafficEntry>,
-    /// Where it is kept; nothing is there where it could not be written.
-    pub folder: AbsPath,
+    /// The directory; empty if it could not be written.
+    pub directory: AbsPath,
 }
 
-/// Whether a server goes on.
+/// Whether a server is running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerLife {
-    /// It runs, in this pool.
+    /// It runs in this pool.
     Runs,
-    /// It runs, or is ending, in another: that of this process of Pilcrow.
+    /// It runs, or is ending, in this other process of Pilcrow.
     RunsElsewhere {
-        /// The process.
         pid: u32,
     },
-    /// It ended.
     Ended(ServerEnd),
     /// Pilcrow was killed while it ran.
     Lost {
-        /// Unix time in milliseconds of what was written of it last.
+        /// When it was last written, Unix time in milliseconds.
         heard_ms: u64,
     },
 }
@@ -106,10 +101,10 @@ impl ServerPool {
                 pid: None,
                 uptime: None,
                 open_documents: 0,
-                unanswered: 0,
+                pending: 0,
                 failures: state.failures,
                 said: state.server.as_ref().map(|server| server.core.said()).unwrap_or_default(),
-                overlooks: state.server.as_ref().is_some_and(|server| server.core.sweep.is_cut()),
+                overlooks: state.server.as_ref().is_some_and(|server| server.core.file_poller.is_cut()),
             };
             match &state.server {
                 Some(server) if server.is_running() => {
@@ -117,7 +112,7 @@ impl ServerPool {
                     status.state = ServerState::Running { loading };
                     status.pid = server.process.worker();
                     status.uptime = Some(server.started.elapsed());
-                    status.unanswered = server.peer.pending();
+                    status.pending = server.peer.pending();
                     status.open_documents = server.core.documents().paths().len();
                 }
                 Some(server) => {
@@ -130,7 +125,7 @@ impl ServerPool {
                 }
                 None => {}
             }
-            // One line for each package root, also where one process has several.
+            // One entry for each package root, also of one process.
             let folders = state.folders.iter().filter(|_| !matches!(status.state, ServerState::Stopped));
             match folders.clone().next() {
                 Some(_) => {
@@ -142,8 +137,8 @@ impl ServerPool {
         out
     }
 
-    /// Who is being waited for at this moment, in order of name: servers that start, and
-    /// those that questions use, with what they load.
+    /// The servers that requests wait for now, by name: those that are starting, and those in use, with their
+    /// progress.
     pub fn waited_for(&self) -> Vec<String> {
         let mut names = Vec::new();
         for slot in self.slots() {
@@ -151,7 +146,7 @@ impl ServerPool {
             match &slot.state().server {
                 Some(server) if !server.usage.is_used() => {}
                 Some(server) if server.core.loading.is_ready() => {
-                    let looking = server.core.saved.doing().map(|doing| format!(" ({doing})"));
+                    let looking = server.core.check_on_save.doing().map(|doing| format!(" ({doing})"));
                     names.push(format!("{}{}", slot.name, looking.unwrap_or_default()));
                 }
                 Some(server) => names.push(format!("{} ({})", slot.name, server.doing())),
@@ -163,13 +158,12 @@ impl ServerPool {
         names
     }
 
-    /// What is kept of servers, of one definition or all: of each and its root the last life, the newest first,
-    /// and the last that ended in a crash. Also of those that other processes started. Blocks for files of at
-    /// most some MiB.
+    /// The logs of servers, of one definition or all: for each root the last one, newest first, and the last
+    /// crash. Includes servers of other processes. Blocks for files of some MiB.
     pub fn logs(&self, name: Option<&str>) -> Vec<ServerLog> {
         let is_wanted = |server: &str| name.is_none_or(|name| name == server);
         let mut out = Vec::new();
-        // By definition and root, whether a crash is among them.
+        // By definition and root: whether a crash is among them.
         let mut known: BTreeMap<(String, String), bool> = BTreeMap::new();
         let mut here = HashSet::new();
         for slot in self.slots().into_iter().filter(|slot| is_wanted(&slot.name)) {
@@ -177,7 +171,7 @@ impl ServerPool {
             let log = self.log_of(&server);
             let crashed = matches!(&log.life, ServerLife::Ended(end) if end.crashed);
             known.insert((log.name.clone(), log.root.to_string()), crashed);
-            here.insert(server.life.clone());
+            here.insert(server.log_id.clone());
             out.push(log);
         }
         for life in Kept::all(self.workspace.state()) {
@@ -206,7 +200,7 @@ impl ServerPool {
             life,
             stderr_tail: server.process.stderr_tail(),
             traffic: server.core.traffic.entries(),
-            folder: life::folder(self.workspace.state(), &server.life),
+            directory: server_log::directory(self.workspace.state(), &server.log_id),
         }
     }
 }
@@ -214,11 +208,11 @@ impl ServerPool {
 fn kept(life: Kept) -> Option<ServerLog> {
     let root = AbsPath::new(&life.head.root)?;
     let (stderr_tail, traffic) = life.contents();
-    let folder = life.folder.path().clone();
-    let told = match life.end.clone() {
+    let directory = life.directory.path().clone();
+    let state = match life.end.clone() {
         Some(end) => ServerLife::Ended(end),
         None if life.is_over() => ServerLife::Lost { heard_ms: life.heard_ms() },
         None => ServerLife::RunsElsewhere { pid: life.head.pid },
     };
-    Some(ServerLog { name: life.head.server, root, life: told, stderr_tail, traffic, folder })
+    Some(ServerLog { name: life.head.server, root, life: state, stderr_tail, traffic, directory })
 }

@@ -1,13 +1,15 @@
 //! Code actions, commands and the edits that arrive with them, questions in a server's own words.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
+use adapters::Feature;
 use futures_util::future::BoxFuture;
-use lsp_client::{ActionQuery, CodeAction, CommandEdits, Feature};
+use lsp_client::{ActionQuery, CodeAction, CommandEdits};
+use parking_lot::Mutex;
+use policy::ErrorCode;
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
-use workspace::{ErrorCode, Operation, WorkspaceEdit};
+use workspace::{Operation, WorkspaceEdit};
 
 use crate::bench::{Bench, LONG, bench, build, build_in, cx, range, until};
 
@@ -20,7 +22,7 @@ struct Taking {
 
 impl CommandEdits for Taking {
     fn apply<'a>(&'a self, _: &'a str, edit: WorkspaceEdit) -> BoxFuture<'a, Result<(), String>> {
-        self.got.lock().unwrap().push(edit);
+        self.got.lock().push(edit);
         Box::pin(async move { self.refuse.map_or(Ok(()), |reason| Err(reason.to_owned())) })
     }
 }
@@ -52,7 +54,7 @@ async fn asked(bench: &Bench, only: &[&str]) -> Vec<CodeAction> {
 }
 
 #[tokio::test]
-async fn actions_are_asked_with_the_servers_own_problems_and_read_with_kind_and_state() {
+async fn code_action_requests_carry_the_servers_diagnostics() {
     let wrong = json!({"range": range(0, 0, 3), "message": "bad", "code": "E1", "data": {"fix": 7}});
     let push = json!({"uri": "${params.textDocument.uri}", "version": "${version}", "diagnostics": [wrong]});
     let script = offers(json!([
@@ -79,13 +81,13 @@ async fn actions_are_asked_with_the_servers_own_problems_and_read_with_kind_and_
     assert_eq!(context.get("only"), None);
     let doc = bench.doc("a.txt");
     let known = bench.pool.diagnostics(&doc, &cx(LONG)).await.unwrap().value.items;
-    assert_eq!((all[0].mends(&known[0]), all[2].mends(&known[0])), (Some(true), None));
+    assert_eq!((all[0].fixes(&known[0]), all[2].fixes(&known[0])), (Some(true), None));
     assert!(all[0].preferred && all[1].disabled.as_deref() == Some("nothing selected"));
     // A server that does not heed `only` is not believed.
     let some = asked(&bench, &["refactor"]).await;
     assert_eq!(some.iter().map(|it| it.title.as_str()).collect::<Vec<_>>(), ["extract"]);
     let error = bench.pool.resolve_action(&doc, &all[1], &cx(LONG)).await.unwrap_err();
-    assert!(error.to_string().contains("cannot be done here: nothing selected"), "{error}");
+    assert!(error.to_string().contains("cannot be applied here: nothing selected"), "{error}");
 }
 
 #[tokio::test]
@@ -105,7 +107,7 @@ async fn an_action_is_resolved_to_its_edit_and_its_command() {
 }
 
 #[tokio::test]
-async fn an_action_that_wants_to_be_confirmed_says_so() {
+async fn an_action_with_confirmation_says_so() {
     let place = json!({"range": range(0, 0, 3), "newText": "new", "annotationId": "a"});
     let edit = json!({
         "documentChanges": [{"textDocument": {"uri": "${root}/a.txt", "version": null}, "edits": [place]}],
@@ -119,7 +121,7 @@ async fn an_action_that_wants_to_be_confirmed_says_so() {
 }
 
 #[tokio::test]
-async fn edits_that_arrive_during_a_command_are_handed_on_and_answered() {
+async fn edits_during_a_command_are_forwarded_and_answered() {
     let apply = |id: &str, new: &str| {
         Step::request(id, "workspace/applyEdit", json!({"label": "by command", "edit": edit(new)}))
     };
@@ -145,16 +147,16 @@ async fn edits_that_arrive_during_a_command_are_handed_on_and_answered() {
     let taking = Taking::default();
     let ran = bench.pool.run_command(&command, &taking, &cx(LONG)).await.unwrap().value;
     assert_eq!((ran.applied, ran.outcome.unwrap()), (1, json!("done")));
-    let got = taking.got.lock().unwrap().remove(0);
+    let got = taking.got.lock().remove(0);
     assert_eq!(got.label, "by command");
     assert_eq!(bench.outcome(got), ["a.txt: new"]);
     assert_eq!(answer_to("one"), Some(json!({"applied": true})));
     let sent = &bench.got("scripted", "workspace/executeCommand")[0];
     assert_eq!(*sent, json!({"command": "do.it", "arguments": [1]}));
 
-    let refusing = Taking { refuse: Some("the person said no"), ..Taking::default() };
+    let refusing = Taking { refuse: Some("the user said no"), ..Taking::default() };
     let ran = bench.pool.run_command(&command, &refusing, &cx(LONG)).await.unwrap().value;
-    assert_eq!((ran.applied, ran.refused), (0, vec!["the person said no".to_owned()]));
+    assert_eq!((ran.applied, ran.refused), (0, vec!["the user said no".to_owned()]));
 
     let late = Taking::default();
     let ran = bench.pool.run_command(&command, &late, &cx(LONG)).await.unwrap().value;
@@ -164,8 +166,8 @@ async fn edits_that_arrive_during_a_command_are_handed_on_and_answered() {
     assert!(ran.outcome.unwrap_err().to_string().contains("it broke"));
     assert_eq!(
         answer_to("two"),
-        Some(json!({"applied": false, "failureReason": "the person said no"})),
-        "the server is told truly"
+        Some(json!({"applied": false, "failureReason": "the user said no"})),
+        "the response says so"
     );
 }
 
@@ -182,7 +184,7 @@ async fn a_command_for_an_editor_is_refused() {
 }
 
 #[tokio::test]
-async fn any_method_can_be_asked_but_not_what_keeps_servers_in_step() {
+async fn raw_requests_exclude_synchronization_methods() {
     let script = offers(json!([]))
         .on(
             "custom/method",
@@ -214,12 +216,12 @@ async fn any_method_can_be_asked_but_not_what_keeps_servers_in_step() {
             "{method}"
         );
     }
-    let error = bench.pool.request("x", json!({}), None, Some("nobody"), &taking, &cx).await.unwrap_err();
-    assert_eq!(error.to_string(), "nobody: it is not running; name a `file` of its language");
+    let error = bench.pool.request("x", json!({}), None, Some("unknown"), &taking, &cx).await.unwrap_err();
+    assert_eq!(error.to_string(), "unknown: it is not running; name a `file` of its language");
 }
 
 #[tokio::test]
-async fn several_servers_are_told_apart_and_started_anew() {
+async fn several_servers_are_listed_and_restarted() {
     let plain = |feature: &str| {
         let mut capabilities = json!({"textDocumentSync": 1});
         capabilities[feature] = json!(true);
@@ -262,7 +264,7 @@ async fn several_servers_are_told_apart_and_started_anew() {
 }
 
 #[tokio::test]
-async fn where_a_symbol_is_moved_to_is_told_as_the_definition_says() {
+async fn the_target_of_a_move_is_put_where_the_definition_says() {
     let command =
         json!({"title": "m", "command": "do.it", "arguments": [{"file": "a", "refactor": {"x": 1}}]});
     let script = offers(json!([
@@ -284,11 +286,11 @@ async fn where_a_symbol_is_moved_to_is_told_as_the_definition_says() {
 }
 
 #[tokio::test]
-async fn an_empty_file_that_the_server_makes_for_its_edit_is_part_of_the_edit() {
+async fn an_empty_file_created_for_an_edit_is_part_of_it() {
     for (name, adopted) in [("made.txt", true), ("empty.txt", false)] {
         let there = tempfile::tempdir().unwrap();
         let file = there.path().join("project").join(name);
-        let uri = workspace::path_to_uri(&file);
+        let uri = paths::path_to_uri(&file);
         let text = json!({"changes": {uri: [{"range": range(0, 0, 0), "newText": "new"}]}});
         let script = offers(json!([{"title": "move", "command": "do.it", "arguments": []}])).on(
             "workspace/executeCommand",
@@ -301,14 +303,14 @@ async fn an_empty_file_that_the_server_makes_for_its_edit_is_part_of_the_edit() 
         );
         let bench =
             build_in(there, &[("a.txt", "abc"), ("empty.txt", "")], vec![("scripted", script, "")], |_| ());
-        // Files that were there before the question are nobody's but the person's.
+        // Files that existed before the request are not deleted.
         let made = std::time::SystemTime::now();
         until(move || made.elapsed().is_ok_and(|it| it > Duration::from_millis(30)), "time passes").await;
         let action = asked(&bench, &[]).await.remove(0);
         let resolved = bench.pool.resolve_action(&bench.doc("a.txt"), &action, &cx(LONG)).await.unwrap();
         let taking = Taking::default();
         bench.pool.run_command(&resolved.command.unwrap(), &taking, &cx(LONG)).await.unwrap();
-        let edit = taking.got.lock().unwrap().remove(0);
+        let edit = taking.got.lock().remove(0);
         let adopts =
             edit.operations.iter().all(|it| matches!(it, Operation::Adopt { text, .. } if text == "new"));
         assert_eq!((edit.operations.len(), adopts), (1, adopted), "{name}");

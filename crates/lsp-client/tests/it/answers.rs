@@ -1,11 +1,12 @@
-//! Questions and answers: what the server is told before, and how what it says is read.
+//! Requests: what the server receives before, and how its answer is read.
 
+use expect_test::expect;
 use std::time::{Duration, Instant};
 
 use lsp_client::ServerError;
+use policy::ErrorCode;
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
-use workspace::ErrorCode;
 
 use crate::bench::{LONG, bench, build, cx, range};
 
@@ -16,7 +17,7 @@ fn mirror(encoding: &str, sync: u8) -> Script {
 }
 
 #[tokio::test]
-async fn the_server_has_the_text_after_every_change_in_every_encoding() {
+async fn incremental_changes_are_right_in_every_encoding() {
     let texts = [
         "one\r\ntwo 😀 three\r\nfour\r\n",
         "one\r\ntwo 😀 drei\r\nfour\r\n",
@@ -45,7 +46,7 @@ async fn the_server_has_the_text_after_every_change_in_every_encoding() {
 }
 
 #[tokio::test]
-async fn other_open_documents_are_brought_up_to_date_too() {
+async fn other_open_documents_are_synced_too() {
     let script = Script::new(json!({"hoverProvider": true, "textDocumentSync": 2}))
         .on("textDocument/hover", [Step::Result(json!({"contents": "all: ${documents}"}))]);
     let bench = bench(&[("a.txt", "a"), ("b.txt", "b"), ("c.txt", "c")], script);
@@ -60,14 +61,14 @@ async fn other_open_documents_are_brought_up_to_date_too() {
     };
     assert_eq!(hover("a.txt").await, "a.txt=a");
     assert_eq!(hover("b.txt").await, "a.txt=a b.txt=b");
-    bench.write("a.txt", "changed by somebody");
+    bench.write("a.txt", "changed elsewhere");
     std::fs::remove_file(bench.path("b.txt")).unwrap();
-    assert_eq!(hover("c.txt").await, "a.txt=changed by somebody c.txt=c");
+    assert_eq!(hover("c.txt").await, "a.txt=changed elsewhere c.txt=c");
     assert_eq!(bench.got("scripted", "textDocument/didOpen")[0]["textDocument"]["languageId"], "words");
 }
 
 #[tokio::test]
-async fn places_are_bytes_whatever_the_server_counts() {
+async fn positions_are_bytes_in_every_encoding() {
     for (encoding, start, end) in [("utf-8", 9, 12), ("utf-16", 7, 9), ("utf-32", 6, 8)] {
         let places = json!([{"uri": "${root}/a.txt", "range": range(1, start, end)}]);
         let script = Script::new(
@@ -90,12 +91,12 @@ async fn places_are_bytes_whatever_the_server_counts() {
         let place = &found.value[0];
         assert_eq!(&doc.text[place.range.clone()], "bé", "{encoding}");
         assert_eq!((place.line, place.line_text.as_str()), (2, "say: 😀bé😀c"));
-        assert_eq!((found.server.as_str(), found.note), ("scripted", None));
+        assert_eq!((found.server.as_str(), found.notes), ("scripted", Vec::new()));
     }
 }
 
 #[tokio::test]
-async fn answers_out_of_order_twice_and_for_unknown_ids_do_no_harm() {
+async fn odd_responses_do_no_harm() {
     let script =
         Script::new(json!({"hoverProvider": true, "definitionProvider": true, "textDocumentSync": 1}))
             .at_start(Step::Stdout("Debugger attached.\n".into()))
@@ -130,7 +131,7 @@ async fn answers_out_of_order_twice_and_for_unknown_ids_do_no_harm() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_costs_the_deadline_and_a_cancel_nothing() {
+async fn a_silent_server_costs_at_most_the_deadline() {
     let script =
         Script::new(json!({"referencesProvider": true, "hoverProvider": true, "textDocumentSync": 1}))
             .on("textDocument/references", [Step::Never])
@@ -157,15 +158,15 @@ async fn a_server_that_never_answers_costs_the_deadline_and_a_cancel_nothing() {
     assert_eq!(answer.unwrap_err().code(), ErrorCode::Cancelled);
     assert!(started.elapsed() < Duration::from_secs(10));
 
-    // The server was told both times and works on.
+    // The server was notified both times and continues to work.
     let hover = bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
     assert_eq!(hover.value.unwrap(), "fine");
     assert_eq!(bench.got("scripted", "$/cancelRequest").len(), 2);
 }
 
 #[tokio::test]
-async fn content_modified_is_asked_again() {
-    // As long as a server that reads its project anew says so.
+async fn content_modified_repeats_the_request() {
+    // While a server that reloads its project says so.
     const TIMES: usize = 12;
     let modified = json!({"code": -32801, "message": "content modified"});
     let mut script = Script::new(json!({"hoverProvider": true, "textDocumentSync": 1}));
@@ -234,7 +235,7 @@ async fn every_request_of_a_server_is_answered() {
     let root = bench.workspace.root();
     let tool = json!({"deep": {"x": 1}, "root": root});
     assert_eq!(result("conf"), json!([{"x": 1}, tool, null, null, {"tool": tool}]));
-    let folders = json!([{"uri": workspace::path_to_uri(root.as_path()), "name": "project"}]);
+    let folders = json!([{"uri": paths::path_to_uri(root.as_path()), "name": "project"}]);
     assert_eq!(result("folders"), folders);
     assert_eq!(result("early"), folders);
     assert_eq!(answer(json!(17))["result"], folders);
@@ -243,9 +244,10 @@ async fn every_request_of_a_server_is_answered() {
     }
     assert_eq!(result("show"), json!({"success": false}));
     assert_eq!(result("apply")["applied"], false);
-    assert!(result("apply")["failureReason"].as_str().unwrap().contains("not taken"));
+    expect!["edits without a pending request are refused"]
+        .assert_eq(result("apply")["failureReason"].as_str().unwrap());
     let reason = result("apply2")["failureReason"].as_str().unwrap().to_owned();
-    assert!(reason.contains("/elsewhere/x, which is outside the workspace"), "{reason}");
+    expect!["its edit changes /elsewhere/x, which is outside the workspace"].assert_eq(&reason);
     assert_eq!(answer(json!("odd"))["error"]["code"], -32601);
 
     let initialize = &bench.got("scripted", "initialize")[0];
@@ -261,7 +263,7 @@ async fn every_request_of_a_server_is_answered() {
 }
 
 #[tokio::test]
-async fn symbols_have_paths_whichever_form_they_come_in() {
+async fn both_forms_of_symbols_have_paths() {
     let class = json!([{
         "name": "Class", "kind": 5, "range": range(0, 0, 20), "selectionRange": range(0, 6, 11),
         "children": [{"name": "method", "kind": 6, "range": range(0, 12, 20), "selectionRange": range(0, 12, 18)}],
@@ -290,7 +292,7 @@ async fn symbols_have_paths_whichever_form_they_come_in() {
 }
 
 #[tokio::test]
-async fn loading_is_told_waited_for_and_forbids_a_rename() {
+async fn loading_is_reported_and_forbids_a_rename() {
     let begin = json!({"token": "t", "value": {"kind": "begin", "title": "indexing", "percentage": 43}});
     let end = json!({"token": "t", "value": {"kind": "end"}});
     let script =
@@ -303,8 +305,9 @@ async fn loading_is_told_waited_for_and_forbids_a_rename() {
     let bench = build(&[("a.txt", "abc")], vec![("scripted", script, more)], |_| ());
     let doc = bench.doc("a.txt");
     let found = bench.pool.references(&doc, 0, true, &cx(Duration::from_secs(1))).await.unwrap();
-    assert_eq!(found.note.unwrap(), "scripted is still loading: indexing 43%");
-    let error = bench.pool.rename(&doc, 0, "x", &cx(Duration::from_millis(300))).await.unwrap_err();
+    let (server, detail) = ("scripted".to_owned(), Some("indexing 43%".to_owned()));
+    assert_eq!(found.notes, [lsp_client::Note::Loading { server, detail }]);
+    let error = bench.rename(&doc, 0, "x", &cx(Duration::from_millis(300))).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::ServerStarting);
     assert!(matches!(error, ServerError::Starting { detail, .. } if detail == "indexing 43%"));
 }

@@ -1,27 +1,27 @@
-//! A workspace in a temporary folder, and a pool with scripted servers for its `*.txt` files.
+//! A workspace in a temporary directory, and a pool with scripted servers for its `*.txt` files.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lsp_client::{
-    Definitions, NoHost, PoolLimits, PoolOptions, RequestCx, Reread, SearchPath, ServerDefinition, ServerPool,
-};
+use adapters::{Feature, Parse, SearchPath, ServerDefinition, ServerDefinitions};
+use lsp_client::{Answer, Call, NoHost, PoolLimits, PoolOptions, RequestCx, Reread, ServerError, ServerPool};
+use parking_lot::Mutex;
+use paths::{AbsPath, StateDir};
+use policy::{Approver, Policy, PolicyOptions, TrustStore, Unattended};
+use process::Processes;
 use serde_json::{Value, json};
 use testing::language_server::{Script, executable};
 use tokio_util::sync::CancellationToken;
-use workspace::{
-    AbsPath, Approver, Document, Editor, Nobody, Policy, PolicyOptions, Processes, StateDir, TrustStore,
-    Workspace, WorkspaceEdit,
-};
+use workspace::{Document, Editor, Workspace, WorkspaceEdit};
 
 pub const LONG: Duration = Duration::from_secs(30);
 
 pub struct Bench {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     pub workspace: Workspace,
-    /// What the pool reads when it reads its definitions anew.
-    files: Arc<Mutex<Definitions>>,
+    /// The definitions that a reload loads.
+    files: Arc<Mutex<ServerDefinitions>>,
     pub pool: Arc<ServerPool>,
 }
 
@@ -40,15 +40,15 @@ pub fn build(
     build_in(tempfile::tempdir().unwrap(), files, servers, change)
 }
 
-/// The same in a folder that a script may name; the workspace is its `project`.
+/// The same in a directory that a script may name; the workspace is its `project`.
 pub fn build_in(
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     files: &[(&str, &str)],
     servers: Vec<Server<'_>>,
     change: impl FnOnce(&mut PoolLimits),
 ) -> Bench {
-    let definitions = defined(folder.path(), "", servers);
-    open(folder, files, definitions, |options| options.yes = true, change)
+    let definitions = defined(directory.path(), "", servers);
+    open(directory, files, definitions, |options| options.yes = true, change)
 }
 
 /// The same beside an editor.
@@ -58,17 +58,17 @@ pub fn build_beside(
     editor: Option<Arc<dyn Editor>>,
     change: impl FnOnce(&mut PoolLimits),
 ) -> Bench {
-    let folder = tempfile::tempdir().unwrap();
-    let definitions = defined(folder.path(), "", servers);
-    open_beside(folder, files, definitions, editor, |options| options.yes = true, change)
+    let directory = tempfile::tempdir().unwrap();
+    let definitions = defined(directory.path(), "", servers);
+    open_beside(directory, files, definitions, editor, |options| options.yes = true, change)
 }
 
-/// Definitions of scripted servers, whose scripts lie in a folder.
-fn defined(folder: &Path, tag: &str, servers: Vec<Server<'_>>) -> Definitions {
-    let mut definitions = Definitions::empty();
+/// Definitions of scripted servers, whose scripts are in a directory.
+fn defined(directory: &Path, tag: &str, servers: Vec<Server<'_>>) -> ServerDefinitions {
+    let mut definitions = ServerDefinitions::default();
     for (name, mut script, more) in servers {
-        let file = folder.join(format!("{name}{tag}.json"));
-        script.record = Some(folder.join(format!("{name}.record")));
+        let file = directory.join(format!("{name}{tag}.json"));
+        script.record = Some(directory.join(format!("{name}.record")));
         std::fs::write(&file, serde_json::to_string(&script).unwrap()).unwrap();
         // As one whose ways are known, unless a test says that it was never tried.
         let tried = match more.contains("verified = ") {
@@ -88,54 +88,54 @@ fn defined(folder: &Path, tag: &str, servers: Vec<Server<'_>>) -> Definitions {
 }
 
 pub fn open(
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     files: &[(&str, &str)],
-    definitions: Definitions,
+    definitions: ServerDefinitions,
     policy: impl FnOnce(&mut PolicyOptions),
     change: impl FnOnce(&mut PoolLimits),
 ) -> Bench {
-    open_beside(folder, files, definitions, None, policy, change)
+    open_beside(directory, files, definitions, None, policy, change)
 }
 
 pub fn open_beside(
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     files: &[(&str, &str)],
-    definitions: Definitions,
+    definitions: ServerDefinitions,
     editor: Option<Arc<dyn Editor>>,
     policy: impl FnOnce(&mut PolicyOptions),
     change: impl FnOnce(&mut PoolLimits),
 ) -> Bench {
-    open_with(folder, files, definitions, editor, Arc::new(Nobody), policy, change)
+    open_with(directory, files, definitions, editor, Arc::new(Unattended), policy, change)
 }
 
-/// With somebody who is asked.
+/// With an approver.
 pub fn open_asking(
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     files: &[(&str, &str)],
-    definitions: Definitions,
+    definitions: ServerDefinitions,
     approver: Arc<dyn Approver>,
     policy: impl FnOnce(&mut PolicyOptions),
 ) -> Bench {
-    open_with(folder, files, definitions, None, approver, policy, |_| ())
+    open_with(directory, files, definitions, None, approver, policy, |_| ())
 }
 
 fn open_with(
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     files: &[(&str, &str)],
-    definitions: Definitions,
+    definitions: ServerDefinitions,
     editor: Option<Arc<dyn Editor>>,
     approver: Arc<dyn Approver>,
     policy: impl FnOnce(&mut PolicyOptions),
     change: impl FnOnce(&mut PoolLimits),
 ) -> Bench {
-    let root = folder.path().join("project");
+    let root = directory.path().join("project");
     std::fs::create_dir_all(&root).unwrap();
     for (name, text) in files {
         let path = root.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
-    let state = StateDir::new(AbsPath::new(folder.path().canonicalize().unwrap().join("state")).unwrap());
+    let state = StateDir::new(AbsPath::new(directory.path().canonicalize().unwrap().join("state")).unwrap());
     let (workspace, _) = Workspace::open(&root, &state, editor).unwrap();
     let mut options = PolicyOptions::new(TrustStore::new(state), workspace.root().clone());
     policy(&mut options);
@@ -144,7 +144,7 @@ fn open_with(
     let files = Arc::new(Mutex::new(definitions.clone()));
     let reread: Reread = {
         let files = Arc::clone(&files);
-        Arc::new(move || files.lock().unwrap().clone())
+        Arc::new(move || files.lock().clone())
     };
     let options = PoolOptions {
         workspace: workspace.clone(),
@@ -155,16 +155,38 @@ fn open_with(
         reread: Some(reread),
         host: Arc::new(NoHost),
     };
-    Bench { folder, workspace, files, pool: ServerPool::with_limits(options, limits) }
+    Bench { directory, workspace, files, pool: ServerPool::with_limits(options, limits) }
 }
 
 impl Bench {
+    /// The server's own edit for a rename.
+    pub async fn rename(
+        &self,
+        doc: &Document,
+        offset: usize,
+        new_name: &str,
+        cx: &RequestCx,
+    ) -> Result<Answer<WorkspaceEdit>, ServerError> {
+        let mut renamed = self.pool.rename(doc, offset, new_name, cx).await?;
+        let notes = renamed.close().await;
+        let server = renamed.server.name().to_owned();
+        Ok(Answer { value: renamed.edit, server, notes })
+    }
+
+    /// The server's own callers of a function.
+    pub async fn callers(&self, doc: &Document, offset: usize) -> Result<Vec<Call>, ServerError> {
+        let cx = cx(LONG);
+        let server = self.pool.server_for(&doc.path, Feature::CallHierarchy, &cx).await?;
+        server.wait_ready(Some(doc), cx.clock()).await?;
+        Ok(server.callers(doc, offset, cx.clock()).await?.value)
+    }
+
     pub fn path(&self, name: &str) -> AbsPath {
         self.workspace.root().join(name)
     }
 
     pub fn uri(&self, name: &str) -> String {
-        workspace::path_to_uri(self.path(name).as_path())
+        paths::path_to_uri(self.path(name).as_path())
     }
 
     pub fn doc(&self, name: &str) -> Document {
@@ -176,18 +198,18 @@ impl Bench {
     }
 
     /// What the pool would read now.
-    pub fn defined(&self) -> Definitions {
-        self.files.lock().unwrap().clone()
+    pub fn defined(&self) -> ServerDefinitions {
+        self.files.lock().clone()
     }
 
-    /// Other definitions, for whoever reads them next.
+    /// Other definitions, for the next reload.
     pub fn define(&self, servers: Vec<Server<'_>>) {
-        *self.files.lock().unwrap() = defined(self.folder.path(), "-new", servers);
+        *self.files.lock() = defined(self.directory.path(), "-new", servers);
     }
 
     /// A path beside the workspace.
     pub fn beside(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     /// What a server got, in all its lives.

@@ -1,9 +1,9 @@
-//! What servers say of files for comparing: never older than what they were last shown, and nobody
-//! who is not ready is waited for.
+//! Diagnostics to compare: never older than the texts that were sent, and without waiting for servers that
+//! are not ready.
 
 use std::time::Duration;
 
-use lsp_client::{Look, NotTried, TrialFile};
+use lsp_client::{Look, Note, SpeculativeError, SpeculativeFile, Unknown};
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 use workspace::{ChangeKind, Commit, CommitId, CommittedFile, RunId};
@@ -26,24 +26,24 @@ fn publish(version: &str) -> Step {
 /// `server: message, …` of each server, or why not.
 async fn check(bench: &Bench, name: &str, look: Look, deadline: Duration) -> Vec<String> {
     let answers = bench.pool.check(&bench.doc(name), look, &cx(deadline)).await.unwrap();
-    let told = |known: &Result<Vec<lsp_client::Diagnostic>, String>| match known {
+    let reported = |known: &Result<Vec<lsp_client::Diagnostic>, Unknown>| match known {
         Ok(items) => items.iter().map(|item| item.message.clone()).collect::<Vec<_>>().join(", "),
-        Err(why) => format!("({why})"),
+        Err(why) => format!("({why:?})"),
     };
-    answers.iter().map(|it| format!("{}: {}", it.server, told(&it.known))).collect()
+    answers.iter().map(|it| format!("{}: {}", it.server, reported(&it.known))).collect()
 }
 
 #[tokio::test]
-async fn a_dependent_is_shown_anew_and_closed_and_what_runs_on_save_is_left_out() {
+async fn a_dependent_is_reopened_and_on_save_sources_are_omitted() {
     let script =
         Script::new(json!({"textDocumentSync": 2})).on("textDocument/didOpen", [publish("${version}")]);
     let more = "[diagnostics]\non_save = [\"slow\"]\n";
     let bench = build(&[("a.txt", "a"), ("b.txt", "b")], vec![("scripted", script, more)], |_| ());
     assert_eq!(check(&bench, "a.txt", Look::Itself, LONG).await, ["scripted: at 1"]);
     assert_eq!(check(&bench, "b.txt", Look::Dependent, LONG).await, ["scripted: at 1"]);
-    // Closed and opened again: what was told of it before says nothing now.
+    // Closed and opened again: earlier diagnostics do not count now.
     assert_eq!(check(&bench, "b.txt", Look::Dependent, LONG).await, ["scripted: at 2"]);
-    // One that was open is shown anew, and stays open.
+    // An open document is reopened, and stays open.
     assert_eq!(check(&bench, "a.txt", Look::Dependent, LONG).await, ["scripted: at 3"]);
     let closed = bench.got("scripted", "textDocument/didClose");
     assert_eq!(
@@ -55,12 +55,12 @@ async fn a_dependent_is_shown_anew_and_closed_and_what_runs_on_save_is_left_out(
 
 /// As basedpyright 1.40.2 with a document that it does not take for one of its project's once it was closed.
 #[tokio::test]
-async fn a_server_that_looks_again_at_a_text_that_is_sent_again_is_closed_nothing() {
+async fn a_rechecking_server_gets_no_close() {
     let script = Script::new(json!({"textDocumentSync": 2}))
         .on("textDocument/didOpen", [publish("${version}")])
         .on("textDocument/didOpen", [])
         .on("textDocument/didChange", [publish("${version}")]);
-    let more = "[diagnostics]\nagain_by_change = true\non_save = [\"slow\"]\n";
+    let more = "[diagnostics]\nrecheck = true\non_save = [\"slow\"]\n";
     let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
     assert_eq!(check(&bench, "a.txt", Look::Itself, LONG).await, ["scripted: at 1"]);
     assert_eq!(check(&bench, "a.txt", Look::Dependent, LONG).await, ["scripted: at 2"]);
@@ -70,7 +70,7 @@ async fn a_server_that_looks_again_at_a_text_that_is_sent_again_is_closed_nothin
 }
 
 #[tokio::test]
-async fn nothing_is_opened_in_a_server_that_has_to_list_its_files_first() {
+async fn delayed_opening_waits_for_readiness() {
     let listed = Step::notify("window/logMessage", json!({"type": 3, "message": "Found 2 source files"}));
     let script = |ready: Vec<Step>| {
         Script::new(json!({"textDocumentSync": 2}))
@@ -95,11 +95,11 @@ async fn nothing_is_opened_in_a_server_that_has_to_list_its_files_first() {
     let ready = vec![Step::DelayMs(200), listed];
     let bench = build(&texts, vec![("scripted", script(ready), more)], |_| ());
     let found = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap();
-    assert_eq!((found.value.items[0].message.as_str(), found.note), ("at 1", None));
+    assert_eq!((found.value.items[0].message.as_str(), found.notes), ("at 1", Vec::new()));
 }
 
 #[tokio::test]
-async fn a_file_that_is_none_of_the_project_s_is_not_known_and_says_why() {
+async fn a_file_outside_the_project_is_reported_as_unchecked() {
     let item =
         json!({"range": range(0, 0, 1), "severity": 4, "code": "lone", "message": "No part of it. Add it."});
     let answer = json!({"kind": "full", "items": [item]});
@@ -107,19 +107,23 @@ async fn a_file_that_is_none_of_the_project_s_is_not_known_and_says_why() {
         Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
             .on("textDocument/diagnostic", [Step::Result(answer.clone())])
     };
-    for (more, told, disowned) in [
-        ("[diagnostics]\ndisowns = [\"lone\"]\n", "scripted: (No part of it)", Some("No part of it")),
+    for (more, reported, disowned) in [
+        (
+            "[diagnostics]\noutside_project_codes = [\"lone\"]\n",
+            "scripted: (Reason(\"No part of it\"))",
+            Some("No part of it"),
+        ),
         ("", "scripted: No part of it. Add it.", None),
     ] {
         let bench = build(&[("a.txt", "a")], vec![("scripted", script(), more)], |_| ());
-        assert_eq!(check(&bench, "a.txt", Look::Itself, LONG).await, [told]);
+        assert_eq!(check(&bench, "a.txt", Look::Itself, LONG).await, [reported]);
         let answers = bench.pool.check(&bench.doc("a.txt"), Look::Itself, &cx(LONG)).await.unwrap();
         assert_eq!((answers[0].disowned.as_deref(), answers[0].pending), (disowned, false));
     }
 }
 
 #[tokio::test]
-async fn what_is_pushed_late_about_a_document_before_it_was_closed_is_not_believed() {
+async fn late_diagnostics_of_a_closed_document_are_ignored() {
     let late = json!({"uri": "${params.textDocument.uri}", "version": 1, "diagnostics": []});
     let script = Script::new(json!({"textDocumentSync": 2}))
         .on("textDocument/didOpen", [publish("${version}")])
@@ -127,11 +131,11 @@ async fn what_is_pushed_late_about_a_document_before_it_was_closed_is_not_believ
     let bench = bench(&[("a.txt", "a")], script);
     assert_eq!(check(&bench, "a.txt", Look::Dependent, LONG).await, ["scripted: at 1, saved"]);
     let short = Duration::from_millis(400);
-    assert_eq!(check(&bench, "a.txt", Look::Dependent, short).await, ["scripted: (it has not answered yet)"]);
+    assert_eq!(check(&bench, "a.txt", Look::Dependent, short).await, ["scripted: (Unanswered)"]);
 }
 
 #[tokio::test]
-async fn a_server_that_is_asked_keeps_what_is_open() {
+async fn a_pulling_server_keeps_documents_open() {
     let answer = json!({"kind": "full", "items": [{"range": range(0, 0, 1), "message": "${text}"}]});
     let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
         .on("textDocument/diagnostic", [Step::Result(answer)]);
@@ -143,7 +147,7 @@ async fn a_server_that_is_asked_keeps_what_is_open() {
 }
 
 #[tokio::test]
-async fn many_are_shown_before_any_is_asked_about_and_a_silent_one_keeps_no_other() {
+async fn all_files_are_opened_before_any_is_awaited() {
     let answer = json!({"kind": "full", "items": [{"range": range(0, 0, 1), "message": "${text}"}]});
     let answers = |script: Script| script.on("textDocument/diagnostic", [Step::Result(answer.clone())]);
     let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}));
@@ -170,13 +174,13 @@ async fn many_are_shown_before_any_is_asked_about_and_a_silent_one_keeps_no_othe
     assert!(of("textDocument/didOpen")[3] < of("textDocument/diagnostic")[1], "{record:?}");
     let record = bench.beside("scripted.record");
     let cancelled = move || testing::recorded(&record).iter().any(|it| it["method"] == "$/cancelRequest");
-    until(cancelled, "the end of the question that nobody answers").await;
+    until(cancelled, "the end of the unanswered request").await;
     assert_eq!(bench.pool.status().await[0].open_documents, 2);
 }
 
 /// What a server reads before it says anything at all takes longer than what it says then.
 #[tokio::test]
-async fn the_first_answer_about_many_is_waited_for_until_the_end() {
+async fn the_first_of_many_files_is_awaited_to_the_end() {
     let answer = json!({"kind": "full", "items": []});
     let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
         .on("textDocument/diagnostic", [Step::DelayMs(1000), Step::Result(answer)]);
@@ -187,22 +191,22 @@ async fn the_first_answer_about_many_is_waited_for_until_the_end() {
 }
 
 #[tokio::test]
-async fn a_server_that_loads_is_not_waited_for() {
+async fn a_loading_server_is_not_awaited() {
     let script = Script::new(json!({"textDocumentSync": 2}));
     let more = "[ready]\nlog_messages = [\"never said\"]\n";
     let bench = build(&[("a.txt", "a"), ("b.txt", "b")], vec![("scripted", script, more)], |_| ());
     let started = std::time::Instant::now();
-    let told = check(&bench, "a.txt", Look::Itself, LONG).await;
-    assert_eq!(told, ["scripted: (scripted is still loading: it has not said that the project is loaded)"]);
+    let reported = check(&bench, "a.txt", Look::Itself, LONG).await;
+    assert_eq!(reported, ["scripted: (Noted(Loading { server: \"scripted\", detail: None }))"]);
     assert!(started.elapsed() < Duration::from_secs(10));
     // Of a loading server nothing is opened for a dependent.
-    assert_eq!(check(&bench, "b.txt", Look::Dependent, LONG).await, told);
+    assert_eq!(check(&bench, "b.txt", Look::Dependent, LONG).await, reported);
     assert_eq!(bench.pool.status().await[0].open_documents, 1);
 }
 
 /// Without its project it finds nothing wrong with anything.
 #[tokio::test]
-async fn what_a_server_without_its_project_says_is_not_that_all_is_well() {
+async fn a_server_without_its_project_does_not_report_clean() {
     const WHY: &str = "Failed to load workspaces.";
     let answer = json!({"kind": "full", "items": []});
     let status = json!({"quiescent": true, "health": "error", "message": WHY});
@@ -217,17 +221,19 @@ async fn what_a_server_without_its_project_says_is_not_that_all_is_well() {
     assert_eq!(said.value.failed, [format!("scripted: the project is not loaded ({WHY})")]);
     assert_eq!((said.server.as_str(), said.value.pending.len()), ("", 0));
     let answers = bench.pool.check(&document, Look::Itself, &cx(LONG)).await.unwrap();
-    assert_eq!(answers[0].known.as_ref().unwrap_err(), &format!("scripted says: {WHY}"));
+    let (server, message) = ("scripted".to_owned(), WHY.to_owned());
+    let reported = Unknown::Noted(Note::Reported { server, message });
+    assert_eq!(answers[0].known.as_ref().unwrap_err(), &reported);
     // It may get its project later.
     assert!(answers[0].pending);
-    let file = TrialFile { document, text: "tried".into(), created: false };
+    let file = SpeculativeFile { document, text: "tried".into(), created: false };
     let tried = bench.pool.try_edit(&[file], &[], &[], &cx(LONG)).await;
-    assert_eq!(tried.not_tried, [("scripted".to_owned(), NotTried::Because(WHY.to_owned()))]);
+    assert_eq!(tried.not_tried, [("scripted".to_owned(), SpeculativeError::Because(WHY.to_owned()))]);
     assert!(tried.files.is_empty());
 }
 
 #[tokio::test]
-async fn while_a_server_starts_no_other_of_its_group_is_started_beside_it() {
+async fn a_starting_server_blocks_others_of_its_group() {
     let capabilities = json!({"textDocumentSync": 2});
     let slow = Script::default()
         .on("initialize", [Step::DelayMs(1500), Step::Result(json!({"capabilities": capabilities}))]);

@@ -3,12 +3,13 @@
 //!
 //! Those about what the tool says and about processes of the executable are in the end-to-end tests.
 
+use adapters::{Feature, ServerDefinitions};
 use std::time::{Duration, Instant};
 
-use lsp_client::{Definitions, Feature};
+use policy::ErrorCode;
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
-use workspace::{ChangeKind, Commit, CommitId, CommittedFile, ErrorCode, RunId};
+use workspace::{ChangeKind, Commit, CommitId, CommittedFile, RunId};
 
 use crate::bench::{LONG, alive, bench, build, cx, range, until};
 
@@ -25,7 +26,7 @@ fn hovers_with(text: &str) -> Script {
 }
 
 #[tokio::test]
-async fn omp_1648_servers_are_found_from_the_file_upward_not_in_the_current_folder_alone() {
+async fn omp_1648_servers_are_found_from_the_file_upward() {
     let files = [("deep/er/package/mark", ""), ("deep/er/package/src/a.txt", "a"), ("b.txt", "b")];
     let more = "[root]\nmarkers = [\"mark\"]\n";
     let bench = build(&files, vec![("scripted", hovers(), more)], |_| ());
@@ -33,7 +34,7 @@ async fn omp_1648_servers_are_found_from_the_file_upward_not_in_the_current_fold
     bench.pool.hover(&bench.doc("b.txt"), 0, &cx(LONG)).await.unwrap();
     let roots: Vec<Value> =
         bench.got("scripted", "initialize").iter().map(|params| params["rootUri"].clone()).collect();
-    let whole = workspace::path_to_uri(bench.workspace.root().as_path());
+    let whole = paths::path_to_uri(bench.workspace.root().as_path());
     assert_eq!(roots, [json!(bench.uri("deep/er/package")), json!(whole)]);
 }
 
@@ -47,7 +48,7 @@ async fn omp_3001_a_lazy_start_that_hangs_ends_with_the_deadline() {
 }
 
 #[tokio::test]
-async fn omp_9624_diagnostics_are_pulled_where_the_server_wants_to_be_asked() {
+async fn omp_9624_diagnostics_are_pulled_if_announced() {
     let items = json!([{"range": range(0, 0, 1), "message": "wrong", "severity": 1}]);
     let script = Script::new(json!({"textDocumentSync": 2}))
         .on(
@@ -72,7 +73,7 @@ async fn omp_9624_diagnostics_are_pulled_where_the_server_wants_to_be_asked() {
 }
 
 #[tokio::test]
-async fn omp_11416_a_change_from_outside_is_seen_before_the_next_answer() {
+async fn omp_11416_outside_changes_are_sent_before_the_next_answer() {
     let bench = bench(&[("a.txt", "before")], hovers());
     let hover = async || bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap().value.unwrap();
     assert_eq!(hover().await, "before");
@@ -81,20 +82,7 @@ async fn omp_11416_a_change_from_outside_is_seen_before_the_next_answer() {
 }
 
 #[tokio::test]
-async fn omp_8380_a_server_that_fails_to_follow_a_file_stops_the_move_with_its_name() {
-    let filters = json!({"filters": [{"pattern": {"glob": "**/*"}}]});
-    let script =
-        Script::new(json!({"textDocumentSync": 2, "workspace": {"fileOperations": {"willRename": filters}}}))
-            .on("workspace/willRenameFiles", [Step::Error(json!({"code": -32603, "message": "no program"}))]);
-    let bench = bench(&[("a.txt", "a")], script);
-    let moved = bench.pool.rename_file(&bench.path("a.txt"), &bench.path("b.txt"), &cx(LONG)).await;
-    let error = moved.unwrap_err().to_string();
-    assert!(error.contains("scripted") && error.contains("no program"), "{error}");
-    assert!(bench.path("a.txt").as_path().exists(), "nothing moved");
-}
-
-#[tokio::test]
-async fn omp_8382_one_that_was_restarted_knows_the_documents_again() {
+async fn omp_8382_a_restarted_server_has_the_documents_again() {
     let bench = bench(&[("a.txt", "text")], hovers());
     let doc = bench.doc("a.txt");
     bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
@@ -104,7 +92,7 @@ async fn omp_8382_one_that_was_restarted_knows_the_documents_again() {
 }
 
 #[tokio::test]
-async fn omp_8382_one_that_ended_knows_all_that_it_was_asked_about() {
+async fn omp_8382_a_stopped_server_gets_its_documents_back() {
     let script =
         Script::new(json!({"hoverProvider": true, "definitionProvider": true, "textDocumentSync": 2}))
             .on("textDocument/hover", [Step::Result(json!({"contents": "${text}"}))])
@@ -137,7 +125,7 @@ async fn omp_8382_one_that_ended_knows_all_that_it_was_asked_about() {
 }
 
 #[tokio::test]
-async fn omp_8571_a_reload_is_a_new_start_and_not_a_message_that_some_crash_on() {
+async fn omp_8571_a_reload_restarts_instead_of_notifying() {
     let script = hovers()
         .on("workspace/didChangeConfiguration", [])
         .on("workspace/didChangeConfiguration", [])
@@ -153,12 +141,12 @@ async fn omp_8571_a_reload_is_a_new_start_and_not_a_message_that_some_crash_on()
 }
 
 #[tokio::test]
-async fn omp_a_reload_helps_a_server_that_gave_up_at_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let mended = folder.path().join("mended");
+async fn omp_a_reload_helps_a_server_that_exited_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let fixed = directory.path().join("fixed");
     let more = format!(
         "[command]\ncandidates = [\"/bin/sh\"]\nargs = [\"-c\", \"test -e {} && exec {} $SCRIPT\"]\n",
-        mended.display(),
+        fixed.display(),
         testing::language_server::executable().display(),
     );
     let bench = build(&[("a.txt", "a")], vec![("scripted", hovers(), more.as_str())], |_| ());
@@ -170,14 +158,14 @@ async fn omp_a_reload_helps_a_server_that_gave_up_at_once() {
     for _ in 0..2 {
         bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap_err();
     }
-    std::fs::write(&mended, "").unwrap();
-    // No back-off: whoever reloads has done something about it.
+    std::fs::write(&fixed, "").unwrap();
+    // No back-off: the caller of a reload has probably fixed the cause.
     bench.pool.reload(Some(&bench.path("a.txt")), None, &cx(Duration::from_secs(3))).await.unwrap();
     bench.pool.hover(&doc, 0, &cx(SHORT)).await.unwrap();
 }
 
 #[tokio::test]
-async fn omp_8390_a_server_with_an_open_question_is_not_idle() {
+async fn omp_8390_a_server_with_a_pending_request_is_not_idle() {
     let push = json!({"uri": "${params.textDocument.uri}", "diagnostics": []});
     let sync = json!({"openClose": true, "change": 2, "save": true});
     let slow = Script::new(json!({"textDocumentSync": sync})).on(
@@ -222,7 +210,7 @@ async fn omp_8390_a_server_with_an_open_question_is_not_idle() {
 }
 
 #[tokio::test]
-async fn omp_6369_a_reload_that_is_cancelled_is_no_success_and_leaves_nothing_behind() {
+async fn omp_6369_a_cancelled_reload_fails_without_remains() {
     let bench = bench(&[("a.txt", "text")], hovers().on("shutdown", [Step::Never]));
     let doc = bench.doc("a.txt");
     bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
@@ -238,14 +226,14 @@ async fn omp_6369_a_reload_that_is_cancelled_is_no_success_and_leaves_nothing_be
     };
     let (reloaded, at) = tokio::join!(reload, cancel);
     assert!(matches!(reloaded, Err(lsp_client::ServerError::Cancelled)), "{reloaded:?}");
-    assert!(at.elapsed() < Duration::from_secs(3), "a server that does not end holds nobody up");
+    assert!(at.elapsed() < Duration::from_secs(3), "a server that does not end delays no caller");
     until(move || !alive(&before), "the end of the old one").await;
     assert_eq!(bench.got("scripted", "initialize").len(), 1, "no new one is started");
     assert_eq!(bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap().value.unwrap(), "text");
 }
 
 #[tokio::test]
-async fn omp_3546_a_reload_reads_the_definitions_anew() {
+async fn omp_3546_a_reload_rereads_the_definitions() {
     let bench = build(&[("a.txt", "a")], vec![("scripted", hovers_with("old"), "")], |_| ());
     let doc = bench.doc("a.txt");
     let hover = async || bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap().value.unwrap();
@@ -264,7 +252,7 @@ async fn omp_3546_a_reload_reads_the_definitions_anew() {
 }
 
 #[tokio::test]
-async fn definitions_that_are_given_anew_end_only_the_servers_that_differ() {
+async fn new_definitions_end_only_changed_servers() {
     let servers = |text: &str| vec![("scripted", hovers_with(text), "")];
     let bench = build(&[("a.txt", "a")], servers("old"), |_| ());
     let doc = bench.doc("a.txt");
@@ -283,7 +271,7 @@ async fn definitions_that_are_given_anew_end_only_the_servers_that_differ() {
 }
 
 #[tokio::test]
-async fn omp_2329_a_file_is_formatted_with_the_indentation_that_it_has() {
+async fn omp_2329_formatting_uses_the_files_indentation() {
     let script = Script::new(json!({"textDocumentSync": 2, "documentFormattingProvider": true}))
         .on("textDocument/formatting", [Step::Result(Value::Null)]);
     let bench = bench(&[("a.txt", "a\n   b\n   c\n"), ("t.txt", "a\n\tb\n")], script);
@@ -296,7 +284,7 @@ async fn omp_2329_a_file_is_formatted_with_the_indentation_that_it_has() {
 }
 
 #[tokio::test]
-async fn omp_1976_the_server_of_each_job_is_chosen_by_the_definitions() {
+async fn omp_1976_definitions_choose_the_server_of_each_feature() {
     let script = |kind: &str| {
         Script::new(json!({"textDocumentSync": 2, "hoverProvider": true}))
             .on("textDocument/hover", [Step::Result(json!({"contents": kind}))])
@@ -306,13 +294,13 @@ async fn omp_1976_the_server_of_each_job_is_chosen_by_the_definitions() {
     let bench = build(&[("a.txt", "a")], servers, |_| ());
     let hover = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
     assert_eq!((hover.server.as_str(), hover.value.as_deref()), ("zzz", Some("types")));
-    let built_in = Definitions::built_in();
+    let built_in = ServerDefinitions::built_in();
     let best = built_in.for_feature(std::path::Path::new("/a.py"), Feature::CallHierarchy);
     assert_eq!(best[0].name, "basedpyright", "what is not listed is asked of whom it is like");
 }
 
 #[tokio::test]
-async fn opencode_17287_eleven_questions_start_one_server_and_end_it() {
+async fn opencode_17287_eleven_requests_share_one_server() {
     let bench = bench(&[("a.txt", "a")], hovers());
     let (doc, cx) = (bench.doc("a.txt"), cx(LONG));
     let asks = (0..11).map(|_| bench.pool.hover(&doc, 0, &cx));
@@ -331,7 +319,7 @@ async fn serena_725_a_rename_that_changes_nothing_is_no_success() {
     let script = Script::new(json!({"textDocumentSync": 2, "renameProvider": true}))
         .on("textDocument/rename", [Step::Result(json!({"changes": {}}))]);
     let bench = bench(&[("a.txt", "abc")], script);
-    let error = bench.pool.rename(&bench.doc("a.txt"), 0, "x", &cx(LONG)).await.unwrap_err();
+    let error = bench.rename(&bench.doc("a.txt"), 0, "x", &cx(LONG)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::InvalidArguments);
 }
 
@@ -341,14 +329,14 @@ async fn serena_927_a_document_is_open_before_it_is_renamed_in() {
     let script = Script::new(json!({"textDocumentSync": 2, "renameProvider": true}))
         .on("textDocument/rename", [Step::Result(edit)]);
     let bench = bench(&[("a.txt", "abc")], script);
-    bench.pool.rename(&bench.doc("a.txt"), 0, "new", &cx(LONG)).await.unwrap();
+    bench.rename(&bench.doc("a.txt"), 0, "new", &cx(LONG)).await.unwrap();
     let record = bench.record("scripted");
     let at = |method: &str| record.iter().position(|it| it["method"] == method).unwrap();
     assert!(at("textDocument/didOpen") < at("textDocument/rename"));
 }
 
 #[tokio::test]
-async fn serena_1833_an_edit_during_a_question_holds_up_neither() {
+async fn serena_1833_an_edit_during_a_request_delays_neither() {
     let script = hovers().on(
         "textDocument/hover",
         [Step::wait_for("textDocument/didChange", 1), Step::Result(json!({"contents": "late"}))],
@@ -386,7 +374,7 @@ async fn codeboarding_459_a_slow_server_is_explained_by_method_progress_and_log(
 }
 
 #[tokio::test]
-async fn typescript_language_server_1064_cleared_diagnostics_are_not_believed_too_early() {
+async fn tsls_1064_cleared_diagnostics_are_not_believed_early() {
     let publish = |items: Value| {
         Step::notify(
             "textDocument/publishDiagnostics",

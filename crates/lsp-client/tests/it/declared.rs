@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lsp_client::{ActionQuery, Calls, CommandEdits, Navigate, Types};
+use lsp_client::{ActionQuery, CommandEdits, Navigate, Types};
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 use workspace::{ChangeKind, Commit, CommitId, CommittedFile, RunId};
@@ -13,9 +13,8 @@ use crate::bench::{LONG, bench, cx, range};
 /// What shows that something declared is so.
 #[derive(Clone, Copy)]
 enum By {
-    /// We ask or tell this.
+    /// Sent as a request or notification.
     Sent(&'static str),
-    /// We answer this.
     Answered(&'static str),
     /// How answers are read, which the test of that name shows: `it/FILE::NAME` or `src/FILE::NAME`.
     Read(&'static str),
@@ -24,14 +23,14 @@ enum By {
 /// Everything that is declared, by its whole path. What is declared as `false` promises nothing, and
 /// stands here as little as the objects around what does.
 const TABLE: &[(&str, By)] = &[
-    ("general.positionEncodings", By::Read("it/answers::places_are_bytes_whatever_the_server_counts")),
+    ("general.positionEncodings", By::Read("it/answers::positions_are_bytes_in_every_encoding")),
     (
         "general.staleRequestSupport.cancel",
-        By::Read("it/answers::a_server_that_never_answers_costs_the_deadline_and_a_cancel_nothing"),
+        By::Read("it/answers::a_silent_server_costs_at_most_the_deadline"),
     ),
     (
         "general.staleRequestSupport.retryOnContentModified",
-        By::Read("it/answers::content_modified_is_asked_again"),
+        By::Read("it/answers::content_modified_repeats_the_request"),
     ),
     ("workspace.applyEdit", By::Answered("workspace/applyEdit")),
     ("workspace.workspaceEdit.documentChanges", By::Read("it/edits::operations_are_followed_in_their_order")),
@@ -41,26 +40,26 @@ const TABLE: &[(&str, By)] = &[
     ),
     (
         "workspace.workspaceEdit.failureHandling",
-        By::Read("it/edits::edits_that_overlap_or_fit_nowhere_are_refused"),
+        By::Read("it/edits::overlapping_and_misplaced_edits_are_refused"),
     ),
     (
         "workspace.workspaceEdit.normalizesLineEndings",
-        By::Read("it/edits::what_is_put_into_a_file_has_its_line_ends"),
+        By::Read("it/edits::inserted_text_gets_the_files_line_ends"),
     ),
     (
         "workspace.workspaceEdit.changeAnnotationSupport",
-        By::Read("it/edits::what_needs_confirmation_is_told_with_its_words_and_count"),
+        By::Read("it/edits::confirmations_keep_their_words_and_counts"),
     ),
     ("workspace.didChangeConfiguration.dynamicRegistration", By::Answered("client/registerCapability")),
     ("workspace.didChangeWatchedFiles.dynamicRegistration", By::Sent("workspace/didChangeWatchedFiles")),
     (
         "workspace.didChangeWatchedFiles.relativePatternSupport",
-        By::Read("src/watchers::watchers_match_whole_paths_and_relative_ones"),
+        By::Read("src/files/watchers::watchers_match_whole_paths_and_relative_ones"),
     ),
-    ("workspace.symbol.symbolKind.valueSet", By::Read("src/protocol::kinds_have_names")),
+    ("workspace.symbol.symbolKind.valueSet", By::Read("src/server/protocol::kinds_have_names")),
     (
         "workspace.symbol.resolveSupport.properties",
-        By::Read("it/navigation::symbols_of_the_project_get_the_range_that_they_came_without"),
+        By::Read("it/navigation::workspace_symbols_without_range_are_resolved"),
     ),
     ("workspace.executeCommand", By::Sent("workspace/executeCommand")),
     ("workspace.configuration", By::Answered("workspace/configuration")),
@@ -74,10 +73,16 @@ const TABLE: &[(&str, By)] = &[
     ("workspace.diagnostics.refreshSupport", By::Answered("workspace/diagnostic/refresh")),
     ("workspace.inlayHint.refreshSupport", By::Answered("workspace/inlayHint/refresh")),
     ("textDocument.synchronization.didSave", By::Sent("textDocument/didSave")),
-    ("textDocument.definition.linkSupport", By::Read("src/protocol::locations_come_in_many_forms")),
-    ("textDocument.declaration.linkSupport", By::Read("src/protocol::locations_come_in_many_forms")),
-    ("textDocument.typeDefinition.linkSupport", By::Read("src/protocol::locations_come_in_many_forms")),
-    ("textDocument.implementation.linkSupport", By::Read("src/protocol::locations_come_in_many_forms")),
+    ("textDocument.definition.linkSupport", By::Read("src/server/protocol::locations_come_in_many_forms")),
+    ("textDocument.declaration.linkSupport", By::Read("src/server/protocol::locations_come_in_many_forms")),
+    (
+        "textDocument.typeDefinition.linkSupport",
+        By::Read("src/server/protocol::locations_come_in_many_forms"),
+    ),
+    (
+        "textDocument.implementation.linkSupport",
+        By::Read("src/server/protocol::locations_come_in_many_forms"),
+    ),
     ("textDocument.references", By::Sent("textDocument/references")),
     ("textDocument.documentHighlight", By::Sent("textDocument/documentHighlight")),
     ("textDocument.callHierarchy", By::Sent("callHierarchy/incomingCalls")),
@@ -85,7 +90,7 @@ const TABLE: &[(&str, By)] = &[
     ("textDocument.inlayHint", By::Sent("textDocument/inlayHint")),
     (
         "textDocument.signatureHelp.signatureInformation.documentationFormat",
-        By::Read("it/navigation::what_an_editor_would_show_can_be_asked"),
+        By::Read("it/navigation::editor_information_can_be_requested"),
     ),
     (
         "textDocument.signatureHelp.signatureInformation.parameterInformation.labelOffsetSupport",
@@ -93,56 +98,50 @@ const TABLE: &[(&str, By)] = &[
     ),
     (
         "textDocument.signatureHelp.signatureInformation.activeParameterSupport",
-        By::Read("it/navigation::what_an_editor_would_show_can_be_asked"),
+        By::Read("it/navigation::editor_information_can_be_requested"),
     ),
     (
         "textDocument.completion.completionItem.deprecatedSupport",
-        By::Read("it/navigation::what_an_editor_would_show_can_be_asked"),
+        By::Read("it/navigation::editor_information_can_be_requested"),
     ),
     (
         "textDocument.completion.completionItem.tagSupport.valueSet",
-        By::Read("it/navigation::what_an_editor_would_show_can_be_asked"),
+        By::Read("it/navigation::editor_information_can_be_requested"),
     ),
     (
         "textDocument.completion.completionItem.labelDetailsSupport",
-        By::Read("it/navigation::what_an_editor_would_show_can_be_asked"),
+        By::Read("it/navigation::editor_information_can_be_requested"),
     ),
     (
         "textDocument.completion.completionItemKind.valueSet",
-        By::Read("it/navigation::what_an_editor_would_show_can_be_asked"),
+        By::Read("it/navigation::editor_information_can_be_requested"),
     ),
     ("textDocument.completion.contextSupport", By::Sent("textDocument/completion")),
-    (
-        "textDocument.hover.contentFormat",
-        By::Read("it/answers::answers_out_of_order_twice_and_for_unknown_ids_do_no_harm"),
-    ),
-    ("textDocument.documentSymbol.symbolKind.valueSet", By::Read("src/protocol::kinds_have_names")),
+    ("textDocument.hover.contentFormat", By::Read("it/answers::odd_responses_do_no_harm")),
+    ("textDocument.documentSymbol.symbolKind.valueSet", By::Read("src/server/protocol::kinds_have_names")),
     (
         "textDocument.documentSymbol.hierarchicalDocumentSymbolSupport",
-        By::Read("it/answers::symbols_have_paths_whichever_form_they_come_in"),
+        By::Read("it/answers::both_forms_of_symbols_have_paths"),
     ),
     ("textDocument.rename.prepareSupport", By::Sent("textDocument/prepareRename")),
-    (
-        "textDocument.rename.prepareSupportDefaultBehavior",
-        By::Read("it/edits::a_server_that_prepares_is_asked_first"),
-    ),
+    ("textDocument.rename.prepareSupportDefaultBehavior", By::Read("it/edits::prepare_rename_is_sent_first")),
     (
         "textDocument.rename.honorsChangeAnnotations",
-        By::Read("it/edits::what_needs_confirmation_is_told_with_its_words_and_count"),
+        By::Read("it/edits::confirmations_keep_their_words_and_counts"),
     ),
     ("textDocument.formatting", By::Sent("textDocument/formatting")),
     ("textDocument.rangeFormatting", By::Sent("textDocument/rangeFormatting")),
     (
         "textDocument.codeAction.codeActionLiteralSupport.codeActionKind.valueSet",
-        By::Read("it/actions::actions_are_asked_with_the_servers_own_problems_and_read_with_kind_and_state"),
+        By::Read("it/actions::code_action_requests_carry_the_servers_diagnostics"),
     ),
     (
         "textDocument.codeAction.isPreferredSupport",
-        By::Read("it/actions::actions_are_asked_with_the_servers_own_problems_and_read_with_kind_and_state"),
+        By::Read("it/actions::code_action_requests_carry_the_servers_diagnostics"),
     ),
     (
         "textDocument.codeAction.disabledSupport",
-        By::Read("it/actions::actions_are_asked_with_the_servers_own_problems_and_read_with_kind_and_state"),
+        By::Read("it/actions::code_action_requests_carry_the_servers_diagnostics"),
     ),
     (
         "textDocument.codeAction.dataSupport",
@@ -151,36 +150,36 @@ const TABLE: &[(&str, By)] = &[
     ("textDocument.codeAction.resolveSupport.properties", By::Sent("codeAction/resolve")),
     (
         "textDocument.codeAction.honorsChangeAnnotations",
-        By::Read("it/actions::an_action_that_wants_to_be_confirmed_says_so"),
+        By::Read("it/actions::an_action_with_confirmation_says_so"),
     ),
     (
         "textDocument.publishDiagnostics.versionSupport",
-        By::Read("it/diagnostics::a_push_for_an_older_version_is_never_shown"),
+        By::Read("it/diagnostics::diagnostics_of_an_older_version_are_dropped"),
     ),
     (
         "textDocument.publishDiagnostics.relatedInformation",
-        By::Read("it/diagnostics::a_problem_tells_what_it_is_related_to"),
+        By::Read("it/diagnostics::related_information_is_parsed"),
     ),
     (
         "textDocument.publishDiagnostics.codeDescriptionSupport",
-        By::Read("it/diagnostics::a_problem_tells_what_it_is_related_to"),
+        By::Read("it/diagnostics::related_information_is_parsed"),
     ),
     (
         "textDocument.publishDiagnostics.dataSupport",
-        By::Read("it/actions::actions_are_asked_with_the_servers_own_problems_and_read_with_kind_and_state"),
+        By::Read("it/actions::code_action_requests_carry_the_servers_diagnostics"),
     ),
     (
         "textDocument.publishDiagnostics.tagSupport.valueSet",
-        By::Read("it/diagnostics::a_problem_tells_what_it_is_related_to"),
+        By::Read("it/diagnostics::related_information_is_parsed"),
     ),
     (
         "textDocument.diagnostic.relatedDocumentSupport",
-        By::Read("it/diagnostics::what_is_told_of_related_documents_is_their_report"),
+        By::Read("it/diagnostics::related_documents_have_their_own_reports"),
     ),
     ("window.workDoneProgress", By::Answered("window/workDoneProgress/create")),
     ("window.showMessage.messageActionItem", By::Answered("window/showMessageRequest")),
     ("window.showDocument.support", By::Answered("window/showDocument")),
-    ("experimental.snippetTextEdit", By::Read("it/edits::snippets_come_as_the_text_that_they_leave")),
+    ("experimental.snippetTextEdit", By::Read("it/edits::snippet_edits_become_plain_text")),
     // The questions themselves.
     ("textDocument.definition.linkSupport", By::Sent("textDocument/definition")),
     ("textDocument.declaration.linkSupport", By::Sent("textDocument/declaration")),
@@ -202,7 +201,7 @@ const TABLE: &[(&str, By)] = &[
     ("workspace.didChangeConfiguration.dynamicRegistration", By::Sent("workspace/didChangeConfiguration")),
 ];
 
-/// What we do with messages that a server sends of its own accord, and where it is told that it may.
+/// Messages that a server sends by itself, and the capability that permits each.
 const HANDLED: &[(&str, &str)] = &[
     ("workspace/configuration", "workspace.configuration"),
     ("workspace/workspaceFolders", "workspace.workspaceFolders"),
@@ -344,7 +343,7 @@ fn offers_all() -> Script {
 const COMMAND: &str = "workspace/executeCommand";
 
 #[tokio::test]
-async fn everything_declared_is_in_the_table_and_done() {
+async fn every_declared_capability_is_implemented() {
     let bench = bench(&[("a.txt", "x y\n"), ("b.txt", "b"), ("c.txt", "c")], offers_all());
     let (doc, cx) = (bench.doc("a.txt"), cx(LONG));
     let pool = &bench.pool;
@@ -360,18 +359,20 @@ async fn everything_declared_is_in_the_table_and_done() {
     pool.symbols(&doc, &cx).await.unwrap();
     pool.workspace_symbols("x", Some(&doc), &cx).await.unwrap();
     pool.highlights(&doc, 0, &cx).await.unwrap();
-    pool.calls(Calls::Incoming, &doc, 0, &cx).await.unwrap();
-    pool.calls(Calls::Outgoing, &doc, 0, &cx).await.unwrap();
+    bench.callers(&doc, 0).await.unwrap();
+    pool.callees(&doc, 0, &cx).await.unwrap();
     pool.types(Types::Sub, &doc, 0, &cx).await.unwrap();
     pool.types(Types::Super, &doc, 0, &cx).await.unwrap();
     pool.reported(&BTreeSet::from([doc.path.clone()]), &cx).await.unwrap();
     pool.inlay_hints(&doc, 0..1, &cx).await.unwrap();
     pool.signature(&doc, 0, &cx).await.unwrap();
     pool.completion(&doc, 0, &cx).await.unwrap();
-    pool.rename(&doc, 0, "y", &cx).await.unwrap();
+    bench.rename(&doc, 0, "y", &cx).await.unwrap();
     pool.format(&doc, None, &cx).await.unwrap();
     pool.format(&doc, Some(0..1), &cx).await.unwrap();
-    pool.rename_file(&b, &bench.path("d.txt"), &cx).await.unwrap();
+    let (servers, _) = pool.servers_for_move(&b, &b, &cx).await.unwrap();
+    let places = (&b, &bench.path("d.txt"));
+    servers[0].will_rename(None, places, "move", cx.clock()).await.unwrap();
     pool.will_change(&[bench.path("e.txt")], std::slice::from_ref(&c), &cx).await.unwrap();
     let query = ActionQuery { range: 0..1, only: &[], diagnostics: &[] };
     let actions = pool.code_actions(&doc, &query, &cx).await.unwrap().value;
@@ -425,14 +426,18 @@ async fn everything_declared_is_in_the_table_and_done() {
             }
             By::Read(test) => {
                 let (file, test) = test.split_once("::").unwrap();
-                let folder = if file.starts_with("it/") { "tests/" } else { "" };
-                let source = source(&format!("{folder}{file}.rs"));
+                let directory = if file.starts_with("it/") { "tests/" } else { "" };
+                let source = source(&format!("{directory}{file}.rs"));
                 assert!(source.contains(&format!("fn {test}(")), "{name}: there is no test {test}");
             }
         }
     }
     let handled: BTreeSet<String> = HANDLED.iter().map(|(method, _)| (*method).to_owned()).collect();
-    assert_eq!(methods_named(&source("src/handler.rs")), handled, "what is handled and the list differ");
+    assert_eq!(
+        methods_named(&source("src/server/handler.rs")),
+        handled,
+        "what is handled and the list differ"
+    );
     for (method, need) in HANDLED {
         assert!(need.is_empty() || declared.contains(*need), "{method} is handled, {need} not declared");
     }

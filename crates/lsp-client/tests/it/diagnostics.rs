@@ -38,7 +38,7 @@ async fn ask(bench: &Bench, deadline: Duration) -> String {
 }
 
 #[tokio::test]
-async fn a_server_that_never_tells_anything_is_not_waited_for_to_the_end() {
+async fn a_mute_server_is_not_awaited_to_the_end() {
     let work =
         |kind: &str| Step::notify("$/progress", json!({"token": 1, "value": {"kind": kind, "title": ""}}));
     let slow = script().on(
@@ -58,7 +58,7 @@ async fn a_server_that_never_tells_anything_is_not_waited_for_to_the_end() {
 }
 
 #[tokio::test]
-async fn a_push_for_an_older_version_is_never_shown() {
+async fn diagnostics_of_an_older_version_are_dropped() {
     let script = script()
         .on("textDocument/didOpen", [publish(json!(1), "one")])
         .on("textDocument/didChange", [publish(json!(1), "one again")])
@@ -84,7 +84,7 @@ async fn a_push_for_an_older_version_is_never_shown() {
 /// Volar 2.4, in the servers of Astro and Vue: nothing of the first of its parts, the rest later, all with
 /// the text's version; it answers a question that it does not say that it takes.
 #[tokio::test]
-async fn one_that_pushes_in_parts_is_asked_where_its_definition_says_so() {
+async fn a_partially_publishing_server_is_pulled() {
     let empty = Step::notify(
         "textDocument/publishDiagnostics",
         json!({"uri": "${params.textDocument.uri}", "version": "${version}", "diagnostics": []}),
@@ -98,7 +98,7 @@ async fn one_that_pushes_in_parts_is_asked_where_its_definition_says_so() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_of_a_text_that_it_has_is_shown_it_anew() {
+async fn a_silent_server_gets_the_text_again() {
     let script = script()
         .on("textDocument/didOpen", [publish(json!("${version}"), "about ${text}")])
         .on("textDocument/didChange", []);
@@ -109,9 +109,9 @@ async fn a_server_that_says_nothing_of_a_text_that_it_has_is_shown_it_anew() {
     assert_eq!(ask(&bench, LONG).await, "about b");
 }
 
-/// Pyright 1.1.414 tells of a text that it was shown before a file came, after that.
+/// After a file was created, Pyright 1.1.414 publishes diagnostics of a text that it received before.
 #[tokio::test]
-async fn what_was_found_before_a_file_came_is_not_believed_after_it() {
+async fn diagnostics_before_a_new_file_are_outdated() {
     let script = Script::new(json!({"textDocumentSync": 2, "hoverProvider": true}))
         .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))])
         .on(
@@ -124,12 +124,12 @@ async fn what_was_found_before_a_file_came_is_not_believed_after_it() {
     bench.write("b.txt", "b");
     bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
     assert_eq!(ask(&bench, LONG).await, "new");
-    // Told once, it is known.
+    // Published once, it is known.
     assert_eq!(ask(&bench, Duration::from_millis(50)).await, "new");
 }
 
 #[tokio::test]
-async fn what_comes_without_a_version_from_a_server_that_sends_versions_is_about_no_open_text() {
+async fn unversioned_publishes_of_a_versioned_server_are_ignored() {
     let script = script()
         .on("textDocument/didOpen", [publish(json!(1), "one")])
         .on("textDocument/didChange", [publish(Value::Null, "cleared")])
@@ -143,7 +143,7 @@ async fn what_comes_without_a_version_from_a_server_that_sends_versions_is_about
 }
 
 #[tokio::test]
-async fn without_versions_only_what_came_after_our_change_counts() {
+async fn without_versions_only_later_publishes_count() {
     let script = script()
         .on("textDocument/didOpen", [publish(Value::Null, "one")])
         .on("textDocument/didChange", [])
@@ -158,7 +158,7 @@ async fn without_versions_only_what_came_after_our_change_counts() {
 }
 
 #[tokio::test]
-async fn what_is_pushed_while_the_server_works_is_a_part() {
+async fn diagnostics_during_work_are_partial() {
     let work =
         |kind: &str| Step::notify("$/progress", json!({"token": "t", "value": {"kind": kind, "title": "w"}}));
     let script = script()
@@ -173,7 +173,7 @@ async fn what_is_pushed_while_the_server_works_is_a_part() {
 
 /// It says that nothing is wrong as soon as it has a file, and looks then: as a whole project, or as the file.
 #[tokio::test]
-async fn who_was_never_tried_is_not_called_clean_before_it_has_looked() {
+async fn an_unverified_server_is_not_clean_at_once() {
     let empty = || {
         let params = json!({"uri": "${params.textDocument.uri}", "version": 1, "diagnostics": []});
         Step::notify("textDocument/publishDiagnostics", params)
@@ -194,11 +194,11 @@ async fn who_was_never_tried_is_not_called_clean_before_it_has_looked() {
     let bench = build(&[("a.txt", "a")], vec![("scripted", script, "verified = false\n")], |_| ());
     let answer = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap();
     assert!(answer.value.items.is_empty() && answer.value.pending.is_empty(), "{answer:?}");
-    assert!(answer.note.as_ref().is_some_and(|it| it.contains("was never tried here")), "{answer:?}");
+    assert!(matches!(answer.notes[..], [lsp_client::Note::Unverified { .. }]), "{answer:?}");
 }
 
 #[tokio::test]
-async fn what_a_server_says_of_its_work_on_a_file_is_believed_neither_early_nor_late() {
+async fn the_file_status_decides_when_to_believe() {
     let state = |state: &str| {
         let params = json!({"uri": "${params.textDocument.uri}", "state": state});
         Step::notify("x/status", params)
@@ -212,7 +212,7 @@ async fn what_a_server_says_of_its_work_on_a_file_is_believed_neither_early_nor_
         // Of one that is silent about a text it is not known whether it is done with it.
         .on("textDocument/didChange", [publish(json!(3), "silent")]);
     let more = "[diagnostics]\nsettle_ms = 3000\n\
-        busy = { method = \"x/status\", file = \"uri\", field = \"state\", idle = \"idle\" }\n";
+        file_status = { method = \"x/status\", file = \"uri\", field = \"state\", idle = \"idle\" }\n";
     let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
     assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
     bench.write("a.txt", "b");
@@ -224,9 +224,10 @@ async fn what_a_server_says_of_its_work_on_a_file_is_believed_neither_early_nor_
     assert_eq!(ask(&bench, LONG).await, "silent");
 }
 
-/// clangd 22.1.1 tells what it makes of a changed text with the headers as they were, and says that it is idle.
+/// clangd 22.1.1 publishes the diagnostics of a changed text with the old headers, and reports that it is
+/// idle.
 #[tokio::test]
-async fn what_is_told_of_a_changed_text_is_believed_when_the_server_says_that_it_is_done() {
+async fn changed_texts_wait_for_the_barrier_request() {
     let idle = || Step::notify("x/status", json!({"uri": "${params.textDocument.uri}", "state": "idle"}));
     let script = script()
         .on("textDocument/didOpen", [publish(json!(1), "opened"), idle()])
@@ -236,8 +237,8 @@ async fn what_is_told_of_a_changed_text_is_believed_when_the_server_says_that_it
         json!({"uri": "${root}/a.txt", "version": 2, "diagnostics": [{"range": range(0, 0, 1), "message": "whole"}]}),
     );
     let done = script.clone().on("x/done", [whole, Step::Result(Value::Null)]).on("x/done", [Step::Never]);
-    let more = "[diagnostics]\ndone = \"x/done\"\n\
-        busy = { method = \"x/status\", file = \"uri\", field = \"state\", idle = \"idle\" }\n";
+    let more = "[diagnostics]\nbarrier_request = \"x/done\"\n\
+        file_status = { method = \"x/status\", file = \"uri\", field = \"state\", idle = \"idle\" }\n";
     let bench = build(&[("a.txt", "a")], vec![("scripted", done, more)], |_| ());
     assert_eq!(ask(&bench, LONG).await, "opened");
     bench.write("a.txt", "b");
@@ -254,7 +255,7 @@ async fn what_is_told_of_a_changed_text_is_believed_when_the_server_says_that_it
 
 /// A server says of a file that was closed that nothing is wrong with it, when the file is open again.
 #[tokio::test]
-async fn what_comes_late_of_a_file_that_was_closed_is_no_news() {
+async fn late_publishes_of_a_closed_file_are_ignored() {
     let empty = || {
         let params = json!({"uri": "${params.textDocument.uri}", "diagnostics": []});
         Step::notify("textDocument/publishDiagnostics", params)
@@ -279,20 +280,20 @@ async fn what_comes_late_of_a_file_that_was_closed_is_no_news() {
 }
 
 #[tokio::test]
-async fn a_push_made_while_files_changed_is_none() {
+async fn discard_codes_void_a_publish() {
     let script = script()
         .on("textDocument/didOpen", [publish(json!(1), "torn")])
         .on("textDocument/didChange", [publish(json!(2), "torn"), publish(json!(2), "torn too")]);
-    let more = "[diagnostics]\nvoid = [\"E1\"]\n";
+    let more = "[diagnostics]\ndiscard_codes = [\"E1\"]\n";
     let bench = build(&[("a.txt", "a")], vec![("scripted", script.clone(), more)], |_| ());
     assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
-    let more = "[diagnostics]\nvoid = [\"E\"]\n";
+    let more = "[diagnostics]\ndiscard_codes = [\"E\"]\n";
     let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
     assert_eq!(ask(&bench, LONG).await, "torn");
 }
 
 #[tokio::test]
-async fn a_definition_may_refuse_pushes_without_versions() {
+async fn a_definition_may_require_versions() {
     let script = script().on("textDocument/didOpen", [publish(Value::Null, "one")]);
     let more = "[diagnostics]\nrefuse_unversioned = true\n";
     let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
@@ -300,7 +301,7 @@ async fn a_definition_may_refuse_pushes_without_versions() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_asked_answers_for_the_text_it_has() {
+async fn pulled_diagnostics_are_about_the_sent_text() {
     let items = json!([{"range": range(0, 2, 3), "message": "pulled ${text}", "severity": 1}]);
     let retry = json!({"code": -32802, "message": "busy", "data": {"retriggerRequest": true}});
     let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {"identifier": "me"}}))
@@ -314,7 +315,7 @@ async fn a_server_that_is_asked_answers_for_the_text_it_has() {
 }
 
 #[tokio::test]
-async fn all_servers_of_a_file_are_heard_and_the_silent_are_named() {
+async fn all_servers_are_asked_and_silent_ones_named() {
     let servers = vec![
         ("loud", script().on("textDocument/didOpen", [publish(json!("${version}"), "loud")]), ""),
         ("silent", script(), ""),
@@ -339,7 +340,7 @@ async fn all_servers_of_a_file_are_heard_and_the_silent_are_named() {
 
 /// A server that says nothing when nothing changes is asked; only empty lists make a text clean.
 #[tokio::test]
-async fn what_was_clean_stays_clean_only_when_the_server_says_so() {
+async fn a_clean_text_stays_clean_only_by_the_clean_rule() {
     let list = |items: Value| Step::Result(json!({"body": items}));
     let script = Script::new(json!({
         "textDocumentSync": 2, "executeCommandProvider": {"commands": ["look"]},
@@ -365,7 +366,7 @@ async fn what_was_clean_stays_clean_only_when_the_server_says_so() {
 
 /// What a source that runs on save found may be about an older text, and is nowhere called absent.
 #[tokio::test]
-async fn sources_that_run_on_save_are_left_out_by_name() {
+async fn on_save_sources_are_named_and_omitted() {
     let script = script().on("textDocument/didOpen", [publish(json!("${version}"), "of an earlier save")]);
     let more = "[diagnostics]\non_save = [\"s\"]\n";
     let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
@@ -375,7 +376,7 @@ async fn sources_that_run_on_save_are_left_out_by_name() {
 }
 
 #[tokio::test]
-async fn a_problem_tells_what_it_is_related_to() {
+async fn related_information_is_parsed() {
     let wrong = json!({"range": range(0, 0, 1), "message": "twice", "tags": [1, 2, 9],
     "codeDescription": {"href": "https://example.org/E1"},
     "relatedInformation": [
@@ -395,7 +396,7 @@ async fn a_problem_tells_what_it_is_related_to() {
 /// However long a server is silent after a part: what lacks an error that it finds, when it is asked, is not
 /// the whole.
 #[tokio::test]
-async fn silence_makes_no_part_the_whole() {
+async fn silence_does_not_complete_partial_diagnostics() {
     let list =
         |code: &str, category: &str| Step::Result(json!({"body": [{"code": code, "category": category}]}));
     let empty = || {
@@ -423,14 +424,14 @@ async fn silence_makes_no_part_the_whole() {
     // A hint need not be published.
     bench.write("a.txt", "c");
     assert_eq!(ask(&bench, LONG).await, "");
-    // Whoever does not say in time what must be published has published a part.
+    // A publish without a required problem is partial.
     bench.write("a.txt", "d");
     assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
 }
 
 /// A server that finds an error when it is asked, and has found out meanwhile that there is none.
 #[tokio::test]
-async fn what_is_never_published_is_looked_for_again() {
+async fn unpublished_problems_are_checked_again() {
     let list = |items: Value| Step::Result(json!({"body": items}));
     let push = json!({"uri": "${params.textDocument.uri}", "diagnostics": []});
     let script = Script::new(json!({
@@ -457,7 +458,7 @@ fn named(bench: &Bench) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn a_report_has_a_name_and_unchanged_means_the_one_that_was_named() {
+async fn unchanged_refers_to_the_named_report() {
     let full = |id: &str, message: &str| {
         Step::Result(
             json!({"kind": "full", "resultId": id, "items": [{"range": range(0, 0, 1), "message": message}]}),
@@ -472,22 +473,26 @@ async fn a_report_has_a_name_and_unchanged_means_the_one_that_was_named() {
         .on("textDocument/diagnostic", [Step::Result(Value::Null)])
         .on("textDocument/diagnostic", [unchanged("2")]);
     let bench = bench(&[("a.txt", "abc")], script);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..6 {
-        told.push(ask(&bench, LONG).await);
+        reported.push(ask(&bench, LONG).await);
     }
-    // What was never told cannot be unchanged, and no report says nothing: neither is clean.
-    let unknown = told[0].clone();
+    // An `unchanged` without an earlier report, and an answer without a report, mean nothing: neither is
+    // clean.
+    let unknown = reported[0].clone();
     assert!(unknown.contains("scripted"), "{unknown}");
-    assert_eq!(told[4], unknown);
-    assert!(told[1].contains("one") && told[1] == told[2] && told[3].contains("two"), "{told:?}");
-    assert_eq!(told[5], told[3]);
+    assert_eq!(reported[4], unknown);
+    assert!(
+        reported[1].contains("one") && reported[1] == reported[2] && reported[3].contains("two"),
+        "{reported:?}"
+    );
+    assert_eq!(reported[5], reported[3]);
     let names: Vec<Value> = named(&bench).into_iter().map(|(_, name)| name).collect();
     assert_eq!(names, [Value::Null, Value::Null, json!("1"), json!("1"), json!("2"), json!("2")]);
 }
 
 #[tokio::test]
-async fn what_is_told_of_related_documents_is_their_report() {
+async fn related_documents_have_their_own_reports() {
     let item = |message: &str| json!([{"range": range(0, 0, 1), "message": message}]);
     let related = json!({"${root}/b.txt": {"kind": "full", "resultId": "b1", "items": item("of b")}});
     let first = json!({"kind": "full", "items": item("of a"), "relatedDocuments": related});
@@ -508,7 +513,7 @@ async fn what_is_told_of_related_documents_is_their_report() {
 /// What was pushed of a file before another one changed on disk is not repeated as known: what follows
 /// counts, and a server that says nothing is shown the file again.
 #[tokio::test]
-async fn what_was_told_before_another_file_changed_is_not_believed() {
+async fn diagnostics_before_another_change_are_outdated() {
     let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
         "registerOptions": {"watchers": [{"globPattern": "**/*"}]}}]});
     for (version, again) in [(json!("${version}"), "didOpen"), (Value::Null, "didChange")] {
@@ -531,7 +536,7 @@ async fn what_was_told_before_another_file_changed_is_not_believed() {
 }
 
 #[tokio::test]
-async fn what_follows_the_change_of_another_open_file_is_waited_for() {
+async fn diagnostics_after_another_change_are_awaited() {
     let of = |name: &str, version: i32, items: Value| {
         let params = json!({"uri": format!("${{root}}/{name}"), "version": version, "diagnostics": items});
         Step::notify("textDocument/publishDiagnostics", params)
@@ -558,10 +563,10 @@ fn opened(bench: &Bench) -> Vec<String> {
     opened.map(row).collect()
 }
 
-/// What stands in an editor alone, and what changed on the disk a moment ago, the server has before it is
-/// asked: it might not read it as it is, or not at once.
+/// The server has unsaved texts and recent changes of the disk before a request: it might not read them as
+/// they are, or not at once.
 #[tokio::test]
-async fn a_server_has_all_texts_as_they_are_before_it_is_asked() {
+async fn all_texts_are_current_before_a_request() {
     let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
         .on("textDocument/diagnostic", [Step::Result(json!({"kind": "full", "items": []}))]);
     let files: Vec<(String, &str)> = (0..60).map(|n| (format!("f{n}.txt"), "f")).collect();
@@ -592,7 +597,7 @@ async fn a_server_has_all_texts_as_they_are_before_it_is_asked() {
 }
 
 #[tokio::test]
-async fn of_many_files_that_changed_at_once_the_newest_are_shown() {
+async fn the_newest_of_many_changed_files_are_opened() {
     let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
         .on("textDocument/diagnostic", [Step::Result(json!({"kind": "full", "items": []}))]);
     let names: Vec<String> = (0..40).map(|n| format!("f{n}.txt")).collect();
@@ -611,9 +616,9 @@ async fn of_many_files_that_changed_at_once_the_newest_are_shown() {
     assert_eq!(opened(&bench)[1..], expected);
 }
 
-/// What came is closed so that the server sees it, while a question waits for what it tells of it.
+/// A new file is closed so that the server notices it, while a request waits for its diagnostics.
 #[tokio::test]
-async fn a_document_that_is_closed_under_a_question_is_opened_for_it_again() {
+async fn a_document_closed_during_a_request_is_reopened() {
     for version in [json!("${version}"), Value::Null] {
         let empty = Step::notify(
             "textDocument/publishDiagnostics",
@@ -640,23 +645,23 @@ async fn a_document_that_is_closed_under_a_question_is_opened_for_it_again() {
                 bench.pool.hover(&bench.doc("b.txt"), 0, &cx(LONG)).await.unwrap();
             }
         };
-        let (told, ()) = tokio::join!(ask(&bench, Duration::from_secs(8)), comes);
-        assert_eq!(told, "wrong", "{version}");
+        let (reported, ()) = tokio::join!(ask(&bench, Duration::from_secs(8)), comes);
+        assert_eq!(reported, "wrong", "{version}");
     }
 }
 
-/// Work that its definition names besides says nothing of what it tells.
+/// Progress that the definition ignores does not affect answers.
 #[tokio::test]
-async fn work_besides_that_is_silent_makes_no_answer_doubtful() {
+async fn ignored_silent_work_causes_no_note() {
     for (besides, doubted) in [("check", false), ("other", true)] {
         let begin = json!({"token": "t", "value": {"kind": "begin", "title": "cargo check"}});
         let script = Script::new(json!({"textDocumentSync": 2, "hoverProvider": true}))
             .on("initialized", [Step::notify("$/progress", begin)])
             .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))]);
-        let more = format!("[ready]\nprogress = true\ntimeout_s = 0\nbesides = [{besides:?}]\n");
+        let more = format!("[ready]\nprogress = true\ntimeout_s = 0\nignored_progress = [{besides:?}]\n");
         let bench = build(&[("a.txt", "a")], vec![("scripted", script, more.as_str())], |_| ());
-        let hover = async || bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap().note;
+        let hover = async || bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap().notes;
         hover().await;
-        assert_eq!(hover().await.is_some(), doubted, "{besides}");
+        assert_eq!(!hover().await.is_empty(), doubted, "{besides}");
     }
 }

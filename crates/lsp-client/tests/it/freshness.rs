@@ -1,10 +1,10 @@
-//! Real servers, and an error that the change of one file makes in another: what is said of the other
-//! is about the project as it is, or is not known, whoever changed the file and whatever was asked before.
+//! Real servers, and an error that the change of one file causes in another: its diagnostics are about the
+//! project as it is, or are not known, whoever changed the file and whatever was requested before.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lsp_client::{Calls, Navigate};
+use lsp_client::Navigate;
 use workspace::{ChangeKind, Commit, CommitId, CommittedFile, Editor, RunId};
 
 use crate::bench::{Bench, cx};
@@ -25,7 +25,7 @@ struct Case {
     comment: &'static str,
 }
 
-/// Who changes the used file, and whether the user of it stands in an editor.
+/// Who changes the used file, and whether its user is open in an editor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum How {
     Disk,
@@ -38,7 +38,7 @@ async fn check(case: &Case) {
     for how in [How::Disk, How::DiskUserTyped, How::Typed, How::BothTyped] {
         let typing = Typing::new();
         let editor: Arc<dyn Editor> = Arc::<Typing>::clone(&typing);
-        let Some(bench) = real_beside(&[case.server], case.files, Some(editor)) else { return };
+        let bench = real_beside(&[case.server], case.files, Some(editor));
         for used_first in [false, true] {
             one(case, &bench, &typing, how, used_first).await;
         }
@@ -62,21 +62,21 @@ async fn one(case: &Case, bench: &Bench, typing: &Typing, how: How, used_first: 
         let place = format!("{server}, {how:?}, used first: {used_first}, turn {turn}");
         if used_first {
             // gopls 0.5 says nothing of a file without problems that still has none.
-            let told = bench.pool.diagnostics(&bench.doc(used), &cx(SHORT)).await.unwrap().value;
-            assert!(told.items.is_empty(), "{place}: {told:?}");
+            let reported = bench.pool.diagnostics(&bench.doc(used), &cx(SHORT)).await.unwrap().value;
+            assert!(reported.items.is_empty(), "{place}: {reported:?}");
         }
         // What is not known in a short time is not guessed.
         let started = std::time::Instant::now();
         let short = bench.pool.diagnostics(&bench.doc(user), &cx(SHORT)).await;
-        if let Ok(told) = short
-            && told.value.pending.is_empty()
+        if let Ok(reported) = short
+            && reported.value.pending.is_empty()
         {
-            assert_eq!(!told.value.items.is_empty(), bad, "{place}, in short: {:?}", told.value);
+            assert_eq!(!reported.value.items.is_empty(), bad, "{place}, in short: {:?}", reported.value);
         }
         let took = started.elapsed();
-        let told = bench.pool.diagnostics(&bench.doc(user), &cx(DEADLINE)).await.unwrap().value;
-        assert!(told.pending.is_empty(), "{place}: {told:?}");
-        assert_eq!(!told.items.is_empty(), bad, "{place}: {told:?}");
+        let reported = bench.pool.diagnostics(&bench.doc(user), &cx(DEADLINE)).await.unwrap().value;
+        assert!(reported.pending.is_empty(), "{place}: {reported:?}");
+        assert_eq!(!reported.items.is_empty(), bad, "{place}: {reported:?}");
         println!("{place}: known after {took:?}, {:?}", started.elapsed());
     }
 }
@@ -96,21 +96,25 @@ const PYTHON: Case = Case {
 };
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn basedpyright() {
     check(&Case { server: "basedpyright", ..PYTHON }).await;
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn pyright() {
     check(&Case { server: "pyright", ..PYTHON }).await;
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn ty() {
     check(&Case { server: "ty", ..PYTHON }).await;
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn zuban() {
     check(&Case { server: "zuban", ..PYTHON }).await;
 }
@@ -130,11 +134,13 @@ const TYPESCRIPT: Case = Case {
 };
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn typescript_language_server() {
     check(&Case { server: "typescript-language-server", ..TYPESCRIPT }).await;
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn vtsls() {
     check(&Case { server: "vtsls", ..TYPESCRIPT }).await;
 }
@@ -155,6 +161,7 @@ const RUST: Case = Case {
 };
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn deno() {
     const FILES: &[(&str, &str)] = &[
         ("deno.json", "{}\n"),
@@ -165,6 +172,7 @@ async fn deno() {
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn rust_analyzer() {
     check(&RUST).await;
 }
@@ -184,6 +192,7 @@ const C: Case = Case {
 };
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn clangd() {
     check(&C).await;
 }
@@ -206,13 +215,14 @@ const GO: Case = Case {
 };
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn gopls() {
     check(&GO).await;
 }
 
-/// A module that comes, in a folder that is there and in folders that are not, made by an edit or by another
-/// program: what imports it has no error as soon as it is asked about. So with a package that is installed,
-/// and with what one beside is built to.
+/// A new module, in an existing directory or in new ones, created by an edit or by another program: its
+/// importers have no error in the next request. The same holds for an installed package, and for the build
+/// output of a neighbouring one.
 async fn modules_come(server: &str) {
     let files = [
         ("package.json", "{ \"name\": \"x\" }\n"),
@@ -225,11 +235,11 @@ async fn modules_come(server: &str) {
              import { d } from \"d\";\nimport { e } from \"../p/dist/e\";\nconsole.log(a, b, c, d, e);\n",
         ),
     ];
-    let Some(bench) = real_beside(&[server], &files, None) else { return };
+    let bench = real_beside(&[server], &files, None);
     let errors = async || {
-        let told = bench.pool.diagnostics(&bench.doc("src/user.ts"), &cx(DEADLINE)).await.unwrap().value;
-        assert!(told.pending.is_empty(), "{told:?}");
-        told.items.iter().filter(|it| it.message.contains("Cannot find module")).count()
+        let reported = bench.pool.diagnostics(&bench.doc("src/user.ts"), &cx(DEADLINE)).await.unwrap().value;
+        assert!(reported.pending.is_empty(), "{reported:?}");
+        reported.items.iter().filter(|it| it.message.contains("Cannot find module")).count()
     };
     assert_eq!(errors().await, 5);
     for (left, name, committed) in [
@@ -264,18 +274,21 @@ async fn modules_come(server: &str) {
 }
 
 #[tokio::test]
-async fn typescript_language_server_hears_of_modules_that_come() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn typescript_language_server_notices_new_modules() {
     modules_come("typescript-language-server").await;
 }
 
 #[tokio::test]
-async fn vtsls_hears_of_modules_that_come() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn vtsls_notices_new_modules() {
     modules_come("vtsls").await;
 }
 
 /// What implements a type of one package in another is found by the other's project.
 #[tokio::test]
-async fn typescript_language_server_finds_what_other_packages_implement() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn typescript_language_server_finds_other_implementations() {
     const TSCONFIG: &str =
         "{ \"compilerOptions\": { \"strict\": true, \"module\": \"commonjs\" }, \"include\": [\"src\"] }\n";
     let files = [
@@ -300,22 +313,13 @@ async fn typescript_language_server_finds_what_other_packages_implement() {
             "export interface Shape { other: string }\nexport class Other implements Shape {\n  other = \"\";\n}\n",
         ),
     ];
-    let Some(bench) = real_beside(&["typescript-language-server"], &files, None) else { return };
+    let bench = real_beside(&["typescript-language-server"], &files, None);
     let doc = bench.doc("a/src/index.ts");
     let at = doc.text.find("Shape").unwrap();
     let found = bench.pool.navigate(Navigate::Implementation, &doc, at, &cx(DEADLINE)).await.unwrap();
     let places: Vec<(String, usize)> =
         found.value.iter().map(|it| (bench.workspace.relative(&it.path), it.line)).collect();
     assert_eq!(places, [("b/src/index.ts".to_owned(), 2)]);
-    let at = doc.text.find("use").unwrap();
-    let found = bench.pool.calls(Calls::Incoming, &doc, at, &cx(DEADLINE)).await.unwrap();
-    let told = |call: &lsp_client::Call| {
-        let lines: Vec<usize> = call.places.iter().map(|place| place.line).collect();
-        (bench.workspace.relative(&call.symbol.file), call.symbol.name.clone(), lines)
-    };
-    let calls: Vec<_> = found.value.iter().map(told).collect();
-    assert_eq!(calls, [("b/src/index.ts".to_owned(), "b".to_owned(), vec![8])], "{:?}", found.note);
-    bench.pool.shutdown(Duration::from_secs(10)).await;
 }
 
 /// A module that is only in an editor, then on the disk, then closed: what imports it has an error while it is in
@@ -323,15 +327,15 @@ async fn typescript_language_server_finds_what_other_packages_implement() {
 async fn module_typed_and_saved(case: &Case) {
     let typing = Typing::new();
     let editor: Arc<dyn Editor> = Arc::<Typing>::clone(&typing);
-    let Some(bench) = real_beside(&[case.server], case.files, Some(editor)) else { return };
+    let bench = real_beside(&[case.server], case.files, Some(editor));
     let used = bench.path(case.used);
     let check = async |what: &str, is_error: Option<bool>| {
         let started = std::time::Instant::now();
-        let told = bench.pool.diagnostics(&bench.doc(case.user), &cx(DEADLINE)).await.unwrap().value;
-        println!("{}, {what}: {} problems after {:?}", case.server, told.items.len(), started.elapsed());
-        assert!(told.pending.is_empty(), "{}, {what}: {told:?}", case.server);
+        let reported = bench.pool.diagnostics(&bench.doc(case.user), &cx(DEADLINE)).await.unwrap().value;
+        println!("{}, {what}: {} problems after {:?}", case.server, reported.items.len(), started.elapsed());
+        assert!(reported.pending.is_empty(), "{}, {what}: {reported:?}", case.server);
         if let Some(is_error) = is_error {
-            assert_eq!(!told.items.is_empty(), is_error, "{}, {what}: {told:?}", case.server);
+            assert_eq!(!reported.items.is_empty(), is_error, "{}, {what}: {reported:?}", case.server);
         }
     };
     for round in 0..2 {
@@ -354,7 +358,7 @@ async fn module_typed_and_saved(case: &Case) {
 /// A module that other programs take away and put back: what imports it has an error while it is away, whether it
 /// was asked about or not.
 async fn module_goes_and_comes(case: &Case) {
-    let Some(bench) = real_beside(&[case.server], case.files, None) else { return };
+    let bench = real_beside(&[case.server], case.files, None);
     let used = bench.path(case.used);
     for round in 0..4 {
         for gone in [true, false] {
@@ -364,11 +368,11 @@ async fn module_goes_and_comes(case: &Case) {
                 bench.write(case.used, case.good);
             }
             let started = std::time::Instant::now();
-            let told = bench.pool.diagnostics(&bench.doc(case.user), &cx(DEADLINE)).await.unwrap().value;
+            let reported = bench.pool.diagnostics(&bench.doc(case.user), &cx(DEADLINE)).await.unwrap().value;
             let place = format!("{}, {round}, gone: {gone}", case.server);
-            println!("{place}: {} problems after {:?}", told.items.len(), started.elapsed());
-            assert!(told.pending.is_empty(), "{place}: {told:?}");
-            assert_eq!(!told.items.is_empty(), gone, "{place}: {told:?}");
+            println!("{place}: {} problems after {:?}", reported.items.len(), started.elapsed());
+            assert!(reported.pending.is_empty(), "{place}: {reported:?}");
+            assert_eq!(!reported.items.is_empty(), gone, "{place}: {reported:?}");
         }
         if round == 1 {
             // From now on it is open when it goes.
@@ -379,80 +383,92 @@ async fn module_goes_and_comes(case: &Case) {
 }
 
 #[tokio::test]
-async fn python_modules_go_and_come() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn python_modules_are_deleted_and_created() {
     for server in ["basedpyright", "pyright", "ty"] {
         module_goes_and_comes(&Case { server, ..PYTHON }).await;
     }
 }
 
 #[tokio::test]
-async fn typescript_modules_go_and_come() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn typescript_modules_are_deleted_and_created() {
     for server in ["typescript-language-server", "vtsls"] {
         module_goes_and_comes(&Case { server, ..TYPESCRIPT }).await;
     }
 }
 
 #[tokio::test]
-async fn rust_modules_go_and_come() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn rust_modules_are_deleted_and_created() {
     module_goes_and_comes(&Case { user: "src/lib.rs", ..RUST }).await;
 }
 
 #[tokio::test]
-async fn headers_go_and_come() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn headers_are_deleted_and_created() {
     module_goes_and_comes(&C).await;
 }
 
 #[tokio::test]
-async fn go_packages_go_and_come() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn go_packages_are_deleted_and_created() {
     module_goes_and_comes(&GO).await;
 }
 
 #[tokio::test]
-async fn python_modules_that_are_typed_and_saved_are_found() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn new_unsaved_python_modules_are_found() {
     for server in ["basedpyright", "pyright", "ty"] {
         module_typed_and_saved(&Case { server, ..PYTHON }).await;
     }
 }
 
 #[tokio::test]
-async fn typescript_modules_that_are_typed_and_saved_are_found() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn new_unsaved_typescript_modules_are_found() {
     for server in ["typescript-language-server", "vtsls"] {
         module_typed_and_saved(&Case { server, ..TYPESCRIPT }).await;
     }
 }
 
 #[tokio::test]
-async fn rust_modules_that_are_typed_and_saved_are_found() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn new_unsaved_rust_modules_are_found() {
     // The error of a module that is not there stands where it is declared.
     module_typed_and_saved(&Case { user: "src/lib.rs", ..RUST }).await;
 }
 
 #[tokio::test]
-async fn headers_that_are_typed_and_saved_are_found() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn new_unsaved_headers_are_found() {
     module_typed_and_saved(&C).await;
 }
 
 #[tokio::test]
-async fn go_packages_that_are_typed_and_saved_are_found() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn new_unsaved_go_packages_are_found() {
     module_typed_and_saved(&GO).await;
 }
 
 /// A module that was tried before it was made is found by what imports it once it is made.
 #[tokio::test]
-async fn modules_that_were_tried_are_found() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn speculatively_checked_modules_are_found() {
     for server in ["basedpyright", "pyright", "ty"] {
-        let Some(bench) = real_beside(&[server], PYTHON.files, None) else { return };
+        let bench = real_beside(&[server], PYTHON.files, None);
         let (used, text) = (bench.path(PYTHON.used), PYTHON.good);
-        let document = lsp_client::TrialFile {
+        let document = lsp_client::SpeculativeFile {
             document: workspace::Document { text: "".into(), ..bench.doc(PYTHON.used) },
             text: text.into(),
             created: true,
         };
         std::fs::remove_file(used.as_path()).unwrap();
         let problems = async || {
-            let told = bench.pool.diagnostics(&bench.doc(PYTHON.user), &cx(DEADLINE)).await.unwrap().value;
-            assert!(told.pending.is_empty(), "{server}: {told:?}");
-            told.items
+            let reported =
+                bench.pool.diagnostics(&bench.doc(PYTHON.user), &cx(DEADLINE)).await.unwrap().value;
+            assert!(reported.pending.is_empty(), "{server}: {reported:?}");
+            reported.items
         };
         assert!(!problems().await.is_empty(), "{server}");
         let tried = bench.pool.try_edit(&[document], &[], &[bench.doc(PYTHON.user)], &cx(DEADLINE)).await;
@@ -472,19 +488,20 @@ async fn modules_that_were_tried_are_found() {
 
 /// fortls 3.2.2 looks at a file when it is saved.
 #[tokio::test]
-async fn fortls_hears_of_what_other_programs_write() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn fortls_notices_outside_changes() {
     let text = |second: &str| {
         format!(
             "program p\n  implicit none\n  integer :: one\n  real :: {second}\n  print *, one\nend program p\n"
         )
     };
     let files = [(".fortls", "{}\n"), ("p.f90", &text("one"))];
-    let Some(bench) = real_beside(&["fortls"], &files, None) else { return };
+    let bench = real_beside(&["fortls"], &files, None);
     for (turn, bad) in [true, false, true, false].into_iter().enumerate() {
         bench.write("p.f90", &text(if bad { "one" } else { "two" }));
-        let told = bench.pool.diagnostics(&bench.doc("p.f90"), &cx(DEADLINE / 5)).await.unwrap().value;
-        assert!(told.pending.is_empty(), "turn {turn}: {told:?}");
-        assert_eq!(!told.items.is_empty(), bad, "turn {turn}: {told:?}");
+        let reported = bench.pool.diagnostics(&bench.doc("p.f90"), &cx(DEADLINE / 5)).await.unwrap().value;
+        assert!(reported.pending.is_empty(), "turn {turn}: {reported:?}");
+        assert_eq!(!reported.items.is_empty(), bad, "turn {turn}: {reported:?}");
     }
     bench.pool.shutdown(Duration::from_secs(10)).await;
 }

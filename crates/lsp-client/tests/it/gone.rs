@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lsp_client::Note;
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 
@@ -10,7 +11,7 @@ use crate::bench::{Bench, LONG, build, cx, range};
 const SEEN: &str = "textDocument/documentSymbol";
 const ASK: &str = "textDocument/diagnostic";
 
-/// Told of a file that went, it answers so often as if it were there.
+/// After the event of a deletion, it answers this often as if the file existed.
 fn blind(times: usize) -> Script {
     let item = json!({"range": range(0, 0, 1), "message": "wrong"});
     let mut script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
@@ -24,15 +25,19 @@ fn blind(times: usize) -> Script {
 }
 
 fn with(script: Script) -> Bench {
-    let more = format!("[watch]\ngone = \"{SEEN}\"\n");
+    let more = format!("[watch]\ndeletion_probe = \"{SEEN}\"\n");
     build(&[("a.txt", "a"), ("b.txt", "b")], vec![("scripted", script, &more)], |_| ())
 }
 
 /// How many problems, or `None` when that is not known; and what is said besides.
-async fn ask(bench: &Bench, name: &str, deadline: Duration) -> (Option<usize>, Option<String>) {
+async fn ask(bench: &Bench, name: &str, deadline: Duration) -> (Option<usize>, Vec<Note>) {
     let answer = bench.pool.diagnostics(&bench.doc(name), &cx(deadline)).await.unwrap();
-    let told = answer.value;
-    (told.pending.is_empty().then_some(told.items.len()), answer.note)
+    let reported = answer.value;
+    (reported.pending.is_empty().then_some(reported.items.len()), answer.notes)
+}
+
+fn unseen(bench: &Bench) -> Note {
+    Note::DeletionUnseen { server: "scripted".to_owned(), path: bench.path("b.txt") }
 }
 
 fn methods(bench: &Bench) -> Vec<String> {
@@ -44,27 +49,27 @@ fn methods(bench: &Bench) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_question_waits_until_the_server_has_seen_what_went() {
+async fn a_request_waits_until_a_deletion_is_noticed() {
     for was_open in [false, true] {
         let bench = with(blind(2));
         if was_open {
-            assert_eq!(ask(&bench, "b.txt", LONG).await, (Some(1), None));
+            assert_eq!(ask(&bench, "b.txt", LONG).await, (Some(1), Vec::new()));
         }
-        assert_eq!(ask(&bench, "a.txt", LONG).await, (Some(1), None));
+        assert_eq!(ask(&bench, "a.txt", LONG).await, (Some(1), Vec::new()));
         let before = methods(&bench).len();
         std::fs::remove_file(bench.path("b.txt").as_path()).unwrap();
-        assert_eq!(ask(&bench, "a.txt", LONG).await, (Some(1), None));
+        assert_eq!(ask(&bench, "a.txt", LONG).await, (Some(1), Vec::new()));
         let closed = if was_open { vec!["didClose"] } else { Vec::new() };
         let asked = ["documentSymbol", "documentSymbol", "documentSymbol", "diagnostic"];
         assert_eq!(methods(&bench)[before..], [closed, asked.to_vec()].concat());
         // It has seen it.
-        assert_eq!(ask(&bench, "a.txt", LONG).await, (Some(1), None));
+        assert_eq!(ask(&bench, "a.txt", LONG).await, (Some(1), Vec::new()));
         assert_eq!(bench.got("scripted", SEEN).len(), 3);
     }
 }
 
 #[tokio::test]
-async fn what_went_is_closed_before_the_server_hears_of_it() {
+async fn a_deleted_document_is_closed_before_the_event() {
     const WATCHED: &str = "workspace/didChangeWatchedFiles";
     let watchers = json!({"watchers": [{"globPattern": "**/*.txt"}]});
     let registrations = json!([{"id": "w", "method": WATCHED, "registerOptions": watchers}]);
@@ -79,27 +84,27 @@ async fn what_went_is_closed_before_the_server_hears_of_it() {
     std::fs::remove_file(bench.path("b.txt").as_path()).unwrap();
     ask(&bench, "a.txt", LONG).await;
     let record = bench.record("scripted").into_iter();
-    let told: Vec<Value> = record.map(|it| it["method"].clone()).collect();
-    let at = |method: &str| told.iter().position(|it| it == method).unwrap();
-    assert!(at("textDocument/didClose") < at(WATCHED), "{told:?}");
+    let reported: Vec<Value> = record.map(|it| it["method"].clone()).collect();
+    let at = |method: &str| reported.iter().position(|it| it == method).unwrap();
+    assert!(at("textDocument/didClose") < at(WATCHED), "{reported:?}");
 }
 
 #[tokio::test]
-async fn of_what_a_server_has_not_seen_going_nothing_is_known() {
+async fn unnoticed_deletions_leave_answers_unknown() {
     let bench = with(blind(1000));
-    assert_eq!(ask(&bench, "a.txt", LONG).await, (Some(1), None));
+    assert_eq!(ask(&bench, "a.txt", LONG).await, (Some(1), Vec::new()));
     std::fs::remove_file(bench.path("b.txt").as_path()).unwrap();
-    let (known, note) = ask(&bench, "a.txt", Duration::from_millis(300)).await;
+    let (known, notes) = ask(&bench, "a.txt", Duration::from_millis(300)).await;
     assert_eq!(known, None);
-    assert_eq!(note.unwrap(), "scripted: it has not shown that it saw that b.txt is gone");
+    assert_eq!(notes, [unseen(&bench)]);
     // It came back.
     bench.write("b.txt", "b");
-    assert_eq!(ask(&bench, "a.txt", LONG).await, (Some(1), None));
+    assert_eq!(ask(&bench, "a.txt", LONG).await, (Some(1), Vec::new()));
 }
 
 /// Of four seconds a question about one place has a third.
 #[tokio::test]
-async fn one_that_does_not_say_whether_it_saw_it_is_asked_all_the_same_in_time() {
+async fn a_silent_deletion_probe_ends_in_time() {
     let script = Script::new(json!({"textDocumentSync": 2, "hoverProvider": true}))
         .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))])
         .on(SEEN, [Step::Never]);
@@ -115,5 +120,5 @@ async fn one_that_does_not_say_whether_it_saw_it_is_asked_all_the_same_in_time()
         }
     };
     assert_eq!(answer.value.as_deref(), Some("fine"));
-    assert_eq!(answer.note.unwrap(), "scripted: it has not shown that it saw that b.txt is gone");
+    assert_eq!(answer.notes, [unseen(&bench)]);
 }

@@ -1,11 +1,13 @@
 //! Servers start when needed, come back after a crash, and are gone when they should be.
 
+use adapters::{Parse, ServerDefinitions};
 use std::time::{Duration, Instant};
 
-use lsp_client::{Definitions, ServerError, ServerState};
+use lsp_client::{ServerError, ServerState};
+use policy::ErrorCode;
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
-use workspace::{ChangeKind, Commit, CommitId, CommittedFile, ErrorCode, RunId};
+use workspace::{ChangeKind, Commit, CommitId, CommittedFile, RunId};
 
 use crate::bench::{Bench, LONG, alive, bench, build, build_beside, cx, open, range, until};
 use crate::trials::Typing;
@@ -16,7 +18,7 @@ fn hovers() -> Script {
 }
 
 #[tokio::test]
-async fn a_crash_is_told_at_once_and_the_next_call_works() {
+async fn a_crash_is_reported_and_the_next_call_works() {
     let script = hovers()
         .on("textDocument/definition", [Step::Stderr("panic: the roof is on fire\n".into()), Step::Crash(3)]);
     let bench = bench(&[("a.txt", "abc")], script);
@@ -60,7 +62,7 @@ async fn a_server_killed_from_outside_comes_back() {
 }
 
 #[tokio::test]
-async fn one_that_always_crashes_is_not_started_for_ever() {
+async fn a_crashing_server_is_not_restarted_forever() {
     let script = hovers().on("initialize", [Step::Stderr("no licence".into()), Step::Crash(1)]);
     let bench = bench(&[("a.txt", "abc")], script);
     let doc = bench.doc("a.txt");
@@ -81,7 +83,7 @@ async fn one_that_always_crashes_is_not_started_for_ever() {
 }
 
 #[tokio::test]
-async fn many_questions_start_one_server() {
+async fn many_requests_start_one_server() {
     let bench = bench(&[("a.txt", "abc")], hovers());
     let doc = bench.doc("a.txt");
     let cx = cx(LONG);
@@ -102,16 +104,13 @@ async fn every_package_has_its_own_server_within_the_budget() {
     }
     let roots: Vec<Value> =
         bench.got("scripted", "initialize").iter().map(|params| params["rootUri"].clone()).collect();
-    assert_eq!(
-        roots,
-        [bench.uri("p"), bench.uri("q"), workspace::path_to_uri(bench.workspace.root().as_path())]
-    );
+    assert_eq!(roots, [bench.uri("p"), bench.uri("q"), paths::path_to_uri(bench.workspace.root().as_path())]);
     let running = bench.pool.status().await.iter().filter(|status| status.pid.is_some()).count();
     assert_eq!(running, 2, "the least recently used was stopped");
 }
 
 #[tokio::test]
-async fn the_servers_of_one_question_make_no_room_for_each_other() {
+async fn servers_of_one_request_do_not_evict_each_other() {
     let says = |message: &str| {
         let items = json!([{"range": range(0, 0, 1), "message": message}]);
         let params = json!({"uri": "${params.textDocument.uri}", "diagnostics": items});
@@ -136,7 +135,7 @@ async fn the_servers_of_one_question_make_no_room_for_each_other() {
 }
 
 #[tokio::test]
-async fn servers_that_hold_too_much_memory_together_are_stopped_but_the_last() {
+async fn the_memory_limit_stops_all_but_the_last_server() {
     let servers = vec![
         ("one", hovers(), "[features]\nhover = 50\n"),
         ("two", hovers(), "[features]\ndefinition = 50\n"),
@@ -173,25 +172,25 @@ async fn a_server_is_warm_for_its_own_package_alone() {
         ["p/a.txt", "q/a.txt"].map(|name| bench.pool.is_warm(&bench.path(name)))
     };
     assert_eq!(warm(hovers(), "[root]\nmarkers = [\"mark\"]").await, [true, false]);
-    let folders = "[root]\nmarkers = [\"mark\"]\nfolders = true";
-    assert_eq!(warm(hovers(), folders).await, [true, false], "it takes no more folders");
+    let folders = "[root]\nmarkers = [\"mark\"]\nworkspace_folders = true";
+    assert_eq!(warm(hovers(), folders).await, [true, false], "it takes no more workspace folders");
     let mut takes = hovers();
     takes.capabilities["workspace"] =
         json!({"workspaceFolders": {"supported": true, "changeNotifications": true}});
-    assert_eq!(warm(takes, folders).await, [true, true], "it would be given the folder");
+    assert_eq!(warm(takes, folders).await, [true, true], "it would take the workspace folder");
 }
 
 #[tokio::test]
-async fn one_that_takes_no_folders_is_started_for_each_root() {
+async fn without_workspace_folders_each_root_has_a_server() {
     let files = [("p/mark", ""), ("p/a.txt", "p"), ("mark", ""), ("a.txt", "whole")];
-    let servers = vec![("scripted", hovers(), "[root]\nmarkers = [\"mark\"]\nfolders = true")];
+    let servers = vec![("scripted", hovers(), "[root]\nmarkers = [\"mark\"]\nworkspace_folders = true")];
     let bench = build(&files, servers, |_| ());
     for name in ["p/a.txt", "a.txt", "p/a.txt"] {
         bench.pool.hover(&bench.doc(name), 0, &cx(LONG)).await.unwrap();
     }
     let roots: Vec<Value> =
         bench.got("scripted", "initialize").iter().map(|params| params["rootUri"].clone()).collect();
-    assert_eq!(roots, [bench.uri("p"), workspace::path_to_uri(bench.workspace.root().as_path())]);
+    assert_eq!(roots, [bench.uri("p"), paths::path_to_uri(bench.workspace.root().as_path())]);
 }
 
 #[tokio::test]
@@ -210,9 +209,9 @@ async fn shutdown_is_polite_and_final() {
 }
 
 #[tokio::test]
-async fn a_server_that_will_not_go_is_ended_with_its_children() {
-    let folder = tempfile::tempdir().unwrap();
-    let (same, own) = (folder.path().join("same"), folder.path().join("own"));
+async fn a_stubborn_server_is_killed_with_its_children() {
+    let directory = tempfile::tempdir().unwrap();
+    let (same, own) = (directory.path().join("same"), directory.path().join("own"));
     let mut script = hovers()
         .on("shutdown", [Step::Never])
         .at_start(Step::Grandchild { own_group: false, pid_file: same.clone() })
@@ -246,7 +245,7 @@ async fn an_idle_server_is_stopped_and_comes_back() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_named_with_what_to_do() {
+async fn a_missing_server_is_named_with_its_install_hint() {
     let absent = |name| (name, hovers(), "[command]\ncandidates = [\"/no/such/server\"]");
     let bench = build(&[("a.txt", "abc"), ("b.md", "")], vec![absent("one"), absent("two")], |_| ());
     let error = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
@@ -255,7 +254,7 @@ async fn what_is_not_there_is_named_with_what_to_do() {
     let error = bench.pool.hover(&bench.doc("b.md"), 0, &cx(LONG)).await.unwrap_err();
     assert_eq!(error.to_string(), "no language server is defined for b.md");
     let error = self::bench(&[("a.txt", "")], hovers());
-    let error = error.pool.rename(&error.doc("a.txt"), 0, "x", &cx(LONG)).await.unwrap_err();
+    let error = error.rename(&error.doc("a.txt"), 0, "x", &cx(LONG)).await.unwrap_err();
     assert_eq!(error.to_string(), "scripted does not offer rename");
 }
 
@@ -278,7 +277,7 @@ async fn a_candidate_that_fails_its_probe_is_passed_over() {
 /// A launcher starts the server and ends; the process that is named is one that lives.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn the_process_that_is_told_is_the_one_that_works() {
+async fn the_reported_process_is_the_working_one() {
     let exe = testing::language_server::executable();
     let more = format!(
         "[command]\ncandidates = [\"/bin/sh\"]\nargs = [\"-c\", 'exec 3<&0; \"$0\" \"$1\" <&3 3<&- &', {exe:?}, \"$SCRIPT\"]\n"
@@ -302,14 +301,14 @@ async fn the_process_that_is_told_is_the_one_that_works() {
 
 #[tokio::test]
 async fn nothing_is_started_without_trust() {
-    let mut definitions = Definitions::empty();
+    let mut definitions = ServerDefinitions::default();
     let text = "name = \"s\"\n[command]\ncandidates = [\"/usr/bin/env\"]\n[install]\nhow = \"page\"\ncommand = \"x\"\n\
         [[languages]]\nid = \"words\"\npatterns = [\"*.txt\"]\n";
-    definitions.insert(lsp_client::ServerDefinition::parse(text, "s", false).unwrap());
+    definitions.insert(adapters::ServerDefinition::parse(text, "s", false).unwrap());
     let bench = open(tempfile::tempdir().unwrap(), &[("a.txt", "abc")], definitions, |_| (), |_| ());
     let error = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
-    assert!(matches!(&error, ServerError::Denied { denied, .. } if denied.nobody_to_ask), "{error}");
-    // Ahead of a question nobody is asked at all.
+    assert!(matches!(&error, ServerError::Denied { denied, .. } if denied.unattended), "{error}");
+    // Before a request, no permission is requested at all.
     assert!(!bench.pool.begin(&bench.path("a.txt")) && !bench.pool.is_coming(&bench.path("a.txt")));
 }
 
@@ -356,9 +355,9 @@ async fn servers_follow_a_commit() {
     let events = &bench.got("scripted", "workspace/didChangeWatchedFiles")[0]["changes"];
     let event = |name: &str, kind: u8| json!({"uri": bench.uri(name), "type": kind});
     assert_eq!(*events, json!([event("a.txt", 2), event("b.txt", 3), event("c.txt", 3), event("d.txt", 1)]));
-    // A file that came is told of before it is shown.
-    let told = bench.record("scripted");
-    let at = |is: &dyn Fn(&Value) -> bool| told.iter().position(is).unwrap();
+    // A new file is reported before it is opened.
+    let reported = bench.record("scripted");
+    let at = |is: &dyn Fn(&Value) -> bool| reported.iter().position(is).unwrap();
     let watched = at(&|it| it["method"] == "workspace/didChangeWatchedFiles");
     let shown = at(&|it| {
         it["method"] == "textDocument/didOpen" && it["params"]["textDocument"]["uri"] == bench.uri("d.txt")
@@ -369,7 +368,7 @@ async fn servers_follow_a_commit() {
 }
 
 #[tokio::test]
-async fn a_server_hears_of_files_that_others_changed() {
+async fn outside_changes_are_reported_to_servers() {
     let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
         "registerOptions": {"watchers": [{"globPattern": "**/*"}]}}]});
     let script = hovers()
@@ -387,17 +386,17 @@ async fn a_server_hears_of_files_that_others_changed() {
         if let Some(params) = bench.got("scripted", "workspace/didChangeWatchedFiles").first() {
             break params["changes"].clone();
         }
-        assert!(started.elapsed() < LONG, "the changes are never told");
+        assert!(started.elapsed() < LONG, "the changes are never reported");
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     let event = |name: &str, kind: u8| json!({"uri": bench.uri(name), "type": kind});
     assert_eq!(events, json!([event("b.txt", 2), event("c.txt", 3), event("new.txt", 1)]));
 }
 
-/// A question about one place is not waited for as long as one about all uses, and what a server has shown to
-/// people is told with its state.
+/// A request about one position has a shorter timeout than one about all uses, and messages of a server are
+/// part of its state.
 #[tokio::test]
-async fn a_question_about_one_place_has_a_third_of_the_time() {
+async fn a_position_request_has_a_third_of_the_time() {
     let message =
         |kind: u8, text: &str| Step::notify("window/showMessage", json!({"type": kind, "message": text}));
     let script =
@@ -420,9 +419,9 @@ async fn a_question_about_one_place_has_a_third_of_the_time() {
     assert_eq!(bench.pool.status().await[0].said, ["no toolchain"]);
 }
 
-/// One server for several packages is told each one's own virtual environment.
+/// One server for several packages receives the virtual environment of each.
 #[tokio::test]
-async fn a_server_is_told_the_environment_of_the_package_that_it_asks_for() {
+async fn settings_name_the_environment_of_the_package() {
     let ask = |name: &str| {
         let item = json!({"scopeUri": format!("${{root}}/{name}"), "section": "python"});
         Step::request(name, "workspace/configuration", json!({"items": [item]}))
@@ -433,7 +432,7 @@ async fn a_server_is_told_the_environment_of_the_package_that_it_asks_for() {
     let more = "[settings.python]\npath = \"${venv}/bin/python\"\nother = 1\n";
     let files =
         [("p/a.txt", "abc"), ("p/.venv/pyvenv.cfg", ""), ("p/.venv/bin/python", "#!"), ("q/b.txt", "")];
-    let told = async |activated: Option<std::path::PathBuf>| {
+    let reported = async |activated: Option<std::path::PathBuf>| {
         let bench = build(&files, vec![("scripted", script.clone(), more)], |limits| {
             limits.search.activated = activated;
         });
@@ -441,22 +440,23 @@ async fn a_server_is_told_the_environment_of_the_package_that_it_asks_for() {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&python, mode).unwrap();
         bench.pool.definition(&bench.doc("p/a.txt"), 0, &cx(LONG)).await.unwrap();
-        let told = bench.got("scripted", "workspace/didChangeConfiguration")[0]["settings"]["python"].clone();
+        let reported =
+            bench.got("scripted", "workspace/didChangeConfiguration")[0]["settings"]["python"].clone();
         let answers = bench.record("scripted").into_iter().filter(|it| it["result"].is_array());
-        let answers: Vec<Value> = answers.map(|it| it["result"][0].clone()).chain([told]).collect();
+        let answers: Vec<Value> = answers.map(|it| it["result"][0].clone()).chain([reported]).collect();
         (answers, json!({"path": python.to_string(), "other": 1}))
     };
     let none = json!({"other": 1});
-    let (answers, own) = told(None).await;
+    let (answers, own) = reported(None).await;
     assert_eq!(answers, [own.clone(), own, none.clone(), none]);
 
-    // One that is activated stands in where the project has none.
-    let folder = tempfile::tempdir().unwrap();
-    let venv = folder.path().join("elsewhere");
+    // An activated environment counts where the project has none.
+    let directory = tempfile::tempdir().unwrap();
+    let venv = directory.path().join("elsewhere");
     std::fs::create_dir_all(venv.join("bin")).unwrap();
     std::fs::write(venv.join("pyvenv.cfg"), "").unwrap();
     std::fs::copy("/bin/true", venv.join("bin/python")).unwrap();
-    let (answers, own) = told(Some(venv.clone())).await;
+    let (answers, own) = reported(Some(venv.clone())).await;
     let activated = json!({"path": venv.join("bin/python").display().to_string(), "other": 1});
     assert_eq!(answers, [own.clone(), own, activated.clone(), activated]);
 }
@@ -465,7 +465,7 @@ async fn a_server_is_told_the_environment_of_the_package_that_it_asks_for() {
 /// everything that the server registered names nothing more, one with a name does. Where more files are there than
 /// are looked at, a server is left to its own watching.
 #[tokio::test]
-async fn a_server_hears_of_what_its_definition_has_watched() {
+async fn watched_files_of_the_definition_are_reported() {
     let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
     "registerOptions": {"watchers": [
         {"globPattern": {"baseUri": "file:///", "pattern": "**/*"}}, {"globPattern": "**/named"}
@@ -476,7 +476,7 @@ async fn a_server_hears_of_what_its_definition_has_watched() {
             .on("textDocument/definition", [Step::wait_for("response", 1), Step::Result(Value::Null)])
     };
     let more = "[root]\nmarkers = [\"mark\"]\n[watch]\nworkspace = true\nfiles = [\"*.json\"]\n\
-        ignored = [\"mods/*/info\"]\ninitialization_options = { \"own.watching\" = false }\n\
+        include_ignored = [\"mods/*/info\"]\ninitialization_options = { \"own.watching\" = false }\n\
         [initialization_options]\n\"own.else\" = 1\n";
     let files =
         [("p/mark", ""), ("p/a.txt", "a"), ("q/b.txt", "b"), (".gitignore", "mods\n"), (".git/x", "")];
@@ -519,7 +519,7 @@ async fn came(bench: &Bench) -> bool {
 }
 
 #[tokio::test]
-async fn a_server_is_started_ahead_once_and_shown_the_file() {
+async fn a_server_is_started_in_advance_once_with_the_file() {
     let mut script = hovers();
     script.capabilities["diagnosticProvider"] = json!({});
     let bench = bench(&[("a.txt", "abc")], script);
@@ -534,14 +534,14 @@ async fn a_server_is_started_ahead_once_and_shown_the_file() {
     assert!(came(&bench).await);
     assert!(bench.pool.begin(&bench.path("a.txt")) && !bench.pool.is_coming(&bench.path("a.txt")));
     assert_eq!(bench.pool.cold_root(&bench.path("a.txt"), &[bench.path("a.txt")]), None);
-    assert!(!bench.pool.begin(&bench.path("a.other")), "nobody speaks that");
+    assert!(!bench.pool.begin(&bench.path("a.other")), "no server has that language");
     bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
     let methods = ["initialize", "textDocument/didOpen"];
     assert_eq!(methods.map(|method| bench.got("scripted", method).len()), [1, 1]);
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_started_ahead_is_not_started_so_again() {
+async fn a_failed_advance_start_is_not_repeated() {
     let fails = Script::default().at_start(Step::Crash(3));
     let bench = bench(&[("a.txt", "abc")], fails);
     assert!(bench.pool.begin(&bench.path("a.txt")));
@@ -549,12 +549,13 @@ async fn a_server_that_cannot_be_started_ahead_is_not_started_so_again() {
     assert!(!bench.pool.begin(&bench.path("a.txt")));
 }
 
-/// One that is told of no file reads its projects anew, once for all that came or went, before it is asked.
+/// A server without file events reloads its projects, once for all files that came or went, before the next
+/// request.
 #[tokio::test]
-async fn a_server_that_does_not_watch_reads_its_projects_anew() {
+async fn a_server_that_does_not_watch_reloads_its_projects() {
     const COMMAND: &str = "workspace/executeCommand";
     let script = hovers().on(COMMAND, [Step::DelayMs(100), Step::Result(Value::Null)]);
-    let more = "[watch]\ncommand = \"read\"\n";
+    let more = "[watch]\nreload_command = \"read\"\n";
     let bench = build(&[("a.txt", "abc")], vec![("scripted", script, more)], |_| ());
     let doc = bench.doc("a.txt");
     let ask = async || bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
@@ -589,9 +590,9 @@ async fn a_server_that_does_not_watch_reads_its_projects_anew() {
     }
 }
 
-/// A person's editor saves files, and so do other programs: who looks at a file only then is told.
+/// The user's editor saves files, and so do other programs: a server that checks files on save is notified.
 #[tokio::test]
-async fn a_server_hears_of_what_others_save() {
+async fn outside_saves_are_reported_to_servers() {
     let mut script = hovers();
     script.capabilities["textDocumentSync"] = json!({"openClose": true, "change": 1, "save": true});
     let typing = Typing::new();
@@ -630,9 +631,9 @@ async fn a_server_hears_of_what_others_save() {
     assert_eq!(methods, ["didOpen", "didChange", "didSave", "didChange", "didSave"]);
 }
 
-/// Of what came a marker of its own package is told, where it is a file of the server.
+/// A marker of a new file's own package is touched if the file is the server's.
 #[tokio::test]
-async fn a_marker_is_told_of_files_of_the_server_alone() {
+async fn markers_are_touched_for_the_servers_files_only() {
     let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
         "registerOptions": {"watchers": [{"globPattern": "**/mark"}]}}]});
     let script = hovers()
@@ -654,7 +655,7 @@ async fn a_marker_is_told_of_files_of_the_server_alone() {
         let (id, run, label) = (CommitId("1".into()), RunId::new(), "test".into());
         bench.pool.did_commit(&Commit { id, run, label, files: vec![file], notes: Vec::new() }).await;
         bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
-        let told = bench.got("scripted", "workspace/didChangeWatchedFiles");
-        assert_eq!(told.len(), times, "{name}: {told:?}");
+        let reported = bench.got("scripted", "workspace/didChangeWatchedFiles");
+        assert_eq!(reported.len(), times, "{name}: {reported:?}");
     }
 }

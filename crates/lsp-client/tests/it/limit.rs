@@ -1,5 +1,5 @@
-//! A server is not shown more files than it needs: those that nobody asked about for the longest time are
-//! closed, and opened again as they are then.
+//! A server keeps a limited number of documents: the least recently requested are closed, and opened again
+//! with their current text.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ fn closed(bench: &Bench) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_was_not_asked_about_for_longest_is_closed_and_opened_again_as_it_is() {
+async fn the_least_recently_used_document_is_closed() {
     let (bench, _) = with(answering(), "");
     let names = many(&bench, 120);
     for name in &names {
@@ -74,7 +74,7 @@ async fn what_was_not_asked_about_for_longest_is_closed_and_opened_again_as_it_i
 }
 
 #[tokio::test]
-async fn what_an_editor_has_not_saved_is_closed_when_it_is_saved_and_old() {
+async fn unsaved_documents_are_closed_after_saving() {
     let (bench, typing) = with(answering(), "");
     let names = many(&bench, 120);
     typing.types(&bench.path("b.txt"), "b typed");
@@ -93,7 +93,7 @@ async fn what_an_editor_has_not_saved_is_closed_when_it_is_saved_and_old() {
 
 /// A server knows less of a document that is closed, or nothing at all.
 #[tokio::test]
-async fn what_a_question_is_under_way_about_is_not_closed() {
+async fn documents_of_pending_requests_stay_open() {
     let count = 2 * LIMIT;
     let waits = [Step::wait_for(HOVER, count + 1), Step::Result(json!({"contents": "${text}"}))];
     let mut script = answering();
@@ -112,13 +112,13 @@ async fn what_a_question_is_under_way_about_is_not_closed() {
     assert_eq!(first.await.unwrap(), "a");
     assert!(!closed(&bench).contains(&"a.txt".to_owned()), "it was closed under the question");
     assert_eq!(open(&bench).1.len(), LIMIT);
-    // Nobody asks about it any more.
+    // No request is about it any more.
     bench.hover(&names[count]).await;
     assert_eq!(closed(&bench).last().map(String::as_str), Some("a.txt"));
 }
 
 #[tokio::test]
-async fn many_questions_at_once_are_all_answered_and_what_they_opened_is_closed_after_them() {
+async fn concurrent_requests_close_their_documents_afterwards() {
     let count = LIMIT + 20;
     let script = {
         let mut script = answering();
@@ -151,10 +151,10 @@ async fn many_questions_at_once_are_all_answered_and_what_they_opened_is_closed_
     assert_eq!(open(&bench).1.len(), LIMIT);
 }
 
-/// Of one that is closed a server tells that nothing is wrong with it.
+/// For a closed document the server publishes an empty list.
 #[tokio::test]
-async fn what_is_waited_for_to_be_told_of_is_not_closed() {
-    let told = |more: Vec<Step>| {
+async fn documents_with_awaited_diagnostics_stay_open() {
+    let reported = |more: Vec<Step>| {
         let item = json!([{"range": range(0, 0, 1), "message": "about ${text}"}]);
         let params =
             json!({"uri": "${params.textDocument.uri}", "version": "${version}", "diagnostics": item});
@@ -162,15 +162,15 @@ async fn what_is_waited_for_to_be_told_of_is_not_closed() {
     };
     let count = 2 * LIMIT;
     let script = answering()
-        .on("textDocument/didOpen", told(vec![Step::wait_for(HOVER, count)]))
-        .on("textDocument/didOpen", told(Vec::new()));
+        .on("textDocument/didOpen", reported(vec![Step::wait_for(HOVER, count)]))
+        .on("textDocument/didOpen", reported(Vec::new()));
     let (bench, _) = with(script, "");
     let names = many(&bench, count);
     let first = {
         let bench = Arc::clone(&bench);
         tokio::spawn(async move {
-            let told = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap().value;
-            told.items.into_iter().map(|item| item.message).collect::<Vec<_>>()
+            let reported = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap().value;
+            reported.items.into_iter().map(|item| item.message).collect::<Vec<_>>()
         })
     };
     let asked = Arc::clone(&bench);

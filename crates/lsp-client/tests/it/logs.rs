@@ -54,19 +54,19 @@ async fn a_server_that_has_ended_has_a_log() {
         assert!(messages.contains(method), "{method}: {messages}");
     }
     assert!(messages.contains("[redacted:github-token]") && !messages.contains(KEY), "{messages}");
-    assert_eq!(log.folder, live.folder);
+    assert_eq!(log.directory, live.directory);
     assert!(bench.pool.logs(Some("another")).is_empty());
 }
 
 #[tokio::test]
-async fn the_crash_before_is_found_beside_the_server_that_runs() {
+async fn the_last_crash_is_listed_besides_the_running_server() {
     let script = hovers()
         .on("textDocument/definition", [Step::Stderr("panic: the roof is on fire\n".into()), Step::Crash(3)]);
     let bench = bench(&[("a.txt", "abc")], script);
     let doc = bench.doc("a.txt");
     bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
     bench.pool.definition(&doc, 0, &cx(LONG)).await.unwrap_err();
-    // Nobody has asked for it since.
+    // It had no request since.
     let log = &bench.pool.logs(None)[0];
     assert!(matches!(&log.life, ServerLife::Ended(end) if end.crashed), "{log:#?}");
     assert!(log.stderr_tail.contains("the roof is on fire") && said(log).contains("textDocument/definition"));
@@ -101,7 +101,7 @@ async fn the_crash_before_is_found_beside_the_server_that_runs() {
 }
 
 #[tokio::test]
-async fn one_that_never_started_has_a_log() {
+async fn a_server_that_never_started_has_a_log() {
     let script = hovers().on("initialize", [Step::Stderr("no licence".into()), Step::Crash(1)]);
     let bench = bench(&[("a.txt", "abc")], script);
     bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
@@ -111,7 +111,7 @@ async fn one_that_never_started_has_a_log() {
 }
 
 #[tokio::test]
-async fn why_a_server_was_ended_is_kept() {
+async fn the_reason_of_an_end_is_logged() {
     let bench = build(&[("a.txt", "abc")], vec![("scripted", hovers(), "")], |limits| {
         limits.idle = Duration::from_millis(50);
     });

@@ -1,4 +1,4 @@
-//! The pool at its boundary: against scripted servers always, against real ones with `RUN_SLOW_TESTS=1`.
+//! The pool at its boundary, against scripted servers; against real ones in ignored tests.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,12 +1,13 @@
 //! Servers that do what they must not: the right answer, or an error that says what happened; nothing
 //! is left behind, nothing else is held up.
 
+use expect_test::expect;
 use std::time::{Duration, Instant};
 
 use lsp_client::ServerError;
+use policy::ErrorCode;
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
-use workspace::ErrorCode;
 
 use crate::bench::{Bench, LONG, alive, bench, cx, range, until};
 
@@ -17,11 +18,11 @@ fn hovers() -> Script {
         .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))])
 }
 
-/// Nobody waits for an answer, and after the end no process is there.
+/// No request waits for an answer, and no process is left after the end.
 async fn nothing_is_left(bench: &Bench) {
     let status = bench.pool.status().await;
     let pids: Vec<String> = status.iter().filter_map(|server| Some(server.pid?.to_string())).collect();
-    assert!(status.iter().all(|server| server.unanswered == 0), "{status:?}");
+    assert!(status.iter().all(|server| server.pending == 0), "{status:?}");
     bench.pool.shutdown(Duration::from_secs(5)).await;
     assert!(!pids.iter().any(|pid| alive(pid)), "{pids:?}");
 }
@@ -43,7 +44,7 @@ async fn never_answers() {
     assert_eq!(other.unwrap(), "fine");
     // What was sent before this is read before it.
     hover(&bench).await.unwrap();
-    assert_eq!(bench.got("scripted", "$/cancelRequest").len(), 1, "it is told to stop");
+    assert_eq!(bench.got("scripted", "$/cancelRequest").len(), 1, "it receives a cancellation");
     nothing_is_left(&bench).await;
 }
 
@@ -54,7 +55,10 @@ async fn never_answers_initialize() {
     let error = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(SHORT)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::ServerStarting);
     assert!(started.elapsed() < Duration::from_secs(10));
-    assert!(error.to_string().contains("has not answered initialize"), "{error}");
+    expect![
+        "scripted is still starting: its process has not answered `initialize` yet; try again, or wait longer"
+    ]
+    .assert_eq(&error.to_string());
     nothing_is_left(&bench).await;
 }
 
@@ -64,7 +68,10 @@ async fn crashes_on_initialize() {
     let bench = bench(&[("a.txt", "abc")], script);
     let error = hover(&bench).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::ServerCrashed);
-    assert!(error.to_string().contains("bad configuration"), "{error}");
+    expect![[r#"
+        scripted crashed during initialize; the next call restarts it
+        bad configuration"#]]
+    .assert_eq(&error.to_string());
     nothing_is_left(&bench).await;
 }
 
@@ -73,7 +80,8 @@ async fn crashes_in_a_request() {
     let bench = bench(&[("a.txt", "abc")], hovers().on("textDocument/definition", [Step::Crash(1)]));
     let doc = bench.doc("a.txt");
     let error = bench.pool.definition(&doc, 0, &cx(LONG)).await.unwrap_err();
-    assert!(error.to_string().contains("ended unexpectedly during textDocument/definition"), "{error}");
+    expect!["scripted crashed during textDocument/definition; the next call restarts it"]
+        .assert_eq(&error.to_string());
     assert_eq!(hover(&bench).await.unwrap(), "fine");
     nothing_is_left(&bench).await;
 }
@@ -172,7 +180,7 @@ async fn lies_about_its_capabilities() {
         .on("textDocument/definition", [Step::Result(json!([]))]);
     let bench = bench(&[("a.txt", "abc")], script);
     let doc = bench.doc("a.txt");
-    let error = bench.pool.rename(&doc, 0, "x", &cx(LONG)).await.unwrap_err();
+    let error = bench.rename(&doc, 0, "x", &cx(LONG)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::Unsupported, "{error}");
     let error = bench.pool.definition(&doc, 0, &cx(LONG)).await.unwrap_err();
     assert_eq!(error.to_string(), "scripted does not offer definition");
@@ -182,7 +190,7 @@ async fn lies_about_its_capabilities() {
 }
 
 #[tokio::test]
-async fn answers_with_what_cannot_be_read() {
+async fn sends_unparsable_answers() {
     let script = hovers().on("textDocument/definition", [Step::Result(json!({"somewhere": 1}))]);
     let bench = bench(&[("a.txt", "abc")], script);
     let error = bench.pool.definition(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
@@ -249,18 +257,18 @@ async fn sends_an_edit_while_a_rename_is_pending() {
         ],
     );
     let bench = bench(&[("a.txt", "abc")], script);
-    let answer = bench.pool.rename(&bench.doc("a.txt"), 0, "new", &cx(LONG)).await.unwrap();
+    let answer = bench.rename(&bench.doc("a.txt"), 0, "new", &cx(LONG)).await.unwrap();
     assert_eq!(bench.outcome(answer.value), ["a.txt: new"]);
     let record = bench.record("scripted");
-    let told = record.iter().find(|it| it.get("method").is_none() && it["id"] == "sly").unwrap();
-    assert_eq!(told["result"]["applied"], false, "nobody asked for it");
+    let reported = record.iter().find(|it| it.get("method").is_none() && it["id"] == "sly").unwrap();
+    assert_eq!(reported["result"]["applied"], false, "no request caused it");
     nothing_is_left(&bench).await;
 }
 
 #[tokio::test]
 async fn leaves_children_behind() {
-    let folder = tempfile::tempdir().unwrap();
-    let child = folder.path().join("pid");
+    let directory = tempfile::tempdir().unwrap();
+    let child = directory.path().join("pid");
     let script = hovers()
         .at_start(Step::Grandchild { own_group: true, pid_file: child.clone() })
         .on("textDocument/definition", [Step::Crash(1)]);

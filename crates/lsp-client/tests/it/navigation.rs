@@ -1,9 +1,10 @@
 //! From a place to other places, and what an editor would show: each question and its answers' forms.
 
-use lsp_client::{Calls, Navigate, Types, UnaskedWhy};
+use lsp_client::{Navigate, Note, Types, UnaskedWhy};
+use paths::AbsPath;
+use policy::ErrorCode;
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
-use workspace::{AbsPath, ErrorCode};
 
 use crate::bench::{LONG, bench, build, cx, range};
 
@@ -14,7 +15,7 @@ fn at(line: u32, start: u32, end: u32) -> Value {
 }
 
 #[tokio::test]
-async fn each_way_to_go_is_its_own_question() {
+async fn each_navigation_is_its_own_request() {
     let script = Script::new(json!({
         "textDocumentSync": 2, "definitionProvider": true, "declarationProvider": {},
         "typeDefinitionProvider": true, "implementationProvider": true,
@@ -50,7 +51,7 @@ fn item(name: &str, line: u32, start: u32) -> Value {
 }
 
 #[tokio::test]
-async fn calls_are_followed_both_ways_with_their_places() {
+async fn call_hierarchies_go_both_ways_with_locations() {
     let script = Script::new(json!({"textDocumentSync": 2, "callHierarchyProvider": true}))
         .on("textDocument/prepareCallHierarchy", [Step::Result(json!([item("inner", 1, 4)]))])
         .on("textDocument/prepareCallHierarchy", [Step::Result(json!([item("outer", 0, 4)]))])
@@ -65,21 +66,24 @@ async fn calls_are_followed_both_ways_with_their_places() {
         );
     let bench = bench(&[("a.txt", ALL)], script);
     let doc = bench.doc("a.txt");
-    for (way, other, line) in [(Calls::Incoming, "outer", 1), (Calls::Outgoing, "inner", 2)] {
-        let found = bench.pool.calls(way, &doc, 25, &cx(LONG)).await.unwrap().value;
+    for (other, line) in [("outer", 1), ("inner", 2)] {
+        let found = match other {
+            "outer" => bench.callers(&doc, 25).await.unwrap(),
+            _ => bench.pool.callees(&doc, 25, &cx(LONG)).await.unwrap().value,
+        };
         assert_eq!((found[0].symbol.name.as_str(), found[0].symbol.line), (other, line));
-        // The call itself stands in the caller, whichever way it is followed.
+        // The call itself is in the caller, in either direction.
         assert_eq!((found[0].places[0].line, &doc.text[found[0].places[0].range.clone()]), (1, "inner"));
     }
     // The item goes back as it came.
     assert_eq!(bench.got("scripted", "callHierarchy/incomingCalls")[0]["item"]["data"]["id"], "inner");
-    let error = bench.pool.calls(Calls::Incoming, &doc, 0, &cx(LONG)).await.unwrap_err();
+    let error = bench.callers(&doc, 0).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::NotFound);
     assert_eq!(error.to_string(), "scripted: it sees no function at \"def\"");
 }
 
 #[tokio::test]
-async fn types_are_followed_both_ways() {
+async fn type_hierarchies_go_both_ways() {
     let script = Script::new(json!({"textDocumentSync": 2, "typeHierarchyProvider": true}))
         .on("textDocument/prepareTypeHierarchy", [Step::Result(json!([item("inner", 1, 4)]))])
         .on("typeHierarchy/supertypes", [Step::Result(json!([item("outer", 0, 4)]))])
@@ -92,7 +96,7 @@ async fn types_are_followed_both_ways() {
 }
 
 #[tokio::test]
-async fn what_an_editor_would_show_can_be_asked() {
+async fn editor_information_can_be_requested() {
     let script = Script::new(json!({
         "textDocumentSync": 2, "signatureHelpProvider": {}, "documentHighlightProvider": true,
         "completionProvider": {}, "inlayHintProvider": true,
@@ -148,7 +152,7 @@ async fn what_an_editor_would_show_can_be_asked() {
 }
 
 #[tokio::test]
-async fn an_empty_answer_from_a_loading_server_says_so_even_if_it_loaded_meanwhile() {
+async fn an_empty_answer_during_loading_carries_a_note() {
     let work = |kind: &str| {
         Step::notify(
             "$/progress",
@@ -163,13 +167,14 @@ async fn an_empty_answer_from_a_loading_server_says_so_even_if_it_loaded_meanwhi
     let doc = bench.doc("a.txt");
     let short = cx(std::time::Duration::from_secs(2));
     let answer = bench.pool.navigate(Navigate::Implementation, &doc, 4, &short).await.unwrap();
-    assert_eq!(answer.note.as_deref(), Some("scripted is still loading: indexing 7%"));
+    let (server, detail) = ("scripted".to_owned(), Some("indexing 7%".to_owned()));
+    assert_eq!(answer.notes, [Note::Loading { server, detail }]);
     let answer = bench.pool.navigate(Navigate::Implementation, &doc, 4, &cx(LONG)).await.unwrap();
-    assert_eq!(answer.note, None);
+    assert_eq!(answer.notes, []);
 }
 
 #[tokio::test]
-async fn symbols_of_the_project_get_the_range_that_they_came_without() {
+async fn workspace_symbols_without_range_are_resolved() {
     let bare = json!([{"name": "inner", "kind": 12, "location": {"uri": "${root}/a.txt"}, "data": 1}]);
     let whole = json!({"name": "inner", "kind": 12, "location": at(1, 4, 9)});
     let script =
@@ -184,7 +189,7 @@ async fn symbols_of_the_project_get_the_range_that_they_came_without() {
 
 /// Servers that do not run are not started for it, so of their files nothing is known.
 #[tokio::test]
-async fn symbols_of_the_project_are_told_with_the_files_that_were_not_asked_about() {
+async fn workspace_symbols_name_the_omitted_files() {
     let script =
         |capabilities: Value| Script::new(capabilities).on("workspace/symbol", [Step::Result(json!([]))]);
     let able = script(json!({"textDocumentSync": 2, "hoverProvider": true, "workspaceSymbolProvider": true}));
@@ -203,7 +208,7 @@ async fn symbols_of_the_project_are_told_with_the_files_that_were_not_asked_abou
         ("q.quiet", "x"),
         ("g.gone", "x"),
         ("u.untried", "x"),
-        ("nobody.knows", "x"),
+        ("a.unknown", "x"),
     ];
     let servers = vec![
         ("able", able, rooted),
@@ -228,10 +233,11 @@ async fn symbols_of_the_project_are_told_with_the_files_that_were_not_asked_abou
             .map(|it| (it.why, it.servers.join(" "), files(&it.files).join(" ")))
             .collect::<Vec<_>>()
     };
-    let told = |why, server: &str, files: &str| (why, server.to_owned(), files.to_owned());
-    let others =
-        || vec![told(UnaskedWhy::Unable, "mute", "q.quiet"), told(UnaskedWhy::Missing, "gone", "g.gone")];
-    let idle = vec![told(UnaskedWhy::Idle, "able", "b/y.txt b/z.txt")];
+    let reported = |why, server: &str, files: &str| (why, server.to_owned(), files.to_owned());
+    let others = || {
+        vec![reported(UnaskedWhy::Unable, "mute", "q.quiet"), reported(UnaskedWhy::Missing, "gone", "g.gone")]
+    };
+    let idle = vec![reported(UnaskedWhy::Idle, "able", "b/y.txt b/z.txt")];
     assert_eq!(unasked().await, [idle, others()].concat());
     assert_eq!(unasked().await.len(), 3, "it starts none");
     bench.pool.symbols(&bench.doc("b/y.txt"), &cx(LONG)).await.unwrap_err();
@@ -239,7 +245,7 @@ async fn symbols_of_the_project_are_told_with_the_files_that_were_not_asked_abou
 }
 
 #[tokio::test]
-async fn files_of_other_packages_that_hold_the_name_are_shown_for_who_implements_it() {
+async fn candidates_are_opened_for_implementations() {
     let range = range(0, 0, 3);
     let item = |file: &str| json!({"name": "Box", "kind": 5, "uri": format!("${{root}}/{file}"), "range": range, "selectionRange": range});
     let script = || {
@@ -254,7 +260,7 @@ async fn files_of_other_packages_that_hold_the_name_are_shown_for_who_implements
         .on("typeHierarchy/subtypes", [Step::Result(json!([item("../b/y.txt")]))])
         .on("typeHierarchy/supertypes", [Step::Result(json!([]))])
     };
-    let more = "opens_holders = true\n[root]\nmarkers = [\"package\"]\n";
+    let more = "open_candidates = true\n[root]\nmarkers = [\"package\"]\n";
     let files =
         [("a/package", ""), ("a/x.txt", "Box"), ("b/package", ""), ("b/y.txt", "Box"), ("b/z.txt", "other")];
     let opened_by = async |question: &str| {
@@ -287,13 +293,13 @@ async fn files_of_other_packages_that_hold_the_name_are_shown_for_who_implements
 
 /// What came since the last question is open while the next one is asked that it was opened for.
 #[tokio::test]
-async fn files_that_came_and_hold_the_name_are_open_when_it_is_asked() {
+async fn new_candidates_are_open_before_the_request() {
     let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
         "registerOptions": {"watchers": [{"globPattern": "**/*"}]}}]});
     let script = Script::new(json!({"textDocumentSync": 2, "referencesProvider": true}))
         .on("initialized", [Step::request("w", "client/registerCapability", watchers)])
         .on("textDocument/references", [Step::Result(json!([]))]);
-    let more = "opens_holders = true\n[root]\nmarkers = [\"package\"]\n[watch]\nworkspace = true\n";
+    let more = "open_candidates = true\n[root]\nmarkers = [\"package\"]\n[watch]\nworkspace = true\n";
     let files = [("a/package", ""), ("a/x.txt", "Box"), ("b/package", "")];
     let bench = build(&files, vec![("scripted", script, more)], |_| ());
     let doc = bench.doc("a/x.txt");
@@ -303,88 +309,12 @@ async fn files_that_came_and_hold_the_name_are_open_when_it_is_asked() {
     tokio::time::sleep(std::time::Duration::from_millis(150)).await;
     bench.pool.references(&doc, 0, true, &cx(LONG)).await.unwrap();
     let of_it = |it: &Value| it["params"]["textDocument"]["uri"] == bench.uri("b/new.txt");
-    let told = bench.record("scripted").into_iter().filter_map(|it| {
+    let reported = bench.record("scripted").into_iter().filter_map(|it| {
         let method = it["method"].as_str()?.to_owned();
         (of_it(&it) || method.ends_with("references") || method.ends_with("WatchedFiles")).then_some(method)
     });
-    let told: Vec<String> = told.take(4).collect();
+    let reported: Vec<String> = reported.take(4).collect();
     let method = |name: &str| format!("textDocument/{name}");
     let watched = "workspace/didChangeWatchedFiles".to_owned();
-    assert_eq!(told, [method("references"), watched, method("didOpen"), method("references")]);
-}
-
-#[tokio::test]
-async fn a_caller_is_told_once_and_the_calls_of_what_is_overridden_with_it() {
-    let text = "Top old\nLow old\nx.old() old()\n";
-    let place =
-        |line: u32, start: u32| json!({"uri": "${root}/a.txt", "range": range(line, start, start + 3)});
-    let class = |name: &str, line: u32| {
-        let method = json!({"name": "old", "kind": 6, "range": range(line, 4, 7), "selectionRange": range(line, 4, 7)});
-        json!({"name": name, "kind": 5, "range": range(line, 0, 7), "selectionRange": range(line, 0, 3), "children": [method]})
-    };
-    let caller = json!({"from": item("x", 2, 0), "fromRanges": [range(2, 8, 11), range(2, 8, 11)]});
-    let script = Script::new(json!({
-        "textDocumentSync": 2, "callHierarchyProvider": true, "documentSymbolProvider": true,
-        "implementationProvider": true, "referencesProvider": true,
-    }))
-    .on("textDocument/prepareCallHierarchy", [Step::Result(json!([item("old", 1, 4)]))])
-    .on("callHierarchy/incomingCalls", [Step::Result(json!([caller, caller]))])
-    .on("textDocument/documentSymbol", [Step::Result(json!([class("Top", 0), class("Low", 1)]))])
-    .on("textDocument/implementation", [Step::Result(json!([place(1, 4)]))])
-    .on("textDocument/implementation", [Step::Result(json!([place(0, 4), place(1, 4)]))])
-    .on("textDocument/references", [Step::Result(json!([place(2, 2)]))]);
-    let bench = bench(&[("a.txt", text)], script);
-    let found = bench.pool.calls(Calls::Incoming, &bench.doc("a.txt"), 12, &cx(LONG)).await.unwrap();
-    let calls: Vec<usize> = found.value.iter().map(|call| call.places.len()).collect();
-    assert_eq!(calls, [1]);
-    let note = found.note.unwrap_or_default();
-    assert_eq!(note, "it overrides Top.old (a.txt:1), whose calls may come here too: a.txt:3");
-}
-
-/// Who follows calls within one package only: the uses in others that are calls are callers too, and a package
-/// whose uses are none is named.
-#[tokio::test]
-async fn callers_in_other_packages_are_listed_or_named() {
-    let range = range(0, 0, 5);
-    let item =
-        json!({"name": "inner", "kind": 12, "uri": "${root}/x.txt", "range": range, "selectionRange": range});
-    let place = |file: &str| json!({"uri": format!("${{root}}/../{file}"), "range": range});
-    let offers = json!({
-        "textDocumentSync": 2, "callHierarchyProvider": true, "referencesProvider": true,
-        "documentSymbolProvider": true,
-    });
-    let more = "opens_holders = true\n[root]\nmarkers = [\"package\"]\n";
-    let files = [
-        ("a/package", ""),
-        ("a/x.txt", "inner"),
-        ("b/package", ""),
-        ("b/y.txt", "inner(1)"),
-        ("c/package", ""),
-        ("c/z.txt", "inner"),
-        ("d/package", ""),
-        ("d/w.txt", "inner(2)"),
-    ];
-    for (uses, callers, named) in [
-        (vec![place("b/y.txt"), place("c/z.txt")], vec!["b/y.txt"], Some("their places: c")),
-        (vec![place("b/y.txt")], vec!["b/y.txt"], None),
-        (vec![place("c/z.txt")], vec![], Some("their places: c")),
-        (vec![], vec![], None),
-    ] {
-        let script = Script::new(offers.clone())
-            .on("textDocument/prepareCallHierarchy", [Step::Result(json!([item]))])
-            .on("callHierarchy/incomingCalls", [Step::Result(json!([]))])
-            .on("textDocument/documentSymbol", [Step::Result(json!([]))])
-            .on("textDocument/references", [Step::Result(json!(uses))]);
-        let bench = build(&files, vec![("scripted", script, more)], |_| ());
-        let doc = bench.doc("a/x.txt");
-        let found = bench.pool.calls(Calls::Incoming, &doc, 0, &cx(LONG)).await.unwrap();
-        let files: Vec<String> =
-            found.value.iter().map(|call| bench.workspace.relative(&call.symbol.file)).collect();
-        assert_eq!(files, callers);
-        let note = found.note.unwrap_or_default();
-        match named {
-            Some(named) => assert!(note.ends_with(named), "{note}"),
-            None => assert!(!note.contains("not seen to be calls"), "{note}"),
-        }
-    }
+    assert_eq!(reported, [method("references"), watched, method("didOpen"), method("references")]);
 }

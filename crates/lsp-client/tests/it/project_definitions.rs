@@ -1,22 +1,23 @@
 //! What a project defines: asked about as it will be run, and no more than is needed.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use adapters::{Parse, ServerDefinition, ServerDefinitions};
 use futures_util::future::BoxFuture;
-use lsp_client::{Definitions, ServerDefinition};
+use parking_lot::Mutex;
+use policy::{Answer, Approver, PolicyOptions, Question};
 use serde_json::json;
 use testing::language_server::{Script, Step, executable};
 use tokio_util::sync::CancellationToken;
-use workspace::{Answer, Approver, PolicyOptions, Question};
 
 use crate::bench::{LONG, cx, open, open_asking};
 
 /// A permission for what a project defines is for one command and its arguments: the probe is another one.
 #[tokio::test]
-async fn what_a_project_defines_is_probed_too_and_only_what_is_needed_is_asked_about() {
+async fn project_servers_need_permission_for_used_commands() {
     let exe = executable();
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("script.json");
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("script.json");
     let server = Script::new(json!({"hoverProvider": true, "textDocumentSync": 2}))
         .on("textDocument/hover", [Step::Result(json!({"contents": "x"}))]);
     std::fs::write(&script, serde_json::to_string(&server).unwrap()).unwrap();
@@ -25,17 +26,17 @@ async fn what_a_project_defines_is_probed_too_and_only_what_is_needed_is_asked_a
          probe = [\"--version\"]\nargs = [{exe:?}, {script:?}]\nenv = {{ THEIRS = \"1\" }}\n[install]\nhow = \"page\"\ncommand = \"x\"\n\
          [[languages]]\nid = \"words\"\npatterns = [\"*.txt\"]\n"
     );
-    let mut definitions = Definitions::empty();
+    let mut definitions = ServerDefinitions::default();
     definitions.insert(ServerDefinition::parse(&text, "theirs", true).unwrap());
     let asked = Arc::new(Asked::default());
     let approver: Arc<dyn Approver> = Arc::<Asked>::clone(&asked);
     let trusted = |options: &mut PolicyOptions| options.trust.trust(&options.root).unwrap();
-    let bench = open_asking(folder, &[("a.txt", "abc")], definitions, approver, trusted);
+    let bench = open_asking(directory, &[("a.txt", "abc")], definitions, approver, trusted);
     for _ in 0..2 {
         bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
         bench.pool.reload(None, None, &cx(LONG)).await.unwrap();
     }
-    let asked: Vec<String> = asked.0.lock().unwrap().clone();
+    let asked: Vec<String> = asked.0.lock().clone();
     let expected =
         ["/bin/false --version", "/usr/bin/env --version", &format!("/usr/bin/env {}", exe.display())];
     assert_eq!(asked.len(), expected.len(), "each once: {asked:#?}");
@@ -46,20 +47,22 @@ async fn what_a_project_defines_is_probed_too_and_only_what_is_needed_is_asked_a
 }
 
 #[tokio::test]
-async fn a_definition_that_was_refused_is_named_where_it_is_missed() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("theirs.toml");
+async fn a_refused_definition_is_named_by_the_missing_server() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("adapters/servers");
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("theirs.toml");
     let text = "name = \"theirs\"\n[command]\ncandidates = [\"/bin/false\"]\n\
         [[languages]]\nid = \"foo\"\npatterns = [\"*.foo\"]\n";
     std::fs::write(&file, text).unwrap();
-    let (definitions, problems) = Definitions::load(None, Some(folder.path()));
-    assert_eq!(problems.len(), 1);
-    let bench = open(folder, &[("a.foo", "abc")], definitions, |_| (), |_| ());
+    let definitions = ServerDefinitions::load(home.path(), None);
+    let bench = open(home, &[("a.foo", "abc")], definitions, |_| (), |_| ());
     let error = bench.pool.hover(&bench.doc("a.foo"), 0, &cx(LONG)).await.unwrap_err();
-    let said = error.to_string();
-    assert!(said.starts_with("no language server is defined for a.foo; refused"), "{said}");
-    assert!(said.contains(&file.display().to_string()) && said.contains("missing field `install`"), "{said}");
-    bench.pool.take_definitions(Definitions::built_in());
+    let error = error.to_string().replace(&file.display().to_string(), "FILE");
+    let expected =
+        "no language server is defined for a.foo; refused, so not asked: FILE:1: missing field `install`";
+    assert_eq!(error, expected);
+    bench.pool.take_definitions(ServerDefinitions::built_in());
     let error = bench.pool.hover(&bench.doc("a.foo"), 0, &cx(LONG)).await.unwrap_err();
     assert_eq!(error.to_string(), "no language server is defined for a.foo");
 }
@@ -70,7 +73,7 @@ struct Asked(Mutex<Vec<String>>);
 
 impl Approver for Asked {
     fn ask<'a>(&'a self, question: Question, _: &'a CancellationToken) -> BoxFuture<'a, Answer> {
-        self.0.lock().unwrap().push(question.detail);
+        self.0.lock().push(question.detail);
         Box::pin(async { Answer::Session })
     }
 }

@@ -1,42 +1,36 @@
 //! Real servers, on a small project of each language: what the built-in definitions promise holds.
 //!
-//! Run with `RUN_SLOW_TESTS=1`; then a server that is not installed fails its test. `PILCROW_TOOLS` and
+//! Ignored unless asked for; a server that is not installed fails its test. `PILCROW_TOOLS` and
 //! `PATH` say where they are.
 
+use adapters::{SearchPath, ServerDefinitions};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lsp_client::{Calls, Definitions, Navigate, SearchPath, ServerError, Types};
-use workspace::{Editor, ErrorCode};
+use lsp_client::{Navigate, ServerError, Types};
+use policy::ErrorCode;
+use workspace::Editor;
 
 use crate::bench::{Bench, cx, open_beside};
 
 pub const DEADLINE: Duration = Duration::from_secs(150);
 
-/// A workspace whose definitions are the built-in ones of these names; `None` when slow tests are off.
-fn real(servers: &[&str], files: &[(&str, &str)]) -> Option<Bench> {
+/// A workspace whose definitions are the built-in ones of these names.
+fn real(servers: &[&str], files: &[(&str, &str)]) -> Bench {
     real_beside(servers, files, None)
 }
 
 /// The same beside an editor.
-pub fn real_beside(
-    servers: &[&str],
-    files: &[(&str, &str)],
-    editor: Option<Arc<dyn Editor>>,
-) -> Option<Bench> {
-    if std::env::var_os("RUN_SLOW_TESTS").is_none_or(|value| value != "1") {
-        println!("skipped: set RUN_SLOW_TESTS=1 to run against {}", servers.join(", "));
-        return None;
-    }
-    let built_in = Definitions::built_in();
-    let mut definitions = Definitions::empty();
+pub fn real_beside(servers: &[&str], files: &[(&str, &str)], editor: Option<Arc<dyn Editor>>) -> Bench {
+    let built_in = ServerDefinitions::built_in();
+    let mut definitions = ServerDefinitions::default();
     for name in servers {
         definitions.insert((**built_in.get(name).unwrap()).clone());
     }
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let search = |limits: &mut lsp_client::PoolLimits| limits.search = SearchPath::from_env();
-    Some(open_beside(folder, files, definitions, editor, |options| options.yes = true, search))
+    open_beside(directory, files, definitions, editor, |options| options.yes = true, search)
 }
 
 const PYTHON: &[(&str, &str)] = &[
@@ -59,11 +53,11 @@ const PYTHON: &[(&str, &str)] = &[
 
 /// Definition, references, hover, symbols, rename across files none of which is open, a file's move.
 async fn python(server: &str) {
-    let Some(bench) = real(&[server], PYTHON) else { return };
+    let bench = real(&[server], PYTHON);
     let doc = bench.doc("src/pkg/core.py");
     assert!(doc.bom, "the fixture has a byte order mark");
     let at = doc.text.find("greet").unwrap();
-    let renamed = bench.pool.rename(&doc, at, "salute", &cx(DEADLINE)).await.unwrap();
+    let renamed = bench.rename(&doc, at, "salute", &cx(DEADLINE)).await.unwrap();
     assert_eq!(renamed.value.label, "rename greet to salute");
     let expected: BTreeSet<String> = [
         "src/pkg/core.py: def salute(name: str) -> str:\r\n    \"\"\"greet 😀\"\"\"\r\n    s = '😀'; return s + greet_all([name])\r\n\
@@ -98,66 +92,26 @@ async fn python(server: &str) {
     let class = symbols.iter().find(|symbol| symbol.name == "Other").unwrap();
     assert_eq!(class.children[0].path, "Other.greet");
 
-    let moved = bench.pool.rename_file(&doc.path, &bench.path("src/pkg/heart.py"), &cx(DEADLINE)).await;
-    let moved = bench.outcome(moved.unwrap().value);
-    assert!(moved.iter().any(|file| file.starts_with("src/pkg/heart.py: def greet")), "{moved:#?}");
-
     let keyword = doc.text.find("def").unwrap();
-    let error = bench.pool.rename(&doc, keyword, "x", &cx(DEADLINE)).await.unwrap_err();
+    let error = bench.rename(&doc, keyword, "x", &cx(DEADLINE)).await.unwrap_err();
     assert!(matches!(error.code(), ErrorCode::InvalidArguments | ErrorCode::NotFound), "{error}");
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn basedpyright_renames_and_finds() {
     python("basedpyright").await;
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn pyright_renames_and_finds() {
     python("pyright").await;
 }
 
-/// A package that its settings name, tests outside of it, and an example without settings of its own.
-const CLAIMED: &[(&str, &str)] = &[
-    ("pyproject.toml", "[tool.pyright]\ninclude = [\"src\"]\n"),
-    ("src/pkg/__init__.py", "from .signals import started as started\n"),
-    ("src/pkg/signals.py", "started = 1\n"),
-    ("src/pkg/core.py", "from .signals import started\n\nx = started\n"),
-    ("tests/test_core.py", "from pkg.signals import started\n\nassert started\n"),
-    ("examples/one/pyproject.toml", "[project]\nname = \"one\"\nversion = \"0\"\n"),
-    ("examples/one/app.py", "from pkg.core import x\n\nprint(x)\n"),
-];
-
-/// What was asked before takes nothing from a move, whether the server was just started or knows an example.
-#[tokio::test]
-async fn a_module_moves_with_all_that_imports_it_whatever_was_asked_before() {
-    let expected = [
-        "src/pkg/__init__.py: from .sigs import started as started\n",
-        "src/pkg/core.py: from .sigs import started\n\nx = started\n",
-        "src/pkg/sigs.py: started = 1\n",
-        "tests/test_core.py: from pkg.sigs import started\n\nassert started\n",
-    ];
-    for asks in [&[][..], &["src/pkg/core.py", "examples/one/app.py"]] {
-        let Some(bench) = real(&["basedpyright"], CLAIMED) else { return };
-        for name in asks {
-            let known = bench.pool.diagnostics(&bench.doc(name), &cx(DEADLINE)).await.unwrap();
-            assert!(known.value.pending.is_empty(), "{name}: {known:?}");
-            // Shown again, and told of again.
-            let look = lsp_client::Look::Dependent;
-            let known = bench.pool.check(&bench.doc(name), look, &cx(DEADLINE)).await.unwrap();
-            assert!(known[0].known.is_ok(), "{name}: {known:?}");
-        }
-        let (from, to) = (bench.path("src/pkg/signals.py"), bench.path("src/pkg/sigs.py"));
-        let moved = bench.pool.rename_file(&from, &to, &cx(DEADLINE)).await.unwrap();
-        assert_eq!(moved.note, None, "{asks:?}");
-        assert_eq!(bench.outcome(moved.value), expected, "{asks:?}");
-        bench.pool.shutdown(Duration::from_secs(10)).await;
-    }
-}
-
 /// Diagnostics for exactly the text, twice.
 async fn diagnoses(server: &str, files: &[(&str, &str)], name: &str, fix: &str) {
-    let Some(bench) = real(&[server], files) else { return };
+    let bench = real(&[server], files);
     let wrong = bench.pool.diagnostics(&bench.doc(name), &cx(DEADLINE)).await.unwrap().value;
     assert!(wrong.pending.is_empty() && !wrong.items.is_empty(), "{wrong:?}");
     bench.write(name, fix);
@@ -167,46 +121,53 @@ async fn diagnoses(server: &str, files: &[(&str, &str)], name: &str, fix: &str) 
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn basedpyright_diagnoses() {
     diagnoses("basedpyright", &[("a.py", "x: int = 'text'\n")], "a.py", "x: int = 1\n").await;
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn pyright_diagnoses() {
     diagnoses("pyright", &[("a.py", "x: int = 'text'\n")], "a.py", "x: int = 1\n").await;
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn ruff_diagnoses() {
     diagnoses("ruff", &[("a.py", "import os\n")], "a.py", "x = 1\n").await;
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn clangd_diagnoses() {
     diagnoses("clangd", &[("a.c", "int f(void) { return g; }\n")], "a.c", "int f(void) { return 1; }\n")
         .await;
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn typescript_language_server_diagnoses() {
     let files = [("tsconfig.json", "{}"), ("a.ts", "export const x: number = 'text';\n")];
     diagnoses("typescript-language-server", &files, "a.ts", "export const x: number = 1;\n").await;
 }
 
 #[tokio::test]
-async fn typescript_language_server_says_that_clean_stays_clean() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn typescript_language_server_keeps_clean_texts_clean() {
     clean_stays_clean("typescript-language-server").await;
 }
 
 #[tokio::test]
-async fn vtsls_says_that_clean_stays_clean() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn vtsls_keeps_clean_texts_clean() {
     clean_stays_clean("vtsls").await;
 }
 
 /// After an edit of a clean file the server publishes nothing; it is asked, and says so in time.
 async fn clean_stays_clean(server: &str) {
     let files = [("tsconfig.json", "{}"), ("a.ts", "export const x: number = 1;\n")];
-    let Some(bench) = real(&[server], &files) else { return };
+    let bench = real(&[server], &files);
     let first = bench.pool.diagnostics(&bench.doc("a.ts"), &cx(DEADLINE)).await.unwrap().value;
     assert!(first.pending.is_empty() && first.items.is_empty(), "{first:?}");
     for n in 2..12 {
@@ -215,18 +176,19 @@ async fn clean_stays_clean(server: &str) {
         bench.write("a.ts", &format!("export const x: number = {value};\n"));
         let started = std::time::Instant::now();
         let waits = cx(if wrong { DEADLINE } else { Duration::from_secs(3) });
-        let told = bench.pool.diagnostics(&bench.doc("a.ts"), &waits).await.unwrap().value;
-        assert!(told.pending.is_empty(), "{n}: {told:?}");
-        assert_eq!(told.items.len(), usize::from(wrong), "{n}: {told:?}");
-        println!("{server} {n}: {} problems known after {:?}", told.items.len(), started.elapsed());
+        let reported = bench.pool.diagnostics(&bench.doc("a.ts"), &waits).await.unwrap().value;
+        assert!(reported.pending.is_empty(), "{n}: {reported:?}");
+        assert_eq!(reported.items.len(), usize::from(wrong), "{n}: {reported:?}");
+        println!("{server} {n}: {} problems known after {:?}", reported.items.len(), started.elapsed());
     }
     bench.pool.shutdown(Duration::from_secs(10)).await;
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn ruff_formats_and_sorts() {
     let text = "import sys\r\nimport os\r\nx = {  'a':1 }\r\nprint(os, sys)\r\n";
-    let Some(bench) = real(&["ruff"], &[("a.py", text)]) else { return };
+    let bench = real(&["ruff"], &[("a.py", text)]);
     let formatted = bench.pool.format(&bench.doc("a.py"), None, &cx(DEADLINE)).await.unwrap();
     let expected = "a.py: import sys\r\nimport os\r\n\r\nx = {\"a\": 1}\r\nprint(os, sys)\r\n";
     assert_eq!(bench.outcome(formatted.value), [expected]);
@@ -236,21 +198,23 @@ async fn ruff_formats_and_sorts() {
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn clangd_renames() {
     let files = [
         ("compile_flags.txt", "-std=c11\n"),
         ("a.c", "/* 😀 */ int add(int a, int b) { return a + b; }\nint main(void) { return add(1, 2); }\n"),
     ];
-    let Some(bench) = real(&["clangd"], &files) else { return };
+    let bench = real(&["clangd"], &files);
     let doc = bench.doc("a.c");
-    let answer = bench.pool.rename(&doc, doc.text.find("add").unwrap(), "sum", &cx(DEADLINE)).await.unwrap();
+    let answer = bench.rename(&doc, doc.text.find("add").unwrap(), "sum", &cx(DEADLINE)).await.unwrap();
     assert_eq!(bench.outcome(answer.value), [format!("a.c: {}", doc.text.replace("add", "sum"))]);
 }
 
 /// Nothing names the project's files: those that hold the name are shown to the server before it is asked.
 /// It takes an open `.h` for C++ (22.1.1), so in a project of C some stay out, and that is said.
 #[tokio::test]
-async fn clangd_renames_what_a_header_declares_or_says_what_it_left() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn clangd_renames_header_names_or_lists_missed_files() {
     for (header, source) in [("add.hpp", "cpp"), ("add.h", "cpp"), ("add.h", "c")] {
         let names = [format!("inc/{header}"), format!("src/add.{source}"), format!("src/use.{source}")];
         let include = format!("#include \"../inc/{header}\"\n\n");
@@ -262,11 +226,11 @@ async fn clangd_renames_what_a_header_declares_or_says_what_it_left() {
         let files: Vec<(&str, &str)> =
             names.iter().zip(&texts).map(|(name, text)| (name.as_str(), text.as_str())).collect();
         for (from, _) in &files {
-            let Some(bench) = real(&["clangd"], &files) else { return };
+            let bench = real(&["clangd"], &files);
             let doc = bench.doc(from);
             let at = doc.text.find("add(").unwrap();
-            let answer = bench.pool.rename(&doc, at, "sum", &cx(DEADLINE)).await.unwrap();
-            let note = answer.note.unwrap_or_default();
+            let answer = bench.rename(&doc, at, "sum", &cx(DEADLINE)).await.unwrap();
+            let note = format!("{:?}", answer.notes);
             let outcome = bench.outcome(answer.value);
             for (name, text) in &files {
                 let renamed = outcome.contains(&format!("{name}: {}", text.replace("add(", "sum(")));
@@ -280,25 +244,24 @@ async fn clangd_renames_what_a_header_declares_or_says_what_it_left() {
 }
 
 #[tokio::test]
-async fn typescript_language_server_renames_and_moves() {
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
+async fn typescript_language_server_renames() {
     let files = [
         ("package.json", "{\"name\": \"p\"}"),
         ("tsconfig.json", "{\"include\": [\"src\"]}"),
         ("src/a.ts", "export function add(a: number): number {\n  return a;\n}\n"),
         ("src/b.ts", "import { add as plus } from './a';\n\nconsole.log(plus(1));\n"),
     ];
-    let Some(bench) = real(&["typescript-language-server"], &files) else { return };
+    let bench = real(&["typescript-language-server"], &files);
     let doc = bench.doc("src/a.ts");
-    let answer = bench.pool.rename(&doc, doc.text.find("add").unwrap(), "sum", &cx(DEADLINE)).await.unwrap();
+    let answer = bench.rename(&doc, doc.text.find("add").unwrap(), "sum", &cx(DEADLINE)).await.unwrap();
     let outcome = bench.outcome(answer.value);
     assert!(outcome[0].starts_with("src/a.ts: export function sum("), "{outcome:?}");
     assert!(outcome[1].starts_with("src/b.ts: import { sum as plus } from './a';"), "{outcome:?}");
-    let moved = bench.pool.rename_file(&doc.path, &bench.path("src/c.ts"), &cx(DEADLINE)).await.unwrap();
-    let outcome = bench.outcome(moved.value);
-    assert!(outcome[0].contains("from './c'"), "{outcome:?}");
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn rust_analyzer_renames() {
     let files = [
         ("Cargo.toml", "[workspace]\nmembers = [\"one\", \"two\"]\nresolver = \"2\"\n"),
@@ -313,10 +276,10 @@ async fn rust_analyzer_renames() {
         ),
         ("two/src/lib.rs", "use one::add as plus;\npub fn f() -> u8 {\n    plus(1) + one::add(2)\n}\n"),
     ];
-    let Some(bench) = real(&["rust-analyzer"], &files) else { return };
+    let bench = real(&["rust-analyzer"], &files);
     let doc = bench.doc("one/src/lib.rs");
     let cx = cx(Duration::from_secs(300));
-    let answer = bench.pool.rename(&doc, doc.text.find("add").unwrap(), "sum", &cx).await;
+    let answer = bench.rename(&doc, doc.text.find("add").unwrap(), "sum", &cx).await;
     let outcome = match answer {
         Ok(answer) => bench.outcome(answer.value),
         Err(error @ ServerError::Missing { .. }) => panic!("{error}"),
@@ -331,7 +294,7 @@ async fn rust_analyzer_renames() {
     let paths: Vec<&str> =
         symbols.iter().flat_map(|symbol| &symbol.children).map(|symbol| symbol.path.as_str()).collect();
     assert!(paths.contains(&"Pair.clone"), "{paths:?}");
-    assert!(!bench.path("target").as_path().exists(), "its target folder is kept out of the project");
+    assert!(!bench.path("target").as_path().exists(), "its target directory is kept out of the project");
 }
 
 /// Every question of navigation on one file; what is found is shown by its text.
@@ -351,8 +314,16 @@ impl Asked<'_> {
         found.value.iter().map(|it| it.line_text.trim().to_owned()).collect()
     }
 
-    async fn calls(&self, way: Calls, offset: usize) -> Vec<(String, String)> {
-        let found = self.bench.pool.calls(way, &self.doc(), offset, &cx(self.deadline)).await.unwrap().value;
+    async fn callers(&self, offset: usize) -> Vec<(String, String)> {
+        Self::rows(&self.bench.callers(&self.doc(), offset).await.unwrap())
+    }
+
+    async fn callees(&self, offset: usize) -> Vec<(String, String)> {
+        let found = self.bench.pool.callees(&self.doc(), offset, &cx(self.deadline)).await.unwrap();
+        Self::rows(&found.value)
+    }
+
+    fn rows(found: &[lsp_client::Call]) -> Vec<(String, String)> {
         let places = |call: &lsp_client::Call| {
             call.places.iter().map(|it| it.line_text.trim().to_owned()).collect::<Vec<_>>().join("; ")
         };
@@ -389,19 +360,20 @@ impl Asked<'_> {
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn basedpyright_navigates() {
     let text = "class Shape:\n    def area(self) -> int: ...\n\n\nclass Square(Shape):\n    def area(self) -> int:\n        return side(2)\n\n\n\
         def side(n: int) -> int:\n    return n\n\n\nshape: Shape = Square()\nprint(shape.area(), side(3))\n";
-    let Some(bench) = real(&["basedpyright"], &[("pyproject.toml", ""), ("a.py", text)]) else { return };
+    let bench = real(&["basedpyright"], &[("pyproject.toml", ""), ("a.py", text)]);
     let ask = Asked { bench: &bench, name: "a.py", deadline: DEADLINE };
     let at = |word: &str| text.find(word).unwrap();
     let value = text.rfind("shape.area").unwrap();
     // Narrowed by what was assigned.
     assert_eq!(ask.at(Navigate::TypeDefinition, value).await, ["class Square(Shape):"]);
     assert_eq!(ask.at(Navigate::Declaration, value).await, ["shape: Shape = Square()"]);
-    let callers = ask.calls(Calls::Incoming, at("side(n")).await;
+    let callers = ask.callers(at("side(n")).await;
     assert!(callers.contains(&("area".to_owned(), "return side(2)".to_owned())), "{callers:?}");
-    let callees = ask.calls(Calls::Outgoing, text.rfind("def area").unwrap() + 4).await;
+    let callees = ask.callees(text.rfind("def area").unwrap() + 4).await;
     assert_eq!(callees, [("side".to_owned(), "return side(2)".to_owned())]);
     assert_eq!(ask.highlights(at("side(n")).await, [7, 10, 15]);
     assert!(ask.signature(at("side(3") + 5).await.contains("n: int"));
@@ -414,14 +386,15 @@ async fn basedpyright_navigates() {
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn ruff_offers_fixes_and_fix_all() {
     let text = "import os\nimport sys\n\nprint(sys.argv)\n";
-    let Some(bench) = real(&["ruff"], &[("pyproject.toml", ""), ("a.py", text)]) else { return };
+    let bench = real(&["ruff"], &[("pyproject.toml", ""), ("a.py", text)]);
     let ask = Asked { bench: &bench, name: "a.py", deadline: DEADLINE };
     let actions = ask.actions(7..9).await;
     let known = bench.pool.diagnostics(&ask.doc(), &cx(DEADLINE)).await.unwrap().value.items;
     let fix = actions.iter().find(|it| it.preferred && it.is("quickfix")).expect("a preferred fix");
-    assert_ne!(fix.mends(&known[0]), Some(false));
+    assert_ne!(fix.fixes(&known[0]), Some(false));
     let edit = bench.pool.resolve_action(&ask.doc(), fix, &cx(DEADLINE)).await.unwrap().edit.unwrap();
     assert_eq!(bench.outcome(edit), ["a.py: import sys\n\nprint(sys.argv)\n"]);
     let whole = actions.iter().find(|it| it.is("source.fixAll"));
@@ -433,11 +406,12 @@ async fn ruff_offers_fixes_and_fix_all() {
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn clangd_navigates_types_and_runs_its_commands() {
     let text = "struct Shape { virtual int area(); };\nstruct Square : Shape { int area() override; };\n\
         int Shape::area() { return 0; }\nint Square::area() { return 4; }\nint sum(Shape &a) { int both = a.area() + a.area(); return both }\n";
     let files = [("compile_flags.txt", "-std=c++17\n"), ("a.cpp", text)];
-    let Some(bench) = real(&["clangd"], &files) else { return };
+    let bench = real(&["clangd"], &files);
     let ask = Asked { bench: &bench, name: "a.cpp", deadline: DEADLINE };
     let at = |word: &str| text.find(word).unwrap();
     let doc = ask.doc();
@@ -449,9 +423,9 @@ async fn clangd_navigates_types_and_runs_its_commands() {
         ask.at(Navigate::Declaration, at("Shape::area") + 7).await,
         ["struct Shape { virtual int area(); };"]
     );
-    let callers = ask.calls(Calls::Incoming, at("area()")).await;
+    let callers = ask.callers(at("area()")).await;
     assert!(callers.iter().any(|(name, _)| name.contains("sum")), "{callers:?}");
-    // The missing semicolon is mended by an edit, a tweak is a command whose edit arrives while it runs.
+    // An edit inserts the missing semicolon; a tweak is a command whose edit arrives while it runs.
     let known = bench.pool.diagnostics(&doc, &cx(DEADLINE)).await.unwrap().value.items;
     let offered = ask.actions(known[0].range.clone()).await;
     let fix = offered.into_iter().find(|it| it.preferred && it.is("quickfix"));
@@ -467,7 +441,7 @@ async fn clangd_navigates_types_and_runs_its_commands() {
             let keeping = Keeping::default();
             let ran = bench.pool.run_command(&command, &keeping, &cx(DEADLINE)).await.unwrap().value;
             ran.outcome.unwrap();
-            keeping.0.into_inner().unwrap()
+            keeping.0.into_inner()
         }
         (None, None) => panic!("neither an edit nor a command"),
     };
@@ -477,7 +451,7 @@ async fn clangd_navigates_types_and_runs_its_commands() {
 
 /// Takes the edits of a command.
 #[derive(Default)]
-struct Keeping(std::sync::Mutex<Vec<workspace::WorkspaceEdit>>);
+struct Keeping(parking_lot::Mutex<Vec<workspace::WorkspaceEdit>>);
 
 impl lsp_client::CommandEdits for Keeping {
     fn apply<'a>(
@@ -485,12 +459,13 @@ impl lsp_client::CommandEdits for Keeping {
         _: &'a str,
         edit: workspace::WorkspaceEdit,
     ) -> futures_util::future::BoxFuture<'a, Result<(), String>> {
-        self.0.lock().unwrap().push(edit);
+        self.0.lock().push(edit);
         Box::pin(async { Ok(()) })
     }
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn typescript_language_server_navigates_and_refactors() {
     let text = "export interface Shape { area(): number }\nexport class Square implements Shape { area() { return side(2); } }\n\
         export function side(n: number): number { return n; }\nconst shape: Shape = new Square();\nconsole.log(shape.area(), side(1 + 2));\n";
@@ -499,7 +474,7 @@ async fn typescript_language_server_navigates_and_refactors() {
         ("tsconfig.json", "{\"compilerOptions\": {\"strict\": true}}"),
         ("a.ts", text),
     ];
-    let Some(bench) = real(&["typescript-language-server"], &files) else { return };
+    let bench = real(&["typescript-language-server"], &files);
     let ask = Asked { bench: &bench, name: "a.ts", deadline: DEADLINE };
     let at = |word: &str| text.find(word).unwrap();
     let value = text.rfind("shape.area").unwrap();
@@ -507,7 +482,7 @@ async fn typescript_language_server_navigates_and_refactors() {
     assert_eq!(types, ["export interface Shape { area(): number }"]);
     let implementations = ask.at(Navigate::Implementation, at("Shape")).await;
     assert!(implementations[0].starts_with("export class Square"), "{implementations:?}");
-    let callers = ask.calls(Calls::Incoming, at("side(n")).await;
+    let callers = ask.callers(at("side(n")).await;
     assert!(callers.iter().any(|(name, _)| name == "area"), "{callers:?}");
     assert!(ask.signature(at("side(1") + 5).await.contains("n: number"));
     assert!(ask.completes(value + "shape.".len()).await.contains(&"area".to_owned()));
@@ -526,9 +501,9 @@ async fn typescript_language_server_navigates_and_refactors() {
     let keeping = Keeping::default();
     let ran = bench.pool.run_command(&command, &keeping, &cx(DEADLINE)).await.unwrap().value;
     assert_eq!(ran.applied, 1, "{ran:?}");
-    let outcome = bench.outcome(keeping.0.into_inner().unwrap().remove(0));
+    let outcome = bench.outcome(keeping.0.into_inner().remove(0));
     assert!(outcome[0].contains("= 1 + 2;"), "{outcome:?}");
-    // Where a symbol may be moved to, and how that is told.
+    // Targets of a moved symbol, and how the server receives them.
     let start = at("export function side");
     let query = lsp_client::ActionQuery { range: start..start, only: &["refactor.move"], diagnostics: &[] };
     let moves = bench.pool.code_actions(&doc, &query, &cx(DEADLINE)).await.unwrap().value;
@@ -537,6 +512,7 @@ async fn typescript_language_server_navigates_and_refactors() {
 }
 
 #[tokio::test]
+#[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn rust_analyzer_navigates_and_fixes() {
     let text = "pub trait Shape {\n    fn area(&self) -> u8;\n}\npub struct Square;\nimpl Shape for Square {\n    fn area(&self) -> u8 {\n        side(2)\n    }\n}\n\
         pub fn side(n: u8) -> u8 {\n    let both = n;\n    both\n}\npub fn name(square: Square) {\n    let x = match square.area() {\n        0 => side(3),\n    };\n}\n";
@@ -544,14 +520,14 @@ async fn rust_analyzer_navigates_and_fixes() {
         ("Cargo.toml", "[package]\nname = \"one\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
         ("src/lib.rs", text),
     ];
-    let Some(bench) = real(&["rust-analyzer"], &files) else { return };
+    let bench = real(&["rust-analyzer"], &files);
     let deadline = Duration::from_secs(300);
     let ask = Asked { bench: &bench, name: "src/lib.rs", deadline };
     let at = |word: &str| text.find(word).unwrap();
     assert_eq!(ask.at(Navigate::Implementation, at("Shape")).await, ["impl Shape for Square {"]);
     let used = text.rfind("square.area").unwrap();
     assert_eq!(ask.at(Navigate::TypeDefinition, used).await, ["pub struct Square;"]);
-    let callers = ask.calls(Calls::Incoming, at("side(n")).await;
+    let callers = ask.callers(at("side(n")).await;
     assert!(callers.iter().any(|(name, line)| name == "area" && line == "side(2)"), "{callers:?}");
     assert!(ask.signature(text.rfind("side(3").unwrap() + 5).await.contains("n: u8"));
     assert_eq!(ask.highlights(at("both")).await, [11, 12]);
@@ -579,80 +555,13 @@ async fn rust_analyzer_navigates_and_fixes() {
     // Of a file that only it watches, by its name, it hears what others do to it.
     bench.write("rust-analyzer.toml", "");
     let event = serde_json::json!({"uri": bench.uri("rust-analyzer.toml"), "type": 1});
-    let told = |entry: &lsp_client::TrafficEntry| {
+    let reported = |entry: &lsp_client::TrafficEntry| {
         let message: serde_json::Value = serde_json::from_str(&entry.body).unwrap_or_default();
         message["params"]["changes"].as_array().is_some_and(|events| events.contains(&event))
     };
     let started = std::time::Instant::now();
-    while !bench.pool.logs(None).iter().any(|log| log.traffic.iter().any(told)) {
-        assert!(started.elapsed() < DEADLINE, "it is never told");
+    while !bench.pool.logs(None).iter().any(|log| log.traffic.iter().any(reported)) {
+        assert!(started.elapsed() < DEADLINE, "it is never logged");
         bench.pool.hover(&doc, at("side(n"), &cx(deadline)).await.unwrap();
     }
-}
-
-/// A folder moves with what refers to the files in it.
-async fn folder_moves(server: &str, files: &[(&str, &str)], (from, to): (&str, &str), expected: &[&str]) {
-    let Some(bench) = real(&[server], files) else { return };
-    let answer = bench.pool.rename_file(&bench.path(from), &bench.path(to), &cx(DEADLINE)).await.unwrap();
-    println!("{server}: {:?}", answer.note);
-    let outcome = bench.outcome(answer.value);
-    for expected in expected {
-        assert!(outcome.iter().any(|it| it == expected), "{server}: {expected}\n---\n{outcome:#?}");
-    }
-    assert_eq!(outcome.len(), expected.len(), "{server}: {outcome:#?}");
-    bench.pool.shutdown(Duration::from_secs(10)).await;
-}
-
-#[tokio::test]
-async fn folders_move_with_what_refers_to_them() {
-    let tsconfig = ("tsconfig.json", "{ \"compilerOptions\": { \"strict\": true } }\n");
-    folder_moves(
-        "typescript-language-server",
-        &[
-            tsconfig,
-            ("src/old/a.ts", "import { c } from '../c';\nexport const a = c;\n"),
-            ("src/old/b.ts", "import { a } from './a';\nexport const b = a;\n"),
-            ("src/c.ts", "export const c = 1;\n"),
-            ("src/main.ts", "import { b } from './old/b';\nconsole.log(b);\n"),
-        ],
-        ("src/old", "src/new"),
-        &[
-            "src/main.ts: import { b } from './new/b';\nconsole.log(b);\n",
-            "src/new/a.ts: import { c } from '../c';\nexport const a = c;\n",
-            "src/new/b.ts: import { a } from './a';\nexport const b = a;\n",
-        ],
-    )
-    .await;
-    folder_moves(
-        "basedpyright",
-        &[
-            ("pyproject.toml", "[project]\nname = \"x\"\nversion = \"1\"\n"),
-            ("old/__init__.py", ""),
-            ("old/a.py", "A = 1\n"),
-            ("main.py", "from old.a import A\nimport old.a\n\nprint(A, old.a.A)\n"),
-        ],
-        ("old", "new"),
-        &[
-            "main.py: from new.a import A\nimport new.a\n\nprint(A, new.a.A)\n",
-            "new/__init__.py: ",
-            "new/a.py: A = 1\n",
-        ],
-    )
-    .await;
-    folder_moves(
-        "rust-analyzer",
-        &[
-            ("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.0.0\"\nedition = \"2021\"\n"),
-            ("src/lib.rs", "pub mod old;\npub use old::a::A;\n"),
-            ("src/old/mod.rs", "pub mod a;\n"),
-            ("src/old/a.rs", "pub struct A;\n"),
-        ],
-        ("src/old", "src/new"),
-        &[
-            "src/lib.rs: pub mod new;\npub use new::a::A;\n",
-            "src/new/a.rs: pub struct A;\n",
-            "src/new/mod.rs: pub mod a;\n",
-        ],
-    )
-    .await;
 }

@@ -1,26 +1,26 @@
-//! A trial shows a server an edit that was not made. Whatever happens meanwhile, nobody else hears of
-//! it, and afterwards the server has the true texts.
+//! A speculative edit sends a server texts that are not written. Whatever happens meanwhile, no other request
+//! sees them, and afterwards the server has the true texts.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use lsp_client::{CommandEdits, NotTried, RequestCx, TrialFile, Tried};
+use lsp_client::{CommandEdits, RequestCx, SpeculativeError, SpeculativeFile, Tried};
+use parking_lot::Mutex;
+use paths::AbsPath;
 use serde_json::{Value, json};
 use testing::language_server::{Documents, Script, Step};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use workspace::{
-    AbsPath, ContentHash, Document, Editor, FileChange, Owner, RunId, Settled, Version, WorkspaceEdit,
-};
+use workspace::{ContentHash, Document, Editor, FileChange, Owner, RunId, Settled, Version, WorkspaceEdit};
 
 use crate::bench::{Bench, LONG, build_beside, cx, range, until};
 
 const NOTE: &str = "textDocument/publishDiagnostics";
 const ASK: &str = "textDocument/diagnostic";
 
-/// A person who types.
+/// A user who types.
 pub struct Typing {
     documents: Mutex<HashMap<AbsPath, Document>>,
     moved: watch::Sender<u64>,
@@ -35,14 +35,14 @@ impl Typing {
         let version = Version { hash: ContentHash::of(text.as_bytes()), editor: Some(1) };
         let document = Document {
             path: path.clone(),
-            uri: workspace::path_to_uri(path.as_path()),
+            uri: paths::path_to_uri(path.as_path()),
             text: text.into(),
             bom: false,
             version,
             owner: Owner::Editor { dirty: true },
             held: None,
         };
-        self.documents.lock().unwrap().insert(path.clone(), document);
+        self.documents.lock().insert(path.clone(), document);
         self.moved.send_modify(|count| *count += 1);
     }
 }
@@ -50,7 +50,7 @@ impl Typing {
 impl Typing {
     /// It is on the disk by now.
     pub fn saves(&self, path: &AbsPath) {
-        if let Some(document) = self.documents.lock().unwrap().get_mut(path) {
+        if let Some(document) = self.documents.lock().get_mut(path) {
             document.owner = Owner::Editor { dirty: false };
         }
         self.moved.send_modify(|count| *count += 1);
@@ -58,18 +58,18 @@ impl Typing {
 
     /// Closes a document without saving it.
     pub fn closes(&self, path: &AbsPath) {
-        self.documents.lock().unwrap().remove(path);
+        self.documents.lock().remove(path);
         self.moved.send_modify(|count| *count += 1);
     }
 }
 
 impl Editor for Typing {
     fn documents(&self) -> Vec<Document> {
-        self.documents.lock().unwrap().values().cloned().collect()
+        self.documents.lock().values().cloned().collect()
     }
 
     fn document(&self, path: &AbsPath) -> Option<Document> {
-        self.documents.lock().unwrap().get(path).cloned()
+        self.documents.lock().get(path).cloned()
     }
 
     fn moves(&self) -> Option<watch::Receiver<u64>> {
@@ -97,7 +97,7 @@ fn item(message: &str) -> Value {
     json!([{"range": range(0, 0, 1), "message": message}])
 }
 
-/// Told with the text that it is about.
+/// Published with the text that it is about.
 fn pulled() -> Script {
     Script::new(json!({"textDocumentSync": {"openClose": true, "change": 2, "save": true}, "diagnosticProvider": {}, "hoverProvider": true}))
         .on("textDocument/hover", [Step::Result(json!({"contents": "${text}"}))])
@@ -116,12 +116,12 @@ fn push(version: Value, message: &str) -> Step {
 }
 
 pub fn pushed() -> Script {
-    let told = || [push(json!("${version}"), "about ${text}")];
+    let reported = || [push(json!("${version}"), "about ${text}")];
     let capabilities = json!({"textDocumentSync": 2, "hoverProvider": true});
     Script::new(capabilities)
         .on("textDocument/hover", [Step::Result(json!({"contents": "${text}"}))])
-        .on("textDocument/didOpen", told())
-        .on("textDocument/didChange", told())
+        .on("textDocument/didOpen", reported())
+        .on("textDocument/didChange", reported())
 }
 
 pub fn with(script: Script, more: &str) -> (Arc<Bench>, Arc<Typing>) {
@@ -138,7 +138,7 @@ impl Bench {
 
     /// Tries `text` in `a.txt`, with `b.txt` depending on it.
     async fn try_in(&self, request: &RequestCx, text: &str) -> Tried {
-        let file = TrialFile { document: self.doc("a.txt"), text: text.into(), created: false };
+        let file = SpeculativeFile { document: self.doc("a.txt"), text: text.into(), created: false };
         self.pool.try_edit(&[file], &[], &[self.doc("b.txt")], request).await
     }
 
@@ -155,8 +155,8 @@ impl Bench {
         documents.into_iter().map(row).collect()
     }
 
-    /// By what the server was sent: the trial texts that it has still, and those that it had when it was
-    /// asked something or told of a save.
+    /// From the messages to the server: the speculative texts that it still has, and those that it had at a
+    /// request or a save.
     fn tried_texts(&self) -> (Vec<String>, Vec<String>) {
         let mut documents = Documents::default();
         let mut met = Vec::new();
@@ -199,13 +199,13 @@ impl Bench {
 }
 
 /// `name: message` of each file, then the servers on which it was not tried.
-fn told(bench: &Bench, tried: &Tried) -> Vec<String> {
+fn reported(bench: &Bench, tried: &Tried) -> Vec<String> {
     let mut out = Vec::new();
     for (path, checked) in &tried.files {
         for it in checked {
             let known = match &it.known {
                 Ok(items) => items.iter().map(|item| item.message.clone()).collect::<Vec<_>>().join(", "),
-                Err(why) => format!("({why})"),
+                Err(why) => format!("({why:?})"),
             };
             out.push(format!("{}: {known}", bench.workspace.relative(path)));
         }
@@ -215,11 +215,11 @@ fn told(bench: &Bench, tried: &Tried) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_a_server_would_say_is_known_and_it_has_its_texts_as_before() {
+async fn a_speculative_edit_returns_diagnostics_and_reverts() {
     let (bench, _) = with(pulled().on(ASK, [full()]), "");
     assert_eq!(bench.hover("a.txt").await, "a");
     let tried = bench.try_in(&cx(LONG), "tried").await;
-    assert_eq!(told(&bench, &tried), ["a.txt: about tried", "b.txt: about b"]);
+    assert_eq!(reported(&bench, &tried), ["a.txt: about tried", "b.txt: about b"]);
     // Changed, and changed back with the next version; what only the trial opened is closed.
     assert_eq!(bench.server_has().await, ["a.txt 3: a"]);
     let methods = bench.methods().join(" ");
@@ -228,18 +228,18 @@ async fn what_a_server_would_say_is_known_and_it_has_its_texts_as_before() {
 
 /// rust-analyzer 1.96 reads a file that was closed again in its own time, and answers meanwhile by its last text.
 #[tokio::test]
-async fn what_only_the_trial_opened_has_its_true_text_before_it_is_closed() {
+async fn speculatively_opened_files_are_restored_before_close() {
     let (bench, _) = with(pulled().on(ASK, [full()]), "");
     assert_eq!(bench.hover("c.txt").await, "c");
     let tried = bench.try_in(&cx(LONG), "tried").await;
-    assert_eq!(told(&bench, &tried), ["a.txt: about tried", "b.txt: about b"]);
+    assert_eq!(reported(&bench, &tried), ["a.txt: about tried", "b.txt: about b"]);
     assert_eq!(bench.server_has().await, ["c.txt 1: c"]);
     let methods = bench.methods().join(" ");
     assert_eq!(methods, "didOpen hover didOpen didOpen diagnostic diagnostic didChange didClose didClose");
 }
 
 #[tokio::test]
-async fn what_is_pushed_in_a_trial_is_for_the_trial_alone() {
+async fn speculative_diagnostics_stay_with_the_edit() {
     let (bench, _) = with(pushed(), "");
     let about = async |name: &str| {
         let answer = bench.pool.diagnostics(&bench.doc(name), &cx(LONG)).await.unwrap().value;
@@ -247,14 +247,14 @@ async fn what_is_pushed_in_a_trial_is_for_the_trial_alone() {
     };
     assert_eq!(about("a.txt").await + &about("b.txt").await, "about aabout b");
     let tried = bench.try_in(&cx(LONG), "tried").await;
-    assert_eq!(told(&bench, &tried), ["a.txt: about tried", "b.txt: about b"]);
+    assert_eq!(reported(&bench, &tried), ["a.txt: about tried", "b.txt: about b"]);
     assert_eq!(about("a.txt").await + &about("b.txt").await, "about aabout b");
-    // Both were open, and are again; `b.txt` was opened anew for the trial and again after it.
+    // Both were open, and are again; `b.txt` was reopened for the edit and again after it.
     assert_eq!(bench.server_has().await, ["a.txt 3: a", "b.txt 3: b"]);
 }
 
 #[tokio::test]
-async fn readers_before_and_during_a_trial_see_the_true_text() {
+async fn readers_see_the_true_text_during_speculation() {
     let slow = [Step::DelayMs(300), Step::Result(json!({"contents": "${text}"}))];
     let mut script = pulled().on(ASK, [Step::DelayMs(300), full()]);
     script.methods.insert("textDocument/hover".to_owned(), vec![slow.to_vec(), vec![slow[1].clone()]]);
@@ -274,13 +274,13 @@ async fn readers_before_and_during_a_trial_see_the_true_text() {
     until(move || !shown.got("scripted", ASK).is_empty(), "the trial").await;
     assert_eq!(bench.hover("a.txt").await, "a", "the second reader");
     assert_eq!(first.await.unwrap(), "a");
-    assert_eq!(told(&bench, &trial.await.unwrap())[0], "a.txt: about tried");
+    assert_eq!(reported(&bench, &trial.await.unwrap())[0], "a.txt: about tried");
     let methods = bench.methods().join(" ");
     assert_eq!(methods, "didOpen hover didChange didOpen diagnostic diagnostic didChange didClose hover");
 }
 
 #[tokio::test]
-async fn typing_takes_a_trial_back_and_the_next_question_sees_what_was_typed() {
+async fn typing_reverts_a_speculative_edit() {
     let (bench, typing) = with(pulled().on(ASK, [Step::Never]), "");
     typing.types(&bench.path("c.txt"), "c typed");
     assert_eq!(bench.hover("c.txt").await, "c typed");
@@ -292,15 +292,15 @@ async fn typing_takes_a_trial_back_and_the_next_question_sees_what_was_typed() {
     until(move || !shown.got("scripted", ASK).is_empty(), "the trial").await;
     // Another document of the same server.
     typing.types(&bench.path("c.txt"), "c typed more");
-    assert_eq!(told(&bench, &trial.await.unwrap()), ["not tried on scripted: text moved"]);
+    assert_eq!(reported(&bench, &trial.await.unwrap()), ["not tried on scripted: text moved"]);
     assert_eq!(bench.hover("c.txt").await, "c typed more");
     assert_eq!(bench.server_has().await, ["c.txt 2: c typed more"]);
     let cancelled = Arc::clone(&bench);
-    until(move || !cancelled.got("scripted", "$/cancelRequest").is_empty(), "the server is told").await;
+    until(move || !cancelled.got("scripted", "$/cancelRequest").is_empty(), "the server is notified").await;
 }
 
 #[tokio::test]
-async fn a_commit_takes_a_trial_back_and_waits_for_no_trial() {
+async fn a_commit_reverts_a_speculative_edit() {
     let (bench, _) = with(pulled().on(ASK, [Step::Never]), "");
     bench.hover("c.txt").await;
     let trial = {
@@ -320,12 +320,12 @@ async fn a_commit_takes_a_trial_back_and_waits_for_no_trial() {
     let started = Instant::now();
     bench.pool.did_commit(&commit).await;
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
-    assert_eq!(told(&bench, &trial.await.unwrap()), ["not tried on scripted: text moved"]);
+    assert_eq!(reported(&bench, &trial.await.unwrap()), ["not tried on scripted: text moved"]);
     assert_eq!(bench.server_has().await, ["c.txt 2: c committed"]);
 }
 
 #[tokio::test]
-async fn a_cancel_and_a_run_that_is_gone_leave_nothing_behind() {
+async fn a_cancelled_speculative_edit_leaves_nothing_behind() {
     for drops in [false, true] {
         let (bench, _) = with(pulled().on(ASK, [Step::Never]), "");
         bench.hover("a.txt").await;
@@ -341,7 +341,7 @@ async fn a_cancel_and_a_run_that_is_gone_leave_nothing_behind() {
             trial.abort();
         } else {
             cancel.cancel();
-            assert_eq!(told(&bench, &trial.await.unwrap()), ["not tried on scripted: cancelled"]);
+            assert_eq!(reported(&bench, &trial.await.unwrap()), ["not tried on scripted: cancelled"]);
         }
         assert_eq!(bench.hover("a.txt").await, "a");
         assert_eq!(bench.server_has().await, ["a.txt 3: a"]);
@@ -349,7 +349,7 @@ async fn a_cancel_and_a_run_that_is_gone_leave_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_holds_nobody_up_for_long() {
+async fn a_silent_server_delays_no_other_request() {
     let (bench, _) = with(pulled().on(ASK, [Step::Never]), "");
     bench.hover("a.txt").await;
     let started = Instant::now();
@@ -363,14 +363,17 @@ async fn a_server_that_never_answers_holds_nobody_up_for_long() {
     let took = started.elapsed();
     assert!((Duration::from_secs(4)..Duration::from_secs(9)).contains(&took), "{took:?}");
     assert_eq!(
-        told(&bench, &tried),
-        ["a.txt: (it did not answer within 5 s)", "b.txt: (it did not answer within 5 s)"]
+        reported(&bench, &tried),
+        [
+            "a.txt: (Reason(\"it did not answer within 5 s\"))",
+            "b.txt: (Reason(\"it did not answer within 5 s\"))"
+        ]
     );
     assert_eq!(bench.server_has().await, ["a.txt 3: a"]);
 }
 
 #[tokio::test]
-async fn a_server_that_is_busy_is_shown_nothing() {
+async fn a_busy_server_gets_no_speculative_edit() {
     let mut script = pulled().on(ASK, [full()]);
     script.methods.insert("textDocument/hover".to_owned(), vec![vec![Step::Never]]);
     let (bench, _) = with(script, "");
@@ -384,13 +387,13 @@ async fn a_server_that_is_busy_is_shown_nothing() {
     let asked = Arc::clone(&bench);
     until(move || !asked.got("scripted", "textDocument/hover").is_empty(), "a question").await;
     let tried = bench.try_in(&cx(Duration::from_millis(400)), "tried").await;
-    assert_eq!(told(&bench, &tried), ["not tried on scripted: scripted is busy with other questions"]);
+    assert_eq!(reported(&bench, &tried), ["not tried on scripted: scripted is busy with other requests"]);
     assert!(reader.await.unwrap());
     assert_eq!(bench.methods().join(" "), "didOpen hover");
 }
 
 #[tokio::test]
-async fn what_a_trial_caused_is_not_believed_when_it_comes_late_and_without_a_version() {
+async fn late_unversioned_speculative_diagnostics_are_ignored() {
     let late =
         [Step::wait_for("textDocument/didChange", 2), Step::DelayMs(60), push(Value::Null, "of the trial")];
     let script = Script::new(json!({"textDocumentSync": 2}))
@@ -403,50 +406,47 @@ async fn what_a_trial_caused_is_not_believed_when_it_comes_late_and_without_a_ve
         answer.items.iter().map(|item| item.message.clone()).collect::<Vec<_>>().join(", ")
     };
     assert_eq!(about().await, "true");
-    let file = TrialFile { document: bench.doc("a.txt"), text: "tried".into(), created: false };
+    let file = SpeculativeFile { document: bench.doc("a.txt"), text: "tried".into(), created: false };
     let tried = bench.pool.try_edit(&[file], &[], &[], &cx(Duration::from_millis(300))).await;
-    assert_eq!(told(&bench, &tried), ["a.txt: (it did not answer within 0.3 s)"]);
+    assert_eq!(reported(&bench, &tried), ["a.txt: (Reason(\"it did not answer within 0.3 s\"))"]);
     assert_eq!(about().await, "true again");
 }
 
 #[tokio::test]
-async fn a_new_file_is_tried_only_where_the_definition_says_so() {
+async fn new_files_are_checked_only_where_supported() {
     for (more, expected) in [
-        ("", vec!["not tried on scripted: scripted is not shown files that are not there yet"]),
-        ("tries_new_files = true", vec!["new.txt: about fresh"]),
+        ("", vec!["not tried on scripted: scripted cannot check files that do not exist yet"]),
+        ("checks_new_files = true", vec!["new.txt: about fresh"]),
     ] {
         let (bench, _) = with(pulled().on(ASK, [full()]), more);
         bench.hover("a.txt").await;
         let path = bench.path("new.txt");
-        let document = Document {
-            uri: workspace::path_to_uri(path.as_path()),
-            path,
-            text: "".into(),
-            ..bench.doc("a.txt")
-        };
-        let file = TrialFile { document, text: "fresh".into(), created: true };
+        let document =
+            Document { uri: paths::path_to_uri(path.as_path()), path, text: "".into(), ..bench.doc("a.txt") };
+        let file = SpeculativeFile { document, text: "fresh".into(), created: true };
         let tried = bench.pool.try_edit(&[file], &[], &[], &cx(LONG)).await;
-        assert_eq!(told(&bench, &tried), expected);
+        assert_eq!(reported(&bench, &tried), expected);
         assert_eq!(bench.server_has().await, ["a.txt 1: a"]);
     }
 }
 
 #[tokio::test]
-async fn a_file_that_is_another_by_now_is_not_tried() {
+async fn a_changed_file_is_not_checked_speculatively() {
     let (bench, _) = with(pulled().on(ASK, [full()]), "");
     bench.hover("a.txt").await;
-    let file = TrialFile { document: bench.doc("a.txt"), text: "tried".into(), created: false };
+    let file = SpeculativeFile { document: bench.doc("a.txt"), text: "tried".into(), created: false };
     bench.write("a.txt", "other");
     let tried = bench.pool.try_edit(&[file], &[], &[], &cx(LONG)).await;
-    assert_eq!(tried.not_tried, [("scripted".to_owned(), NotTried::Moved)]);
+    assert_eq!(tried.not_tried, [("scripted".to_owned(), SpeculativeError::Moved)]);
     assert_eq!(bench.server_has().await, ["a.txt 2: other"]);
 }
 
-/// Two readers ask, the person types into the file that is tried, and the call is cancelled: all of them of one
-/// trial, in every order.
+/// Two readers, a user who types into the edited file, and a cancelled call: all of them during one
+/// speculative edit, in every order.
 #[tokio::test]
-async fn two_readers_a_typing_person_and_a_cancel_of_one_trial_leave_nothing_of_it() {
-    for order in ["typed, cancelled", "cancelled, typed", "cancelled, told, typed", "typed, told, cancelled"]
+async fn concurrent_typing_and_cancel_revert_everything() {
+    for order in
+        ["typed, cancelled", "cancelled, typed", "cancelled, notified, typed", "typed, notified, cancelled"]
     {
         let (bench, typing) = with(pulled().on(ASK, [Step::Never]), "");
         let (a, c) = (bench.path("a.txt"), bench.path("c.txt"));
@@ -472,32 +472,32 @@ async fn two_readers_a_typing_person_and_a_cancel_of_one_trial_leave_nothing_of_
             tokio::task::yield_now().await;
         }
         assert_eq!(bench.got("scripted", "textDocument/hover").len(), 1, "a question met the trial");
-        let told = |tried: &Tried| told(&bench, tried).join(" ");
+        let reported = |tried: &Tried| reported(&bench, tried).join(" ");
         let tried = match order {
             "typed, cancelled" => {
                 typing.types(&a, "a typed more");
                 cancel.cancel();
-                told(&trial.await.unwrap())
+                reported(&trial.await.unwrap())
             }
             "cancelled, typed" => {
                 cancel.cancel();
                 typing.types(&a, "a typed more");
-                told(&trial.await.unwrap())
+                reported(&trial.await.unwrap())
             }
-            "cancelled, told, typed" => {
+            "cancelled, notified, typed" => {
                 cancel.cancel();
-                let tried = told(&trial.await.unwrap());
+                let tried = reported(&trial.await.unwrap());
                 typing.types(&a, "a typed more");
                 tried
             }
             _ => {
                 typing.types(&a, "a typed more");
-                let tried = told(&trial.await.unwrap());
+                let tried = reported(&trial.await.unwrap());
                 cancel.cancel();
                 tried
             }
         };
-        let why = if order == "typed, told, cancelled" { "text moved" } else { "cancelled" };
+        let why = if order == "typed, notified, cancelled" { "text moved" } else { "cancelled" };
         assert_eq!(tried, format!("not tried on scripted: {why}"), "{order}");
         // Before anybody's question could put right what the trial left.
         let seen = Arc::clone(&bench);
@@ -531,7 +531,7 @@ impl Numbers {
 
 /// Readers, writers, trials that end, are cancelled, run out of time, or are dropped: in any order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_happens_at_once_nobody_reads_a_trial_and_the_server_has_the_truth_at_the_end() {
+async fn random_interleavings_end_with_the_true_texts() {
     for seed in 0..6 {
         let script = if seed % 2 == 0 { pulled().on(ASK, [Step::DelayMs(3), full()]) } else { pushed() };
         let (bench, typing) = with(script, "");
@@ -605,7 +605,7 @@ async fn whatever_happens_at_once_nobody_reads_a_trial_and_the_server_has_the_tr
 /// A server without versions would say of a document that is closed for a moment that nothing is wrong with
 /// it, and of a text that it has not looked at nothing at all.
 #[tokio::test]
-async fn without_versions_nothing_is_closed_for_a_trial_and_a_part_is_not_its_answer() {
+async fn without_versions_speculation_closes_nothing() {
     let pushes = || [push(Value::Null, "about ${text}")];
     let look = Step::Result(json!({"body": [{"code": "E9"}]}));
     let script = Script::new(json!({
@@ -620,19 +620,20 @@ async fn without_versions_nothing_is_closed_for_a_trial_and_a_part_is_not_its_an
     bench.hover("a.txt").await;
     bench.hover("b.txt").await;
     let tried = bench.try_in(&cx(LONG), "a TRIAL").await;
-    assert_eq!(told(&bench, &tried), ["a.txt: about a TRIAL", "b.txt: about b"]);
+    assert_eq!(reported(&bench, &tried), ["a.txt: about a TRIAL", "b.txt: about b"]);
     assert!(!bench.methods().contains(&"didClose".to_owned()));
     // The same server, of which it is known what it must publish.
     let (bench, _) = with(script, &format!("{more}code = \"code\"\n"));
     bench.hover("b.txt").await;
     let tried = bench.try_in(&cx(Duration::from_millis(700)), "a TRIAL").await;
-    let late = "(it did not answer within 0.7 s)";
-    assert_eq!(told(&bench, &tried), [format!("a.txt: {late}"), format!("b.txt: {late}")]);
+    let late = "(Reason(\"it did not answer within 0.7 s\"))";
+    assert_eq!(reported(&bench, &tried), [format!("a.txt: {late}"), format!("b.txt: {late}")]);
 }
 
-const ANEW: &str = "[diagnostics.anew]\nparams = { force = true }\napart = [\"c.txt\"]\n";
+const RECHECK: &str =
+    "[diagnostics.recheck]\nparams = { force = true }\nunaffected_extensions = [\"c.txt\"]\n";
 
-/// `name version: text` of each change that a server was told, with ` anew` where it was to read anew.
+/// `name version: text` of each change that a server received, with ` reread` where it had to reread.
 fn changes(bench: &Bench) -> Vec<String> {
     let mut documents = Documents::default();
     let mut out = Vec::new();
@@ -645,16 +646,16 @@ fn changes(bench: &Bench) -> Vec<String> {
         let uri = params["textDocument"]["uri"].as_str().unwrap();
         let name = uri.rsplit('/').next().unwrap();
         let it = &documents.open[uri];
-        let anew = if params["force"] == true { " anew" } else { "" };
-        out.push(format!("{name} {}: {}{anew}", it.version, it.text));
+        let reread = if params["force"] == true { " reread" } else { "" };
+        out.push(format!("{name} {}: {}{reread}", it.version, it.text));
     }
     out
 }
 
 /// clangd 22.1.1 sees by the size and the second of a header whether it changed, and by that alone.
 #[tokio::test]
-async fn what_may_include_a_file_that_changed_is_read_anew_before_it_is_believed() {
-    let (bench, _) = with(pushed(), ANEW);
+async fn includers_of_a_changed_file_are_rechecked() {
+    let (bench, _) = with(pushed(), RECHECK);
     let about = async |name: &str| {
         let answer = bench.pool.diagnostics(&bench.doc(name), &cx(LONG)).await.unwrap().value;
         answer.items.iter().map(|item| item.message.clone()).collect::<Vec<_>>().join(", ")
@@ -666,37 +667,37 @@ async fn what_may_include_a_file_that_changed_is_read_anew_before_it_is_believed
     bench.write("a.txt", "A");
     assert_eq!(about("b.txt").await, "about b");
     assert_eq!(about("b.txt").await + &about("a.txt").await, "about babout A");
-    assert_eq!(changes(&bench), ["a.txt 2: A", "b.txt 2: b anew"]);
+    assert_eq!(changes(&bench), ["a.txt 2: A", "b.txt 2: b reread"]);
     bench.write("c.txt", "C");
     assert_eq!(about("c.txt").await, "about C");
-    assert_eq!(changes(&bench)[2..], ["c.txt 2: C", "c.txt 3: C anew"]);
-    // Nobody includes that one.
+    assert_eq!(changes(&bench)[2..], ["c.txt 2: C", "c.txt 3: C reread"]);
+    // No file includes that one.
     bench.write("b.txt", "B");
     assert_eq!(about("b.txt").await, "about B");
     assert_eq!(changes(&bench)[4..], ["b.txt 3: B"]);
 }
 
 #[tokio::test]
-async fn a_trial_shows_all_before_it_has_any_of_it_read_anew_and_so_is_what_it_leaves() {
-    let (bench, _) = with(pushed(), ANEW);
+async fn speculation_sends_all_texts_before_rechecking() {
+    let (bench, _) = with(pushed(), RECHECK);
     for name in ["a.txt", "b.txt", "c.txt"] {
         bench.pool.diagnostics(&bench.doc(name), &cx(LONG)).await.unwrap();
     }
     let file = |name: &str| {
         let text = format!("{name} tried");
-        TrialFile { document: bench.doc(name), text: text.into(), created: false }
+        SpeculativeFile { document: bench.doc(name), text: text.into(), created: false }
     };
     let (files, dependents) = ([file("c.txt"), file("a.txt")], [bench.doc("b.txt")]);
     let tried = bench.pool.try_edit(&files, &[], &dependents, &cx(LONG)).await;
     assert_eq!(
-        told(&bench, &tried),
+        reported(&bench, &tried),
         ["a.txt: about a.txt tried", "b.txt: about b", "c.txt: about c.txt tried"]
     );
     let tried =
-        ["c.txt 2: c.txt tried", "a.txt 2: a.txt tried", "c.txt 3: c.txt tried anew", "b.txt 2: b anew"];
+        ["c.txt 2: c.txt tried", "a.txt 2: a.txt tried", "c.txt 3: c.txt tried reread", "b.txt 2: b reread"];
     // By this answer it has read all that it was sent.
     bench.server_has().await;
     assert_eq!(changes(&bench), [&tried[..], &["c.txt 4: c", "a.txt 3: a"]].concat());
     bench.pool.diagnostics(&bench.doc("b.txt"), &cx(LONG)).await.unwrap();
-    assert_eq!(changes(&bench)[6..], ["b.txt 3: b anew"]);
+    assert_eq!(changes(&bench)[6..], ["b.txt 3: b reread"]);
 }

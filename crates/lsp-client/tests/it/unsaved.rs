@@ -1,4 +1,4 @@
-//! What an editor has not saved is the truth, also of files that nobody asks about.
+//! Unsaved text is the truth, also of files without a request.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::bench::{LONG, build_beside, cx, range};
 use crate::trials::{Typing, pushed, with};
 
 #[tokio::test]
-async fn what_is_not_saved_is_shown_also_where_nobody_asks_about_it() {
+async fn unsaved_files_are_opened_without_a_request() {
     let (bench, typing) = with(pushed(), "");
     typing.types(&bench.path("b.txt"), "typed");
     assert_eq!(bench.hover("a.txt").await, "a");
@@ -23,7 +23,7 @@ async fn what_is_not_saved_is_shown_also_where_nobody_asks_about_it() {
 }
 
 #[tokio::test]
-async fn what_was_said_before_another_file_was_typed_in_is_not_repeated() {
+async fn diagnostics_before_typing_elsewhere_are_outdated() {
     let (bench, typing) = with(pushed(), "");
     let opened = || bench.got("scripted", "textDocument/didOpen").len();
     for expected in [1, 1] {
@@ -34,11 +34,11 @@ async fn what_was_said_before_another_file_was_typed_in_is_not_repeated() {
     typing.types(&bench.path("b.txt"), "typed");
     let answer = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap().value;
     assert_eq!(answer.items[0].message, "about a");
-    assert_eq!(opened(), 3, "the file typed in, and then the other one anew");
+    assert_eq!(opened(), 3, "the file typed in, and then the other one again");
 }
 
 #[tokio::test]
-async fn what_is_not_saved_stays_open_however_much_is_opened() {
+async fn unsaved_documents_stay_open_beyond_the_limit() {
     let (bench, typing) = with(pushed(), "");
     let names: Vec<String> = (10..70).map(|number| format!("d{number}.txt")).collect();
     names.iter().for_each(|name| typing.types(&bench.path(name), "typed"));
@@ -51,8 +51,8 @@ async fn what_is_not_saved_stays_open_however_much_is_opened() {
 }
 
 #[tokio::test]
-async fn where_a_definition_says_so_it_is_opened_as_it_was_saved_and_then_changed() {
-    let (bench, typing) = with(pushed(), "opens_saved = true\n");
+async fn open_saved_text_opens_the_disk_text_first() {
+    let (bench, typing) = with(pushed(), "open_saved_text = true\n");
     assert_eq!(bench.hover("a.txt").await, "a");
     typing.types(&bench.path("b.txt"), "typed");
     typing.types(&bench.path("new.txt"), "not on the disk");
@@ -63,7 +63,7 @@ async fn where_a_definition_says_so_it_is_opened_as_it_was_saved_and_then_change
 }
 
 #[tokio::test]
-async fn one_that_is_saved_for_the_first_time_is_news_to_the_others() {
+async fn a_first_save_is_reported_to_other_servers() {
     let found = |version: i64, message: &str| {
         let item = json!({"range": range(0, 0, 1), "message": message});
         let params = json!({"uri": "${root}/a.txt", "version": version, "diagnostics": [item]});
@@ -80,17 +80,17 @@ async fn one_that_is_saved_for_the_first_time_is_news_to_the_others() {
     let typing = Typing::new();
     let editor: Arc<dyn Editor> = Arc::<Typing>::clone(&typing);
     let bench = build_beside(&[("a.txt", "a")], vec![("scripted", script, "")], Some(editor), |_| ());
-    let told = async || {
-        let told = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap().value;
-        told.items.into_iter().map(|item| item.message).collect::<Vec<_>>()
+    let reported = async || {
+        let reported = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap().value;
+        reported.items.into_iter().map(|item| item.message).collect::<Vec<_>>()
     };
-    assert_eq!(told().await, ["no b"]);
+    assert_eq!(reported().await, ["no b"]);
     typing.types(&bench.path("b.txt"), "b");
-    assert_eq!(told().await, ["no b"]);
+    assert_eq!(reported().await, ["no b"]);
     bench.write("b.txt", "b");
     typing.saves(&bench.path("b.txt"));
-    assert_eq!(told().await, ["b"]);
-    // It was closed before it was told to have come.
+    assert_eq!(reported().await, ["b"]);
+    // It was closed before the event of its creation.
     let record = bench.record("scripted");
     let at = |method: &str| record.iter().position(|it| it["method"] == method).unwrap();
     assert!(at("textDocument/didClose") < at("workspace/didChangeWatchedFiles"), "{record:?}");

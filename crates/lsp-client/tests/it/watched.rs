@@ -47,8 +47,8 @@ async fn grown_old() {
     until(move || made.elapsed() > Duration::from_millis(40), "time passes").await;
 }
 
-/// All that it was told since it started, by the last parts of the paths.
-fn told(bench: &Bench) -> Vec<(String, u64)> {
+/// All events since the start, by the last parts of the paths.
+fn reported(bench: &Bench) -> Vec<(String, u64)> {
     let lists = bench.got("scripted", WATCHED);
     let events = lists.iter().flat_map(|params| params["changes"].as_array().unwrap().clone());
     let top = format!("{}/", bench.uri(""));
@@ -62,11 +62,11 @@ fn named(events: &[(&str, u64)]) -> Vec<(String, u64)> {
 }
 
 #[tokio::test]
-async fn a_server_hears_of_what_only_its_registrations_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let outside = folder.path().canonicalize().unwrap().join("outside");
+async fn registered_files_are_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let outside = directory.path().canonicalize().unwrap().join("outside");
     std::fs::create_dir_all(outside.join("deep")).unwrap();
-    let base = workspace::path_to_uri(&outside);
+    let base = paths::path_to_uri(&outside);
     let watchers = json!([
         {"globPattern": "**"},
         {"globPattern": "**/*.{lock,sum}"},
@@ -89,14 +89,14 @@ async fn a_server_hears_of_what_only_its_registrations_name() {
         (".rc", "1"),
         ("other.bin", "1"),
     ];
-    let bench = build_in(folder, &files, vec![("scripted", script(&watchers), "")], |_| ());
+    let bench = build_in(directory, &files, vec![("scripted", script(&watchers), "")], |_| ());
     for name in ["x.conf", "x.other", "deep/x.so"] {
         std::fs::write(outside.join(name), "1").unwrap();
     }
     grown_old().await;
     ask(&bench).await;
     ask(&bench).await;
-    assert_eq!(told(&bench), [], "all of it was there");
+    assert_eq!(reported(&bench), [], "all of it was there");
     for name in
         files.map(|it| it.0).iter().filter(|it| !["a.txt", ".gitignore", "deep/still.lock"].contains(it))
     {
@@ -118,18 +118,18 @@ async fn a_server_hears_of_what_only_its_registrations_name() {
         ("go.work", 2),
         ("new.lock", 1),
     ];
-    let mut got = told(&bench);
+    let mut got = reported(&bench);
     got.sort();
     let mut expected = named(&expected);
     expected.sort();
     assert_eq!(got, expected);
     ask(&bench).await;
-    assert_eq!(told(&bench).len(), expected.len(), "once");
+    assert_eq!(reported(&bench).len(), expected.len(), "once");
 }
 
-/// The server may have read it before it was written, and was not there to be told.
+/// The server may have read it before it was written, and was not there to be notified.
 #[tokio::test]
-async fn what_was_written_before_a_registration_came_is_changed_and_not_new() {
+async fn files_older_than_a_registration_are_changed_not_new() {
     let watchers = json!([{"globPattern": "**/*.lock"}]);
     let mut script = script(&watchers);
     script.methods.get_mut(ASK).unwrap().insert(0, vec![clean()]);
@@ -139,11 +139,11 @@ async fn what_was_written_before_a_registration_came_is_changed_and_not_new() {
     bench.write("new.lock", "other");
     ask(&bench).await;
     ask(&bench).await;
-    assert_eq!(told(&bench), named(&[("new.lock", 2)]));
+    assert_eq!(reported(&bench), named(&[("new.lock", 2)]));
 }
 
 #[tokio::test]
-async fn only_the_kinds_that_were_registered_are_told() {
+async fn only_registered_kinds_are_sent() {
     let watchers = json!([
         {"globPattern": "**/*.one", "kind": 1},
         {"globPattern": "**/*.two", "kind": 2},
@@ -161,12 +161,12 @@ async fn only_the_kinds_that_were_registered_are_told() {
         std::fs::remove_file(bench.path(&format!("gone.{kind}"))).unwrap();
     }
     ask(&bench).await;
-    assert_eq!(told(&bench), named(&[("changed.two", 2), ("gone.three", 3), ("new.one", 1)]));
+    assert_eq!(reported(&bench), named(&[("changed.two", 2), ("gone.three", 3), ("new.one", 1)]));
 }
 
-/// What it takes back it is not told of; registered again, it hears what happened meanwhile.
+/// Unregistered files are not reported; registered again, changes in between are.
 #[tokio::test]
-async fn what_is_registered_no_more_is_not_told() {
+async fn unregistered_files_are_not_reported() {
     let watchers = json!([{"globPattern": "**/*.lock"}, {"globPattern": "**/*.sum"}]);
     let again = json!([{"globPattern": "**/*.lock"}]);
     let mut script = script(&watchers);
@@ -185,15 +185,15 @@ async fn what_is_registered_no_more_is_not_told() {
     bench.write("x.sum", "other");
     std::fs::remove_file(bench.path("gone.lock")).unwrap();
     ask(&bench).await;
-    assert_eq!(told(&bench), []);
+    assert_eq!(reported(&bench), []);
     hover().await;
     ask(&bench).await;
-    assert_eq!(told(&bench), named(&[("gone.lock", 3), ("x.lock", 2)]));
+    assert_eq!(reported(&bench), named(&[("gone.lock", 3), ("x.lock", 2)]));
 }
 
-/// What Pilcrow itself wrote is told once.
+/// Pilcrow's own writes are reported once.
 #[tokio::test]
-async fn a_commit_to_what_is_registered_is_told_once() {
+async fn a_commit_to_a_registered_file_is_reported_once() {
     let bench = bench(&[("a.txt", "a"), ("x.lock", "1")], script(&json!([{"globPattern": "**/*.lock"}])));
     grown_old().await;
     ask(&bench).await;
@@ -207,5 +207,5 @@ async fn a_commit_to_what_is_registered_is_told_once() {
     let (id, run, label) = (CommitId("1".into()), RunId::new(), "test".into());
     bench.pool.did_commit(&Commit { id, run, label, files, notes: Vec::new() }).await;
     ask(&bench).await;
-    assert_eq!(told(&bench), named(&[("x.lock", 2), ("new.lock", 1)]));
+    assert_eq!(reported(&bench), named(&[("x.lock", 2), ("new.lock", 1)]));
 }

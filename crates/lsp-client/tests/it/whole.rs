@@ -21,7 +21,7 @@ fn script(pull: Value) -> Script {
 async fn reported(bench: &Bench, names: &[&str]) -> Vec<String> {
     let paths: BTreeSet<_> = names.iter().map(|name| bench.path(name)).collect();
     let known = bench.pool.reported(&paths, &cx(LONG)).await.unwrap();
-    let row = |(path, reported): (&workspace::AbsPath, &lsp_client::Reported)| {
+    let row = |(path, reported): (&paths::AbsPath, &lsp_client::Reported)| {
         let messages: Vec<&str> = reported.items.iter().map(|item| item.message.as_str()).collect();
         format!("{}: {}", path.file_name(), messages.join(", "))
     };
@@ -32,12 +32,12 @@ const FILES: [(&str, &str); 5] =
     [("a.txt", "a"), ("b.txt", "b"), ("c.txt", "c"), ("d.txt", "d"), ("e.txt", "e")];
 
 #[tokio::test]
-async fn what_a_report_mentions_is_known_and_nothing_else() {
+async fn only_reported_files_are_known() {
     let pull = json!({"workspaceDiagnostics": true, "identifier": "all"});
     let items = [
         report("a.txt", Value::Null, &["wrong", "worse"]),
         report("b.txt", Value::Null, &[]),
-        // Of a text that nobody sent.
+        // Of a text that was never sent.
         report("c.txt", json!(7), &["stale"]),
         json!({"uri": "${root}/d.txt", "version": null, "kind": "unchanged", "resultId": "1"}),
         // Not asked about.
@@ -56,7 +56,7 @@ async fn what_a_report_mentions_is_known_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_server_that_reports_on_files_alone_is_not_asked_for_the_whole() {
+async fn file_only_servers_get_no_workspace_request() {
     let script = script(json!({"interFileDependencies": true, "workspaceDiagnostics": false}))
         .on("textDocument/diagnostic", [Step::Result(json!({"kind": "full", "items": []}))]);
     let bench = bench(&FILES, script);
@@ -66,7 +66,7 @@ async fn a_server_that_reports_on_files_alone_is_not_asked_for_the_whole() {
 }
 
 #[tokio::test]
-async fn a_report_that_does_not_come_leaves_the_files_unknown() {
+async fn a_missing_report_leaves_files_unknown() {
     let script = script(json!({"workspaceDiagnostics": true}))
         .on("textDocument/diagnostic", [Step::Result(json!({"kind": "full", "items": []}))])
         .on("workspace/diagnostic", [Step::Never]);

@@ -4,19 +4,20 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lsp_client::{
-    DefinitionError, Definitions, How, Install, InstallError, InstallLock, InstallPlan, Installer,
-    PlanProblem, Progress, ToInstall,
+use adapters::{
+    DebuggerDefinitions, Definition, DefinitionError, Definitions, InstallError, InstallLock, InstallPlan,
+    Installer, PlanProblem, Progress, ProjectPrograms, ServerDefinitions, Summary,
 };
+use host::doctor::{Finding, Status};
+use host::{Outcome, project};
+use paths::{AbsPath, Homes};
+use policy::{Answer, Policy, PolicyOptions, Question, QuestionKind, TrustStore};
+use process::Processes;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use workspace::{
-    AbsPath, Answer, Homes, Policy, PolicyOptions, Processes, Question, QuestionKind, TrustStore, files_below,
-};
+use workspace::files_below;
 
-use super::Exit;
-use crate::doctor::{Finding, Status};
-use crate::{cli, output, project, stop, terminal};
+use crate::{cli, open, output, stop, terminal};
 
 /// Files of a project that are looked at to find out which languages it holds.
 const LOOKED_AT: usize = 20_000;
@@ -25,7 +26,6 @@ const END: Duration = Duration::from_secs(2);
 
 /// What is known and what is there.
 pub struct Known {
-    /// Every definition.
     pub servers: Vec<Found>,
     /// Every definition of a debug adapter.
     pub debuggers: Vec<Found>,
@@ -35,7 +35,6 @@ pub struct Known {
 
 /// A definition and what was found for it.
 pub struct Found {
-    /// The definition's name.
     pub name: String,
     /// One line for people.
     pub about: String,
@@ -43,7 +42,6 @@ pub struct Found {
     pub group: Option<String>,
     /// See `group`.
     pub rank: u32,
-    /// Languages.
     pub languages: Vec<String>,
     /// What would be started, best first.
     pub programs: Vec<PathBuf>,
@@ -69,103 +67,74 @@ struct Here {
     homes: Homes,
     root: AbsPath,
     trust: TrustStore,
-    definitions: Definitions,
-    debuggers: dap_client::Definitions,
-    problems: Vec<DefinitionError>,
+    servers: ServerDefinitions,
+    debuggers: DebuggerDefinitions,
 }
 
 fn here(args: &cli::Project) -> anyhow::Result<Here> {
     let homes = Homes::from_env()?;
-    let root = project::root(args.dir.as_deref())?;
+    let root = open::root(args.dir.as_deref())?;
     let root = AbsPath::new(root.canonicalize()?)
         .ok_or_else(|| anyhow::anyhow!("the project has no absolute path"))?;
     let trust = TrustStore::new(homes.state.clone());
-    let (definitions, problems) = project::load_definitions(&homes, &root, trust.is_trusted(&root));
-    let mut problems = problems;
-    let (debuggers, more) = project::load_debuggers(&homes, &root, trust.is_trusted(&root));
-    problems.extend(more.into_iter().map(|it| DefinitionError { origin: it.origin, reason: it.reason }));
-    Ok(Here { homes, root, trust, definitions, debuggers, problems })
+    let trusted = trust.is_trusted(&root);
+    let servers = project::load_definitions(&homes, &root, trusted);
+    let debuggers = project::load_definitions(&homes, &root, trusted);
+    Ok(Here { homes, root, trust, servers, debuggers })
 }
 
-/// Every definition with what is there for it. The one look that `doctor` and `adapters` tell of.
-pub fn look(args: &cli::Project) -> anyhow::Result<Known> {
-    let Here { homes, root, definitions, debuggers, problems, .. } = here(args)?;
-    let search = project::search_path(&homes);
-    let managed = project::managed(&homes)?;
-    let lock = InstallLock::read(&managed)?;
-    let replaced = |name: &str| InstallLock::is_being_replaced(&managed, name).unwrap_or_default();
-    let mut debugged: Vec<usize> = vec![0; debuggers.list().count()];
-    let mut counts: Vec<usize> = vec![0; definitions.list().count()];
-    for file in files_below(&root).take(LOOKED_AT) {
-        for (definition, count) in definitions.list().zip(&mut counts) {
-            *count += usize::from(definition.language_id(file.as_path()).is_some());
-        }
-        for (definition, count) in debuggers.list().zip(&mut debugged) {
-            *count += usize::from(definition.takes(file.as_path()));
-        }
+impl Here {
+    /// The definition files that cannot be used.
+    fn problems(&self) -> Vec<DefinitionError> {
+        [self.servers.refused(), self.debuggers.refused()].concat()
     }
-    let servers = definitions
-        .list()
-        .zip(counts)
-        .map(|(definition, files)| Found {
-            name: definition.name.clone(),
-            about: definition.about.clone(),
-            group: definition.group.clone(),
-            rank: definition.rank,
-            languages: definition.languages.iter().map(|language| language.id.clone()).collect(),
-            programs: search.find(definition, &root, &root),
-            install: definition.install.hint(&definition.name),
-            page: definition.install.page.clone(),
-            verified: definition.verified.as_ref().map(|verified| verified.version.clone()),
-            pinned: definition.install.version().map(str::to_owned),
-            installed: lock.adapters.get(&definition.name).map(|locked| locked.version.clone()),
-            replaced: replaced(&definition.name),
-            files,
-            from_project: definition.from_project,
-        })
-        .collect();
-    let debuggers = debuggers
-        .list()
-        .zip(debugged)
-        .map(|(definition, files)| {
-            let install = install_of(definition);
-            let script = |name: &String| search.find_script(&definition.name, name, &root, &root);
-            let programs = definition.programs();
-            let found = search.find_named(&definition.name, programs, &root, &root);
-            let found =
-                found.into_iter().chain(programs.iter().filter(|it| it.ends_with("js")).filter_map(script));
-            Found {
-                name: definition.name.clone(),
-                about: definition.about.clone(),
-                group: None,
-                rank: definition.rank,
-                languages: Vec::new(),
-                programs: found.collect(),
-                install: install.hint(&definition.name),
-                page: install.page.clone(),
-                verified: definition.verified.as_ref().map(|verified| verified.version.clone()),
-                pinned: install.version().map(str::to_owned),
-                installed: lock.adapters.get(&definition.name).map(|locked| locked.version.clone()),
-                replaced: replaced(&definition.name),
-                files,
-                from_project: definition.from_project,
-            }
-        })
-        .collect();
-    Ok(Known { servers, debuggers, problems })
 }
 
-/// How an adapter is got, as what installs servers takes it.
-fn install_of(definition: &dap_client::AdapterDefinition) -> Install {
-    let how = match definition.install.how {
-        dap_client::How::Pip => How::Pip,
-        dap_client::How::Npm => How::Npm,
-        dap_client::How::Cargo => How::Cargo,
-        dap_client::How::Apt => How::Apt,
-        dap_client::How::Page => How::Page,
-    };
-    let (packages, page) = (definition.install.packages.clone(), Some(definition.install.page.clone()));
-    Install { how, packages, overrides: Vec::new(), command: None, page }
+/// Every definition with the programs that are there for it, for `doctor` and `adapters`.
+pub fn look(args: &cli::Project) -> anyhow::Result<Known> {
+    let here = here(args)?;
+    let files: Vec<AbsPath> = files_below(&here.root).take(LOOKED_AT).collect();
+    let programs =
+        ProjectPrograms { search: project::search_path(&here.homes), workspace: here.root.clone() };
+    let servers = found(&here, &here.servers, &files, |definition| {
+        let languages = definition.languages.iter().map(|language| language.id.clone()).collect();
+        (programs.search.find(definition, &here.root, &here.root), languages)
+    })?;
+    let debuggers = found(&here, &here.debuggers, &files, |definition| {
+        (programs.find(&definition.name, definition.programs(), &here.root), Vec::new())
+    })?;
+    Ok(Known { servers, debuggers, problems: here.problems() })
+}
+
+fn found<D: Definition>(
+    here: &Here,
+    definitions: &Definitions<D>,
+    files: &[AbsPath],
+    programs: impl Fn(&D) -> (Vec<PathBuf>, Vec<String>),
+) -> anyhow::Result<Vec<Found>> {
+    let managed = project::managed_directory(&here.homes)?;
+    let lock = InstallLock::read(&managed)?;
+    let found = definitions.list().map(|definition| {
+        let Summary { name, about, group, rank, install, verified, from_project, .. } = definition.summary();
+        let (programs, languages) = programs(definition);
+        Found {
+            name: name.to_owned(),
+            about: about.to_owned(),
+            group: group.map(str::to_owned),
+            rank,
+            languages,
+            programs,
+            install: install.hint(name),
+            page: install.page.clone(),
+            verified: verified.map(|verified| verified.version.clone()),
+            pinned: install.version().map(str::to_owned),
+            installed: lock.adapters.get(name).map(|locked| locked.version.clone()),
+            replaced: InstallLock::is_being_replaced(&managed, name).unwrap_or_default(),
+            files: files.iter().filter(|file| definition.covers(file.as_path())).count(),
+            from_project,
+        }
+    });
+    Ok(found.collect())
 }
 
 impl Known {
@@ -258,8 +227,7 @@ impl Found {
     }
 }
 
-/// Lists every definition.
-pub fn list(args: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
+pub fn list(args: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
     let known = look(args)?;
     let servers = known.servers.iter().map(|found| ("server", found));
     for (kind, found) in servers.chain(known.debuggers.iter().map(|found| ("debugger", found))) {
@@ -276,7 +244,7 @@ pub fn list(args: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
         output::line(&format!("{}: {about} ({there}, {verified})", found.name));
     }
     tell_problems(&known.problems);
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }
 
 fn tell_problems(problems: &[DefinitionError]) {
@@ -284,7 +252,7 @@ fn tell_problems(problems: &[DefinitionError]) {
 }
 
 /// Says of each what would be started, or what installs it: what `pilcrow doctor` says of servers.
-pub fn doctor(args: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
+pub fn doctor(args: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
     let known = look(args)?;
     let findings = known.findings();
     for finding in &findings {
@@ -301,53 +269,43 @@ pub fn doctor(args: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
         ));
     }
     let broken = findings.iter().any(|finding| matches!(finding.status, Status::Broken { .. }));
-    Ok(if broken { Exit::Failed } else { Exit::Done })
+    Ok(if broken { Outcome::Failed } else { Outcome::Done })
 }
 
 /// What `install` was told.
 pub struct Wanted<'a> {
-    /// Names of definitions.
     pub names: &'a [String],
-    /// Debian's packages too.
     pub system: bool,
     /// Not what an earlier installation resolved to, but what its package manager gives now.
     pub update: bool,
-    /// Nobody is asked.
     pub yes: bool,
     /// One value a line.
     pub json: bool,
 }
 
 /// Installs servers: shows what it will run, asks, and runs it.
-pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result<Exit> {
-    let Here { homes, root, trust, definitions, debuggers, problems } = here(args)?;
-    tell_problems(&problems);
-    let managed = project::managed(&homes)?;
+pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result<Outcome> {
+    let here = here(args)?;
+    tell_problems(&here.problems());
+    let Here { homes, root, trust, servers, debuggers } = here;
+    let managed = project::managed_directory(&homes)?;
     let search = project::search_path(&homes);
     let mut plans = Vec::new();
     let mut failed = false;
     for name in wanted.names {
-        let (from_project, install, programs) = match (definitions.get(name), debuggers.get(name)) {
-            (Some(it), _) => (it.from_project, it.install.clone(), it.command.candidates.clone()),
-            (None, Some(it)) => (it.from_project, install_of(it), it.programs().to_vec()),
-            (None, None) => {
-                say(
-                    wanted,
-                    name,
-                    "failed",
-                    "no such server or debugger; `pilcrow adapters list` shows those known",
-                );
-                failed = true;
-                continue;
-            }
+        let server = servers.get(name).map(|it| it.summary());
+        let Some(definition) = server.or_else(|| debuggers.get(name).map(|it| it.summary())) else {
+            let text = "no such server or debugger; `pilcrow adapters list` shows those known";
+            say(wanted, name, "failed", text);
+            failed = true;
+            continue;
         };
-        let pins = match install.version() {
+        let pins = match definition.install.version() {
             Some(version) if !wanted.update => InstallLock::pins(&managed, name, version)?,
             _ => None,
         };
-        let of = ToInstall { name, from_project, install: &install, programs: &programs };
-        match InstallPlan::of(&of, managed.path(), pins.as_deref(), &search) {
-            Ok(plan) if plan.folder.is_none() && !wanted.system => {
+        match InstallPlan::new(&definition, managed.path(), pins.as_deref(), &search) {
+            Ok(plan) if plan.directory.is_none() && !wanted.system => {
                 let command = plan.steps.iter().map(|step| step.command.to_string()).collect::<Vec<_>>();
                 let text = format!(
                     "it is a package of the system; run this, or add --system to have it run: {}",
@@ -365,9 +323,9 @@ pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result
         }
     }
     if plans.is_empty() {
-        return Ok(Exit::Failed);
+        return Ok(Outcome::Failed);
     }
-    let config = project::settings(&homes, &root, trust.is_trusted(&root))?;
+    let config = open::settings(&homes, &root, trust.is_trusted(&root))?;
     let mut options = PolicyOptions::new(trust, root);
     options.rules = config.rules();
     let processes = Processes::new(std::env::current_exe().ok());
@@ -376,7 +334,7 @@ pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result
     // Nobody is asked about what is there.
     let mut missing = Vec::new();
     for plan in &plans {
-        if plan.update || installer.there(plan)?.is_none() {
+        if plan.update || installer.installed_program(plan)?.is_none() {
             missing.push(plan);
         }
     }
@@ -384,18 +342,18 @@ pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result
     if !wanted.yes && !missing.is_empty() {
         match ask(&missing, &cancel).await {
             Answer::Once | Answer::Session | Answer::Always => {}
-            Answer::Nobody => {
+            Answer::Unattended => {
                 output::note("pilcrow: nobody can be asked here; `--yes` agrees to run this:");
                 missing.iter().for_each(|plan| output::note(plan.describe().trim_end()));
-                return Ok(Exit::Denied);
+                return Ok(Outcome::Denied);
             }
             Answer::No { .. } | Answer::Refused { .. } | Answer::Dismissed => {
                 output::note("pilcrow: nothing was installed");
-                return Ok(Exit::Failed);
+                return Ok(Outcome::Failed);
             }
         }
     }
-    let mut exit = if failed { Exit::Failed } else { Exit::Done };
+    let mut exit = if failed { Outcome::Failed } else { Outcome::Done };
     for plan in &plans {
         let version = plan.version.as_deref().unwrap_or("as the system has it");
         match installer.install(plan, &|progress| tell(wanted.json, &plan.name, &progress), &cancel).await {
@@ -415,7 +373,8 @@ pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result
             }
             Err(error) => {
                 say(wanted, &plan.name, "failed", &error.to_string());
-                exit = if matches!(error, InstallError::Denied(_)) { Exit::Denied } else { Exit::Failed };
+                exit =
+                    if matches!(error, InstallError::Denied(_)) { Outcome::Denied } else { Outcome::Failed };
             }
         }
         if cancel.is_cancelled() {
@@ -456,10 +415,12 @@ fn say(wanted: &Wanted<'_>, name: &str, status: &str, text: &str) {
 fn tell(quiet: bool, name: &str, progress: &Progress<'_>) {
     match progress {
         _ if quiet => {}
-        Progress::Waits => output::note(&format!("{name}: another installation is going on; waiting for it")),
-        Progress::Begins(command) => output::note(&format!("{name}: {command}")),
-        Progress::Goes { said, after } => {
-            output::fleeting(&format!("{name}: {} s  {}", after.as_secs(), said.trim()));
+        Progress::Waiting => {
+            output::note(&format!("{name}: another installation is going on; waiting for it"))
+        }
+        Progress::Started(command) => output::note(&format!("{name}: {command}")),
+        Progress::Running { last_line, elapsed } => {
+            output::fleeting(&format!("{name}: {} s  {}", elapsed.as_secs(), last_line.trim()));
         }
     }
 }

@@ -3,14 +3,15 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 
+use host::Outcome;
+use host::models::{Catalogue, keyring, keys};
 use llm::ApiKey;
 use serde_json::json;
 
-use super::{Exit, wrong_use};
-use crate::models::{Catalogue, keyring, keys};
+use super::wrong_use;
 use crate::{cli, output, stop};
 
-pub async fn perform(command: cli::Auth, project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
+pub async fn perform(command: cli::Auth, project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
     let (catalogue, file) = super::models::catalogue(project)?;
     match command {
         cli::Auth::Set { provider } => match known(&catalogue, &provider, &file) {
@@ -30,7 +31,7 @@ fn known(catalogue: &Catalogue, provider: &str, file: &str) -> Result<(), String
     }
 }
 
-async fn set(provider: &str) -> anyhow::Result<Exit> {
+async fn set(provider: &str) -> anyhow::Result<Outcome> {
     let text = if std::io::stdin().is_terminal() {
         output::note(&format!("the key of {provider}, and Enter (it is not shown):"));
         let cancel = stop::on_signal()?;
@@ -45,7 +46,7 @@ async fn set(provider: &str) -> anyhow::Result<Exit> {
     };
     let Some(text) = text else {
         output::note("pilcrow: no key was kept");
-        return Ok(Exit::Failed);
+        return Ok(Outcome::Failed);
     };
     if ApiKey::new(&text).is_none() {
         return Ok(wrong_use("there is no key on standard input"));
@@ -54,10 +55,10 @@ async fn set(provider: &str) -> anyhow::Result<Exit> {
         output::note(&format!(
             "pilcrow: {error}; a key can be given in a variable of the environment instead"
         ));
-        return Ok(Exit::Failed);
+        return Ok(Outcome::Failed);
     }
     output::line(&format!("the key of {provider} is kept in the system's keyring"));
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }
 
 /// The first line of standard input, read by a thread that nobody waits for.
@@ -95,7 +96,7 @@ impl Drop for Quiet {
     }
 }
 
-fn list(catalogue: &Catalogue, as_json: bool) -> Exit {
+fn list(catalogue: &Catalogue, as_json: bool) -> Outcome {
     let mut problem = None;
     for (name, provider) in &catalogue.providers {
         let variables = provider.api_key_env.iter();
@@ -122,17 +123,17 @@ fn list(catalogue: &Catalogue, as_json: bool) -> Exit {
     if let Some(problem) = problem {
         output::note(&format!("pilcrow: {problem}"));
     }
-    Exit::Done
+    Outcome::Done
 }
 
-fn remove(provider: &str) -> anyhow::Result<Exit> {
+fn remove(provider: &str) -> anyhow::Result<Outcome> {
     match keyring::remove(provider) {
         Ok(true) => output::line(&format!("the key of {provider} is forgotten")),
         Ok(false) => output::line(&format!("the keyring has no key of {provider}")),
         Err(error) => {
             output::note(&format!("pilcrow: {error}"));
-            return Ok(Exit::Failed);
+            return Ok(Outcome::Failed);
         }
     }
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }

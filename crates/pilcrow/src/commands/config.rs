@@ -1,21 +1,22 @@
 //! `pilcrow config`: settings and where each comes from.
 
-use workspace::{AbsPath, Homes, TrustStore};
+use host::session::profile_directory;
+use host::{Outcome, config};
+use paths::{AbsPath, Homes};
+use policy::TrustStore;
 
-use super::Exit;
-use crate::around::agent_folder;
-use crate::{cli, config, output, project};
+use crate::{cli, open, output};
 
 /// Every setting with its value and origin.
-pub fn show(args: &cli::Project, agent: Option<&str>, as_json: bool) -> anyhow::Result<Exit> {
+pub fn show(args: &cli::Project, agent: Option<&str>, as_json: bool) -> anyhow::Result<Outcome> {
     let homes = Homes::from_env()?;
-    let root = project::root(args.dir.as_deref())?;
+    let root = open::root(args.dir.as_deref())?;
     let root = AbsPath::new(root.canonicalize()?)
         .ok_or_else(|| anyhow::anyhow!("the project has no absolute path"))?;
     let trusted = TrustStore::new(homes.state.clone()).is_trusted(&root);
-    let settings = project::settings(&homes, &root, trusted)?;
+    let settings = open::settings(&homes, &root, trusted)?;
     let settings = match agent {
-        Some(name) => settings.for_agent(&agent_folder(&homes, name)?)?,
+        Some(name) => settings.for_agent(&profile_directory(&homes, name)?)?,
         None => settings,
     };
     if as_json {
@@ -25,11 +26,11 @@ pub fn show(args: &cli::Project, agent: Option<&str>, as_json: bool) -> anyhow::
     } else {
         output::line(&settings.render());
     }
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }
 
 /// The JSON Schema of `config.toml`.
-pub fn schema() -> anyhow::Result<Exit> {
+pub fn schema() -> anyhow::Result<Outcome> {
     output::line(&serde_json::to_string_pretty(&config::schema())?);
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }

@@ -1,16 +1,17 @@
 //! `pilcrow dap`: joins a debug session that another process of the person's holds, or lists them.
 
+use host::{Outcome, debug_sessions};
 use tokio::io::AsyncWriteExt;
 use wire::local::Stream;
 
-use super::{Exit, wrong_use};
-use crate::{cli, dap_front, output, project};
+use super::wrong_use;
+use crate::{cli, open, output};
 
 /// Lists the project's sessions, or carries bytes between standard streams and the one named `session`.
-pub async fn run(session: Option<&str>, project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
-    let homes = workspace::Homes::from_env()?;
-    let (root, _) = workspace::Workspace::identify(&project::root(project.dir.as_deref())?)?;
-    let found = dap_front::find(&homes, &root).await?;
+pub async fn run(session: Option<&str>, project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
+    let homes = paths::Homes::from_env()?;
+    let (root, _) = workspace::Workspace::identify(&open::root(project.dir.as_deref())?)?;
+    let found = debug_sessions::find(&homes, &root).await?;
     let Some(wanted) = session else {
         for it in found.iter().filter(|it| !it.leads_on()) {
             if as_json {
@@ -22,9 +23,9 @@ pub async fn run(session: Option<&str>, project: &cli::Project, as_json: bool) -
         if found.is_empty() && !as_json {
             output::line("no debug session runs in this project");
         }
-        return Ok(Exit::Done);
+        return Ok(Outcome::Done);
     };
-    let announced = match dap_front::choose(&found, wanted) {
+    let announced = match debug_sessions::choose(&found, wanted) {
         Ok(found) => found,
         Err(why) => return Ok(wrong_use(&why)),
     };
@@ -56,5 +57,5 @@ pub async fn run(session: Option<&str>, project: &cli::Project, as_json: bool) -
         // The session sent us away, or is over.
         over = &mut outward => over?,
     }
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }

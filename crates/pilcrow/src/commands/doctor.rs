@@ -2,25 +2,28 @@
 
 use std::time::Duration;
 
-use workspace::{AbsPath, Homes, Policy, PolicyOptions, Processes, TrustStore};
+use host::Outcome;
+use host::doctor::{Probe, examine};
+use paths::{AbsPath, Homes};
+use policy::{Policy, PolicyOptions, TrustStore};
+use process::Processes;
 
-use super::{Exit, adapters};
-use crate::doctor::{Probe, examine};
-use crate::{cli, output, project};
+use super::adapters;
+use crate::{cli, open, output};
 
 /// How long programs that were asked for their version get to end.
 const END: Duration = Duration::from_secs(2);
 
 /// Examines the basics and every known language server. Fails when something is broken; what is
 /// missing is only said.
-pub fn show(args: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
+pub fn show(args: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
     crate::block_on(async {
         let homes = Homes::from_env()?;
-        let root = project::root(args.dir.as_deref())?;
+        let root = open::root(args.dir.as_deref())?;
         let root = AbsPath::new(root.canonicalize()?)
             .ok_or_else(|| anyhow::anyhow!("the project has no absolute path"))?;
         let trust = TrustStore::new(homes.state.clone());
-        let config = project::settings(&homes, &root, trust.is_trusted(&root))?;
+        let config = open::settings(&homes, &root, trust.is_trusted(&root))?;
         let mut options = PolicyOptions::new(trust, root.clone());
         options.rules = config.rules();
         let policy = Policy::new(options);
@@ -38,6 +41,6 @@ pub fn show(args: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
         } else {
             output::line(report.render().trim_end());
         }
-        Ok(if report.is_healthy() { Exit::Done } else { Exit::Failed })
+        Ok(if report.is_healthy() { Outcome::Done } else { Outcome::Failed })
     })
 }

@@ -2,12 +2,12 @@
 
 use std::io::Read;
 
+use host::project::Access;
+use host::{Outcome, ToolCallRequest};
 use serde_json::{Value, json};
 
-use super::{Exit, print};
-use crate::carrier::Carrier;
-use crate::owner::Call;
-use crate::project::Access;
+use super::print;
+use crate::executor::Executor;
 use crate::{cli, stop};
 
 /// Shows a file with its tag and numbers. With `-C` the file is named from there, else from the current folder, which may
@@ -17,12 +17,12 @@ pub async fn read(
     offset: Option<u64>,
     limit: Option<u64>,
     project: &cli::Project,
-    carried: &cli::Carried,
+    execution: &cli::ExecutionArgs,
     as_json: bool,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<Outcome> {
     let mut arguments = json!({ "path": file });
     if project.dir.is_none()
-        && let Some(place) = std::path::absolute(file).ok().and_then(workspace::AbsPath::new)
+        && let Some(place) = std::path::absolute(file).ok().and_then(paths::AbsPath::new)
         && let Some(place) = place.as_path().to_str()
     {
         arguments["path"] = json!(place);
@@ -32,28 +32,32 @@ pub async fn read(
             arguments[name] = json!(value);
         }
     }
-    call("read", arguments, project, carried, as_json).await
+    call("read", arguments, project, execution, as_json).await
 }
 
 /// Applies the patch on standard input. The person named the change: nothing is asked.
-pub async fn edit(project: &cli::Project, carried: &cli::Carried, as_json: bool) -> anyhow::Result<Exit> {
+pub async fn edit(
+    project: &cli::Project,
+    execution: &cli::ExecutionArgs,
+    as_json: bool,
+) -> anyhow::Result<Outcome> {
     let mut patch = String::new();
     std::io::stdin().lock().read_to_string(&mut patch)?;
-    call("edit", json!({ "patch": patch }), project, carried, as_json).await
+    call("edit", json!({ "patch": patch }), project, execution, as_json).await
 }
 
 async fn call(
     tool: &str,
     arguments: Value,
     project: &cli::Project,
-    carried: &cli::Carried,
+    execution: &cli::ExecutionArgs,
     as_json: bool,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<Outcome> {
     let cancel = stop::on_signal()?;
     let access = Access { yes: false, keep: true, trusted: false };
-    let mut carrier = Carrier::find(project, carried, access).await?;
-    let call = Call { name: tool.to_owned(), arguments, invoked: true, named: true };
-    let reply = carrier.call(call, &cancel).await;
-    carrier.close(&cancel).await;
+    let mut executor = Executor::find(project, execution, access).await?;
+    let call = ToolCallRequest { name: tool.to_owned(), arguments, invoked: true, named: true };
+    let reply = executor.call_tool(call, &cancel).await;
+    executor.close(&cancel).await;
     Ok(print(tool, &reply?, as_json))
 }

@@ -12,11 +12,11 @@ use std::time::Instant;
 use hashline::{
     Dialect, FileOp, Note, Options, Parser, Patch, Reason, SnapshotStore, Strategy, Tag, normal_path,
 };
+use host::Outcome;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tools::{Grammars, Trees};
 
-use super::Exit;
 use crate::output;
 
 /// A longer line is refused, and its rest is skipped.
@@ -61,9 +61,9 @@ enum Status {
 }
 
 /// Answers each line of standard input with one line; ends with it. Blocks.
-pub fn run() -> anyhow::Result<Exit> {
+pub fn run() -> anyhow::Result<Outcome> {
     answer_lines(std::io::stdin().lock(), MAX_LINE, output::json)?;
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }
 
 fn answer_lines(

@@ -1,12 +1,12 @@
 //! `pilcrow logs`: the newest lines of our own log.
 
-use workspace::Homes;
+use host::Outcome;
+use paths::Homes;
 
-use super::Exit;
 use crate::{logging, output};
 
 /// Shows the newest `count` lines, of all or of one server.
-pub fn show(count: usize, server: Option<&str>) -> anyhow::Result<Exit> {
+pub fn show(count: usize, server: Option<&str>) -> anyhow::Result<Outcome> {
     let homes = Homes::from_env()?;
     let lines = logging::newest(&homes.state, count, server)?;
     for line in &lines {
@@ -15,5 +15,5 @@ pub fn show(count: usize, server: Option<&str>) -> anyhow::Result<Exit> {
     if lines.is_empty() {
         output::note("nothing is logged; PILCROW_LOG=debug logs more");
     }
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }

@@ -19,52 +19,26 @@ pub mod trust;
 pub mod undo;
 
 use agent::ToolResult;
-use serde::{Deserialize, Serialize};
+use host::{Outcome, Reply};
 use serde_json::{Value, json};
 
 use crate::output;
-use crate::owner::Reply;
 
-/// How a command ended, as the shell is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Exit {
-    /// It did what was asked.
-    Done,
-    /// It did not.
-    Failed,
-    /// It was not asked rightly.
-    Usage,
-    /// Something was denied because nobody could be asked.
-    Denied,
-}
-
-impl Exit {
-    /// The process's status.
-    pub fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Failed => 1,
-            Self::Usage => 2,
-            Self::Denied => 3,
-        }
-    }
-
-    /// Of a tool's result.
-    pub fn of(result: &ToolResult) -> Self {
-        match &result.error {
-            Some(error) if error.data["nobody_to_ask"] == true => Self::Denied,
-            _ if result.is_error => Self::Failed,
-            _ => Self::Done,
-        }
+/// The exit status of an outcome.
+pub fn exit_code(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Done => 0,
+        Outcome::Failed => 1,
+        Outcome::InvalidRequest => 2,
+        Outcome::Denied => 3,
     }
 }
 
 /// Prints what a call of a tool came to, as text or as one line of JSON, and says how it ended.
-pub fn print(tool: &str, reply: &Reply<ToolResult>, as_json: bool) -> Exit {
+pub fn print(tool: &str, reply: &Reply<ToolResult>, as_json: bool) -> Outcome {
     let result = match reply {
         Reply::Done(result) => result,
-        Reply::Usage(text) => return wrong_use(text),
+        Reply::InvalidRequest(text) => return wrong_use(text),
     };
     if as_json {
         output::json(&result_json(tool, result));
@@ -73,13 +47,13 @@ pub fn print(tool: &str, reply: &Reply<ToolResult>, as_json: bool) -> Exit {
     } else {
         output::line(&result.joined_text());
     }
-    Exit::of(result)
+    Outcome::of(result)
 }
 
 /// Says what was not asked rightly.
-pub fn wrong_use(text: &str) -> Exit {
+pub fn wrong_use(text: &str) -> Outcome {
     output::note(&format!("pilcrow: {text}"));
-    Exit::Usage
+    Outcome::InvalidRequest
 }
 
 /// A tool's result as programs are given it.

@@ -1,17 +1,19 @@
 //! `pilcrow models`: providers and models, and how one would be asked. Nothing is asked, and no key is shown.
 
+use host::models::{Asked, Catalogue, Entry, Provider};
+use host::{Outcome, models, shown};
+use paths::{AbsPath, Homes};
+use policy::TrustStore;
 use serde_json::{Value, json};
-use workspace::{AbsPath, Homes, TrustStore};
 
-use super::{Exit, wrong_use};
-use crate::models::{Asked, Catalogue, Entry, Provider};
-use crate::{cli, models, output, project, shown};
+use super::wrong_use;
+use crate::{cli, open, output};
 
 /// Models of each provider that are shown beside those of the others.
 const BRIEF: usize = 3;
 
 /// Every provider, or one, whether its key is there, and its models.
-pub async fn list(only: Option<&str>, project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
+pub async fn list(only: Option<&str>, project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
     let (mut catalogue, file) = catalogue(project)?;
     if let Some(only) = only {
         if !catalogue.providers.contains_key(only) {
@@ -36,7 +38,7 @@ pub async fn list(only: Option<&str>, project: &cli::Project, as_json: bool) -> 
                 "as_of": provider.as_of,
             }));
         }
-        return Ok(Exit::Done);
+        return Ok(Outcome::Done);
     }
     let local: std::collections::BTreeMap<_, _> =
         models::local_servers(&catalogue).await.into_iter().collect();
@@ -68,28 +70,28 @@ pub async fn list(only: Option<&str>, project: &cli::Project, as_json: bool) -> 
             output::line(&format!("  and {more} more: pilcrow models list {name}"));
         }
     }
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }
 
 /// What is known of one model.
-pub fn show(name: &str, project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
+pub fn show(name: &str, project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
     let (catalogue, file) = catalogue(project)?;
     let asked = match catalogue.asked(name, &file) {
         Ok(asked) => asked,
         Err(error) => return Ok(wrong_use(&error.to_string())),
     };
-    let Some(provider) = catalogue.providers.get(&asked.provider) else { return Ok(Exit::Failed) };
+    let Some(provider) = catalogue.providers.get(&asked.provider) else { return Ok(Outcome::Failed) };
     let known = provider.models.get(&asked.model);
     if as_json {
         output::json(&as_value(&asked, provider, known));
-        return Ok(Exit::Done);
+        return Ok(Outcome::Done);
     }
     output::line(&format!("{}/{}", asked.provider, asked.model));
     output::line(&format!("  asked at     {} by {}", address(provider, known), protocol(provider, known)));
     output::line(&format!("  key          {}", key_words(&asked.provider, provider)));
     let Some(entry) = known else {
         output::line("  nothing else is known of it");
-        return Ok(Exit::Done);
+        return Ok(Outcome::Done);
     };
     let number = |number: Option<u64>| number.map_or("unknown".to_owned(), |it| format!("{it} tokens"));
     output::line(&format!("  window       {}", number(entry.context_window)));
@@ -106,7 +108,7 @@ pub fn show(name: &str, project: &cli::Project, as_json: bool) -> anyhow::Result
     if let (Some(source), Some(as_of)) = source(provider, entry) {
         output::line(&format!("  source       {source} ({as_of})"));
     }
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }
 
 fn as_value(asked: &Asked, provider: &Provider, known: Option<&Entry>) -> Value {
@@ -200,11 +202,11 @@ fn key_words(name: &str, provider: &Provider) -> String {
 /// The catalogue as the settings have it, and the person's file of settings.
 pub fn catalogue(project: &cli::Project) -> anyhow::Result<(Catalogue, String)> {
     let homes = Homes::from_env()?;
-    let root = project::root(project.dir.as_deref())?;
+    let root = open::root(project.dir.as_deref())?;
     let root = AbsPath::new(root.canonicalize()?)
         .ok_or_else(|| anyhow::anyhow!("the project has no absolute path"))?;
     let trusted = TrustStore::new(homes.state.clone()).is_trusted(&root);
-    let settings = project::settings(&homes, &root, trusted)?;
+    let settings = open::settings(&homes, &root, trusted)?;
     let file = homes.config.join("config.toml").to_string();
     Ok((models::catalogue(&settings, &file)?, file))
 }

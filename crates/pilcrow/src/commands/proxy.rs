@@ -4,11 +4,14 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use agent::StreamWithoutSecrets;
+use agent::events::StreamRedactor;
 use futures_util::stream;
+use host::Outcome;
+use host::models::Asking;
+use host::project::{Access, Project};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
@@ -18,16 +21,15 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use llm::protocol::pilcrow_proxy::{ProxyEncoder, read_request};
 use llm::{ApiKey, MessageStream, Model, StreamEvent};
+use parking_lot::Mutex;
+use policy::Redactor;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::Redactor;
 
-use super::{Exit, wrong_use};
-use crate::models::Asking;
-use crate::project::{Access, Project};
-use crate::{cli, output, stop};
+use super::wrong_use;
+use crate::{cli, open, output, stop};
 
 /// The variable with the token.
 const TOKEN: &str = "PILCROW_PROXY_TOKEN";
@@ -65,7 +67,7 @@ struct Kept {
 impl Proxy {
     /// The model for a request of this session; one without a session is asked anew each time.
     fn model(&self, name: &str, session_id: &str) -> anyhow::Result<Arc<dyn Model>> {
-        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = || self.kept.lock();
         let is_it = |it: &Kept| it.name == name && it.session_id == session_id;
         {
             let mut kept = kept();
@@ -97,12 +99,12 @@ impl Proxy {
 }
 
 /// Serves until it is stopped.
-pub async fn serve(listen: SocketAddr, project: &cli::Project) -> anyhow::Result<Exit> {
+pub async fn serve(listen: SocketAddr, project: &cli::Project) -> anyhow::Result<Outcome> {
     let Some(token) = ApiKey::new(&std::env::var(TOKEN).unwrap_or_default()) else {
         return Ok(wrong_use(&format!("set {TOKEN} to the token that clients must send")));
     };
     let cancel = stop::on_signal()?;
-    let project = Arc::new(Project::open(project, Access { yes: false, keep: false, trusted: false })?);
+    let project = Arc::new(open::open(project, Access { yes: false, keep: false, trusted: false })?);
     if project.config.proxy().is_some() {
         return Ok(wrong_use("proxy.url is set: this is the one that is asked, and asks nobody else"));
     }
@@ -154,7 +156,7 @@ pub async fn serve(listen: SocketAddr, project: &cli::Project) -> anyhow::Result
         tracing::warn!("clients were left in the middle");
     }
     project.close(true).await;
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }
 
 async fn answer(proxy: Arc<Proxy>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
@@ -193,7 +195,7 @@ async fn answered(proxy: &Proxy, request: Request<Incoming>) -> Result<Response<
     if !name.contains('/') || name.starts_with("script:") || name.starts_with("replay:") {
         return Err((StatusCode::BAD_REQUEST, format!("`{name}` is no PROVIDER/MODEL")));
     }
-    let without_secrets = StreamWithoutSecrets::new(
+    let without_secrets = StreamRedactor::new(
         // The keys that requests are made with; what else looks like a secret is the client's own.
         Redactor::of_learned(&String::from_utf8_lossy(&body)),
         Redactor::from_env().without_shapes(),
@@ -215,7 +217,7 @@ async fn answered(proxy: &Proxy, request: Request<Incoming>) -> Result<Response<
 /// An answer on its way to a client, who must not see the keys of this process.
 struct Streamed {
     stream: MessageStream,
-    without_secrets: StreamWithoutSecrets,
+    without_secrets: StreamRedactor,
     encoder: ProxyEncoder,
 }
 

@@ -4,27 +4,30 @@ use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use agent::{Envelope, Event, MessageRole};
+use agent::events::MessageRole;
+use agent::{Envelope, Event};
+use host::harmless::unmasked_line;
+use host::project::Access;
+use host::{
+    CompactReport, CompactRequest, Outcome, PromptRequest, Reply, RunReport, describe_unsaved, parse_compact,
+};
 use llm::{Content, Message, StreamEvent, Usage};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Exit, wrong_use};
-use crate::carrier::{Carrier, Listener};
-use crate::harmless::unmasked_line;
-use crate::owner::{Ran, Reply, Request};
-use crate::project::Access;
-use crate::{cli, output, stop, unsaved};
+use super::wrong_use;
+use crate::executor::{Executor, Listener};
+use crate::{cli, output, stop};
 
 /// Works out `prompt`, in the session `resume` if one is named; `-` or nothing reads it from standard input.
 pub async fn run(
     prompt: Option<String>,
     resume: Option<String>,
     project: &cli::Project,
-    carried: &cli::Carried,
+    execution: &cli::ExecutionArgs,
     consent: &cli::Consent,
     asked: cli::Asked,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<Outcome> {
     // A recorded session holds what was said in it.
     let is_replay = asked.model.as_deref().is_some_and(|model| model.starts_with("replay:"));
     let prompt = match prompt.as_deref() {
@@ -40,37 +43,79 @@ pub async fn run(
     if prompt.trim().is_empty() && !is_replay {
         return Ok(wrong_use("there is no prompt; `pilcrow run --help-planner` shows what needs no model"));
     }
+    if let Some(instructions) = parse_compact(&prompt) {
+        let Some(id) = resume else {
+            return Ok(wrong_use(
+                "a new session has nothing to compact; name one: pilcrow sessions compact ID",
+            ));
+        };
+        return compact(id, instructions, project, execution, consent.json, asked).await;
+    }
     let cancel = stop::on_signal()?;
     let access = Access { yes: consent.yes, keep: false, trusted: false };
-    let mut carrier = Carrier::find(project, carried, access).await?;
-    let listener: Arc<dyn Listener> = if consent.json { Arc::new(Lines) } else { Arc::new(Told::default()) };
-    let folder = std::path::absolute(".")?;
+    let mut executor = Executor::find(project, execution, access).await?;
     let cli::Asked { model, agent } = asked;
-    let request = Request { prompt, model, folder, resume, agent };
-    let reply = carrier.run(request, listener, &cancel).await;
-    carrier.close(&cancel).await;
-    let Ran { exit, why, unsaved } = match reply? {
-        Reply::Done(ran) => ran,
-        Reply::Usage(text) => return Ok(wrong_use(&text)),
+    let request = PromptRequest { prompt, model, directory: std::path::absolute(".")?, resume, agent };
+    let reply = executor.run(request, listener(consent.json), &cancel).await;
+    executor.close(&cancel).await;
+    let RunReport { outcome, reason, unsaved } = match reply? {
+        Reply::Done(report) => report,
+        Reply::InvalidRequest(text) => return Ok(wrong_use(&text)),
     };
-    if let (Some(why), false) = (why, consent.json) {
-        output::note(&format!("pilcrow: {why}"));
+    if !consent.json {
+        let lines = reason.into_iter().chain(describe_unsaved(&unsaved));
+        lines.for_each(|line| output::note(&format!("pilcrow: {line}")));
     }
-    if let (Some(words), false) = (unsaved::words(&unsaved), consent.json) {
-        output::note(&format!("pilcrow: {words}"));
+    Ok(outcome)
+}
+
+/// Compacts the session `id`.
+pub async fn compact(
+    id: String,
+    instructions: &str,
+    project: &cli::Project,
+    execution: &cli::ExecutionArgs,
+    as_json: bool,
+    asked: cli::Asked,
+) -> anyhow::Result<Outcome> {
+    let cancel = stop::on_signal()?;
+    let mut executor = Executor::find(project, execution, Access::default()).await?;
+    let cli::Asked { model, agent } = asked;
+    let request = CompactRequest {
+        session: Some(id),
+        instructions: instructions.to_owned(),
+        model,
+        directory: Some(std::path::absolute(".")?),
+        agent,
+    };
+    let reply = executor.compact(request, listener(as_json), &cancel).await;
+    executor.close(&cancel).await;
+    let CompactReport { compacted, error, notes } = match reply? {
+        Reply::Done(report) => report,
+        Reply::InvalidRequest(text) => return Ok(wrong_use(&text)),
+    };
+    let failed = error.is_some();
+    let nothing = (!failed && !compacted).then(|| "nothing to compact: the session is short".to_owned());
+    if !as_json {
+        notes.iter().for_each(|note| output::note(&format!("· {note}")));
+        error.into_iter().chain(nothing).for_each(|line| output::note(&format!("pilcrow: {line}")));
     }
-    Ok(exit)
+    Ok(if failed { Outcome::Failed } else { Outcome::Done })
+}
+
+fn listener(as_json: bool) -> Arc<dyn Listener> {
+    if as_json { Arc::new(Lines) } else { Arc::new(Told::default()) }
 }
 
 /// One event a line.
 struct Lines;
 
 impl Listener for Lines {
-    fn hear(&self, envelope: &Envelope) {
+    fn event(&self, envelope: &Envelope) {
         output::json(envelope);
     }
 
-    fn hear_raw(&self, envelope: &RawValue) {
+    fn raw_event(&self, envelope: &RawValue) {
         output::line(envelope.get());
     }
 }
@@ -82,11 +127,11 @@ struct Told {
 }
 
 impl Listener for Told {
-    fn hear(&self, envelope: &Envelope) {
+    fn event(&self, envelope: &Envelope) {
         self.tell(&envelope.event);
     }
 
-    fn hear_raw(&self, envelope: &RawValue) {
+    fn raw_event(&self, envelope: &RawValue) {
         // Readers skip what they do not know.
         if let Ok(envelope) = serde_json::from_str::<Envelope>(envelope.get()) {
             self.tell(&envelope.event);

@@ -1,31 +1,28 @@
 //! `pilcrow sessions`: past conversations of a project, finding in them, and going on with one.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use agent::store::{EntryBody, LoadedSession, SessionStore, StoreError};
-use agent::{Envelope, Event, EventSink, Registry, Session, SessionError};
+use agent::{Envelope, Event, EventSink};
 use futures_util::future::BoxFuture;
+use host::{Access, BranchReport, BranchRequest, Outcome, Project, Reply};
+use paths::{StateDir, StateError};
 use serde_json::json;
 use session_search::{SearchError, SessionSearch};
-use workspace::{StateDir, StateError};
 
-use super::export::{self, Format};
-use super::{Exit, wrong_use};
-use crate::models::{self, Chosen};
-use crate::project::{Access, Project};
-use crate::worker::limits;
-use crate::{cli, output, stop};
+use super::export::Format;
+use super::{export, wrong_use};
+use crate::{cli, open, output, stop};
 
-fn open(project: &cli::Project) -> anyhow::Result<(Project, SessionStore)> {
-    let project = Project::open(project, Access { yes: false, keep: false, trusted: false })?;
+fn open_store(project: &cli::Project) -> anyhow::Result<(Arc<Project>, SessionStore)> {
+    let project = open::open(project, Access::default())?;
     let store = project.sessions()?;
     Ok((project, store))
 }
 
 /// Carries out one of them.
-pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
-    let (project, store) = open(project)?;
+pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
+    let (project, store) = open_store(project)?;
     let done = match command {
         cli::Sessions::List => list(&store, as_json),
         cli::Sessions::Show { id } => show(&store, id.as_deref(), as_json),
@@ -42,7 +39,7 @@ pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) ->
             if let Err(error) = index_of(project.workspace.state()).and_then(|it| session_search::forget(&it))
             {
                 output::note(&format!("pilcrow: the index for searching still has it: {error}"));
-                return Ok(Exit::Failed);
+                return Ok(Outcome::Failed);
             }
             done
         }
@@ -52,7 +49,7 @@ pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) ->
                 Err(error @ SearchError::NoWords) => wrong_use(&error.to_string()),
                 Err(error) => {
                     output::note(&format!("pilcrow: {error}"));
-                    Exit::Failed
+                    Outcome::Failed
                 }
             });
         }
@@ -62,16 +59,16 @@ pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) ->
     };
     match done {
         Ok(exit) => Ok(exit),
-        Err(error) if error.is_wrong_use() => Ok(wrong_use(&error.to_string())),
+        Err(error) if error.is_usage_error() => Ok(wrong_use(&error.to_string())),
         // The sentence says what to do next.
         Err(error) => {
             output::note(&format!("pilcrow: {error}"));
-            Ok(Exit::Failed)
+            Ok(Outcome::Failed)
         }
     }
 }
 
-type Done = Result<Exit, StoreError>;
+type Done = Result<Outcome, StoreError>;
 
 /// The session meant by `id`, or the newest.
 fn load(store: &SessionStore, id: Option<&str>) -> Result<Option<LoadedSession>, StoreError> {
@@ -104,7 +101,7 @@ fn list(store: &SessionStore, as_json: bool) -> Done {
                 "id": session.id, "created": session.created, "last_active": session.last_active,
                 "messages": session.messages, "title": session.title,
                 "tokens": session.usage.total_tokens,
-                "cost": session.usage.cost.map(llm::Cost::in_dollars),
+                "cost": session.usage.cost.map(agent::Cost::in_dollars),
                 "parent_session": session.parent_session, "branch_point": session.branch_point,
             }));
         } else {
@@ -128,11 +125,11 @@ fn list(store: &SessionStore, as_json: bool) -> Done {
     if sessions.is_empty() && !as_json {
         output::note("there are no sessions yet");
     }
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }
 
 fn show(store: &SessionStore, id: Option<&str>, as_json: bool) -> Done {
-    let Some(session) = load(store, id)? else { return Ok(Exit::Failed) };
+    let Some(session) = load(store, id)? else { return Ok(Outcome::Failed) };
     if as_json {
         session.context().iter().for_each(output::json);
     } else {
@@ -141,11 +138,11 @@ fn show(store: &SessionStore, id: Option<&str>, as_json: bool) -> Done {
             output::said(&words);
         }
     }
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }
 
 fn tree(store: &SessionStore, id: Option<&str>, as_json: bool) -> Done {
-    let Some(session) = load(store, id)? else { return Ok(Exit::Failed) };
+    let Some(session) = load(store, id)? else { return Ok(Outcome::Failed) };
     for line in session.tree() {
         let entry = &session.entries[line.entry];
         let words = words(&session, entry);
@@ -160,7 +157,7 @@ fn tree(store: &SessionStore, id: Option<&str>, as_json: bool) -> Done {
             output::said(&format!("{mark} {}{}  {words}{label}", "  ".repeat(line.depth), entry.id));
         }
     }
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }
 
 /// An entry in one short line.
@@ -172,7 +169,7 @@ fn words(session: &LoadedSession, entry: &agent::store::Entry) -> String {
     match session.body(entry) {
         Ok(EntryBody::Message(message)) => {
             let calls = message.content().iter().filter_map(|content| match content {
-                llm::Content::ToolCall(call) => Some(format!("→ {}", call.name)),
+                agent::Content::ToolCall(call) => Some(format!("→ {}", call.name)),
                 _ => None,
             });
             let calls: Vec<String> = calls.collect();
@@ -199,95 +196,28 @@ fn no_entry(id: &str) -> StoreError {
     StoreError::NoEntry { id: id.to_owned() }
 }
 
-/// Where a session goes back to.
-pub struct Branching<'a> {
-    /// The session.
-    pub id: &'a str,
-    /// The entry.
-    pub entry: &'a str,
-    /// What the summary must not leave out.
-    pub wishes: &'a str,
-    /// Who makes it, if not the model that answered last.
-    pub model: Option<&'a str>,
-}
-
-/// Goes back to an entry. What is left is told in a summary by the session's model, or in an extract where that makes none.
-pub async fn branch(branching: Branching<'_>, project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
-    let (project, store) = open(project)?;
-    match branched(&branching, &project, &store).await {
-        Ok((session, at, entry)) => {
-            if as_json {
-                output::json(&json!({ "session": session, "at": at, "entry": entry }));
-            } else {
-                output::line(&format!(
-                    "session {session} goes on from {at}; what was left is kept, and told in a summary"
-                ));
-            }
-            Ok(Exit::Done)
-        }
-        Err(error) => match error.downcast_ref::<StoreError>() {
-            Some(wrong) if wrong.is_wrong_use() => Ok(wrong_use(&wrong.to_string())),
-            _ => Err(error),
-        },
-    }
-}
-
-/// The session, the entry that it goes on from, and the one that says so.
-async fn branched(
-    branching: &Branching<'_>,
-    project: &Project,
-    store: &SessionStore,
-) -> anyhow::Result<(String, String, String)> {
-    let mut loaded = store.load_to_write(branching.id)?;
-    let at = loaded.find(branching.entry).ok_or_else(|| no_entry(branching.entry))?.id.clone();
-    let id = loaded.header.id.clone();
-    let here = loaded.leaf().map(|entry| entry.id.clone()).unwrap_or_default();
-    let left = loaded.leave_for(&at).ok_or_else(|| no_entry(branching.entry))?;
-    if left.is_empty() {
-        warn(&loaded);
-        let mut file = store.reopen(&loaded);
-        let entry = file.new_id();
-        file.append_custom(&entry, "branch", &serde_json::Value::Null)?;
-        return Ok((id, at, entry));
-    }
-    loaded.select(&here);
-    let cancel = stop::on_signal()?;
-    let person_file = project.homes.config.join("config.toml").to_string();
-    let folder = std::path::absolute(".")?;
-    let found = match branching.model {
-        Some(_) => None,
-        None => models::find_local(&project.config, &person_file).await,
+/// Continues a session from an earlier entry, with a summary of what follows it.
+pub async fn branch(
+    request: BranchRequest,
+    project: &cli::Project,
+    as_json: bool,
+) -> anyhow::Result<Outcome> {
+    let (project, _) = open_store(project)?;
+    let request = BranchRequest { directory: Some(std::path::absolute(".")?), ..request };
+    let report = match project.scope().branch(request, Arc::new(Noted), &stop::on_signal()?).await? {
+        Reply::Done(report) => report,
+        Reply::InvalidRequest(text) => return Ok(wrong_use(&text)),
     };
-    let asking = models::Asking {
-        project,
-        config: &project.config,
-        folder: &folder,
-        found: found.as_deref(),
-        files: &[],
-    };
-    let Chosen { model, summarizer, notes, .. } = match branching.model {
-        // Who is named makes the summary, and nobody else.
-        Some(name) => Chosen { summarizer: None, ..asking.choose(Some(name))? },
-        None => asking.go_on(models::had(&loaded).as_deref())?,
-    };
+    let BranchReport { session, at, entry, notes } = report;
     notes.iter().for_each(|note| output::note(&format!("· {note}")));
-    let session = Session::builder(model, Registry::default())
-        .summarizer(summarizer)
-        .cwd(project.workspace.root().to_string())
-        .store(store.clone())
-        .sink(Arc::new(Noted))
-        .limits(limits(&project.config))
-        .cancel(cancel)
-        .resume(loaded)
-        .build();
-    let switched = session.switch_with_summary(&*at, branching.wishes).await;
-    session.close(Duration::from_millis(200)).await;
-    switched.map_err(|error| match error {
-        SessionError::Store(error) => anyhow::Error::from(error),
-        error => error.into(),
-    })?;
-    let entry = store.load(&id)?.leaf().map(|entry| entry.id.clone()).unwrap_or_default();
-    Ok((id, at, entry))
+    if as_json {
+        output::json(&json!({ "session": session, "at": at, "entry": entry }));
+    } else {
+        output::line(&format!(
+            "session {session} goes on from {at}; what was left is kept, and told in a summary"
+        ));
+    }
+    Ok(Outcome::Done)
 }
 
 /// Says what a person should know of a summary that is being made.
@@ -311,11 +241,11 @@ fn label(store: &SessionStore, id: &str, entry: &str, label: Option<&str>) -> Do
     if label.is_some_and(|label| label.contains(char::is_control)) {
         return Ok(wrong_use("a name has one line"));
     }
-    let session = store.load_to_write(id)?;
+    let session = store.load_locked(id)?;
     warn(&session);
     let target = session.find(entry).ok_or_else(|| no_entry(entry))?.id.clone();
     store.reopen(&session).append_label(&target, label)?;
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }
 
 fn fork(store: &SessionStore, id: &str, entry: Option<&str>, cwd: &str, as_json: bool) -> Done {
@@ -333,17 +263,17 @@ fn fork(store: &SessionStore, id: &str, entry: Option<&str>, cwd: &str, as_json:
     } else {
         output::line(&new);
     }
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }
 
 fn export(store: &SessionStore, id: Option<&str>, format: Format) -> Done {
-    let Some(session) = load(store, id)? else { return Ok(Exit::Failed) };
+    let Some(session) = load(store, id)? else { return Ok(Outcome::Failed) };
     match format {
         Format::Markdown => output::said(&export::markdown(&session)),
         Format::Html => output::said(&export::html(&session)),
         Format::Jsonl => output::part(session.text()),
     }
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }
 
 /// Where the index of a project's sessions is.
@@ -357,7 +287,7 @@ fn search(
     limit: usize,
     all: bool,
     as_json: bool,
-) -> Result<Exit, SearchError> {
+) -> Result<Outcome, SearchError> {
     let own = project.workspace.state();
     let states = if all { states(project)? } else { vec![own.clone()] };
     let (mut hits, mut only_some) = (Vec::new(), Vec::new());
@@ -394,7 +324,7 @@ fn search(
     if hits.is_empty() && !as_json {
         output::note("no entry has any of these words");
     }
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }
 
 /// Our folder for each project there is.
@@ -407,5 +337,5 @@ fn delete(store: &SessionStore, ids: &[String]) -> Done {
     for id in ids {
         output::line(&format!("deleted {}", store.delete(id)?));
     }
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }

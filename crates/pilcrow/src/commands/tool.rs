@@ -1,17 +1,17 @@
 //! `pilcrow tool`: one call, or a batch of calls from one process, without a model.
 
 use agent::ToolResult;
+use host::project::Access;
+use host::{Outcome, Reply, ToolCallRequest};
+use policy::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio_util::sync::CancellationToken;
-use workspace::ErrorCode;
 
-use super::{Exit, print, result_json, wrong_use};
-use crate::carrier::Carrier;
-use crate::owner::{Call, Reply};
-use crate::project::{Access, Project};
-use crate::{cli, output, stop};
+use super::{print, result_json, wrong_use};
+use crate::executor::Executor;
+use crate::{cli, open, output, stop};
 
 /// A longer line of a batch is refused.
 const MAX_LINE: u64 = 64 << 20;
@@ -23,42 +23,41 @@ struct Line {
     arguments: Value,
 }
 
-/// Calls one tool.
 pub async fn one(
     name: &str,
     arguments: Option<&str>,
     project: &cli::Project,
-    carried: &cli::Carried,
+    execution: &cli::ExecutionArgs,
     consent: &cli::Consent,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<Outcome> {
     let arguments: Value = match arguments.map(serde_json::from_str).transpose() {
         Ok(arguments) => arguments.unwrap_or_else(|| json!({})),
         Err(error) => return Ok(wrong_use(&format!("the arguments are not JSON: {error}"))),
     };
     let cancel = stop::on_signal()?;
     let access = Access { yes: consent.yes, keep: true, trusted: false };
-    let mut carrier = Carrier::find(project, carried, access).await?;
-    let call = Call { name: name.to_owned(), arguments, invoked: false, named: true };
-    let reply = carrier.call(call, &cancel).await;
-    carrier.close(&cancel).await;
+    let mut executor = Executor::find(project, execution, access).await?;
+    let call = ToolCallRequest { name: name.to_owned(), arguments, invoked: false, named: true };
+    let reply = executor.call_tool(call, &cancel).await;
+    executor.close(&cancel).await;
     Ok(print(name, &reply?, consent.json))
 }
 
 /// Answers each line of standard input with one line; ends with it.
 pub async fn batch(
     project: &cli::Project,
-    carried: &cli::Carried,
+    execution: &cli::ExecutionArgs,
     consent: &cli::Consent,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<Outcome> {
     let cancel = stop::on_signal()?;
     let access = Access { yes: consent.yes, keep: false, trusted: false };
-    let mut carrier = Carrier::find(project, carried, access).await?;
-    let answered = answer_lines(&mut carrier, &cancel).await;
-    carrier.close(&cancel).await;
-    answered.map(|()| Exit::Done)
+    let mut executor = Executor::find(project, execution, access).await?;
+    let answered = answer_lines(&mut executor, &cancel).await;
+    executor.close(&cancel).await;
+    answered.map(|()| Outcome::Done)
 }
 
-async fn answer_lines(carrier: &mut Carrier, cancel: &CancellationToken) -> anyhow::Result<()> {
+async fn answer_lines(executor: &mut Executor, cancel: &CancellationToken) -> anyhow::Result<()> {
     let mut input = BufReader::with_capacity(64 << 10, tokio::io::stdin());
     let mut line = Vec::new();
     loop {
@@ -78,10 +77,12 @@ async fn answer_lines(carrier: &mut Carrier, cancel: &CancellationToken) -> anyh
         }
         let (name, result) = match serde_json::from_slice::<Line>(&line) {
             Ok(Line { name, arguments }) => {
-                let call = Call { name: name.clone(), arguments, invoked: false, named: false };
-                match carrier.call(call, cancel).await? {
+                let call = ToolCallRequest { name: name.clone(), arguments, invoked: false, named: false };
+                match executor.call_tool(call, cancel).await? {
                     Reply::Done(result) => (name, result),
-                    Reply::Usage(text) => (name, ToolResult::error(ErrorCode::InvalidArguments, text)),
+                    Reply::InvalidRequest(text) => {
+                        (name, ToolResult::error(ErrorCode::InvalidArguments, text))
+                    }
                 }
             }
             Err(error) => {
@@ -94,8 +95,8 @@ async fn answer_lines(carrier: &mut Carrier, cancel: &CancellationToken) -> anyh
 }
 
 /// Lists the tools with what they take.
-pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
-    let project = Project::open(project, Access { yes: false, keep: false, trusted: false })?;
+pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
+    let project = open::open(project, Access { yes: false, keep: false, trusted: false })?;
     for definition in project.registry.definitions() {
         if as_json {
             output::json(&definition);
@@ -106,5 +107,5 @@ pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
         let about: String = definition.description.lines().map(|line| format!("  {line}\n")).collect();
         output::line(&format!("{} {{{}}}\n{about}", definition.name, names.join(", ")));
     }
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }

@@ -1,19 +1,17 @@
 //! `pilcrow tools`: what a model is told of at first and what it has to find, and how much of its window
 //! that takes.
 
-use agent::{LayerTrace, Presence, Registry, Toolset};
-use llm::ToolDefinition;
-use serde_json::json;
 use std::sync::Arc;
 
-use super::Exit;
-use crate::around::{Around, Begin};
-use crate::config::Config;
-use crate::project::{Access, Project};
-use crate::{cli, output};
+use agent::tool::pipeline::LayerTrace;
+use agent::{Presence, Registry, ToolDefinition, Toolset};
+use host::Outcome;
+use host::config::Config;
+use host::project::Access;
+use host::session::{INSTRUCTIONS, SessionConfigSource, SourceOptions};
+use serde_json::json;
 
-/// The instructions of every session.
-pub const INSTRUCTIONS: &str = include_str!("../instructions.md");
+use crate::{cli, open, output};
 
 /// Lists the tools; with `budget` only what a model is told of before its first search, with sizes; with `trace` the layers that they
 /// came through.
@@ -23,19 +21,17 @@ pub fn tools(
     budget: bool,
     trace: bool,
     as_json: bool,
-) -> anyhow::Result<Exit> {
-    let project = Arc::new(Project::open(project, Access { yes: false, keep: false, trusted: false })?);
+) -> anyhow::Result<Outcome> {
+    let project = open::open(project, Access::default())?;
     // As a run from here would have it.
     let here = std::path::absolute(".")?;
-    let begin = Begin { policy: &project.policy, kit: &project.kit, agent, choose: None, cwd: Some(&here) };
-    let around = Around::new(&project, begin)?;
-    let config = around.config();
+    let options =
+        SourceOptions { policy: &project.policy, context: &project.context, agent, cwd: Some(&here) };
+    let source = SessionConfigSource::new(&project, options)?;
+    let config = source.config();
     if trace {
         for (at, layer) in project.tool_layers(&config)?.into_iter().enumerate() {
-            let LayerTrace { layer, tools, mut did } = layer;
-            if layer == "schema" && did.is_empty() {
-                did.push("written as its provider takes them in each request".to_owned());
-            }
+            let LayerTrace { layer, tools, did } = layer;
             if as_json {
                 output::json(&json!({ "layer": at + 1, "name": layer, "tools": tools, "did": did }));
             } else {
@@ -43,13 +39,13 @@ pub fn tools(
                 output::line(&format!("{}. {layer:<14} {:>3} tools{did}", at + 1, tools.len()));
             }
         }
-        return Ok(Exit::Done);
+        return Ok(Outcome::Done);
     }
     if budget {
-        tell_budget(&around, as_json)?;
-        return Ok(Exit::Done);
+        tell_budget(&source, as_json)?;
+        return Ok(Outcome::Done);
     }
-    for tool in around.registry()?.tools() {
+    for tool in source.registry()?.tools() {
         let definition = tool.definition();
         let at_start = !config.searches_tools() || tool.presence() == Presence::Start;
         if as_json {
@@ -61,13 +57,13 @@ pub fn tools(
         let when = if at_start { "from the start" } else { "found by search" };
         output::line(&format!("{:<14} {when:<16} {}", definition.name, definition.label));
     }
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }
 
 /// The tools of which a model is told before its first search, each as it is sent, with its name.
 fn first_tools(registry: Registry, config: &Config) -> Vec<(String, String)> {
     let registry = Arc::new(registry);
-    let tools = if config.searches_tools() { Toolset::searched(registry) } else { Toolset::whole(registry) };
+    let tools = if config.searches_tools() { Toolset::searchable(registry) } else { Toolset::all(registry) };
     tools.definitions().into_iter().map(|definition| (definition.name.clone(), sent(&definition))).collect()
 }
 
@@ -92,14 +88,14 @@ struct Row {
     tokens: usize,
 }
 
-fn tell_budget(around: &Around, as_json: bool) -> anyhow::Result<()> {
-    let context = around.context();
+fn tell_budget(source: &SessionConfigSource, as_json: bool) -> anyhow::Result<()> {
+    let context = source.context();
     let vocabulary = tiktoken_rs::o200k_base()?;
     let row = |(name, text): (String, String)| {
         let tokens = vocabulary.encode_ordinary(&text).len();
         Row { name, bytes: text.len(), tokens }
     };
-    let (registry, config) = (around.registry()?, around.config());
+    let (registry, config) = (source.registry()?, source.config());
     let called = called_tools(&registry, &config);
     let tools = first_tools(registry, &config);
     let mut rows: Vec<Row> = context.parts(INSTRUCTIONS).into_iter().chain(tools).map(row).collect();

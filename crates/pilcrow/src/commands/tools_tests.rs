@@ -1,10 +1,10 @@
 //! How the built-in tools are found among five hundred others, and what a model is told at first.
 
-use agent::{ToolDocument, ToolIndex, ToolSource};
-use workspace::{AbsPath, Homes, Nobody, StateDir};
+use agent::discovery::{ToolDocument, ToolIndex, ToolSource};
+use host::{HeadlessFrontend, Host, Project};
+use paths::{AbsPath, Homes, StateDir};
 
 use super::*;
-use crate::project::Surface;
 
 const SERVERS: [(&str, [&str; 4]); 25] = [
     ("github", ["issue", "pull_request", "release", "workflow_run"]),
@@ -56,12 +56,12 @@ fn one(server: &str, verb: &str, object: &str) -> ToolDocument {
     }
 }
 
-fn project() -> (tempfile::TempDir, Project) {
+fn project() -> (tempfile::TempDir, Arc<Project>) {
     project_with("")
 }
 
 /// With these settings of the person's.
-fn project_with(settings: &str) -> (tempfile::TempDir, Project) {
+fn project_with(settings: &str) -> (tempfile::TempDir, Arc<Project>) {
     let temp = tempfile::tempdir().unwrap();
     let folder = AbsPath::new(temp.path().canonicalize().unwrap()).unwrap();
     let dir = |name: &str| StateDir::new(folder.join("home").join(name));
@@ -73,15 +73,8 @@ fn project_with(settings: &str) -> (tempfile::TempDir, Project) {
         run: dir("run"),
     };
     dir("config").write_atomic("config.toml", settings.as_bytes()).unwrap();
-    let surface = Surface {
-        editor: None,
-        approver: Arc::new(Nobody),
-        settings: None,
-        tell: |_| {},
-        begins_log: false,
-        show: None,
-    };
-    let project = Project::open_with(&homes, folder.as_path(), Access::default(), surface).unwrap();
+    let host = Host { homes };
+    let project = host.open_project(folder.as_path(), Access::default(), Arc::new(HeadlessFrontend)).unwrap();
     (temp, project)
 }
 
@@ -110,7 +103,7 @@ fn with_the_debugger_that_a_crash_brings_it_is_short_in_each_dialect() {
     for dialect in ["put", "arrow", "json"] {
         let (_temp, project) = project_with(&format!("hashline.dialect = '{dialect}'\n"));
         let registry = Arc::new(project.registry.clone());
-        let tools = Toolset::searched(registry);
+        let tools = Toolset::searchable(registry);
         tools.activate_for("why does it crash");
         let names = tools.active();
         assert_eq!(names.last().map(String::as_str), Some("debug"), "{names:?}");

@@ -3,23 +3,24 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use workspace::{AbsPath, Homes, TrustStore};
+use host::Outcome;
+use paths::{AbsPath, Homes};
+use policy::TrustStore;
 
-use super::Exit;
-use crate::{output, project};
+use crate::{open, output};
 
 /// Lists, adds or removes a folder; the current project without one.
-pub fn trust(folder: Option<PathBuf>, list: bool, remove: bool) -> anyhow::Result<Exit> {
+pub fn trust(folder: Option<PathBuf>, list: bool, remove: bool) -> anyhow::Result<Outcome> {
     let store = TrustStore::new(Homes::from_env()?.state);
     if list {
         for path in store.list()? {
             output::line(&path.to_string());
         }
-        return Ok(Exit::Done);
+        return Ok(Outcome::Done);
     }
     let folder = match folder {
         Some(folder) => folder,
-        None => project::root(None)?,
+        None => open::root(None)?,
     };
     let canonical = folder.canonicalize();
     if remove {
@@ -28,14 +29,14 @@ pub fn trust(folder: Option<PathBuf>, list: bool, remove: bool) -> anyhow::Resul
         let path = AbsPath::new(path).context("the folder has no absolute path")?;
         if store.remove(&path)? {
             output::line(&format!("no longer trusted: {path}"));
-            return Ok(Exit::Done);
+            return Ok(Outcome::Done);
         }
         output::note(&format!("pilcrow: {path} was not on the list; `pilcrow trust --list` shows it"));
-        return Ok(Exit::Failed);
+        return Ok(Outcome::Failed);
     }
     let path = canonical.with_context(|| format!("{} cannot be trusted", folder.display()))?;
     let path = AbsPath::new(path).context("the folder has no absolute path")?;
     store.trust(&path)?;
     output::line(&format!("trusted: {path}; its language servers may run"));
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }

@@ -1,32 +1,32 @@
 //! `pilcrow undo` and `pilcrow redo`.
 
+use host::project::Access;
+use host::{Outcome, UndoRequest};
 use serde_json::json;
 
-use super::{Exit, print};
-use crate::carrier::Carrier;
-use crate::owner::TakeBack;
-use crate::project::{Access, Project};
-use crate::{cli, output, stop};
+use super::print;
+use crate::executor::Executor;
+use crate::{cli, open, output, stop};
 
 /// Takes back the last run, or one commit; with `redo` the last undo.
 pub async fn take_back(
     commit: Option<String>,
     redo: bool,
     project: &cli::Project,
-    carried: &cli::Carried,
+    execution: &cli::ExecutionArgs,
     as_json: bool,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<Outcome> {
     let cancel = stop::on_signal()?;
     let access = Access { yes: false, keep: false, trusted: false };
-    let mut carrier = Carrier::find(project, carried, access).await?;
-    let reply = carrier.take_back(TakeBack { redo, commit }, &cancel).await;
-    carrier.close(&cancel).await;
+    let mut executor = Executor::find(project, execution, access).await?;
+    let reply = executor.undo(UndoRequest { redo, commit }, &cancel).await;
+    executor.close(&cancel).await;
     Ok(print(if redo { "redo" } else { "undo" }, &reply?, as_json))
 }
 
 /// Shows what could be taken back.
-pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
-    let project = Project::open(project, Access { yes: false, keep: false, trusted: false })?;
+pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
+    let project = open::open(project, Access { yes: false, keep: false, trusted: false })?;
     let history = project.workspace.history()?;
     for record in &history {
         let files: Vec<String> = record.files.iter().map(|path| project.workspace.relative(path)).collect();
@@ -46,5 +46,5 @@ pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
     if history.is_empty() && !as_json {
         output::note("nothing was changed here yet");
     }
-    Ok(Exit::Done)
+    Ok(Outcome::Done)
 }

@@ -1,7 +1,7 @@
 //! The files of the log: `DAY.PID.log`, later ones of a talkative process `DAY.PID.N.log`.
 
 use jiff::{SignedDuration, Timestamp};
-use workspace::StateDir;
+use paths::StateDir;
 
 /// For how long a file is kept.
 const DAYS: i64 = 7;
@@ -55,7 +55,7 @@ pub fn newest(state: &StateDir, count: usize, server: Option<&str>) -> anyhow::R
 }
 
 /// The files of `state`'s log, oldest first.
-fn list(state: &StateDir) -> Result<Vec<LogFile>, workspace::StateError> {
+fn list(state: &StateDir) -> Result<Vec<LogFile>, paths::StateError> {
     let folder = state.child("log")?;
     let file = |name: String| {
         let bytes = std::fs::metadata(folder.path().join(&name)).ok()?.len();
@@ -100,7 +100,7 @@ impl Files {
         }
     }
 
-    fn try_append(&mut self, now: Timestamp, line: &str) -> Result<(), workspace::StateError> {
+    fn try_append(&mut self, now: Timestamp, line: &str) -> Result<(), paths::StateError> {
         let length = line.len() as u64;
         match self.written {
             None => prune(&self.state, now)?,
@@ -123,7 +123,7 @@ impl Files {
 }
 
 /// Removes what is too old, and the oldest of what is too much.
-fn prune(state: &StateDir, now: Timestamp) -> Result<(), workspace::StateError> {
+fn prune(state: &StateDir, now: Timestamp) -> Result<(), paths::StateError> {
     let folder = state.child("log")?;
     let oldest = day(now - SignedDuration::from_hours(24 * (DAYS - 1)));
     let files = list(state)?;
@@ -147,7 +147,7 @@ fn day(time: Timestamp) -> String {
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests make the files they need")]
 mod tests {
-    use workspace::AbsPath;
+    use paths::AbsPath;
 
     use super::*;
 

@@ -1,9 +1,10 @@
-//! Which construct begins on a line.
+//! Constructs that begin on a line.
 
 use syntax::{Language, Stop, Tree};
 
-/// `answers`: per line of the text, the last line of its block; 0 where there is none; `x+y` where
-/// the block ends at x and is led in from line y.
+/// Checks the last line of the block on each line of the text.
+///
+/// 0 means none; `x+y` means that the block ends at x and is led in from line y.
 #[track_caller]
 fn check(path: &str, text: &str, answers: &[&str]) {
     let tree = Tree::parse(Language::of(path, text).unwrap(), text, Stop::NEVER).unwrap();
@@ -86,7 +87,7 @@ fn attributes_decorators_and_doc_comments_go_with_their_item() {
 }
 
 #[test]
-fn a_comment_between_does_not_part_an_attribute_from_its_item() {
+fn a_comment_does_not_separate_an_attribute_from_its_item() {
     check("a.rs", "#[test]\n// why\nfn t() {}\nfn helper() {}\n", &["3", "0", "3+1", "4"]);
     check("a.rs", "#[test] // why\nfn t() {}\n", &["2", "2+1"]);
     check("a.rs", "#[a] #[b]\nfn t() {}\n", &["2", "2+1"]);
@@ -110,8 +111,7 @@ fn a_comment_between_does_not_part_an_attribute_from_its_item() {
     check("a.c", "int f(void) {\nend:\n  g();\n  return 1;\n}\n", &["5", "3", "3", "4", "0"]);
 }
 
-/// `parts`: per line of the text, the last line of its block, and with `<x` that it is part of what begins
-/// at line x.
+/// Checks the last line of the block on each line; `<x` if it is part of the construct at line x.
 #[track_caller]
 fn check_parts(path: &str, text: &str, parts: &[&str]) {
     let tree = Tree::parse(Language::of(path, text).unwrap(), text, Stop::NEVER).unwrap();
@@ -129,7 +129,7 @@ fn check_parts(path: &str, text: &str, parts: &[&str]) {
 }
 
 #[test]
-fn what_would_be_replaced_by_what_follows_is_part_of_another() {
+fn a_construct_replaced_by_its_successor_is_a_part() {
     for path in ["a.js", "a.ts"] {
         check_parts(path, "if (a)\n  b();\nc();\n", &["2", "2<1", "3"]);
         check_parts(path, "if (a)\n  b();\nelse\n  c();\nd();\n", &["4", "2", "4", "4<1", "5"]);
@@ -179,7 +179,7 @@ fn a_comment_before_a_list_leads_in_its_first_member() {
 }
 
 #[test]
-fn members_pairs_and_elements() {
+fn finds_members_pairs_and_elements() {
     check(
         "a.json",
         "{\n  \"a\": {\n    \"b\": 1\n  },\n  \"c\": [\n    1,\n    2\n  ]\n}\n",
@@ -210,7 +210,7 @@ fn members_pairs_and_elements() {
 }
 
 #[test]
-fn what_is_unclear_names_what_may_be_meant() {
+fn an_unclear_line_has_candidates() {
     let text = "function f(a) {\n  if (a) {\n    x();\n  } else {\n    y();\n  }\n}\n";
     unclear("a.js", text, 4, "no construct", &[(4, 6), (2, 6), (1, 7)]);
     unclear("a.js", text, 6, "no construct", &[(2, 6), (1, 7)]);
@@ -226,7 +226,7 @@ fn what_is_unclear_names_what_may_be_meant() {
 }
 
 #[test]
-fn broken_elsewhere_does_not_matter() {
+fn errors_elsewhere_do_not_matter() {
     let text = "fn a() {\n    let x = = 1;\n}\n\nfn b() {\n    c();\n}\n";
     let tree = Tree::parse(Language::Rust, text, Stop::NEVER).unwrap();
     assert!(tree.is_broken(text));
@@ -235,7 +235,7 @@ fn broken_elsewhere_does_not_matter() {
 }
 
 #[test]
-fn line_ends_and_marks_do_not_shift_lines() {
+fn line_ends_and_byte_order_marks_do_not_shift_lines() {
     let text = "\u{feff}def f():\r\n    a()\r\n    b()\r\n\r\ng()\r\n";
     let tree = Tree::parse(Language::Python, text, Stop::NEVER).unwrap();
     assert_eq!(tree.block(text, 1).unwrap().lines, 1..=3);

@@ -1,4 +1,4 @@
-//! Texts that nest deeper than a grammar's scanner can hold: given to it, they would end the process.
+//! Texts that nest deeper than a grammar's scanner can hold, which would end the process.
 
 use syntax::{Language, Stop, Tree};
 
@@ -14,7 +14,7 @@ fn steps(levels: usize, begin: &str, last: &str) -> String {
 }
 
 #[test]
-fn yaml_of_many_levels_is_left_alone() {
+fn deep_yaml_is_not_parsed() {
     check("d.yaml", &steps(100, "a:", "b"), true);
     check("d.yaml", &format!("{}x", "- ".repeat(100)), true);
     for text in [
@@ -37,7 +37,7 @@ fn yaml_of_many_levels_is_left_alone() {
 }
 
 #[test]
-fn python_of_many_levels_is_left_alone() {
+fn deep_python_is_not_parsed() {
     check("d.py", &steps(300, "if a:", "b"), true);
     check("d.py", &steps(600, "if a:", "f'{\"b\"}'"), false);
     check("d.py", &steps(600, "if a:", "b").replace("\n ", "\n\t"), false);
@@ -45,7 +45,7 @@ fn python_of_many_levels_is_left_alone() {
 }
 
 #[test]
-fn text_that_became_deep_by_an_edit_is_left_alone() {
+fn text_made_deep_by_an_edit_is_not_parsed() {
     let before = "- x\n";
     let tree = Tree::parse(Language::Yaml, before, Stop::NEVER).unwrap();
     let edit = text::TextEdit { range: 0..0, new_text: "- ".repeat(260) };

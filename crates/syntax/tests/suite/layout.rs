@@ -1,9 +1,9 @@
-//! What the grammars let pass and the languages do not.
+//! Errors that the grammars accept and the languages do not.
 
 use syntax::{Comparison, Language, Stop, Tree};
 use text::TextEdit;
 
-/// `lines`: those with an error.
+/// Checks the lines with an error.
 #[track_caller]
 fn check(path: &str, text: &str, lines: &[usize]) {
     let tree = Tree::parse(Language::of(path, text).unwrap(), text, Stop::NEVER).unwrap();
@@ -15,7 +15,7 @@ fn check(path: &str, text: &str, lines: &[usize]) {
 }
 
 #[test]
-fn python_lines_stand_where_they_must() {
+fn python_columns_are_checked() {
     for (text, lines) in [
         ("def f():\n    a()\n  b()\n", &[3][..]),
         ("def f():\n    a()\n      b()\n    c()\n", &[3]),
@@ -42,7 +42,7 @@ fn python_lines_stand_where_they_must() {
 }
 
 #[test]
-fn python_bodies_hold_something() {
+fn empty_python_bodies_are_errors() {
     for (text, lines) in [
         ("if x:\nif x:\n    a()\n", &[1][..]),
         ("def f(x):\n    # nothing\ng()\n", &[1]),
@@ -57,7 +57,7 @@ fn python_bodies_hold_something() {
 }
 
 #[test]
-fn bash_bodies_hold_something() {
+fn empty_bash_bodies_are_errors() {
     for (text, lines) in [
         ("if a; then\nfi\n", &[1][..]),
         ("if a; then\n  b\nelse\n  # c\nfi\n", &[3]),
@@ -72,7 +72,7 @@ fn bash_bodies_hold_something() {
 }
 
 #[test]
-fn html_elements_are_closed_once() {
+fn html_elements_must_be_closed_once() {
     for (text, lines) in [
         ("<div>\n<div>\n</div>\n", &[1][..]),
         ("<ul>\n<li>a</div>\n</ul>\n", &[2]),
@@ -86,7 +86,7 @@ fn html_elements_are_closed_once() {
 }
 
 #[test]
-fn an_edit_is_told_what_it_puts_out_of_place() {
+fn an_edit_reports_the_lines_it_misplaces() {
     let before = format!(
         "{}def last():\n    a()\n    b()\n",
         "def f(x):\n    y = x\n    return y\n\n\n".repeat(2_000)

@@ -1,4 +1,4 @@
-//! Tests of the crate at its boundary.
+//! Tests of the crate's public interface.
 
 #![expect(clippy::unwrap_used, reason = "tests: a failure is a panic")]
 

@@ -1,4 +1,4 @@
-//! What holds for every text, every edit and every grammar.
+//! Properties of every text, every edit and every grammar.
 
 use proptest::prelude::*;
 use syntax::{Comparison, Language, Stop, Stopped, Tree};
@@ -27,7 +27,7 @@ fn every_sample_parses_and_has_blocks_and_folds() {
     }
 }
 
-/// Lines cut, doubled or turned into others, by a few numbers.
+/// An edit that deletes, doubles or replaces lines, chosen by a few numbers.
 fn edit_of(text: &str, (kind, at, other): (u8, usize, usize)) -> TextEdit {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let (at, other) = (at % lines.len(), other % lines.len());
@@ -48,7 +48,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn parsing_again_finds_what_parsing_anew_finds(
+    fn incremental_and_full_parses_find_the_same_errors(
         which in 0..Language::ALL.len(),
         changes in prop::collection::vec((any::<u8>(), any::<usize>(), any::<usize>()), 1..4),
     ) {
@@ -59,8 +59,8 @@ proptest! {
             let edits = [edit_of(&text, change)];
             let after = text::apply(&text, &edits).unwrap();
             let again = tree.reparse(&text, &edits, &after, Stop::NEVER).unwrap();
-            let anew = parse(language, &after);
-            prop_assert_eq!(again.is_broken(&after), anew.is_broken(&after), "{} {:?}", language.name(), edits);
+            let full = parse(language, &after);
+            prop_assert_eq!(again.is_broken(&after), full.is_broken(&after), "{} {:?}", language.name(), edits);
             for error in again.errors(&after) {
                 prop_assert!(after.get(error.range.clone()).is_some_and(|piece| !piece.contains('\n')));
             }
@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_part_tells_to_parse_parses(
+    fn a_proven_text_parses(
         which in 0..Language::ALL.len(),
         changes in prop::collection::vec((any::<u8>(), any::<usize>(), any::<usize>()), 1..3),
     ) {
@@ -88,7 +88,7 @@ proptest! {
     }
 
     #[test]
-    fn a_window_holds_nothing_against_what_parses(
+    fn a_window_reports_no_error_in_valid_text(
         which in 0..Language::ALL.len(),
         change in (any::<u8>(), any::<usize>(), any::<usize>()),
     ) {
@@ -160,7 +160,7 @@ fn surely(language: Language, text: &str, from: &str, to: &str) -> bool {
 }
 
 #[test]
-fn a_part_tells_that_a_text_parses() {
+fn a_part_proves_that_a_text_parses() {
     for language in [
         Language::Rust,
         Language::Python,
@@ -173,18 +173,18 @@ fn a_part_tells_that_a_text_parses() {
         Language::Go,
     ] {
         let text = sample(language, 1_000);
-        // A line of the middle that begins a construct, twice.
+        // Duplicates a line in the middle that begins a construct.
         let tree = parse(language, &text);
         let middle = text.lines().count() / 2;
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
-        let told = (middle..middle + 40).filter(|line| {
+        let reported = (middle..middle + 40).filter(|line| {
             let Ok(block) = tree.block(&text, *line) else { return false };
             let start: usize = lines[..block.lines.start() - 1].iter().map(|line| line.len()).sum();
             let end: usize = lines[..*block.lines.end()].iter().map(|line| line.len()).sum();
             let edits = [TextEdit::insert(end, &text[start..end])];
             tree.surely_parses(&text, &edits, Stop::NEVER).unwrap()
         });
-        assert!(told.count() > 0, "{}", language.name());
+        assert!(reported.count() > 0, "{}", language.name());
     }
     let members: String =
         (0..2_000).map(|at| format!("    fn f{at}() {{\n        g({at});\n    }}\n")).collect();
@@ -196,7 +196,7 @@ fn a_part_tells_that_a_text_parses() {
 }
 
 #[test]
-fn a_part_says_nothing_of_what_reaches_beyond_it() {
+fn a_part_proves_nothing_about_text_beyond_it() {
     let items: String = (0..2_000).map(|at| format!("fn f{at}() {{\n    g({at});\n}}\n")).collect();
     for (from, to) in [
         ("g(1000);", "/* g(1000);"),
@@ -206,7 +206,7 @@ fn a_part_says_nothing_of_what_reaches_beyond_it() {
         ("g(1000);\n}\n", "g(1000);\n"),
     ] {
         assert!(!surely(Language::Rust, &items, from, to), "{to}");
-        // Though it is closed far below.
+        // Although it is closed far below.
         let closed = items.replacen("fn f1500() {", "fn f1500() {/* \"# }*/", 1);
         assert!(!surely(Language::Rust, &closed, from, to), "{to}");
     }
@@ -220,7 +220,7 @@ fn a_part_says_nothing_of_what_reaches_beyond_it() {
 }
 
 #[test]
-fn an_error_in_a_window_is_told_by_its_line() {
+fn an_error_in_a_window_has_its_line() {
     for language in [Language::Rust, Language::TypeScript, Language::Java, Language::Css] {
         let text = sample(language, 400);
         let at = text[text.len() / 2..].find(" {\n").map(|at| text.len() / 2 + at).unwrap();
@@ -228,13 +228,13 @@ fn an_error_in_a_window_is_told_by_its_line() {
         let window = Comparison::of_window(language, &text, &edits, Stop::NEVER).unwrap().unwrap();
         assert!(!window.was_broken, "{}: {window:?}", language.name());
         let line = text[..at].matches('\n').count();
-        let told = text[..window.new_errors[0].range.start].matches('\n').count();
-        assert!(line.abs_diff(told) <= 2, "{}: line {line}, told {told}", language.name());
+        let reported = text[..window.new_errors[0].range.start].matches('\n').count();
+        assert!(line.abs_diff(reported) <= 2, "{}: line {line}, reported {reported}", language.name());
     }
 }
 
 #[test]
-fn edits_far_apart_are_seen_together() {
+fn distant_edits_are_checked_together() {
     // An `if` opened at one place and closed at another, both in one long function.
     let body: String = (0..2_000).map(|at| format!("    call({at});\n")).collect();
     let text = format!("fn f() {{\n{body}}}\n\nfn g() {{}}\n");

@@ -1,8 +1,8 @@
-//! A text of some length in every language, for properties.
+//! A long text in every language, for properties.
 
 use syntax::Language;
 
-/// What is repeated, with `N` for a number, between a head and a foot.
+/// A repeated part, with `N` for a number, between a head and a foot.
 const SAMPLES: &[(Language, &str, &str, &str)] = &[
     (
         Language::Rust,
@@ -99,7 +99,7 @@ const SAMPLES: &[(Language, &str, &str, &str)] = &[
     ),
 ];
 
-/// The sample of a language with its part repeated so often.
+/// The sample of a language with its part repeated `count` times.
 pub fn sample(language: Language, count: usize) -> String {
     let (_, head, part, foot) = SAMPLES.iter().find(|(of, ..)| *of == language).unwrap();
     let parts: String = (0..count).map(|at| part.replace('N', &at.to_string())).collect();

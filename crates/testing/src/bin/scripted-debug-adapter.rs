@@ -1,5 +1,7 @@
-//! The scripted debug adapter as a program: `scripted-debug-adapter SCRIPT.json [--port PORT | --announce |
-//! --connect PORT | --socket PATH]`. Ends with 0 after `disconnect`, 2 at the end of its input, or as the script says.
+//! The scripted debug adapter as a program.
+//!
+//! `scripted-debug-adapter SCRIPT.json [--port PORT | --announce | --connect PORT | --socket PATH]`. Exits
+//! with 0 after `disconnect`, 2 at the end of its input, or as the script says.
 
 #![expect(clippy::disallowed_methods, reason = "a test tool that reads and writes files of its own")]
 #![expect(clippy::print_stdout, reason = "it prints its port")]
@@ -66,7 +68,7 @@ async fn run(script: Script, args: &[String]) -> anyhow::Result<Ended> {
     Ok(serve(reader, writer, script, Record::default()).await)
 }
 
-/// The first connection; those after it are served by the script of children, if there is one.
+/// Accepts the first connection; later ones get the script of children, if any.
 async fn first(listener: TcpListener, script: &Script) -> anyhow::Result<TcpStream> {
     let stream = listener.accept().await?.0;
     if let Some(child) = script.child.clone() {
@@ -80,7 +82,7 @@ async fn first(listener: TcpListener, script: &Script) -> anyhow::Result<TcpStre
     Ok(stream)
 }
 
-/// [`first`] at a Unix socket.
+/// Like [`first`], at a Unix socket.
 async fn first_of(listener: UnixListener, script: &Script) -> anyhow::Result<UnixStream> {
     let stream = listener.accept().await?.0;
     if let Some(child) = script.child.clone() {

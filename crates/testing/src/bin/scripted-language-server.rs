@@ -1,5 +1,7 @@
-//! The scripted language server as a program: `scripted-language-server SCRIPT.json`, over its standard
-//! streams. Ends with 0 after `shutdown` and `exit`, 1 without `shutdown`, or as the script says.
+//! The scripted language server as a program: `scripted-language-server SCRIPT.json`.
+//!
+//! Uses its standard streams. Exits with 0 after `shutdown` and `exit`, 1 without `shutdown`, or as the
+//! script says.
 
 #![expect(clippy::disallowed_methods, reason = "a test tool that reads and writes files of its own")]
 

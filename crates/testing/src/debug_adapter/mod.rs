@@ -1,9 +1,9 @@
-//! A debug adapter that does what a script says: answers, silence, nonsense, crashes, a flood of output;
-//! and behaves well in what the script does not mention. It records every message it got.
+//! A scripted debug adapter: responses, silence, nonsense, crashes, floods of output.
 //!
-//! Runs in process over any pair of streams ([`serve`]) and as an executable ([`executable`]):
-//! `scripted-debug-adapter SCRIPT.json`, over its standard streams; with `--port PORT` it listens there,
-//! with `--announce` at a port that it prints, with `--connect PORT` it connects.
+//! It behaves well wherever the script says nothing, and records every message it receives. It runs in
+//! process over any pair of streams ([`serve`]) and as an executable ([`executable`]):
+//! `scripted-debug-adapter SCRIPT.json`, over its standard streams; with `--port PORT` it listens there, with
+//! `--announce` at a port that it prints, with `--connect PORT` it connects.
 
 mod script;
 mod serve;
@@ -14,10 +14,10 @@ use std::sync::OnceLock;
 pub use script::{Script, Step};
 pub use serve::{Ended, serve};
 
-/// The built executable. Builds it if it is not there. Blocking.
+/// The built executable. Builds it if it is missing. Blocking.
 ///
 /// # Panics
-/// When cargo cannot build it.
+/// If cargo cannot build it.
 pub fn executable() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| crate::language_server::build("scripted-debug-adapter"))

@@ -1,14 +1,14 @@
-//! What a script can say. JSON, read by `serde`:
+//! The script of a debug adapter, as JSON.
 //!
 //! ```json
 //! { "capabilities": {"supportsConfigurationDoneRequest": true},
-//!   "record": "/tmp/x/record.jsonl",
-//!   "commands": {"next": [[{"body": {}}, {"event": {"event": "stopped", "body": {"reason": "step"}}}]]} }
+//!  "record": "/tmp/x/record.jsonl",
+//!  "commands": {"next": [[{"body": {}}, {"event": {"event": "stopped", "body": {"reason": "step"}}}]]} }
 //! ```
 //!
-//! `commands` gives for each command a list of turns: the first request runs the first turn, and so on; the
-//! last is repeated. Strings in bodies may hold `${arguments.a.b}` of the request that is answered; a string
-//! that is nothing else becomes the value itself.
+//! `commands` has a list of turns per command: the first request runs the first turn, and so on; the last is
+//! repeated. Strings in bodies may hold `${arguments.a.b}` of the request; a string that is nothing else
+//! becomes the value itself.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -16,85 +16,72 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// All that a scripted adapter does.
+/// The behaviour of a scripted adapter.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
-    /// The body of the answer to `initialize`, unless `commands` says otherwise.
+    /// The body of the response to `initialize`, unless `commands` has one.
     pub capabilities: Value,
-    /// Where each message is appended, one JSON a line.
+    /// The file to append each message to, one JSON per line.
     pub record: Option<PathBuf>,
-    /// Where the process id is written at the start.
+    /// The file for the process id.
     pub pid_file: Option<PathBuf>,
-    /// Done before anything is read, and before a port is printed.
+    /// Steps before anything is read, and before a port is printed.
     pub start: Vec<Step>,
-    /// Turns by command.
     pub commands: HashMap<String, Vec<Vec<Step>>>,
-    /// Numbers go out as strings.
+    /// Sends numbers as strings.
     pub string_ids: bool,
-    /// What second and later connections to its port are served with; without it they wait.
+    /// The script for later connections to its port; without it they wait.
     pub child: Option<Box<Script>>,
 }
 
-/// One thing to do.
+/// One step of a turn.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Answers the request. May be done twice.
+    /// Responds to the request. May occur twice.
     Body(Value),
-    /// Refuses the request.
     Fail(String),
-    /// Answers a number of its own choosing.
+    /// Responds to a chosen number.
     AnswerTo {
-        /// The number.
         request_seq: Value,
-        /// The body.
         body: Value,
     },
-    /// Tells.
     Event {
-        /// What.
         event: String,
-        /// More.
         #[serde(default)]
         body: Value,
     },
-    /// Asks; the answer is recorded.
+    /// Sends a request; its response is recorded.
     Request {
-        /// Its number, or a string.
+        /// The number, or a string.
         seq: Value,
-        /// What.
         command: String,
-        /// More.
         #[serde(default)]
         arguments: Value,
     },
-    /// Waits so many milliseconds, for tests of what takes time.
+    /// Waits this many milliseconds, for tests of slow responses.
     DelayMs(u64),
-    /// Waits until `count` messages of `command` have come; `response` counts answers to our requests.
+    /// Waits until `count` messages of `command` were received; `response` counts responses to our requests.
     WaitFor {
-        /// The command.
         command: String,
-        /// How many.
         count: usize,
     },
-    /// The process ends at once with this status; in process, the stream ends.
+    /// Exits the process at once with this status; in process, ends the stream.
     Crash(i32),
     /// Writes to the error stream.
     Stderr(String),
-    /// Writes bytes to the stream, outside any message.
+    /// Writes bytes outside any message.
     Raw(String),
-    /// Does other steps again and again.
+    /// Repeats other steps.
     Repeat {
-        /// How often.
         count: usize,
-        /// What.
         steps: Vec<Step>,
     },
 }
 
 impl Script {
-    /// One that can do what most adapters can.
+    /// An adapter with the usual capabilities.
     pub fn new() -> Self {
         let capabilities = json!({
             "supportsConfigurationDoneRequest": true, "supportsConditionalBreakpoints": true,
@@ -104,21 +91,21 @@ impl Script {
         Self { capabilities, ..Self::default() }
     }
 
-    /// With one more turn for `command`.
+    /// Adds a turn for `command`.
     #[must_use]
     pub fn on(mut self, command: &str, steps: impl IntoIterator<Item = Step>) -> Self {
         self.commands.entry(command.to_owned()).or_default().push(steps.into_iter().collect());
         self
     }
 
-    /// With one more step before anything is read.
+    /// Adds a step before anything is read.
     #[must_use]
     pub fn at_start(mut self, step: Step) -> Self {
         self.start.push(step);
         self
     }
 
-    /// What a well-behaved adapter does where the script says nothing.
+    /// The steps of a well-behaved adapter, for commands without a turn.
     pub(super) fn usual(&self, command: &str) -> Vec<Step> {
         match command {
             "initialize" => {
@@ -148,12 +135,11 @@ impl Script {
 }
 
 impl Step {
-    /// An event.
     pub fn event(event: &str, body: Value) -> Self {
         Self::Event { event: event.to_owned(), body }
     }
 
-    /// The event `stopped` of thread 1, for all.
+    /// The event `stopped` of thread 1, for all threads.
     pub fn stopped(reason: &str) -> Self {
         Self::event("stopped", json!({"reason": reason, "threadId": 1, "allThreadsStopped": true}))
     }
@@ -163,7 +149,7 @@ impl Step {
         Self::event("output", json!({"category": "stdout", "output": format!("{line}\n")}))
     }
 
-    /// Waits until `count` messages of `command` have come.
+    /// Waits until `count` messages of `command` were received.
     pub fn wait_for(command: &str, count: usize) -> Self {
         Self::WaitFor { command: command.to_owned(), count }
     }

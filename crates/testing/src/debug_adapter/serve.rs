@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
@@ -22,9 +23,8 @@ use crate::language_server::script::fill;
 pub enum Ended {
     /// After `disconnect`.
     Disconnected,
-    /// The input ended.
     EndOfInput,
-    /// The script said so.
+    /// By the script.
     Crash(i32),
 }
 
@@ -42,10 +42,10 @@ struct Adapter {
     out: mpsc::UnboundedSender<Out>,
 }
 
-/// Runs `script` until it ends. Tasks of unanswered requests end with it.
+/// Runs `script` to its end, with the tasks of unanswered requests.
 ///
 /// # Panics
-/// When the client sends something that is no message of the protocol.
+/// If the client sends a message outside the protocol.
 pub async fn serve(
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
@@ -112,7 +112,7 @@ impl Adapter {
             return;
         };
         let turn = {
-            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut turns = self.turns.lock();
             let turn = turns.0.entry(command.to_owned()).or_default();
             *turn += 1;
             *turn - 1
@@ -149,7 +149,8 @@ impl Adapter {
                 Step::DelayMs(time) => tokio::time::sleep(Duration::from_millis(time)).await,
                 Step::WaitFor { command, count } => {
                     let mut counts = self.counts.subscribe();
-                    let come = counts.wait_for(|counts| counts.get(&command).is_some_and(|it| *it >= count));
+                    let come = counts
+                        .wait_for(|counts| counts.get(&command).is_some_and(|received| *received >= count));
                     come.await.expect("the adapter holds the sender");
                 }
                 Step::Crash(status) => self.send(Out::End(Ended::Crash(status))),
@@ -179,10 +180,10 @@ impl Adapter {
         self.message(fields);
     }
 
-    /// Sends with the next number.
+    /// Sends a message with the next number.
     fn message(&self, fields: Value) {
         let number = {
-            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut turns = self.turns.lock();
             turns.1 += 1;
             turns.1
         };
@@ -209,7 +210,7 @@ impl Adapter {
     }
 
     fn send(&self, out: Out) {
-        // Nobody reads any more: the client is gone, and this task ends with it.
+        // The client is gone, and this task ends with it.
         drop(self.out.send(out));
     }
 }

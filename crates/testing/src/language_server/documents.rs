@@ -1,6 +1,6 @@
-//! The documents that a client has opened, as the protocol's messages make them.
+//! The documents that a client has opened, by the protocol's messages.
 //!
-//! A message that does not fit panics: then the client under test is wrong.
+//! An invalid message panics: the client under test is wrong.
 
 use std::collections::BTreeMap;
 
@@ -8,38 +8,35 @@ use serde::Serialize;
 use serde_json::Value;
 use text::{LineIndex, Position, PositionEncoding, TextEdit};
 
-/// An open document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OpenDocument {
-    /// Of the last change.
+    /// The version after the last change.
     pub version: i64,
     /// `languageId`.
     pub language: String,
-    /// As all changes left it.
+    /// The text after all changes.
     pub text: String,
 }
 
-/// The documents that a server has, by what it was sent.
+/// A server's documents, by the messages it received.
 #[derive(Debug)]
 pub struct Documents {
-    /// What positions count.
     pub encoding: PositionEncoding,
-    /// By URI.
     pub open: BTreeMap<String, OpenDocument>,
 }
 
 impl Default for Documents {
-    /// None open, positions in UTF-16.
+    /// No documents, positions in UTF-16.
     fn default() -> Self {
         Self { encoding: PositionEncoding::Utf16, open: BTreeMap::new() }
     }
 }
 
 impl Documents {
-    /// Follows one message; those that are about no document change nothing.
+    /// Applies one message; ignores those that concern no document.
     ///
     /// # Panics
-    /// When it does not fit: a document is opened twice, or changed while it is closed.
+    /// If it is invalid: a document is opened twice, or changed while it is closed.
     pub fn take(&mut self, method: &str, params: &Value) {
         let document = &params["textDocument"];
         let uri = document["uri"].as_str().unwrap_or_default().to_owned();

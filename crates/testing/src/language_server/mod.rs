@@ -1,7 +1,7 @@
-//! A language server that does what a script says: answers, delays, silence, nonsense, crashes.
+//! A scripted language server: responses, delays, silence, nonsense, crashes.
 //!
-//! Runs in process over any pair of streams ([`serve`]) and as an executable ([`executable`]) with the
-//! script in a file. It keeps the documents it was sent, so that a test can compare them with the truth.
+//! It runs in process over any pair of streams ([`serve`]) and as an executable ([`executable`]) with the
+//! script in a file. It tracks the documents it receives, so that a test can compare them with the truth.
 
 mod documents;
 pub(crate) mod script;
@@ -15,11 +15,12 @@ pub use documents::{Documents, OpenDocument};
 pub use script::{Script, Step};
 pub use serve::{Ended, Record, serve};
 
-/// The built executable. Takes the script's file as its only argument. Builds it if it is not there:
-/// cargo builds no executables of a package that is only a dependency. Blocking.
+/// The built executable, which takes the script's file as its only argument. Blocking.
+///
+/// Builds it if it is missing: cargo builds no executables of a dependency.
 ///
 /// # Panics
-/// When cargo cannot build it.
+/// If cargo cannot build it.
 pub fn executable() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| build("scripted-language-server"))
@@ -30,7 +31,7 @@ pub(crate) fn build(name: &str) -> PathBuf {
     let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // What cargo tells a test about its package makes build scripts run again, here and in the next build.
+    // Cargo's variables for a test would make build scripts run again, here and in the next build.
     for (variable, _) in std::env::vars_os() {
         let name = variable.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "OUT_DIR" {
@@ -38,9 +39,9 @@ pub(crate) fn build(name: &str) -> PathBuf {
         }
     }
     let mut profile: &[&str] = &[];
-    // A test binary lies in `<target>/<profile>/deps`; one that measures in that of the release.
+    // A test binary is in `<target>/<profile>/deps`; a benchmark in that of the release profile.
     let test = std::env::current_exe().expect("a running program has a path");
-    if test.ancestors().any(|folder| folder.ends_with("release")) {
+    if test.ancestors().any(|directory| directory.ends_with("release")) {
         profile = &["--profile", "bench"];
     }
     let output = cargo
@@ -52,7 +53,7 @@ pub(crate) fn build(name: &str) -> PathBuf {
         .expect("cargo can be started");
     assert!(output.status.success(), "cargo build: {}", String::from_utf8_lossy(&output.stderr));
     test.ancestors()
-        .map(|folder| folder.join(&file))
+        .map(|directory| directory.join(&file))
         .find(|path| path.is_file())
-        .expect("the executable was built into the folder of the profile")
+        .expect("the executable was built into the directory of the profile")
 }

@@ -1,17 +1,16 @@
-//! What a script can say. JSON, read by `serde`:
+//! The script of a language server, as JSON.
 //!
 //! ```json
 //! { "capabilities": {"referencesProvider": true},
-//!   "record": "/tmp/x/record.jsonl",
-//!   "start": [{"stdout": "hello\n"}],
-//!   "methods": {"textDocument/references": [[{"delay_ms": 50}, {"result": []}]]} }
+//!  "record": "/tmp/x/record.jsonl",
+//!  "start": [{"stdout": "hello\n"}],
+//!  "methods": {"textDocument/references": [[{"delay_ms": 50}, {"result": []}]]} }
 //! ```
 //!
-//! `methods` gives for each method a list of turns: the first call runs the first turn, and so on; the
-//! last is repeated. A turn is a list of steps. Strings in results may hold `${params.a.b}` (of the
-//! message that is answered), `${root}` (the root's URI), `${version}` and `${text}` (of the document
-//! that the message is about, as it was when the turn began) and `${documents}` (all open ones by URI);
-//! a string that is nothing else becomes the value itself.
+//! `methods` has a list of turns per method: the first call runs the first turn, and so on; the last is
+//! repeated. A turn is a list of steps. Strings in results may hold `${params.a.b}` (of the message),
+//! `${root}` (the root's URI), `${version}` and `${text}` (of the message's document when the turn began) and
+//! `${documents}` (all open ones by URI); a string that is nothing else becomes the value itself.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,93 +18,76 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// All that a scripted server does.
+/// The behaviour of a scripted server.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
-    /// `capabilities` of the answer to `initialize`, unless `methods` says otherwise.
+    /// `capabilities` in the response to `initialize`, unless `methods` has one.
     pub capabilities: Value,
-    /// Where each message is appended, one JSON a line.
+    /// The file to append each message to, one JSON per line.
     pub record: Option<PathBuf>,
-    /// Where the process id is written at the start.
+    /// The file for the process id.
     pub pid_file: Option<PathBuf>,
-    /// Done before anything is read.
+    /// Steps before anything is read.
     pub start: Vec<Step>,
     /// Turns by method, of requests and notifications.
     pub methods: HashMap<String, Vec<Vec<Step>>>,
-    /// `exit` and the end of the input are ignored.
+    /// Ignores `exit` and the end of the input.
     pub stay: bool,
 }
 
-/// One thing to do.
+/// One step of a turn.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Answers the message. May be done twice.
+    /// Responds to the message. May occur twice.
     Result(Value),
-    /// Answers with an error: `{"code", "message"}`.
+    /// Responds with an error: `{"code", "message"}`.
     Error(Value),
-    /// Answers an id of its own choosing.
-    AnswerId {
-        /// The id.
-        id: Value,
-        /// The result.
-        result: Value,
-    },
-    /// Waits so many milliseconds, for tests of what takes time.
+    /// Responds to a chosen id.
+    AnswerId { id: Value, result: Value },
+    /// Waits this many milliseconds, for tests of slow responses.
     DelayMs(u64),
-    /// Waits until `count` messages of `method` have come, this one included.
+    /// Waits until `count` messages of `method` were received, including this one.
     WaitFor {
-        /// The method; `response` counts answers to our requests.
+        /// The method; `response` counts responses to our requests.
         method: String,
-        /// How many.
         count: usize,
     },
-    /// The turn ends here without an answer.
+    /// Ends the turn without a response.
     Never,
-    /// The process ends at once with this status; in process, the stream ends.
+    /// Exits the process at once with this status; in process, ends the stream.
     Crash(i32),
     /// Writes to the error stream.
     Stderr(String),
     /// Writes bytes to the output, outside any message.
     Stdout(String),
-    /// Sends a notification.
     Notify {
-        /// Its method.
         method: String,
-        /// Its parameters.
         #[serde(default)]
         params: Value,
     },
-    /// Sends a request; the answer is recorded.
+    /// Sends a request; its response is recorded.
     Request {
-        /// Its id, number or string.
+        /// The id, number or string.
         id: Value,
-        /// Its method.
         method: String,
-        /// Its parameters.
         #[serde(default)]
         params: Value,
     },
-    /// Answers with a text of so many bytes in the field `contents`.
+    /// Responds with a text of this many bytes in the field `contents`.
     Big(usize),
-    /// Does other steps again and again.
-    Repeat {
-        /// How often.
-        count: usize,
-        /// What.
-        steps: Vec<Step>,
-    },
-    /// Answers with the open documents: `{uri: {version, language, text}}`.
+    /// Repeats other steps.
+    Repeat { count: usize, steps: Vec<Step> },
+    /// Responds with the open documents: `{uri: {version, language, text}}`.
     Documents,
-    /// Makes an empty file, unless it is there.
+    /// Creates an empty file, unless it exists.
     EnsureFile(PathBuf),
     /// Starts `sleep` for an hour and writes its process id to a file.
     Grandchild {
         /// In a process group of its own.
         #[serde(default)]
         own_group: bool,
-        /// The file.
         pid_file: PathBuf,
     },
 }
@@ -116,14 +98,14 @@ impl Script {
         Self { capabilities, ..Self::default() }
     }
 
-    /// With one more turn for `method`.
+    /// Adds a turn for `method`.
     #[must_use]
     pub fn on(mut self, method: &str, steps: impl IntoIterator<Item = Step>) -> Self {
         self.methods.entry(method.to_owned()).or_default().push(steps.into_iter().collect());
         self
     }
 
-    /// With one more step before anything is read.
+    /// Adds a step before anything is read.
     #[must_use]
     pub fn at_start(mut self, step: Step) -> Self {
         self.start.push(step);
@@ -132,7 +114,6 @@ impl Script {
 }
 
 impl Step {
-    /// A notification.
     pub fn notify(method: &str, params: Value) -> Self {
         Self::Notify { method: method.to_owned(), params }
     }
@@ -142,13 +123,13 @@ impl Step {
         Self::Request { id: id.into(), method: method.to_owned(), params }
     }
 
-    /// Waits until `count` messages of `method` have come.
+    /// Waits until `count` messages of `method` were received.
     pub fn wait_for(method: &str, count: usize) -> Self {
         Self::WaitFor { method: method.to_owned(), count }
     }
 }
 
-/// `value` with its `${…}` replaced by what `lookup` knows.
+/// `value` with its `${…}` replaced by `lookup`.
 pub(crate) fn fill(value: &Value, lookup: &dyn Fn(&str) -> Option<Value>) -> Value {
     match value {
         Value::String(text) => fill_text(text, lookup),
@@ -170,7 +151,7 @@ fn fill_text(text: &str, lookup: &dyn Fn(&str) -> Option<Value>) -> Value {
     while let Some((before, after)) = rest.split_once("${") {
         let Some((name, after)) = after.split_once('}') else { break };
         let Some(value) = lookup(name) else {
-            // Not ours: a snippet's tab stop.
+            // Not a placeholder of ours: a snippet's tab stop.
             out.push_str(&format!("{before}${{{name}}}"));
             rest = after;
             continue;

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use text::PositionEncoding;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -26,24 +27,23 @@ pub enum Ended {
         /// Whether `shutdown` came before.
         clean: bool,
     },
-    /// The input ended.
     EndOfInput,
-    /// The script said so.
+    /// By the script.
     Crash(i32),
 }
 
-/// What a server got, in order; cheap to clone, filled while it runs.
+/// The messages a server received, in order; cheap to clone, filled while it runs.
 #[derive(Debug, Clone, Default)]
 pub struct Record(Arc<Mutex<Vec<Value>>>);
 
 impl Record {
     /// All messages so far.
     pub fn all(&self) -> Vec<Value> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     pub(crate) fn push(&self, message: Value) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        self.0.lock().push(message);
     }
 }
 
@@ -56,23 +56,23 @@ enum Out {
 struct Server {
     script: Script,
     record: Record,
-    state: Mutex<State>,
+    state: Mutex<ServerState>,
     counts: watch::Sender<HashMap<String, usize>>,
     out: mpsc::UnboundedSender<Out>,
 }
 
-struct State {
+struct ServerState {
     documents: Documents,
     root: Value,
     turns: HashMap<String, usize>,
     shut_down: bool,
 }
 
-/// Runs `script` until it ends. Tasks of unanswered turns end with it.
+/// Runs `script` to its end, with the tasks of unanswered turns.
 ///
 /// # Panics
-/// When the client breaks the protocol in a way that no script can mean, such as a change of a document
-/// that is not open.
+/// If the client breaks the protocol in a way that no script can mean, such as a change of a document that is
+/// not open.
 pub async fn serve(
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
@@ -80,8 +80,12 @@ pub async fn serve(
     record: Record,
 ) -> Ended {
     let (out, mut outgoing) = mpsc::unbounded_channel();
-    let state =
-        State { documents: Documents::default(), root: Value::Null, turns: HashMap::new(), shut_down: false };
+    let state = ServerState {
+        documents: Documents::default(),
+        root: Value::Null,
+        turns: HashMap::new(),
+        shut_down: false,
+    };
     let stay = script.stay;
     let start = script.start.clone();
     let counts = watch::channel(HashMap::new()).0;
@@ -132,17 +136,17 @@ pub async fn serve(
 }
 
 impl Server {
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> parking_lot::MutexGuard<'_, ServerState> {
+        self.state.lock()
     }
 
-    /// What must happen in the order of the messages.
+    /// Handles the effects that must occur in the order of the messages.
     fn take(&self, message: &Value) -> Option<Ended> {
         self.record.push(message.clone());
         if let Some(path) = &self.script.record {
             let mut file =
                 std::fs::File::options().create(true).append(true).open(path).expect("the record opens");
-            // At once: who reads it meanwhile never sees half a line.
+            // In one write, so that a concurrent reader never sees half a line.
             file.write_all(format!("{message}\n").as_bytes()).expect("the record is written");
         }
         let method = message["method"].as_str().unwrap_or("response").to_owned();
@@ -285,7 +289,7 @@ fn grandchild(own_group: bool, pid_file: &std::path::Path) {
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
     }
     let child = command.spawn().expect("sleep is installed");
-    // Written aside and renamed: who waits for the file never reads half of it.
+    // Written aside and renamed, so that a waiting reader never sees half a file.
     let aside = pid_file.with_extension("new");
     std::fs::write(&aside, child.id().to_string()).expect("the pid file is written");
     std::fs::rename(&aside, pid_file).expect("the pid file is put in place");

@@ -2,14 +2,18 @@
 //! ends it when it is told to, when its time is over, and when the shell is closed.
 
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+use paths::{AbsPath, StateDir, StateError};
+use policy::Redactor;
+use process::Processes;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::{AbsPath, Aftermath, Processes, Redactor, StateDir, StateError, Workspace};
+use workspace::{CommandSnapshots, Workspace};
 
 use super::log::Log;
 use super::run::{self, Ended, Running};
@@ -24,7 +28,7 @@ const MOST_FILES: usize = 50;
 /// Where commands run: their owner, and what they wrote.
 pub struct Shell {
     pub(super) processes: Arc<Processes>,
-    pub(super) aftermath: Arc<Aftermath>,
+    pub(super) snapshots: Arc<CommandSnapshots>,
     outputs: StateDir,
     jobs: Mutex<Vec<Arc<Job>>>,
     next: AtomicU64,
@@ -80,7 +84,7 @@ impl Shell {
     pub fn new(processes: Arc<Processes>, workspace: &Workspace) -> Result<Arc<Self>, StateError> {
         Ok(Arc::new(Self {
             processes,
-            aftermath: Arc::new(Aftermath::new(workspace.clone())),
+            snapshots: Arc::new(CommandSnapshots::new(workspace.clone())),
             outputs: StateDir::new(Self::outputs(workspace)),
             jobs: Mutex::default(),
             next: AtomicU64::new(1),
@@ -104,8 +108,8 @@ impl Shell {
         }
     }
 
-    fn jobs(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Job>>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    fn jobs(&self) -> parking_lot::MutexGuard<'_, Vec<Arc<Job>>> {
+        self.jobs.lock()
     }
 
     /// The job of that name.

@@ -1,8 +1,7 @@
 //! What a command wrote: bounded in memory and in results, whole in our own state.
 
-use std::sync::{Mutex, PoisonError};
-
-use workspace::StateDir;
+use parking_lot::Mutex;
+use paths::StateDir;
 
 /// What a result holds at most, bytes and lines: the beginning, then the end.
 const HEAD: (usize, usize) = (10 << 10, 400);
@@ -44,8 +43,8 @@ impl Log {
         Self { folder, name, state: Mutex::default() }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.state.lock()
     }
 
     /// Adds redacted text. Writes to our own state when it is much; blocks shortly then.
@@ -194,7 +193,7 @@ fn clean(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use workspace::AbsPath;
+    use paths::AbsPath;
 
     fn log() -> (tempfile::TempDir, Log) {
         let temp = tempfile::tempdir().unwrap();

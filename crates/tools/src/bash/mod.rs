@@ -11,16 +11,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Presence, Tool, ToolCx, ToolResult, Update, UpdateKind};
+use agent::events::{Update, UpdateKind};
+use agent::{Presence, Tool, ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
+use jobs::Job;
 use llm::ToolDefinition;
+use paths::AbsPath;
+use policy::{Effects, ErrorCode, Writes};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use workspace::{AbsPath, Before, CommandLine, Effects, ErrorCode, Writes, Wrote};
+use shell::CommandLine;
+use workspace::{CommandChanges, CommandSnapshot};
 
 use crate::verify::Verdict;
-use crate::{Failure, Kit, arguments};
-use jobs::Job;
+use crate::{Failure, ToolContext, arguments};
 pub use jobs::Shell;
 use run::{Ended, How, Running};
 
@@ -33,9 +37,8 @@ const EARLY: Duration = Duration::from_millis(500);
 /// More changed files are counted.
 const MOST_NAMED: usize = 20;
 
-/// The tool.
 pub struct Bash {
-    kit: Arc<Kit>,
+    context: Arc<ToolContext>,
     definition: ToolDefinition,
     program: PathBuf,
 }
@@ -58,8 +61,7 @@ fn seconds(asked: i64) -> Duration {
 }
 
 impl Bash {
-    /// The tool over `kit`.
-    pub fn new(kit: Arc<Kit>) -> Self {
+    pub fn new(context: Arc<ToolContext>) -> Self {
         let definition = ToolDefinition {
             name: "bash".to_owned(),
             label: "Run a command".to_owned(),
@@ -77,7 +79,7 @@ impl Bash {
                 "required": [],
             }),
         };
-        Self { kit, definition, program: shell() }
+        Self { context, definition, program: shell() }
     }
 
     fn command(&self, line: &str) -> CommandLine {
@@ -94,7 +96,7 @@ impl Bash {
             program: self.program.clone(),
             args: vec!["-c".to_owned(), line.to_owned()],
             env: quiet.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
-            cwd: self.kit.workspace.root().clone(),
+            cwd: self.context.workspace.root().clone(),
         }
     }
 }
@@ -145,34 +147,34 @@ impl Bash {
     }
 
     async fn run(&self, line: &str, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-        let kit = &self.kit;
-        let unsaved = crate::unsaved::agreed(&self.kit, line, cx).await?;
+        let context = &self.context;
+        let unsaved = crate::unsaved::agreed(&self.context, line, cx).await?;
         let command = self.command(line);
         let grant = cx.grant_line("bash", &command).await?;
-        let Some(job) = kit.shell.open(line) else {
+        let Some(job) = context.shell.open(line) else {
             let message = "too many commands run already; end one with {\"job\": …, \"stop\": true}";
             return Err(Failure::new(ErrorCode::WrongState, message));
         };
         // However this call ends, nothing waits for the job after it.
         let mut ends = EndsJob(Some(&job));
         // What goes on is not waited for, so what it changes cannot be told from what others change.
-        let (shell, notes) = (Arc::clone(&kit.shell), !args.background && workspace::may_write(line));
-        let label = format!("bash: {}", short(&kit.shell.redactor().redact(line)));
+        let (shell, notes) = (Arc::clone(&context.shell), !args.background && shell::may_write(line));
+        let label = format!("bash: {}", short(&context.shell.redactor().redact(line)));
         let (text, run, name) = (line.to_owned(), cx.run.clone(), label.clone());
         let mut before = blocking(move || {
             shell.prune();
-            notes.then(|| shell.aftermath.before(&text, &run, &name, &shell.processes))
+            notes.then(|| shell.snapshots.before(&text, &run, &name, &shell.processes))
         })
         .await?;
-        let (process, output) = kit.shell.processes.spawn_merged(&command, &grant).await?;
-        before.iter_mut().for_each(Before::runs);
-        let mut running = Running::new(process, output, kit.shell.redactor());
+        let (process, output) = context.shell.processes.spawn_merged(&command, &grant).await?;
+        before.iter_mut().for_each(CommandSnapshot::runs);
+        let mut running = Running::new(process, output, context.shell.redactor());
         let timeout = args.timeout.map(seconds);
         if args.background {
             ends.0 = None;
-            kit.shell.keep(Arc::clone(&job), running, timeout);
+            context.shell.keep(Arc::clone(&job), running, timeout);
             job.wait(EARLY, &cx.cancel).await;
-            return Ok(self.told(&job, &unsaved, true, &Wrote::default(), &Verdict::nothing()));
+            return Ok(self.told(&job, &unsaved, true, &CommandChanges::default(), &Verdict::nothing()));
         }
         let stop = cx.cancel.clone();
         let deadline = tokio::time::Instant::now() + timeout.unwrap_or(Duration::from_secs(TIMEOUT));
@@ -186,30 +188,35 @@ impl Bash {
         drop(ends);
         let wrote = match before {
             Some(before) => self.compare(before, label, cx).await?,
-            None => Wrote::default(),
+            None => CommandChanges::default(),
         };
-        let broken = broken::by(kit, &wrote, cx).await;
+        let broken = broken::by(context, &wrote, cx).await;
         Ok(self.told(&job, &unsaved, false, &wrote, &broken))
     }
 
     /// Puts what the command changed where `undo` finds it, whoever still waits for the answer.
-    async fn compare(&self, before: Before, label: String, cx: &ToolCx) -> Result<Wrote, Failure> {
-        let (shell, run) = (Arc::clone(&self.kit.shell), cx.run.clone());
-        let work = async move { shell.aftermath.after(before, &run, &label, &shell.processes).await };
+    async fn compare(
+        &self,
+        before: CommandSnapshot,
+        label: String,
+        cx: &ToolCx,
+    ) -> Result<CommandChanges, Failure> {
+        let (shell, run) = (Arc::clone(&self.context.shell), cx.run.clone());
+        let work = async move { shell.snapshots.after(before, &run, &label, &shell.processes).await };
         let failed = |error| Failure::new(ErrorCode::Internal, format!("{error}; please report this"));
-        let wrote = self.kit.shell.spawn(work).await.map_err(failed)?;
+        let wrote = self.context.shell.spawn(work).await.map_err(failed)?;
         Ok(wrote.unwrap_or_else(|error| {
             let why = format!(
                 "the journal cannot be written: {error}; what git does not have is kept, and the next start tells of it"
             );
-            Wrote { lost: vec![(self.kit.workspace.root().clone(), why)], ..Wrote::default() }
+            CommandChanges { lost: vec![(self.context.workspace.root().clone(), why)], ..CommandChanges::default() }
         }))
     }
 
     /// What a job wrote, or its end.
     async fn look(&self, name: &str, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-        let Some(job) = self.kit.shell.job(name) else {
-            let names = self.kit.shell.names().join(", ");
+        let Some(job) = self.context.shell.job(name) else {
+            let names = self.context.shell.names().join(", ");
             let there =
                 if names.is_empty() { "there is none".to_owned() } else { format!("there are: {names}") };
             return Err(Failure::new(ErrorCode::NotFound, format!("no job is called {name:?}; {there}")));
@@ -234,7 +241,7 @@ impl Bash {
         job: &Job,
         unsaved: &[String],
         background: bool,
-        wrote: &Wrote,
+        wrote: &CommandChanges,
         broken: &Verdict,
     ) -> ToolResult {
         let mut text = String::new();
@@ -268,21 +275,22 @@ impl Bash {
         let mut details = details(job);
         details["not_saved"] = json!(unsaved);
         details["commit"] = json!(wrote.commit);
-        details["changed"] = json!(wrote.files.iter().map(|path| self.kit.shown(path)).collect::<Vec<_>>());
+        details["changed"] =
+            json!(wrote.files.iter().map(|path| self.context.shown(path)).collect::<Vec<_>>());
         details["diagnostics"] = broken.details.clone();
         result.with_details(details)
     }
 
     /// What was changed, and what of it `undo` cannot take back.
-    fn changes(&self, wrote: &Wrote) -> String {
+    fn changes(&self, wrote: &CommandChanges) -> String {
         let mut text = String::new();
         if !wrote.files.is_empty() {
             let names: Vec<String> =
-                wrote.files.iter().take(MOST_NAMED).map(|path| self.kit.shown(path)).collect();
+                wrote.files.iter().take(MOST_NAMED).map(|path| self.context.shown(path)).collect();
             text.push_str(&format!("\nchanged: {}{}", names.join(", "), more(wrote.files.len())));
         }
         if !wrote.lost.is_empty() {
-            let one = |(path, why): &(AbsPath, String)| format!("{} ({why})", self.kit.shown(path));
+            let one = |(path, why): &(AbsPath, String)| format!("{} ({why})", self.context.shown(path));
             let names: Vec<String> = wrote.lost.iter().take(MOST_NAMED).map(one).collect();
             text.push_str(&format!("\nnot undoable: {}{}", names.join(", "), more(wrote.lost.len())));
         }

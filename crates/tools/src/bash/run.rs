@@ -4,11 +4,12 @@ use std::future::Future;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use policy::Redactor;
+use process::Process;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use workspace::{Process, Redactor};
 
 use super::jobs::told;
 use super::log::Log;
@@ -37,7 +38,6 @@ pub(super) enum How {
 }
 
 impl Ended {
-    /// For people.
     pub fn said(&self, after: Duration) -> String {
         let how = match self.how {
             How::Exited(status) => told(status),

@@ -1,7 +1,7 @@
 //! Output as it comes, line by line, with secrets taken out of it. A secret may come in two pieces and over several lines, so what
 //! may be the beginning of one waits for the rest.
 
-use workspace::{Pieces, Redactor};
+use policy::{Pieces, Redactor};
 
 /// A line longer than this is told before it ends.
 const MOST_HELD: usize = 64 << 10;

@@ -7,16 +7,31 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use adapters::DebuggerDefinition;
 use agent::{ToolCx, ToolResult};
-use dap_client::{AdapterDefinition, Breakpoints, Clock, LaunchPlan, LaunchSpec, Session, Target};
+use dap_client::{Breakpoints, Clock, LaunchPlan, LaunchSpec, Session, Target};
+use paths::AbsPath;
+use policy::{Decision, ErrorCode};
 use serde_json::{Map, Value, json};
-use workspace::{AbsPath, CommandLine, Decision, ErrorCode};
+use shell::CommandLine;
 
-use super::extensions::{self, CargoBuild};
-use super::{Arguments, Debug};
-use crate::{Failure, Kit};
+use super::Debug;
+use super::actions::LaunchArguments;
+use crate::{Failure, ToolContext};
 
 const FILE: &str = ".vscode/launch.json";
+/// Keys for the editor, or that the adapter's own template stands for.
+const EDITORS: &[&str] = &[
+    "name",
+    "type",
+    "preLaunchTask",
+    "postDebugTask",
+    "presentation",
+    "internalConsoleOptions",
+    "serverReadyAction",
+    "env",
+    "envFile",
+];
 
 /// What the file holds.
 #[derive(Debug, Default)]
@@ -35,8 +50,8 @@ struct Compound {
 
 impl Debug {
     /// Lists the configurations, and the adapters with what they take.
-    pub(super) async fn configs(&self, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-        let configs = read(&self.kit)?.unwrap_or_default();
+    pub(super) async fn configs(&self, args: &LaunchArguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let configs = read(&self.context)?.unwrap_or_default();
         let mut text = String::new();
         let mut list = Vec::new();
         for it in &configs.configurations {
@@ -64,7 +79,7 @@ impl Debug {
             text.push_str(&format!("no configurations in {FILE}; `launch` takes a `program` or `module`\n"));
         }
         text.push_str("adapters:\n");
-        for it in self.kit.debug.definitions().list() {
+        for it in self.context.debug.definitions().list() {
             let tried = if it.verified.is_some() { "" } else { " (never tried with the adapter itself)" };
             text.push_str(&format!("  {}: {}{tried}\n", it.name, it.about));
         }
@@ -72,11 +87,7 @@ impl Debug {
     }
 
     /// Why a configuration cannot be started as it is.
-    async fn lacks(&self, config: &Value, args: &Arguments, cx: &ToolCx) -> Option<String> {
-        // What cargo is to build first need not be there.
-        let stands_in =
-            (!config["cargo"].is_null()).then(|| extensions::with_program(config, self.kit.workspace.root()));
-        let config = stands_in.as_ref().unwrap_or(config);
+    async fn lacks(&self, config: &Value, args: &LaunchArguments, cx: &ToolCx) -> Option<String> {
         let plan = match self.config_plan(config, args, cx, &mut String::new()).await {
             Ok((plan, _)) => plan,
             Err(failure) => return Some(failure.message),
@@ -86,20 +97,20 @@ impl Debug {
         missing.then(|| format!("its program {} is not there", program.display()))
     }
 
-    fn adapter(&self, config: &Value) -> Option<Arc<AdapterDefinition>> {
-        let definitions = self.kit.debug.definitions();
-        extensions::types(config).find_map(|kind| definitions.of_type(&kind).cloned())
+    fn adapter(&self, config: &Value) -> Option<Arc<DebuggerDefinition>> {
+        let definitions = self.context.debug.definitions();
+        definitions.of_type(config["type"].as_str()?).cloned()
     }
 
     /// Starts a configuration, or all of a compound.
     pub(super) async fn launch_config(
         &self,
-        args: &Arguments,
+        args: &LaunchArguments,
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
         let name = args.config.as_deref().unwrap_or_default();
-        let configs = read(&self.kit)?.unwrap_or_default();
+        let configs = read(&self.context)?.unwrap_or_default();
         let compound = configs.compounds.iter().find(|it| it.name == name);
         let names = compound.map_or_else(|| vec![name.to_owned()], |it| it.of.clone());
         let mut said = String::new();
@@ -121,18 +132,18 @@ impl Debug {
         let session = last.ok_or_else(|| {
             Failure::new(ErrorCode::NotFound, format!("the compound `{name}` names no configurations"))
         })?;
-        Ok(super::more::before(&said, self.snapshot(&session, cx, clock).await?))
+        Ok(super::advanced::before(&said, self.snapshot(&session, cx, clock).await?))
     }
 
     async fn start_config(
         &self,
         config: &Value,
-        args: &Arguments,
+        args: &LaunchArguments,
         cx: &ToolCx,
         clock: &Clock,
         said: &mut String,
     ) -> Result<Arc<Session>, Failure> {
-        let (plan, over) = self.built_plan(config, args, cx, clock, said).await?;
+        let (plan, over) = self.named_plan(config, args, cx, said).await?;
         self.begin(&plan, over, cx, clock).await
     }
 
@@ -140,14 +151,13 @@ impl Debug {
     pub(super) async fn one_config(
         &self,
         name: &str,
-        args: &Arguments,
+        args: &LaunchArguments,
         cx: &ToolCx,
-        clock: &Clock,
         said: &mut String,
     ) -> Result<(LaunchPlan, Option<Value>), Failure> {
-        let configs = read(&self.kit)?.unwrap_or_default();
+        let configs = read(&self.context)?.unwrap_or_default();
         let refuse = |why: String| {
-            let message = format!("`{}` runs one program once: {why}", args.action);
+            let message = format!("`probe` runs one program once: {why}");
             Err(Failure::new(ErrorCode::InvalidArguments, message))
         };
         if let Some(compound) = configs.compounds.iter().find(|it| it.name == name) {
@@ -157,46 +167,22 @@ impl Debug {
         if config["request"] == "attach" {
             return refuse(format!("`{name}` attaches to one; name a configuration that launches"));
         }
-        self.built_plan(config, args, cx, clock, said).await
+        self.named_plan(config, args, cx, said).await
     }
 
-    /// What a configuration would start, once what it builds is built.
-    async fn built_plan(
+    /// The plan of a configuration; its task is named.
+    async fn named_plan(
         &self,
         config: &Value,
-        args: &Arguments,
+        args: &LaunchArguments,
         cx: &ToolCx,
-        clock: &Clock,
         said: &mut String,
     ) -> Result<(LaunchPlan, Option<Value>), Failure> {
         if let Some(task) = task(config) {
             let name = config["name"].as_str().unwrap_or_default();
             said.push_str(&format!("{name} has the preLaunchTask `{task}`, which was not run\n"));
         }
-        let built = self.built(config, args, cx, clock).await?;
-        self.config_plan(built.as_ref().unwrap_or(config), args, cx, said).await
-    }
-
-    /// A configuration of CodeLLDB with the program that its `cargo` builds; `None` where it has none.
-    async fn built(
-        &self,
-        config: &Value,
-        args: &Arguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<Option<Value>, Failure> {
-        let Some(cargo) = config.get("cargo").filter(|it| !it.is_null()) else { return Ok(None) };
-        let build = CargoBuild::read(&filled(&self.kit, cargo, args)?);
-        let cwd = build.cwd.as_deref().map(|it| self.kit.workspace.resolve(it)).transpose()?;
-        let cwd = cwd.unwrap_or_else(|| self.kit.workspace.root().clone());
-        let command =
-            CommandLine { program: "cargo".into(), args: build.words.clone(), env: build.env.clone(), cwd };
-        let ran = self.ran(&command, cx, clock).await?;
-        if !ran.success {
-            let tail = super::report::last(&ran.stderr);
-            return Err(Failure::new(ErrorCode::NotApplied, format!("cargo did not build it:\n{tail}")));
-        }
-        Ok(Some(extensions::with_program(config, &build.program(&ran.stdout)?)))
+        self.config_plan(config, args, cx, said).await
     }
 
     /// What a configuration would start, with what is given beside it laid over; and what is laid over the
@@ -204,13 +190,13 @@ impl Debug {
     async fn config_plan(
         &self,
         config: &Value,
-        args: &Arguments,
+        args: &LaunchArguments,
         cx: &ToolCx,
         said: &mut String,
     ) -> Result<(LaunchPlan, Option<Value>), Failure> {
-        let mut config = filled(&self.kit, config, args)?;
+        let mut config = filled(&self.context, config, args)?;
         let given_over = super::launch::json_text(args.arguments.as_deref())?;
-        lay_over(&self.kit, &mut config, args, given_over.as_ref())?;
+        lay_over(&self.context, &mut config, args, given_over.as_ref())?;
         let kind = config["type"].as_str().unwrap_or_default().to_owned();
         let kind = kind.as_str();
         let adapter = match &args.adapter {
@@ -221,8 +207,9 @@ impl Debug {
             let message = format!("no debug adapter is known for the type `{kind}`; name one with `adapter`");
             Failure::new(ErrorCode::Unsupported, message)
         })?;
-        for line in extensions::without_cppdbg(&mut config)? {
-            said.push_str(&format!("{line}\n"));
+        if !config["cargo"].is_null() && config["program"].is_null() {
+            let message = "the configuration's `cargo` is not built: build it, and give the `program`";
+            return Err(Failure::new(ErrorCode::Unsupported, message.to_owned()));
         }
         // As adapters take them.
         for pointer in ["/port", "/connect/port", "/processId", "/pid"] {
@@ -234,66 +221,19 @@ impl Debug {
             self.decide_mode(&mut config, &adapter, args.file.as_deref());
         }
         let config = config;
-        let root = self.kit.workspace.root().clone();
+        let root = self.context.workspace.root().clone();
         let text = |name: &str| config[name].as_str().map(str::to_owned);
         let attaches = config["request"] == "attach";
-        let connect = &config["connect"];
-        let port = config["port"].as_u64().or(connect["port"].as_u64()).and_then(|it| u16::try_from(it).ok());
-        let pid = config["processId"].as_i64().or(config["pid"].as_i64());
         let runtime = text("runtimeExecutable").filter(|_| config["program"].is_null());
-        let target = match (text("program"), text("module"), pid, port) {
-            (_, _, Some(pid), _) if attaches => Target::Process(pid),
-            (_, _, _, Some(port)) if attaches => {
-                let host = connect["host"].as_str().map(str::to_owned).or(text("host"));
-                Target::Port { host: host.unwrap_or_else(|| "127.0.0.1".to_owned()), port }
-            }
-            (Some(program), ..) => Target::Program(self.kit.workspace.resolve(&program)?),
-            (_, Some(module), ..) => Target::Module(module),
-            // What runs is told by other words, `npm run …`; the program's place is taken out again below.
-            _ if runtime.is_some() && !attaches => Target::Program(root.clone()),
-            _ => {
-                let message =
-                    "it names no `program`, `module`, `runtimeExecutable`, `port` or `processId`".to_owned();
-                return Err(Failure::new(ErrorCode::Unsupported, message));
-            }
-        };
+        let target = self.config_target(&config, runtime.is_some())?;
         let mut breakpoints = Breakpoints::default();
-        self.add(&mut breakpoints, args)?;
-        let cwd = text("cwd").map(|cwd| self.kit.workspace.resolve(&cwd)).transpose()?;
+        self.add(&mut breakpoints, &args.points)?;
+        let cwd = text("cwd").map(|cwd| self.context.workspace.resolve(&cwd)).transpose()?;
         let cwd = cwd.unwrap_or_else(|| root.clone());
-        let mut env = match text("envFile") {
-            Some(file) => self.env_file(&file, cx)?,
-            None => Vec::new(),
-        };
-        let (given, mut unset) = variables(&config);
-        let mut beside: Vec<(String, String)> = args.env.clone().unwrap_or_default().into_iter().collect();
-        beside.sort();
-        unset.retain(|name| !beside.iter().any(|(it, _)| it == name));
-        for given in [given, beside] {
-            env.retain(|(name, _)| !given.iter().any(|(it, _)| it == name));
-            env.extend(given);
-        }
-        if !unset.is_empty() {
-            said.push_str(&format!("not taken away, though `env` says null: {}\n", unset.join(", ")));
-        }
+        let env = self.config_env(&config, args, cx, said)?;
         let mut over = config.clone();
         if let Some(over) = over.as_object_mut() {
-            // What is the editor's, and what the adapter's own words stand for.
-            for name in [
-                "name",
-                "type",
-                "preLaunchTask",
-                "postDebugTask",
-                "presentation",
-                "internalConsoleOptions",
-                "serverReadyAction",
-                "env",
-                "environment",
-                "envFile",
-                "stopAtEntry",
-            ] {
-                over.remove(name);
-            }
+            EDITORS.iter().for_each(|name| drop(over.remove(*name)));
         }
         let spec = LaunchSpec {
             target,
@@ -302,9 +242,7 @@ impl Debug {
             args: list(&config["args"]),
             cwd: cwd.clone(),
             env: env.clone(),
-            stop_on_entry: config["stopOnEntry"] == true
-                || config["stopAtEntry"] == true
-                || args.stop_on_entry,
+            stop_on_entry: config["stopOnEntry"] == true || args.stop_on_entry,
             breakpoints,
             arguments: Some(over.clone()),
             test: None,
@@ -342,6 +280,57 @@ impl Debug {
         }
         Ok((plan, if attaches { Some(over) } else { given_over }))
     }
+
+    /// What a configuration starts or attaches to; `by_runtime`: `runtimeExecutable` names it.
+    fn config_target(&self, config: &Value, by_runtime: bool) -> Result<Target, Failure> {
+        let text = |name: &str| config[name].as_str().map(str::to_owned);
+        let attaches = config["request"] == "attach";
+        let connect = &config["connect"];
+        let port = config["port"].as_u64().or(connect["port"].as_u64()).and_then(|it| u16::try_from(it).ok());
+        let pid = config["processId"].as_i64().or(config["pid"].as_i64());
+        Ok(match (text("program"), text("module"), pid, port) {
+            (_, _, Some(pid), _) if attaches => Target::Process(pid),
+            (_, _, _, Some(port)) if attaches => {
+                let host = connect["host"].as_str().map(str::to_owned).or(text("host"));
+                Target::Port { host: host.unwrap_or_else(|| "127.0.0.1".to_owned()), port }
+            }
+            (Some(program), ..) => Target::Program(self.context.workspace.resolve(&program)?),
+            (_, Some(module), ..) => Target::Module(module),
+            // `npm run …`: the plan takes the program out again.
+            _ if by_runtime && !attaches => Target::Program(self.context.workspace.root().clone()),
+            _ => {
+                let message =
+                    "it names no `program`, `module`, `runtimeExecutable`, `port` or `processId`".to_owned();
+                return Err(Failure::new(ErrorCode::Unsupported, message));
+            }
+        })
+    }
+
+    /// The variables of a configuration, with those given beside it over them.
+    fn config_env(
+        &self,
+        config: &Value,
+        args: &LaunchArguments,
+        cx: &ToolCx,
+        said: &mut String,
+    ) -> Result<Vec<(String, String)>, Failure> {
+        let mut env = match config["envFile"].as_str() {
+            Some(file) => self.env_file(file, cx)?,
+            None => Vec::new(),
+        };
+        let (set, mut unset) = variables(config);
+        let mut given: Vec<(String, String)> = args.env.clone().unwrap_or_default().into_iter().collect();
+        given.sort();
+        unset.retain(|name| !given.iter().any(|(known, _)| known == name));
+        for layer in [set, given] {
+            env.retain(|(name, _)| !layer.iter().any(|(known, _)| known == name));
+            env.extend(layer);
+        }
+        if !unset.is_empty() {
+            said.push_str(&format!("not unset, though `env` says null: {}\n", unset.join(", ")));
+        }
+        Ok(env)
+    }
 }
 
 impl Configs {
@@ -357,15 +346,15 @@ impl Configs {
 
 /// Lays what is given beside a configuration over it, but for the variables, which may come from several places.
 fn lay_over(
-    kit: &Kit,
+    context: &ToolContext,
     config: &mut Value,
-    args: &Arguments,
+    args: &LaunchArguments,
     arguments: Option<&Value>,
 ) -> Result<(), Failure> {
     let mut over = Map::new();
     let mut put = |name: &str, value: Option<Value>| over.extend(value.map(|value| (name.to_owned(), value)));
     let path = |path: &Option<String>| -> Result<Option<Value>, Failure> {
-        let path = path.as_ref().map(|it| kit.workspace.resolve(it)).transpose()?;
+        let path = path.as_ref().map(|it| context.workspace.resolve(it)).transpose()?;
         Ok(path.map(|it| json!(it.to_string())))
     };
     put("args", (!args.args.is_empty()).then(|| json!(args.args)));
@@ -387,9 +376,9 @@ fn lay_over(
             None => put(name, value),
         }
     }
-    super::look::merge(config, Value::Object(over));
+    super::inspect::merge(config, Value::Object(over));
     if let Some(arguments) = arguments {
-        dap_client::merge(config, arguments.clone());
+        adapters::merge(config, arguments.clone());
     }
     Ok(())
 }
@@ -406,7 +395,7 @@ impl Debug {
             let parent = std::path::Path::new(program).parent().filter(|_| is_file);
             parent.map_or_else(|| program.to_owned(), |it| it.to_string_lossy().into_owned())
         });
-        let definitions = self.kit.debug.definitions();
+        let definitions = self.context.debug.definitions();
         let tests = definitions.get(adapter).into_iter().flat_map(|it| it.tests.values());
         let mode = tests.filter_map(|it| it.launch.as_ref()?.get("mode").cloned()).next();
         let Some(members) = config.as_object_mut() else { return };
@@ -419,7 +408,7 @@ impl Debug {
 
     /// Variables of an `envFile`: `NAME=value` a line.
     fn env_file(&self, file: &str, cx: &ToolCx) -> Result<Vec<(String, String)>, Failure> {
-        let path = self.kit.workspace.resolve(file)?;
+        let path = self.context.workspace.resolve(file)?;
         let verdict = cx.policy().map(|policy| policy.judge_read(&path));
         if verdict.as_ref().is_none_or(|it| it.decision != Decision::Allow) {
             let why = verdict.map(|it| format!(": {} in `policy.rules`", it.reason)).unwrap_or_default();
@@ -427,7 +416,7 @@ impl Debug {
                 format!("the envFile {file} may not be read{why}; or give its variables with `env`");
             return Err(Failure::new(ErrorCode::Denied, message));
         }
-        Ok(in_env_file(&self.kit.workspace.document(&path)?.text))
+        Ok(in_env_file(&self.context.workspace.document(&path)?.text))
     }
 }
 
@@ -446,16 +435,11 @@ fn in_env_file(text: &str) -> Vec<(String, String)> {
 /// The variables that a configuration sets, and those that it would take away.
 fn variables(config: &Value) -> (Vec<(String, String)>, Vec<String>) {
     let (mut set, mut unset) = (Vec::new(), Vec::new());
-    let members = config["env"].as_object().into_iter().flatten();
-    let members = members.map(|(name, value)| (name.as_str(), value));
-    // So cppdbg has it.
-    let list = config["environment"].as_array().into_iter().flatten();
-    let list = list.filter_map(|it| Some((it["name"].as_str()?, &it["value"])));
-    for (name, value) in members.chain(list) {
+    for (name, value) in config["env"].as_object().into_iter().flatten() {
         match value {
-            Value::Null => unset.push(name.to_owned()),
-            Value::String(value) => set.push((name.to_owned(), value.clone())),
-            other => set.push((name.to_owned(), other.to_string())),
+            Value::Null => unset.push(name.clone()),
+            Value::String(value) => set.push((name.clone(), value.clone())),
+            other => set.push((name.clone(), other.to_string())),
         }
     }
     (set, unset)
@@ -506,12 +490,12 @@ fn task(config: &Value) -> Option<&str> {
 }
 
 /// The file's configurations; `None` where it is not there.
-fn read(kit: &Kit) -> Result<Option<Configs>, Failure> {
-    let path = kit.workspace.resolve(FILE)?;
+fn read(context: &ToolContext) -> Result<Option<Configs>, Failure> {
+    let path = context.workspace.resolve(FILE)?;
     if !path.as_path().is_file() {
         return Ok(None);
     }
-    parse(&kit.workspace.document(&path)?.text).map(Some)
+    parse(&context.workspace.document(&path)?.text).map(Some)
 }
 
 fn parse(text: &str) -> Result<Configs, Failure> {
@@ -536,7 +520,7 @@ fn parse(text: &str) -> Result<Configs, Failure> {
 }
 
 /// A configuration with its variables replaced, and what is said for this system laid over.
-fn filled(kit: &Kit, config: &Value, args: &Arguments) -> Result<Value, Failure> {
+fn filled(context: &ToolContext, config: &Value, args: &LaunchArguments) -> Result<Value, Failure> {
     let mut config = config.clone();
     let system = if cfg!(target_os = "macos") { "osx" } else { "linux" };
     if let Some(members) = config.as_object_mut() {
@@ -548,8 +532,8 @@ fn filled(kit: &Kit, config: &Value, args: &Arguments) -> Result<Value, Failure>
     if let Some(line) = config["args"].as_str() {
         config["args"] = json!(words(line));
     }
-    let root = kit.workspace.root();
-    let file = args.file.as_deref().map(|it| kit.workspace.resolve(it)).transpose()?;
+    let root = context.workspace.root();
+    let file = args.file.as_deref().map(|it| context.workspace.resolve(it)).transpose()?;
     replace(&config, &|name| variable(name, root, file.as_ref()))
 }
 
@@ -659,11 +643,10 @@ mod tests {
 
     #[test]
     fn variables_are_set_however_they_are_written() {
-        let config = json!({"env": {"N": 3, "B": true, "T": "t", "GONE": null},
-            "environment": [{"name": "E", "value": "e"}]});
+        let config = json!({"env": {"N": 3, "B": true, "T": "t", "GONE": null}});
         let (set, unset) = super::variables(&config);
         let set: Vec<String> = set.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        assert_eq!(set, ["N=3", "B=true", "T=t", "E=e"]);
+        assert_eq!(set, ["N=3", "B=true", "T=t"]);
         assert_eq!(unset, ["GONE"]);
         let read = in_env_file("# c\nA=1\nexport B = \"x y\"\n\nnonsense\nC='z'\n=q\n");
         let read: Vec<String> = read.iter().map(|(name, value)| format!("{name}={value}")).collect();

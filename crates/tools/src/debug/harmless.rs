@@ -1,7 +1,7 @@
 //! Whether an expression can only look. Pure, and on the safe side: what is not surely harmless is asked
 //! about.
 
-use dap_client::AdapterDefinition;
+use adapters::DebuggerDefinition;
 
 /// Words that do something in some language.
 const DOING: &[&str] = &[
@@ -31,8 +31,8 @@ const DOING: &[&str] = &[
 ];
 
 /// Whether `adapter` can be asked for `expression` without more than a look.
-pub(super) fn only_looks(expression: &str, adapter: &AdapterDefinition) -> bool {
-    !adapter.quirks.shell && is_harmless(expression)
+pub(super) fn only_looks(expression: &str, adapter: &DebuggerDefinition) -> bool {
+    !adapter.quirks.evaluates_shell && is_harmless(expression)
 }
 
 /// Whether the text of a breakpoint's hit count is a number, or a comparison with one. Some adapters

@@ -2,44 +2,49 @@
 
 use std::sync::Arc;
 
-use agent::{Asker, ToolCx, ToolResult};
+use adapters::DebuggerDefinition;
+use agent::tool::GrantRequester;
+use agent::{ToolCx, ToolResult};
 use dap_client::{
-    AdapterDefinition, Breakpoints, Clock, ExceptionFilter, FunctionBreakpoint, LaunchPlan, LaunchSpec, Runs,
-    Session, SourceBreakpoint, Target,
+    Breakpoints, Clock, ExceptionFilter, FunctionBreakpoint, LaunchPlan, LaunchSpec, Runs, Session,
+    SourceBreakpoint, Target,
 };
 use futures_util::future::BoxFuture;
+use paths::AbsPath;
+use policy::{ErrorCode, SpawnGrant, SpawnRequest};
 use serde_json::{Value, json};
+use shell::CommandLine;
 use tokio_util::sync::CancellationToken;
-use workspace::{AbsPath, CommandLine, ErrorCode, SpawnGrant, SpawnRequest};
 
+use super::actions::{BreakpointArguments, LaunchArguments, LineArgument, PointArguments};
 use super::harmless::{expressions, is_count, only_looks};
-use super::{Arguments, Debug, Point, needs};
-use crate::{Failure, Kit};
+use super::{Debug, needs};
+use crate::{Failure, ToolContext};
 
 impl Debug {
     /// Starts a session, and shows where it came to.
     pub(super) async fn launch(
         &self,
-        args: &Arguments,
+        args: &LaunchArguments,
+        attaches: bool,
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
-        Self::no_stop_needed(args)?;
+        Self::no_stop_needed(if attaches { "attach" } else { "launch" }, args)?;
         if args.config.is_some() {
             return self.launch_config(args, cx, clock).await;
         }
-        let spec = self.spec(args)?;
+        let spec = self.spec(args, attaches)?;
         let plan = self.plan(spec).await?;
         let session = self.begin(&plan, json_text(args.arguments.as_deref())?, cx, clock).await?;
         self.snapshot(&session, cx, clock).await
     }
 
     /// Breakpoints of a kind that names something of a stopped program are not for one that is to be started.
-    pub(super) fn no_stop_needed(args: &Arguments) -> Result<(), Failure> {
+    pub(super) fn no_stop_needed(action: &str, args: &LaunchArguments) -> Result<(), Failure> {
         let given =
             [("memory_reference", &args.memory_reference), ("data_id", &args.data_id), ("name", &args.name)];
         let Some((given, _)) = given.iter().find(|(_, it)| it.is_some()) else { return Ok(()) };
-        let action = &args.action;
         let message = format!(
             "`{action}` takes no `{given}`: it names something of a program that is stopped; stop it first, with \
              `breakpoints` or `stop_on_entry`, then set it by the action `breakpoints` with `{given}`"
@@ -48,13 +53,13 @@ impl Debug {
     }
 
     /// What the arguments ask for.
-    pub(super) fn spec(&self, args: &Arguments) -> Result<LaunchSpec, Failure> {
-        let kit = &self.kit;
-        let root = kit.workspace.root().clone();
-        let target = target(kit, args)?;
+    pub(super) fn spec(&self, args: &LaunchArguments, attaches: bool) -> Result<LaunchSpec, Failure> {
+        let context = &self.context;
+        let root = context.workspace.root().clone();
+        let target = target(context, args, attaches)?;
         let mut breakpoints = Breakpoints::default();
-        self.add(&mut breakpoints, args)?;
-        let cwd = args.cwd.as_deref().map(|cwd| kit.workspace.resolve(cwd)).transpose()?;
+        self.add(&mut breakpoints, &args.points)?;
+        let cwd = args.cwd.as_deref().map(|cwd| context.workspace.resolve(cwd)).transpose()?;
         let mut env: Vec<(String, String)> = args.env.clone().unwrap_or_default().into_iter().collect();
         env.sort();
         Ok(LaunchSpec {
@@ -74,7 +79,7 @@ impl Debug {
 
     /// What would be started for it.
     pub(super) async fn plan(&self, spec: LaunchSpec) -> Result<LaunchPlan, Failure> {
-        let debug = self.kit.debug.clone();
+        let debug = self.context.debug.clone();
         let plan = tokio::task::spawn_blocking(move || debug.plan(&spec)).await;
         Ok(plan.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))??)
     }
@@ -87,7 +92,7 @@ impl Debug {
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<Arc<Session>, Failure> {
-        agreed(&self.kit, &plan.breakpoints, &plan.adapter, cx).await?;
+        agreed(&self.context, &plan.breakpoints, &plan.adapter, cx).await?;
         self.begin_agreed(plan, over, cx, clock).await
     }
 
@@ -119,8 +124,8 @@ impl Debug {
                 cx.permit_debug(&format!("attach to {}{with}", plan.title)).await?;
             }
         }
-        let runs = Arc::new(Terminal(cx.asker()));
-        let session = self.kit.debug.start_with(plan, &grant, runs, clock).await?;
+        let runs = Arc::new(Terminal(cx.grant_requester()));
+        let session = self.context.debug.start_with(plan, &grant, runs, clock).await?;
         session.started_by(cx.starter.clone());
         Ok(session)
     }
@@ -129,7 +134,7 @@ impl Debug {
     pub(super) async fn breakpoints(
         &self,
         session: &Arc<Session>,
-        args: &Arguments,
+        args: &BreakpointArguments,
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
@@ -138,30 +143,31 @@ impl Debug {
             let before = session.breakpoints().count();
             let named = self.named(session, args)?;
             let change = |all: &mut Breakpoints| named.remove(all);
-            self.kit.debug.change_breakpoints(session, change, clock).await?;
+            self.context.debug.change_breakpoints(session, change, clock).await?;
             removed = before - session.breakpoints().count() + named.filters_gone;
         } else {
             let mut added = Breakpoints::default();
-            self.add(&mut added, args)?;
+            self.add(&mut added, &args.points)?;
             if let (Some(file), Some(line)) = (&args.file, args.line) {
-                let (condition, hit, log) = (args.condition.clone(), args.hit.clone(), args.log.clone());
-                let path = self.kit.workspace.resolve(file)?;
+                let (condition, hit, log) =
+                    (args.points.condition.clone(), args.points.hit.clone(), args.log.clone());
+                let path = self.context.workspace.resolve(file)?;
                 from_one(line)?;
                 added.add(SourceBreakpoint { path, line, column: None, condition, hit, log });
             } else if args.log.is_some() {
                 return Err(needs("breakpoints", "file` and `line` beside `log"));
             }
-            added.stop_at_panics(&session.adapter.quirks.panics);
-            agreed(&self.kit, &added, &session.adapter, cx).await?;
+            added.stop_at_panics(&session.adapter.quirks.panic_functions);
+            agreed(&self.context, &added, &session.adapter, cx).await?;
             let change = |all: &mut Breakpoints| {
                 added.list().for_each(|(it, _)| all.add(it.clone()));
                 added.functions().iter().for_each(|(it, _)| all.add_function_point(it.clone()));
                 all.exceptions = added.exceptions.clone().or(all.exceptions.take());
             };
-            self.kit.debug.change_breakpoints(session, change, clock).await?;
+            self.context.debug.change_breakpoints(session, change, clock).await?;
             self.add_special(session, args, cx, clock).await?;
         }
-        let (mut text, list) = listed(&self.kit, &session.breakpoints());
+        let (mut text, list) = listed(&self.context, &session.breakpoints());
         let chosen = session.breakpoints().exceptions.is_some();
         // Nothing was set in a session of the person's.
         let filters = if session.is_theirs() && !chosen { Vec::new() } else { session.filters() };
@@ -177,22 +183,27 @@ impl Debug {
     }
 
     /// What the arguments of `remove` name; all, where they name nothing.
-    fn named(&self, session: &Session, args: &Arguments) -> Result<Named, Failure> {
-        let resolve = |file: &str| self.kit.workspace.resolve(file);
+    fn named(&self, session: &Session, args: &BreakpointArguments) -> Result<Named, Failure> {
+        let resolve = |file: &str| self.context.workspace.resolve(file);
         let mut named = Named {
-            functions: args.functions.iter().map(|it| dap_client::conditional(it).0.to_owned()).collect(),
+            functions: args
+                .points
+                .functions
+                .iter()
+                .map(|it| dap_client::conditional(it).0.to_owned())
+                .collect(),
             data: args.name.iter().chain(&args.data_id).cloned().collect(),
             instruction: args.memory_reference.clone().map(|it| (it, args.offset.unwrap_or(0))),
             ..Named::default()
         };
-        for it in &args.breakpoints {
+        for it in &args.points.breakpoints {
             named.places.push((Some(resolve(&it.file)?), Some(it.line)));
         }
         if args.file.is_some() || args.line.is_some() {
             named.places.push((args.file.as_deref().map(resolve).transpose()?, args.line));
         }
-        let mut exceptions = args.exceptions.clone();
-        let panics = &session.adapter.quirks.panics;
+        let mut exceptions = args.points.exceptions.clone();
+        let panics = &session.adapter.quirks.panic_functions;
         if let Some(exceptions) = exceptions.as_mut().filter(|_| !panics.is_empty()) {
             let before = exceptions.len();
             exceptions.retain(|it| ExceptionFilter::read(it).name != "panic");
@@ -217,9 +228,9 @@ impl Debug {
     }
 
     /// What the arguments name; `agreed` asks about it.
-    pub(super) fn add(&self, all: &mut Breakpoints, args: &Arguments) -> Result<(), Failure> {
-        for Point { file, line, column, condition, hit, log } in args.breakpoints.clone() {
-            let path = self.kit.workspace.resolve(&file)?;
+    pub(super) fn add(&self, all: &mut Breakpoints, args: &PointArguments) -> Result<(), Failure> {
+        for LineArgument { file, line, column, condition, hit, log } in args.breakpoints.clone() {
+            let path = self.context.workspace.resolve(&file)?;
             from_one(line)?;
             all.add(SourceBreakpoint { path, line, column, condition, hit, log });
         }
@@ -273,9 +284,9 @@ impl Named {
 
 /// Asks the person about what breakpoints do beyond looking: `adapter` says what their code is.
 pub(super) async fn agreed(
-    kit: &Kit,
+    context: &ToolContext,
     all: &Breakpoints,
-    adapter: &AdapterDefinition,
+    adapter: &DebuggerDefinition,
     cx: &ToolCx,
 ) -> Result<(), Failure> {
     for (it, _) in all.list() {
@@ -283,7 +294,7 @@ pub(super) async fn agreed(
         let code = it.condition.as_deref().into_iter().chain(logged);
         let code = code.filter(|code| !only_looks(code, adapter));
         for code in code.chain(it.hit.as_deref().filter(|hit| !is_count(hit))) {
-            let place = format!("{}:{}", kit.shown(&it.path), it.line);
+            let place = format!("{}:{}", context.shown(&it.path), it.line);
             cx.permit_debug(&format!("evaluate `{code}` at each pass of {place}")).await?;
         }
     }
@@ -303,7 +314,7 @@ pub(super) async fn agreed(
 }
 
 /// Programs that an adapter wants run in a terminal are asked about as those of the person are.
-pub(super) struct Terminal(pub(super) Asker);
+pub(super) struct Terminal(pub(super) GrantRequester);
 
 impl Runs for Terminal {
     fn grant(&self, adapter: &str, command: &CommandLine) -> BoxFuture<'static, Result<SpawnGrant, String>> {
@@ -324,11 +335,11 @@ pub(super) fn from_one(line: u64) -> Result<(), Failure> {
     }
 }
 
-fn target(kit: &Kit, args: &Arguments) -> Result<Target, Failure> {
-    let launches = args.action != "attach";
+fn target(context: &ToolContext, args: &LaunchArguments, attaches: bool) -> Result<Target, Failure> {
+    let launches = !attaches;
     match (&args.program, &args.module, args.pid, args.port) {
         (Some(program), None, None, None) if launches => {
-            let path = kit.workspace.resolve(program)?;
+            let path = context.workspace.resolve(program)?;
             if !path.as_path().exists() {
                 return Err(Failure::new(ErrorCode::NotFound, format!("there is no file {program} to run")));
             }
@@ -353,12 +364,12 @@ pub(super) fn json_text(text: Option<&str>) -> Result<Option<Value>, Failure> {
     })
 }
 
-fn listed(kit: &Kit, all: &Breakpoints) -> (String, Vec<Value>) {
+fn listed(context: &ToolContext, all: &Breakpoints) -> (String, Vec<Value>) {
     let mut text = String::new();
     let mut list = Vec::new();
     for (it, placed) in all.list() {
         let at = placed.line.unwrap_or(it.line);
-        let mut line = format!("{}:{at}", kit.shown(&it.path));
+        let mut line = format!("{}:{at}", context.shown(&it.path));
         let more = [("if", &it.condition), ("hit", &it.hit), ("log", &it.log)];
         more.iter().for_each(|(word, it)| line.extend(it.iter().map(|it| format!(" {word} {it}"))));
         if !placed.verified {
@@ -366,7 +377,7 @@ fn listed(kit: &Kit, all: &Breakpoints) -> (String, Vec<Value>) {
             line.push_str(&format!(" (not in place: {why})"));
         }
         text.push_str(&format!("{line}\n"));
-        list.push(json!({ "file": kit.shown(&it.path), "line": at, "verified": placed.verified }));
+        list.push(json!({ "file": context.shown(&it.path), "line": at, "verified": placed.verified }));
     }
     for (it, placed) in all.functions() {
         let mark = if placed.verified { "" } else { " (not in place)" };

@@ -8,18 +8,18 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use adapters::DebuggerDefinition;
 use agent::{ToolCx, ToolResult};
-use dap_client::{
-    AdapterDefinition, Breakpoints, Category, Clock, DapError, LaunchPlan, Session, SourceBreakpoint, State,
-};
-use serde::Deserialize;
+use dap_client::{Breakpoints, Category, Clock, DapError, LaunchPlan, Session, SourceBreakpoint, State};
+use paths::AbsPath;
+use policy::ErrorCode;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use workspace::{AbsPath, ErrorCode};
 
+use super::actions::ProbeArguments;
 use super::snapshot::cut;
-use super::{Arguments, Debug, needs};
+use super::{Debug, needs};
 use crate::{Failure, counted};
 
 /// Rows shown, and kept for data.
@@ -35,14 +35,6 @@ const TIDY: Duration = Duration::from_secs(5);
 const LAST: Duration = Duration::from_secs(1);
 /// Lines of the adapter's own that are kept, for where nothing passed.
 const CHATTER: usize = 5;
-
-/// Expressions at a line.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Watched {
-    file: String,
-    line: u64,
-    expressions: Vec<String>,
-}
 
 /// A point with what is asked there.
 struct Point {
@@ -79,7 +71,6 @@ impl Marks {
 #[derive(Default)]
 struct Table {
     rows: Vec<Row>,
-    /// Of each point.
     passes: Vec<usize>,
     /// The last that the program wrote.
     own: String,
@@ -95,29 +86,29 @@ struct Table {
 impl Debug {
     pub(super) async fn probe(
         &self,
-        args: &Arguments,
+        args: &ProbeArguments,
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
         if args.points.is_empty() {
             return Err(needs("probe", "points"));
         }
-        Self::no_stop_needed(args)?;
+        Self::no_stop_needed("probe", &args.launch)?;
         let mut said = String::new();
-        let (mut plan, over) = match &args.config {
-            Some(name) => self.one_config(name, args, cx, clock, &mut said).await?,
+        let (mut plan, over) = match &args.launch.config {
+            Some(name) => self.one_config(name, &args.launch, cx, &mut said).await?,
             None => {
-                let over = super::launch::json_text(args.arguments.as_deref())?;
-                (self.plan(self.spec(args)?).await?, over)
+                let over = super::launch::json_text(args.launch.arguments.as_deref())?;
+                (self.plan(self.spec(&args.launch, false)?).await?, over)
             }
         };
-        super::launch::agreed(&self.kit, &plan.breakpoints, &plan.adapter, cx).await?;
+        super::launch::agreed(&self.context, &plan.breakpoints, &plan.adapter, cx).await?;
         let points = self.points(args, &plan.adapter, cx).await?;
         // It runs to its end: nothing but the points is of interest.
         plan.breakpoints.exceptions = Some(Vec::new());
         let braces = points.iter().flat_map(|it| &it.expressions).any(|it| it.contains(['{', '}', '%']));
         let (mut logged, marks) = (None, Marks::new());
-        if !braces && !plan.adapter.quirks.logs_in_program {
+        if !braces && !plan.adapter.quirks.logpoints_write_to_program {
             let plan = with_points(&plan, &points, Some(&marks));
             match self.begin_agreed(&plan, over.clone(), cx, clock).await {
                 Ok(session) => logged = Some(session),
@@ -136,21 +127,21 @@ impl Debug {
                 (session, table, "stops: it was held at each pass")
             }
         };
-        let root = self.kit.debug.root_of(&session);
-        self.kit.debug.show(&session, &cx.starter);
+        let root = self.context.debug.root_of(&session);
+        self.context.debug.show(&session, &cx.starter);
         let state = root.state();
-        let ended = match self.kit.debug.end_of(&self.kit.debug.focus(&root)) {
+        let ended = match self.context.debug.end_of(&self.context.debug.focus(&root)) {
             Some(end) => super::snapshot::ended(&end, &session.adapter),
             None => format!("it is {}, as {}; `terminate` it", state.name(), root.id),
         };
-        Ok(super::more::before(&said, self.told(&points, &table, &ended, how, &root)))
+        Ok(super::advanced::before(&said, self.told(&points, &table, &ended, how, &root)))
     }
 
     /// The points, those of one line together, after the person was asked about what does more than look.
     async fn points(
         &self,
-        args: &Arguments,
-        adapter: &AdapterDefinition,
+        args: &ProbeArguments,
+        adapter: &DebuggerDefinition,
         cx: &ToolCx,
     ) -> Result<Vec<Point>, Failure> {
         let mut points: Vec<Point> = Vec::new();
@@ -158,11 +149,11 @@ impl Debug {
             for expression in &it.expressions {
                 self.may_evaluate(expression, adapter, cx).await?;
             }
-            let path = self.kit.workspace.resolve(&it.file)?;
+            let path = self.context.workspace.resolve(&it.file)?;
             if !path.as_path().is_file() {
                 return Err(Failure::new(ErrorCode::NotFound, format!("there is no file {}", it.file)));
             }
-            let lines = self.kit.workspace.document(&path)?.text.lines().count() as u64;
+            let lines = self.context.workspace.document(&path)?.text.lines().count() as u64;
             if it.line == 0 || it.line > lines {
                 let message = format!("{} has {lines} lines; there is no line {}", it.file, it.line);
                 return Err(Failure::new(ErrorCode::InvalidArguments, message));
@@ -185,7 +176,7 @@ impl Debug {
         marks: &Marks,
         clock: &Clock,
     ) -> Result<Table, Failure> {
-        let debug = &self.kit.debug;
+        let debug = &self.context.debug;
         let root = debug.root_of(session);
         let mut bell = debug.bell().subscribe();
         let mut table = Table { passes: vec![0; points.len()], ..Table::default() };
@@ -242,7 +233,7 @@ impl Debug {
 
     /// The program runs on past the time: its points go, and what they wrote is not shown as its output.
     async fn take_away(&self, session: &Arc<Session>, points: &[Point]) {
-        let debug = &self.kit.debug;
+        let debug = &self.context.debug;
         let change = |all: &mut Breakpoints| {
             for point in points {
                 all.remove(&point.path, Some(point.line));
@@ -264,7 +255,7 @@ impl Debug {
         points: &[Point],
         clock: &Clock,
     ) -> Result<Table, Failure> {
-        let debug = &self.kit.debug;
+        let debug = &self.context.debug;
         let mut table = Table { passes: vec![0; points.len()], ..Table::default() };
         let root = debug.root_of(session);
         let mut bell = debug.bell().subscribe();
@@ -338,7 +329,7 @@ impl Debug {
 
     /// What is known of why a point was never passed.
     fn why_none(&self, root: &Arc<Session>, point: &Point, passes: usize) -> String {
-        let tree = self.kit.debug.tree(root);
+        let tree = self.context.debug.tree(root);
         let all = tree.iter().map(|it| it.breakpoints());
         let mut placed = all.flat_map(|all| {
             let of = all.list().filter(|(it, _)| it.path == point.path && it.line == point.line);
@@ -367,7 +358,7 @@ impl Debug {
         how: &str,
         root: &Arc<Session>,
     ) -> ToolResult {
-        let name = |point: &Point| format!("{}:{}", self.kit.shown(&point.path), point.line);
+        let name = |point: &Point| format!("{}:{}", self.context.shown(&point.path), point.line);
         let mut text = format!("{}: {ended}\n", root.title);
         for (number, point) in points.iter().enumerate() {
             let passes = table.passes.get(number).copied().unwrap_or(0);
@@ -428,7 +419,7 @@ impl Debug {
                 let point = points.get(row.point)?;
                 let values: serde_json::Map<String, Value> =
                     point.expressions.iter().cloned().zip(row.values.iter().map(|it| json!(it))).collect();
-                Some(json!({ "file": self.kit.shown(&point.path), "line": point.line, "values": values }))
+                Some(json!({ "file": self.context.shown(&point.path), "line": point.line, "values": values }))
             })
             .collect();
         let details = json!({ "session": root.id, "state": root.state().name(), "rows": rows,

@@ -1,60 +1,106 @@
-//! Which runner a test is run by, and with which words. Looks at files of the project and runs nothing.
+//! Test runners as data (`adapters/runners/`): how one test is started, and what a runner reports.
+//!
+//! Invariants: a program may write what a runner writes, so a report is read from the runner's own lines and its
+//! exit code, never from a text anywhere in the output.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use paths::AbsPath;
+use policy::ErrorCode;
+use regex::Regex;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use workspace::{AbsPath, ErrorCode, files_below};
+use syntax::Language;
 
-use super::named::{self, Asked, Begins, Tests, escaped};
-use super::pythons;
-use super::titles::{self, Chosen, Titles};
-use crate::{Failure, Kit};
+use super::js_test_filter::{Chosen, Titles};
+use super::python_tests;
+use super::test_discovery::escaped;
+use super::test_search::FoundTest;
+use crate::{Failure, ToolContext};
 
-/// Files that are searched for a test of a name.
-const SEARCHED: usize = 5_000;
-/// Bytes of a file that is searched at most.
-const BYTES: u64 = 1024 * 1024;
+/// Lines of a report that are shown.
+const LINES: usize = 30;
 
-/// A test that was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
-    /// Its file.
-    pub file: AbsPath,
-    /// Its name, without what it is in.
-    pub name: String,
-    /// Which of its cases: `[2-x]` of pytest, `/two` of Go, `::case_2` of Rust.
-    pub case: String,
-    /// Classes, modules or groups in the file that it is in, outermost first.
-    pub within: Vec<String>,
-    /// Where its name is a title.
-    titles: Titles,
-    language: Tests,
+/// A test runner.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Runner {
+    #[serde(skip)]
+    pub name: &'static str,
+    /// Its name in adapter definitions, where that is another.
+    rule: Option<String>,
+    /// The module of Python that runs it.
+    module: Option<String>,
+    /// The script that runs it, below the nearest directory that has it.
+    script: Option<String>,
+    /// Its arguments. `${test}`, `${options}`, `${file}` and `${directory}` stand for the test's.
+    args: Vec<String>,
+    env: BTreeMap<String, String>,
+    /// Laid over the adapter's launch arguments.
+    launch: Option<Value>,
+    /// Exceptions by which it leaves a test out.
+    pub outcomes: Vec<String>,
+    /// The debugger stops at exceptions that are handled, too.
+    pub stops_at_handled: bool,
+    /// The lines that count results, as a regular expression; the last `summary_lines` of them.
+    summary: Option<String>,
+    summary_lines: Option<usize>,
+    /// The line that a failure's report begins with.
+    failure: Option<String>,
+    no_tests: Vec<NoTests>,
 }
 
-/// What runs a test.
+/// A report that there was no such test. Without `lines` the exit code decides.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoTests {
+    exit_code: Option<i64>,
+    /// There is a line like this.
+    requires: Option<String>,
+    /// There are lines like this, and all of them match `say`.
+    lines: Option<String>,
+    #[serde(default)]
+    say: String,
+}
+
+static RUNNERS: LazyLock<Vec<Runner>> = LazyLock::new(|| {
+    macro_rules! files {
+        ($($name:literal),*) => {
+            [$(($name, include_str!(concat!("../../../../adapters/runners/", $name, ".toml")))),*]
+        };
+    }
+    let files = files!["cargo", "executable", "go", "jest", "node", "pytest", "unittest", "vitest"];
+    // The files are ours: a test reads each.
+    let read = |(name, text)| Some(Runner { name, ..toml::from_str(text).ok()? });
+    files.into_iter().filter_map(read).collect()
+});
+
+/// The runner of this name.
+pub(super) fn runner(name: &str) -> Result<&'static Runner, Failure> {
+    let unknown = || Failure::new(ErrorCode::Internal, format!("there is no test runner `{name}`"));
+    RUNNERS.iter().find(|runner| runner.name == name).ok_or_else(unknown)
+}
+
+/// One test of a runner, ready to be started.
 #[derive(Debug, Clone)]
-pub(super) struct Run {
-    /// The runner's name.
-    pub runner: &'static str,
-    /// The name in adapter definitions under which it is run.
-    pub rule: &'static str,
-    /// Laid over the adapter's launch arguments.
-    pub over: Option<Value>,
-    /// What is started.
+pub(super) struct TestRun {
+    pub runner: &'static Runner,
     pub start: Start,
-    /// Its arguments.
     pub args: Vec<String>,
-    /// Where it runs.
     pub cwd: AbsPath,
-    /// Further variables.
     pub env: Vec<(String, String)>,
     /// Variables of the adapter's templates.
-    pub more: Map<String, Value>,
-    /// What it is in and the function or title by which its frames are known; none where that is not known.
+    pub variables: Map<String, Value>,
+    /// What it is in and the function or title by which its frames are known; empty where that is not known.
     pub known_as: Vec<String>,
-    /// Of Node's own runner, whose words its version tells.
+    /// It is marked as a test that is to fail.
+    pub expects_failure: bool,
+    /// The filter of Node's own runner, whose options its version decides.
     pub titles: Option<Titles>,
-    /// What the runner cannot tell apart.
+    /// What the runner cannot distinguish.
     pub note: Option<String>,
-    /// Where Python looks for modules first.
+    /// Where Python searches modules first.
     pub python_path: Option<AbsPath>,
 }
 
@@ -62,14 +108,14 @@ pub(super) struct Run {
 #[derive(Debug, Clone)]
 pub(super) enum Start {
     Program(AbsPath),
-    Module(&'static str),
+    Module(String),
     /// A test executable that cargo has to build first.
-    Cargo(Wanted),
+    Cargo(CargoTest),
 }
 
 /// A test of Rust, whose full name is in its executable's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct CargoTest {
     pub name: String,
     pub file: AbsPath,
     /// Modules in the file.
@@ -78,361 +124,313 @@ pub(super) struct Wanted {
     pub case: String,
 }
 
-/// The test that is meant. Blocking.
-pub(super) fn find(
-    kit: &Kit,
-    name: Option<&str>,
-    file: Option<&str>,
-    line: Option<u64>,
-) -> Result<Found, Failure> {
-    let asked = name.map(Asked::read);
-    let there = |file: &String| kit.workspace.resolve(file).is_ok_and(|it| it.as_path().is_file());
-    let own = asked.as_ref().and_then(|it| it.file.clone()).filter(there);
-    let file = file.map(str::to_owned).or(own);
-    let Some(file) = file else {
-        let Some(asked) = asked else {
-            return Err(super::needs("test", "name` or `file` and `line"));
+impl Runner {
+    /// Its name in adapter definitions.
+    pub(super) fn rule(&self) -> &str {
+        self.rule.as_deref().unwrap_or(self.name)
+    }
+
+    pub(super) fn launch(&self) -> Option<&Value> {
+        self.launch.as_ref()
+    }
+
+    /// A start of it; `values` stand for the variables of its arguments and environment.
+    pub(super) fn start(
+        &'static self,
+        start: Start,
+        cwd: AbsPath,
+        values: &[(&str, Vec<String>)],
+    ) -> TestRun {
+        let fill = |template: &String| -> Vec<String> {
+            let value = values.iter().find(|(name, _)| *template == format!("${{{name}}}"));
+            value.map_or_else(|| vec![template.clone()], |(_, value)| value.clone())
         };
-        let found = search(kit, &asked);
-        let other = asked.of_cases().filter(|_| found.is_empty());
-        let found = other.map_or(found, |it| search(kit, &it));
-        return one_of(found, &asked.text, "the project; give its `file`", "give `file`");
-    };
-    let path = kit.workspace.resolve(&file)?;
-    let language = language(&path).ok_or_else(|| {
-        let message = format!("tests of {file} are not known; give `program`, a test that is an executable");
-        Failure::new(ErrorCode::Unsupported, message)
-    })?;
-    let text = kit.workspace.document(&path)?.text;
-    if let Some(asked) = asked {
-        let mut found = named_in(kit, &path, &text, language, &asked);
-        if let Some(other) = asked.of_cases().filter(|_| found.is_empty()) {
-            found = named_in(kit, &path, &text, language, &other);
-        }
-        if let (Some(line), true) = (line, found.len() > 1) {
-            found.retain(|(at, ..)| *at as u64 <= line);
-            let nearest = found.iter().map(|(at, ..)| *at).max();
-            found.retain(|(at, ..)| Some(*at) == nearest);
-        }
-        if found.is_empty() {
-            // Its runner may know it all the same: by another way of writing, from a class that it inherits.
-            let titles = Titles::unseen(&asked.text);
-            let (name, case, within) = match language {
-                Tests::Node => (asked.text, String::new(), Vec::new()),
-                _ => (asked.name, asked.case, asked.within),
-            };
-            return Ok(Found { file: path, name, case, within, titles, language });
-        }
-        return one_of(found, &asked.text, &file, "give its `line`");
-    }
-    let line = line.ok_or_else(|| super::needs("test", "name` or `line"))?;
-    let lines: Vec<&str> = text.lines().collect();
-    let from = usize::try_from(line).unwrap_or(usize::MAX).min(lines.len());
-    let test = |at: usize| {
-        let begins = named::begins(&lines, at, language)?;
-        named::is_test(&begins, &lines, at, language).then_some((at, begins))
-    };
-    let around = named::test_around(&lines, line).filter(|_| language == Tests::Node);
-    let found = around.and_then(test).or_else(|| (0..from).rev().find_map(test));
-    let (at, begins) = found.ok_or_else(|| {
-        Failure::new(ErrorCode::NotFound, format!("there is no test at {file}:{line} or before it"))
-    })?;
-    let test = test_at(&path, &lines, at, &begins, None, language);
-    let place = format!("{file}:{}", at + 1);
-    let found = inherited(kit, &lines, (at + 1, place, test), true);
-    let name = begins.name.shown();
-    one_of(found, &name, &file, "name its class")
-}
-
-/// A test and the line that it begins at, from 1.
-type At = (usize, String, Found);
-
-fn one_of(mut found: Vec<At>, name: &str, place: &str, help: &str) -> Result<Found, Failure> {
-    match found.len() {
-        0 => {
-            let message = format!("no test was found by the text {name} in {place}");
-            Err(Failure::new(ErrorCode::NotFound, message))
-        }
-        1 => Ok(found.remove(0).2),
-        _ => {
-            const SHOWN: usize = 10;
-            let places: Vec<&str> = found.iter().take(SHOWN).map(|(_, place, _)| place.as_str()).collect();
-            // Those that are inherited stand at one line.
-            let help = if found.windows(2).any(|it| it[0].0 == it[1].0) { "name its class" } else { help };
-            let more = found.len().saturating_sub(SHOWN);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let message = format!("several tests are called {name}; {help}: {}{more}", places.join(", "));
-            Err(Failure::new(ErrorCode::Ambiguous, message))
+        TestRun {
+            runner: self,
+            start: self.module.clone().map_or(start, Start::Module),
+            args: self.args.iter().flat_map(fill).collect(),
+            cwd,
+            env: self.env.iter().map(|(name, value)| (name.clone(), fill(value).join(" "))).collect(),
+            variables: Map::new(),
+            known_as: Vec::new(),
+            expects_failure: false,
+            titles: None,
+            note: None,
+            python_path: None,
         }
     }
-}
 
-fn test_at(
-    path: &AbsPath,
-    lines: &[&str],
-    at: usize,
-    begins: &Begins,
-    asked: Option<&Asked>,
-    language: Tests,
-) -> Found {
-    let mut found = Found {
-        file: path.clone(),
-        name: begins.name.shown(),
-        case: asked.map(|it| it.case.clone()).unwrap_or_default(),
-        within: named::within(lines, at, language),
-        titles: Titles::default(),
-        language,
-    };
-    if language == Tests::Node {
-        let same = |other: &usize| named::begins(lines, *other, language).is_some_and(|it| it == *begins);
-        let alike = (0..lines.len()).filter(|other| *other != at).filter(same);
-        let alike: Vec<_> = alike.map(|other| named::around(lines, other, language)).collect();
-        let asked = asked.map(|it| it.text.as_str());
-        found.titles = Titles::of(begins, &named::around(lines, at, language), asked, &alike);
-        found.case = String::new();
-        if let Some(asked) = asked.filter(|_| !begins.name.is_whole()) {
-            found.name = asked.to_owned();
-        }
+    /// Whether it had no such test.
+    pub(super) fn found_none(&self, exit_code: Option<i64>, output: &str) -> bool {
+        self.no_tests.iter().any(|report| report.fits(exit_code, output))
     }
-    found
-}
 
-/// The tests of a file that are asked for.
-fn named_in(kit: &Kit, path: &AbsPath, text: &str, language: Tests, asked: &Asked) -> Vec<At> {
-    let lines: Vec<&str> = text.lines().collect();
-    let mut found = Vec::new();
-    for at in 0..lines.len() {
-        let Some(begins) = named::begins(&lines, at, language) else { continue };
-        // A group is run whole where it is asked for.
-        if !begins.group && !named::is_test(&begins, &lines, at, language) {
-            continue;
-        }
-        let fits = match language {
-            Tests::Node => {
-                begins.name.may_end(&asked.text)
-                    && titles::fits(&begins, &named::around(&lines, at, language), &asked.text)
-            }
-            _ => {
-                let place = module_of(path, kit.workspace.root(), language).into_iter();
-                let place = place.chain(named::within(&lines, at, language)).collect::<Vec<_>>();
-                begins.name.fits(&asked.name) && asked.may_be_in(&place)
-            }
+    /// Whether it counts tests that it skipped, or expected to fail, and none that passed.
+    pub(super) fn left_out(&self, output: &str) -> bool {
+        const LEFT_OUT: &[&str] = &["skipped", "xfailed", "xpassed", "ignored", "todo"];
+        const PASSED: &[&str] = &["passed", "pass"];
+        let Some(summary) = self.summary.as_deref().and_then(pattern) else { return false };
+        let lines = output.lines().rev().filter(|line| summary.is_match(line));
+        let lines: Vec<&str> = lines.take(self.summary_lines.unwrap_or(1)).collect();
+        let is_positive = |word: &str| word.parse::<u64>().is_ok_and(|count| count > 0);
+        // `1 skipped` of pytest and others, `skipped=1` of unittest.
+        let counts = |known: &[&str]| {
+            lines.iter().any(|line| {
+                let words = line.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+                let words: Vec<&str> = words.collect();
+                words.windows(2).any(|pair| {
+                    (is_positive(pair[0]) && known.contains(&pair[1]))
+                        || (known.contains(&pair[0]) && is_positive(pair[1]))
+                })
+            })
         };
-        if fits {
-            let test = test_at(path, &lines, at, &begins, Some(asked), language);
-            let test = (at + 1, format!("{}:{}", kit.shown(path), at + 1), test);
-            let chosen = asked.within.last().is_some() && asked.within.last() == test.2.within.last();
-            found.extend(inherited(kit, &lines, test, chosen));
-        }
+        counts(LEFT_OUT) && !counts(PASSED)
     }
-    literal_first(&mut found);
-    // One that a class of the file inherits from another.
-    if found.is_empty()
-        && language == Tests::Python
-        && let Some(class) = asked.within.last()
-        && lines.iter().any(|it| it.trim_start().starts_with(&format!("class {class}")))
-    {
-        let of_all = Asked { within: Vec::new(), ..asked.clone() };
-        found = named_in(kit, path, text, language, &of_all);
-        found.truncate(1);
-        found.iter_mut().for_each(|(_, _, test)| test.within = vec![class.clone()]);
-    }
-    found
-}
 
-/// A test of Python in each class that it runs in; where its own class is `chosen`, in that if it can.
-fn inherited(kit: &Kit, lines: &[&str], found: At, chosen: bool) -> Vec<At> {
-    let (at, place, test) = &found;
-    let [class] = test.within.as_slice() else { return vec![found] };
-    if test.language != Tests::Python {
-        return vec![found];
-    }
-    let root = kit.workspace.root();
-    let folder = test.file.parent().unwrap_or_else(|| root.clone());
-    let of_unittest = of_unittest(root, &folder, &lines.join("\n"));
-    let classes = pythons::runs_in(lines, class, &test.name, of_unittest);
-    if classes.is_empty() || (chosen && classes.contains(class)) {
-        return vec![found];
-    }
-    let of = |it: &String| {
-        let place = if classes.len() > 1 { format!("{place} ({it}.{})", test.name) } else { place.clone() };
-        (*at, place, Found { within: vec![it.clone()], ..test.clone() })
-    };
-    classes.iter().map(of).collect()
-}
-
-/// One that is called so itself, rather than one of the cases of another.
-fn literal_first(found: &mut Vec<At>) {
-    if found.iter().any(|(.., test)| test.titles.literal) {
-        found.retain(|(.., test)| test.titles.literal);
+    /// The report of a failed test: from where it begins, else the last lines.
+    pub(super) fn failure(&self, output: &str) -> String {
+        let begins = self.failure.as_deref().and_then(pattern);
+        let at = begins.and_then(|begins| output.lines().position(|line| begins.is_match(line)));
+        let Some(at) = at else { return last_lines(output) };
+        output.lines().skip(at).take(LINES).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// The modules that a file is, as far as its path tells.
-fn module_of(path: &AbsPath, root: &AbsPath, language: Tests) -> Vec<String> {
-    let relative = path.strip_prefix(root).unwrap_or(path.as_path()).with_extension("");
-    let mut parts: Vec<String> =
-        relative.components().map(|it| it.as_os_str().to_string_lossy().into_owned()).collect();
-    let whole: &[&str] = if language == Tests::Rust { &["mod", "lib", "main"] } else { &["__init__"] };
-    if parts.last().is_some_and(|it| whole.contains(&it.as_str())) {
-        parts.pop();
+impl NoTests {
+    fn fits(&self, exit_code: Option<i64>, output: &str) -> bool {
+        let like = |text: &str| {
+            let pattern = pattern(text);
+            output.lines().filter(move |line| pattern.as_ref().is_some_and(|pattern| pattern.is_match(line)))
+        };
+        let all_say = |lines: &String| {
+            let says = pattern(&self.say);
+            let mut lines = like(lines).peekable();
+            lines.peek().is_some() && lines.all(|line| says.as_ref().is_some_and(|says| says.is_match(line)))
+        };
+        self.exit_code.is_none_or(|code| exit_code == Some(code))
+            && self.requires.as_ref().is_none_or(|text| like(text).next().is_some())
+            && self.lines.as_ref().is_none_or(all_say)
     }
-    parts.retain(|it| language != Tests::Rust || it != "src");
-    parts
 }
 
-fn language(path: &AbsPath) -> Option<Tests> {
-    Tests::of(path.as_path().extension()?.to_str()?)
+fn pattern(text: &str) -> Option<Regex> {
+    Regex::new(text).ok()
 }
 
-fn search(kit: &Kit, asked: &Asked) -> Vec<At> {
-    let mut found = Vec::new();
-    for path in files_below(kit.workspace.root()).take(SEARCHED) {
-        let Some(language) = language(&path).filter(|_| asked.may_be_of(path.as_path())) else { continue };
-        if path.as_path().metadata().map_or(true, |it| it.len() > BYTES) {
-            continue;
-        }
-        let Ok(document) = kit.workspace.document(&path) else { continue };
-        // A title may be written otherwise than it reads.
-        if language == Tests::Node || document.text.contains(&asked.name) {
-            found.extend(named_in(kit, &path, &document.text, language, asked));
-        }
+/// A report for the end of a sentence; not repeated where the output shown below holds all of it.
+pub(super) fn quoted(text: &str, below: &str) -> String {
+    let is_held = text.lines().all(|line| below.contains(line.trim()));
+    match is_held && !text.is_empty() {
+        true => "; its output below ends with the report".to_owned(),
+        false => format!(":\n{text}"),
     }
-    literal_first(&mut found);
-    found
+}
+
+pub(super) fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
 /// How a test is run. Blocking.
-pub(super) fn run(kit: &Kit, test: &Found) -> Result<Run, Failure> {
-    let root = kit.workspace.root().clone();
-    let text = kit.workspace.document(&test.file)?.text;
-    let folder = test.file.parent().unwrap_or_else(|| root.clone());
-    let run = |runner, start, args, cwd| Run {
-        runner,
-        rule: runner,
-        over: None,
-        start,
-        args,
-        cwd,
-        env: Vec::new(),
-        more: Map::new(),
-        known_as: vec![test.name.clone()],
-        titles: None,
-        note: None,
-        python_path: None,
-    };
-    match test.language {
-        Tests::Python => {
+pub(super) fn run(context: &ToolContext, test: &FoundTest) -> Result<TestRun, Failure> {
+    let root = context.workspace.root().clone();
+    let text = context.workspace.document(&test.file)?.text;
+    let directory = test.file.parent().unwrap_or_else(|| root.clone());
+    let known_as = vec![test.name.clone()];
+    let run = match test.language {
+        Language::Python => {
             let name: Vec<&str> = test.within.iter().chain([&test.name]).map(String::as_str).collect();
-            // A project in a project is run from its own folder, as its people do.
-            let project = above(&folder, &root, pythons::PROJECT).unwrap_or_else(|| root.clone());
-            let env = vec![("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned())];
-            let run = if of_unittest(&root, &folder, &text) {
-                let words = pythons::unittest_words(&test.file, &project, &text, &name);
-                let run = run("unittest", Start::Module("unittest"), words.args, project);
-                Run { python_path: words.path, ..run }
+            // A project in a project is run from its own directory.
+            let project = above(&directory, &root, python_tests::PROJECT).unwrap_or_else(|| root.clone());
+            let start = Start::Program(test.file.clone());
+            if python_tests::of_unittest(&root, &directory, &text) {
+                let words = python_tests::unittest_words(&test.file, &project, &text, &name);
+                let run = runner("unittest")?.start(start, project, &[("test", words.args)]);
+                TestRun { python_path: words.path, ..run }
             } else {
                 let relative = test.file.strip_prefix(&project).unwrap_or(test.file.as_path());
-                let case = pythons::case(&root, &folder, &test.case);
+                let case = python_tests::case(&root, &directory, &test.case);
                 let node = format!("{}::{}{case}", relative.display(), name.join("::"));
-                let mut args = ["-x", "-q", "-p", "no:cacheprovider"].map(str::to_owned).to_vec();
-                args.extend(pythons::against_addopts(&root, &folder));
-                args.push(node);
-                run("pytest", Start::Module("pytest"), args, project)
-            };
-            Ok(Run { env, ..run })
+                let options = python_tests::against_addopts(&root, &directory);
+                runner("pytest")?.start(start, project, &[("options", options), ("test", vec![node])])
+            }
         }
-        Tests::Rust => {
-            let package = above(&folder, &root, &["Cargo.toml"]).unwrap_or(root);
-            let wanted = Wanted {
+        Language::Rust => {
+            let package = above(&directory, &root, &["Cargo.toml"]).unwrap_or(root);
+            let wanted = CargoTest {
                 name: test.name.clone(),
                 file: test.file.clone(),
                 within: test.within.clone(),
                 case: test.case.clone(),
             };
-            let args = ["--nocapture", "--test-threads=1"].map(str::to_owned).to_vec();
-            // As cargo sets it for what it runs.
-            let env = vec![("CARGO_MANIFEST_DIR".to_owned(), package.to_string())];
-            Ok(Run { env, ..run("cargo", Start::Cargo(wanted), args, package) })
+            // The words for the test are known once it is built.
+            let values = [("test", Vec::new()), ("directory", vec![package.to_string()])];
+            runner("cargo")?.start(Start::Cargo(wanted), package, &values)
         }
-        Tests::Go => {
+        Language::Go => {
             let name = format!("{}{}", test.name, test.case);
-            let pattern: Vec<String> = name.split('/').map(|it| format!("^{}$", escaped(it))).collect();
-            let args = vec!["-test.run".to_owned(), pattern.join("/"), "-test.v".to_owned()];
-            Ok(run("go", Start::Program(folder.clone()), args, folder))
+            let pattern: Vec<String> = name.split('/').map(|part| format!("^{}$", escaped(part))).collect();
+            let start = Start::Program(directory.clone());
+            runner("go")?.start(start, directory, &[("test", vec![pattern.join("/")])])
         }
-        Tests::Node => {
-            let package = above(&folder, &root, &["package.json"]).unwrap_or_else(|| root.clone());
-            let from_node =
-                text.contains("node:test") || text.contains("'test'") || text.contains("\"test\"");
-            let installed = |name: &str| above(&folder, &root, &[name]).is_some();
-            let script = |name: &str| above(&folder, &root, &[name]).map(|it| it.join(name));
-            let file = test.file.to_string();
-            // While a program is held its clock goes on.
-            let patience = "--testTimeout=86400000".to_owned();
-            let words = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-            let known_as = test.titles.source.clone();
-            let Chosen { words: named, note } = test.titles.of_names();
-            let by = |runner, script, args, over| Run {
-                rule: "node",
-                over,
-                more: options(Vec::new()),
-                known_as: known_as.clone(),
-                note: note.clone(),
-                ..run(runner, Start::Program(script), args, package.clone())
-            };
-            let (vitest, jest) =
-                (script("node_modules/vitest/vitest.mjs"), script("node_modules/jest/bin/jest.js"));
-            // Where both are there the file or the package's own script says which.
-            let is_vitest = || jest.is_none() || text.contains("vitest") || runs_vitest(&package);
-            if let (Some(script), false) = (vitest.filter(|_| is_vitest()), from_node) {
-                let mut args = words(&["run", &file, "--no-file-parallelism"]);
-                args.extend(named);
-                args.push(patience);
-                // Its server throws and catches all the while.
-                let quiet = ["vite", "vite-node", "rollup", "rolldown", "esbuild", "tinypool", "tinyexec"];
-                let mut skipped = vec!["<node_internals>/**".to_owned()];
-                skipped.extend(quiet.iter().map(|it| format!("**/node_modules/{it}/**")));
-                let over = json!({ "skipFiles": skipped });
-                return Ok(by("vitest", script, args, Some(over)));
-            }
-            if let (Some(script), false) = (jest, from_node) {
-                let mut args = words(&["--runInBand", "--runTestsByPath", &file]);
-                args.extend(named);
-                args.push(patience);
-                let over = json!({ "skipFiles": ["<node_internals>/**"] });
-                return Ok(by("jest", script, args, Some(over)));
-            }
-            if !from_node && installed("node_modules/mocha") {
-                let message = "a test of mocha cannot be stopped at its failure yet; `launch` its own script in \
-                               node_modules with `breakpoints` in the test";
-                return Err(Failure::new(ErrorCode::Unsupported, message));
-            }
-            let run = run("node", Start::Program(test.file.clone()), Vec::new(), package);
-            Ok(Run { known_as, titles: Some(test.titles.clone()), ..run })
-        }
-    }
+        _ => return javascript(test, &text, &directory, &root),
+    };
+    Ok(TestRun { known_as, expects_failure: test.expects_failure, ..run })
 }
 
-/// Whether a file of Python has tests of unittest, and nothing there is of pytest.
-fn of_unittest(root: &AbsPath, folder: &AbsPath, text: &str) -> bool {
-    text.contains("unittest") && !pythons::uses_pytest(root, folder, text)
+/// How a test of JavaScript is run: by the runner that is installed, unless the file is Node's own.
+fn javascript(test: &FoundTest, text: &str, directory: &AbsPath, root: &AbsPath) -> Result<TestRun, Failure> {
+    let package = above(directory, root, &["package.json"]).unwrap_or_else(|| root.clone());
+    let of_node = ["node:test", "'test'", "\"test\""].iter().any(|word| text.contains(word));
+    let installed = |name: &str| above(directory, root, &[name]).map(|it| it.join(name));
+    let known_as = test.titles.source.clone();
+    let by = |runner: &'static Runner, script: AbsPath| {
+        let Chosen { words, note } = test.titles.of_names();
+        let values = [("file", vec![test.file.to_string()]), ("test", words)];
+        let run = runner.start(Start::Program(script), package.clone(), &values);
+        Ok(TestRun { variables: options(Vec::new()), known_as: known_as.clone(), note, ..run })
+    };
+    if !of_node {
+        let script = |name: &str| {
+            let runner = runner(name)?;
+            Ok::<_, Failure>((runner, runner.script.as_deref().and_then(installed)))
+        };
+        let ((vitest, vitest_script), (jest, jest_script)) = (script("vitest")?, script("jest")?);
+        // Where both are installed the file or the package's own script says which.
+        let is_vitest = jest_script.is_none() || text.contains("vitest") || runs_vitest(&package);
+        if let Some(script) = vitest_script.filter(|_| is_vitest) {
+            return by(vitest, script);
+        }
+        if let Some(script) = jest_script {
+            return by(jest, script);
+        }
+        if installed("node_modules/mocha").is_some() {
+            let message = "a test of mocha cannot be stopped at its failure yet; `launch` its own script in \
+                           node_modules with `breakpoints` in the test";
+            return Err(Failure::new(ErrorCode::Unsupported, message));
+        }
+    }
+    let run = runner("node")?.start(Start::Program(test.file.clone()), package, &[]);
+    Ok(TestRun { known_as, titles: Some(test.titles.clone()), ..run })
 }
 
 /// Whether the package's script `test` starts vitest.
 fn runs_vitest(package: &AbsPath) -> bool {
     let text = std::fs::read_to_string(package.join("package.json").as_path()).unwrap_or_default();
     let package: Value = serde_json::from_str(&text).unwrap_or_default();
-    package["scripts"]["test"].as_str().is_some_and(|it| it.contains("vitest"))
+    package["scripts"]["test"].as_str().is_some_and(|script| script.contains("vitest"))
 }
 
 pub(super) fn options(words: Vec<String>) -> Map<String, Value> {
     Map::from_iter([("runtime_args".to_owned(), json!(words))])
 }
 
-/// The nearest folder from `folder` up to `root` that has one of `names`.
-fn above(folder: &AbsPath, root: &AbsPath, names: &[&str]) -> Option<AbsPath> {
-    let folders = folder.as_path().ancestors().take_while(|it| it.starts_with(root.as_path()));
-    let mut folders = folders.filter(|it| names.iter().any(|name| it.join(name).exists()));
-    folders.next().and_then(AbsPath::new)
+/// The nearest directory from `directory` up to `root` that has one of `names`.
+fn above(directory: &AbsPath, root: &AbsPath, names: &[&str]) -> Option<AbsPath> {
+    let directories = directory.as_path().ancestors().take_while(|path| path.starts_with(root.as_path()));
+    let mut having = directories.filter(|path| names.iter().any(|name| path.join(name).exists()));
+    having.next().and_then(AbsPath::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_runner_is_read_with_its_patterns() {
+        assert_eq!(RUNNERS.len(), 8);
+        for runner in RUNNERS.iter() {
+            let reports = runner.no_tests.iter().flat_map(|report| [&report.requires, &report.lines]);
+            let patterns = reports.chain([&runner.summary, &runner.failure]).flatten();
+            for text in patterns.chain(runner.no_tests.iter().map(|report| &report.say)) {
+                assert!(pattern(text).is_some(), "{}: {text}", runner.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_skipped_test_is_not_a_passed_one() {
+        let left_out = |name: &str, output: &str| runner(name).unwrap().left_out(output);
+        for (runner, output) in [
+            ("pytest", "s  [100%]\n1 skipped in 0.01s\n"),
+            ("pytest", "===== 1 xfailed in 0.05s =====\n"),
+            ("unittest", "1 passed\nOK (skipped=1)\n"),
+            ("node", "1 passed\n# pass 0\n# skipped 1\n# todo 0\n"),
+            ("node", "ℹ pass 0\nℹ skipped 1\nℹ todo 0\n"),
+            ("cargo", "test result: ok. 0 passed; 0 failed; 1 ignored; 0 measured\n"),
+        ] {
+            assert!(left_out(runner, output), "{output}");
+        }
+        for (runner, output) in [
+            ("pytest", "1 passed in 0.01s\n"),
+            ("unittest", "1 skipped\nRan 1 test in 0.001s\n\nOK\n"),
+            ("jest", "Tests:       2 skipped, 1 passed, 3 total\n"),
+            ("vitest", "      Tests  1 passed | 2 skipped (3)\n"),
+            ("node", "# pass 1\n# skipped 0\n# todo 0\n# duration_ms 7\n"),
+            (
+                "cargo",
+                "1 ignored\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out\n",
+            ),
+            ("executable", ""),
+        ] {
+            assert!(!left_out(runner, output), "{output}");
+        }
+    }
+
+    #[test]
+    fn only_the_runner_reports_that_it_has_no_such_test() {
+        let line = "ok 1 - a # SKIP test name does not match pattern\n";
+        let node = |pass: u64, skipped: u64, lines: &str| {
+            format!("{lines}# tests 2\n# pass {pass}\n# fail 0\n# skipped {skipped}\n# todo 0\n")
+        };
+        let unknown = "ERROR: b (unittest.loader._FailedTest.b)\n-----\nAttributeError: type object 'A' has no \
+                       attribute 'b'\n\nRan 1 test in 0.000s\n";
+        let none =
+            "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 2 filtered out\n";
+        let reports = [
+            ("pytest", 5, "no tests ran in 0.01s\n"),
+            ("pytest", 4, "ERROR: not found: /p/t.py::a\n"),
+            ("unittest", 0, "Ran 0 tests in 0.000s\n\nOK\n"),
+            ("unittest", 1, unknown),
+            ("cargo", 0, none),
+            ("go", 0, "testing: warning: no tests to run\nPASS\n"),
+            ("node", 0, "# tests 0\n# pass 0\n"),
+            ("node", 0, "ℹ tests 0\nℹ pass 0\n"),
+            ("node", 0, &node(0, 1, line)),
+        ];
+        for (name, code, output) in reports {
+            assert!(runner(name).unwrap().found_none(Some(code), output), "{name}: {output}");
+        }
+        let others = [
+            ("pytest", 0, "not found: x\nno tests ran\n1 passed in 0.01s\n"),
+            ("pytest", 4, "ERROR: usage: unrecognized arguments: --x\n"),
+            ("unittest", 0, "Ran 1 test in 0.001s\n\nOK\nRan 0 tests in all\nRan 0 tests in 0.1s\n"),
+            ("unittest", 1, "AttributeError: 'A' has no attribute 'b'\n\nRan 1 test in 0.001s\n"),
+            ("cargo", 0, "running 0 tests\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured\n"),
+            ("go", 0, "no tests to run\n--- PASS: TestA (0.00s)\nPASS\n"),
+            ("node", 0, "tests 0\n# tests 0\n# tests 1\n# pass 1\n"),
+            ("node", 0, &node(1, 1, &format!("{line}ok 2 - b\n"))),
+            ("node", 0, &node(0, 2, &format!("{line}ok 2 - b # SKIP\n"))),
+        ];
+        for (name, code, output) in others {
+            assert!(!runner(name).unwrap().found_none(Some(code), output), "{name}: {output}");
+        }
+    }
+
+    #[test]
+    fn a_report_is_not_repeated_where_the_output_shows_it() {
+        let below = "  a\n  stderr: E  assert 1\n  b\n";
+        assert_eq!(quoted("E  assert 1\nb", below), "; its output below ends with the report");
+        assert_eq!(quoted("c\nb", below), ":\nc\nb");
+        assert_eq!(quoted("", below), ":\n");
+    }
+
+    #[test]
+    fn a_failure_is_shown_from_where_its_report_begins() {
+        let node = runner("node").unwrap();
+        assert_eq!(node.failure("ok 1 - x\nnot ok 2 - b\n  error: 'no'\n"), "not ok 2 - b\n  error: 'no'");
+        assert_eq!(node.failure("x\n✖ failing tests:\n\n✖ b\n"), "✖ failing tests:\n\n✖ b");
+        let many: String = (0..40).map(|at| format!("ok {at}\n")).collect();
+        assert_eq!(node.failure(&many).lines().count(), LINES);
+    }
 }

@@ -2,7 +2,7 @@
 
 use dap_client::{Clock, Session, Stop};
 
-use super::expected::Verdict;
+use super::caught_exceptions::StopVerdict;
 
 /// Signals that a program goes on after unless it says otherwise.
 const HARMLESS: &[&str] = &["SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH"];
@@ -38,20 +38,20 @@ pub(super) async fn of(session: &Session, stop: &Stop, clock: &Clock) -> Option<
     if let Some(name) = told(stop) {
         return Some(name.to_owned());
     }
-    let command = session.adapter.quirks.tells_signal.as_deref().filter(|_| stop.reason == "signal")?;
+    let command = session.adapter.quirks.signal_command.as_deref().filter(|_| stop.reason == "signal")?;
     let said = session.evaluate(command, None, "repl", clock).await.ok()?;
     named(&said.value).map(str::to_owned)
 }
 
 /// What a stop by a signal is to a test that is a program of its own.
-pub(super) fn verdict(signal: Option<&str>, session: &Session) -> Verdict {
+pub(super) fn verdict(signal: Option<&str>, session: &Session) -> StopVerdict {
     let status = session.process().and_then(|id| std::fs::read_to_string(format!("/proc/{id}/status")).ok());
     judged(signal, status.as_deref(), !session.adapter.quirks.zero_after_signal)
 }
 
 /// `status` is that of the process, as Linux tells it; `ends`: an end by a signal is told from others.
-fn judged(signal: Option<&str>, status: Option<&str>, ends: bool) -> Verdict {
-    let Some(signal) = signal else { return Verdict::Unsure };
+fn judged(signal: Option<&str>, status: Option<&str>, ends: bool) -> StopVerdict {
+    let Some(signal) = signal else { return StopVerdict::MayBeHandled };
     let number = NUMBERS.iter().find(|(name, _)| *name == signal).map(|(_, number)| *number);
     let handled = number.zip(status).and_then(|(number, status)| {
         let mask = |key: &str| {
@@ -61,12 +61,12 @@ fn judged(signal: Option<&str>, status: Option<&str>, ends: bool) -> Verdict {
         Some((mask("SigCgt:")? | mask("SigIgn:")?) >> (number - 1) & 1 == 1)
     });
     match handled {
-        _ if HARMLESS.contains(&signal) => Verdict::Expected,
-        Some(true) => Verdict::Expected,
-        Some(false) => Verdict::Fails,
-        None if !ends || ERRORS.contains(&signal) => Verdict::Unsure,
+        _ if HARMLESS.contains(&signal) => StopVerdict::Ignored,
+        Some(true) => StopVerdict::Ignored,
+        Some(false) => StopVerdict::Fails,
+        None if !ends || ERRORS.contains(&signal) => StopVerdict::MayBeHandled,
         // The end of the program says whether it was one.
-        None => Verdict::Expected,
+        None => StopVerdict::Ignored,
     }
 }
 
@@ -90,18 +90,18 @@ mod tests {
         let status =
             "Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001000\nSigCgt:\t0000000000000200\n";
         for (signal, status, verdict) in [
-            (Some("SIGUSR1"), Some(status), Verdict::Expected),
-            (Some("SIGPIPE"), Some(status), Verdict::Expected),
-            (Some("SIGUSR2"), Some(status), Verdict::Fails),
-            (Some("SIGABRT"), Some(status), Verdict::Fails),
-            (Some("SIGCHLD"), Some(status), Verdict::Expected),
-            (Some("SIGUSR1"), None, Verdict::Expected),
-            (Some("SIGSEGV"), None, Verdict::Unsure),
-            (None, Some(status), Verdict::Unsure),
+            (Some("SIGUSR1"), Some(status), StopVerdict::Ignored),
+            (Some("SIGPIPE"), Some(status), StopVerdict::Ignored),
+            (Some("SIGUSR2"), Some(status), StopVerdict::Fails),
+            (Some("SIGABRT"), Some(status), StopVerdict::Fails),
+            (Some("SIGCHLD"), Some(status), StopVerdict::Ignored),
+            (Some("SIGUSR1"), None, StopVerdict::Ignored),
+            (Some("SIGSEGV"), None, StopVerdict::MayBeHandled),
+            (None, Some(status), StopVerdict::MayBeHandled),
         ] {
             assert_eq!(judged(signal, status, true), verdict, "{signal:?}");
         }
-        assert_eq!(judged(Some("SIGUSR1"), None, false), Verdict::Unsure);
+        assert_eq!(judged(Some("SIGUSR1"), None, false), StopVerdict::MayBeHandled);
     }
 
     #[test]

@@ -4,18 +4,18 @@
 //! Bounded, and what was left out is said with the action that shows it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
+use adapters::DebuggerDefinition;
 use agent::{ToolCx, ToolResult};
 use dap_client::{
-    AdapterDefinition, Breakpoints, Clock, DapError, End, Ending, Frame, Page, Session, Since, State, Stop,
-    Variable,
+    Breakpoints, Clock, DapError, End, Ending, Frame, Page, Session, Since, State, Stop, Variable,
 };
+use policy::ErrorCode;
 use serde_json::{Value, json};
-use workspace::ErrorCode;
 
 use super::Debug;
-use crate::{Failure, Kit, counted, shown};
+use crate::{Failure, ToolContext, counted, display};
 
 /// Reasons of stops at which what a statement came to is of interest.
 const FAILURES: &[&str] = &["exception", "function breakpoint", "signal"];
@@ -52,13 +52,13 @@ struct Call {
 impl Debug {
     /// What a session wrote so far is not shown as new any more.
     pub(super) fn pass_over_output(&self, session: &Session) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         seen.entry(session.id.clone()).or_default().output = session.output(u64::MAX).next;
     }
 
     /// The frame whose locals the last snapshot showed, and the epoch that it is of.
     pub(super) fn shown_last(&self, session: &Session) -> Option<(u64, i64)> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&session.id)?.frame
+        self.seen.lock().get(&session.id)?.frame
     }
 
     /// Waits until the program is stopped or over, or the time is, and shows it. One that the person runs on meanwhile
@@ -86,14 +86,14 @@ impl Debug {
     ) -> Result<ToolResult, Failure> {
         let asked = session;
         let earlier = self.stops(asked);
-        let session = &self.kit.debug.settled(asked, clock).await?;
-        self.kit.debug.show(session, &cx.starter);
+        let session = &self.context.debug.settled(asked, clock).await?;
+        self.context.debug.show(session, &cx.starter);
         let state = session.state();
-        let before = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&session.id).cloned();
+        let before = self.seen.lock().get(&session.id).cloned();
         let first = before.is_none();
         let before = before.unwrap_or_default();
         let mut seen = Seen { output: before.output, ..Seen::default() };
-        let mut details = self.kit.debug.describe(session);
+        let mut details = self.context.debug.describe(session);
         details["state"] = json!(state.name());
         let mut text = self.runs_still(asked, session, &earlier);
         text.push_str(&format!("{}: {}", session.id, session.title));
@@ -102,10 +102,10 @@ impl Debug {
                 let time = Clock::new(std::time::Duration::from_secs(10), &cx.cancel);
                 let (stopped, data) = self.stopped(session, stop, &before, &mut seen, cx, &time).await?;
                 text.push_str(&stopped);
-                super::look::merge(&mut details, data);
+                super::inspect::merge(&mut details, data);
             }
             State::Terminated(end) => {
-                let end = &self.kit.debug.end_of(session).unwrap_or_else(|| end.clone());
+                let end = &self.context.debug.end_of(session).unwrap_or_else(|| end.clone());
                 let by_person = session.shared().ended_by_person.then_some(Ending::Terminated);
                 let end = &End { asked: end.asked.or(by_person), ..end.clone() };
                 text.push_str(&format!(" {}\n", ended(end, &session.adapter)));
@@ -114,7 +114,7 @@ impl Debug {
                     details["ended_by"] = json!("terminated_by_user");
                 }
                 text.push_str(&self.outlives(session));
-                super::look::merge(
+                super::inspect::merge(
                     &mut details,
                     json!({ "exit_code": end.exit_code, "signal": end.signal,
                     "failure": end.failure }),
@@ -127,7 +127,7 @@ impl Debug {
         }
         let over = matches!(&state, State::Terminated(end) if end.asked.is_none() && end.failure.is_none());
         if over || (first && !matches!(state, State::Terminated(_))) {
-            let (said, list) = misplaced(&self.kit, &session.breakpoints(), &session.adapter, over);
+            let (said, list) = misplaced(&self.context, &session.breakpoints(), &session.adapter, over);
             text.push_str(&said);
             details["misplaced"] = json!(list);
         }
@@ -135,22 +135,20 @@ impl Debug {
             text.push_str("control_taken_by_user: the person runs this program now; look, do not run or change, until it is handed back\n");
         }
         let shared = session.shared();
-        super::look::merge(
+        super::inspect::merge(
             &mut details,
             json!({ "controller": shared.controller.name(), "persons": shared.persons }),
         );
         // What one session of a launcher showed of their output is not new in another.
-        let root = self.kit.debug.root_of(session).id.clone();
+        let root = self.context.debug.root_of(session).id.clone();
         let from = match session.shares_output() {
-            true => {
-                self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&root).map_or(0, |it| it.output)
-            }
+            true => self.seen.lock().get(&root).map_or(0, |it| it.output),
             false => seen.output,
         };
         let output = session.output(from);
         seen.output = output.next;
         if session.shares_output() {
-            let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.seen.lock();
             all.entry(root).or_default().output = output.next;
         }
         let (written, left_out) = written(&output);
@@ -162,14 +160,14 @@ impl Debug {
             };
             text.push_str(&format!("output{note}:\n{written}"));
         }
-        super::look::merge(&mut details, json!({ "output": written, "output_left_out": left_out }));
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(session.id.clone(), seen);
+        super::inspect::merge(&mut details, json!({ "output": written, "output_left_out": left_out }));
+        self.seen.lock().insert(session.id.clone(), seen);
         Ok(ToolResult::text(text).with_details(details))
     }
 
     /// Where each session of a tree is stopped.
     fn stops(&self, of: &Arc<Session>) -> Vec<(String, u64)> {
-        let tree = self.kit.debug.tree(&self.kit.debug.root_of(of));
+        let tree = self.context.debug.tree(&self.context.debug.root_of(of));
         let stopped = tree.iter().filter(|it| matches!(it.state(), State::Stopped(_)));
         stopped.map(|it| (it.id.clone(), it.epoch())).collect()
     }
@@ -190,7 +188,7 @@ impl Debug {
 
     /// What lives on of the tree of a child that is over.
     fn outlives(&self, over: &Arc<Session>) -> String {
-        let debug = &self.kit.debug;
+        let debug = &self.context.debug;
         if over.parent.is_none() {
             return String::new();
         }
@@ -211,12 +209,12 @@ impl Debug {
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<(String, Value), Failure> {
-        let kit = &*self.kit;
+        let context = &*self.context;
         let (frames, total, unread) = match session.stack(stop.thread, 0, FRAMES, clock).await {
             Ok((frames, total)) => (frames, total, None),
             Err(error) => (Vec::new(), None, Some(unread(error)?)),
         };
-        let own: Vec<&Frame> = frames.iter().filter(|it| is_own(kit, it)).collect();
+        let own: Vec<&Frame> = frames.iter().filter(|it| is_own(context, it)).collect();
         let thrown = frames.first().filter(|top| is_throw(session, stop, top));
         let mut text = match thrown {
             Some(top) => format!(" stopped: exception, {}", top.name),
@@ -245,23 +243,23 @@ impl Debug {
             text.push_str(&format!("its stack could not be read: {unread}\n"));
             return Ok((text, data));
         }
-        let (Some(top), Some(at)) = (frames.first(), shown_frame(kit, session, stop, &frames)) else {
+        let (Some(top), Some(at)) = (frames.first(), shown_frame(context, session, stop, &frames)) else {
             text.push_str("no frame is known\n");
             return Ok((text, data));
         };
         seen.frame = Some((session.epoch(), at.id));
         if top.id != at.id {
-            text.push_str(&format!("stopped in {} (frame {})\n", label(kit, top), top.id));
+            text.push_str(&format!("stopped in {} (frame {})\n", label(context, top), top.id));
         }
-        text.push_str(&format!("in {}\n{}", label(kit, at), source(kit, at, cx)));
-        if let Some(nearest) = own.first().filter(|_| !is_own(kit, at)) {
-            let nearest = format!("{} (frame {})", label(kit, nearest), nearest.id);
+        text.push_str(&format!("in {}\n{}", label(context, at), source(context, at, cx)));
+        if let Some(nearest) = own.first().filter(|_| !is_own(context, at)) {
+            let nearest = format!("{} (frame {})", label(context, nearest), nearest.id);
             text.push_str(&format!("the nearest of the person's own: {nearest}\n"));
         }
         // A breakpoint in the code of others is one on a function that failures run into.
         let elsewhere = stop.reason == "breakpoint" && top.id != at.id;
         if elsewhere || FAILURES.contains(&stop.reason.as_str()) {
-            let values = values(kit, session, at, cx, clock).await;
+            let values = values(context, session, at, cx, clock).await;
             if !values.is_empty() {
                 text.push_str("values in this statement:\n");
                 values.iter().for_each(|it| text.push_str(&format!("  {}\n", variable(it))));
@@ -275,7 +273,7 @@ impl Debug {
             listed.insert(0, at);
         }
         for frame in listed.iter().take(SHOWN_FRAMES) {
-            text.push_str(&format!("  frame {}: {}\n", frame.id, label(kit, frame)));
+            text.push_str(&format!("  frame {}: {}\n", frame.id, label(context, frame)));
         }
         let all = total
             .map_or(frames.len(), |total| usize::try_from(total).unwrap_or(usize::MAX))
@@ -289,9 +287,9 @@ impl Debug {
                 counted(rest, "frame")
             ));
         }
-        data["frames"] = listed.iter().map(|frame| frame_data(kit, frame)).collect();
-        data["place"] = frame_data(kit, at);
-        data["stopped_in"] = frame_data(kit, top);
+        data["frames"] = listed.iter().map(|frame| frame_data(context, frame)).collect();
+        data["place"] = frame_data(context, at);
+        data["stopped_in"] = frame_data(context, top);
 
         let (locals, more, unread) = locals(session, at, clock).await?;
         // Of a deeper stack it is not known which call a frame is of.
@@ -328,14 +326,21 @@ impl Debug {
 fn is_throw(session: &Session, stop: &Stop, top: &Frame) -> bool {
     let name = top.name.split(['(', '@']).next().unwrap_or_default();
     let quirks = &session.adapter.quirks;
-    let panics = || quirks.panics.iter().any(|it| it == name || name.ends_with(&format!("::{it}")));
-    stop.reason.ends_with("breakpoint") && (quirks.throws.iter().any(|it| it == name) || panics())
+    let panics = || quirks.panic_functions.iter().any(|it| it == name || name.ends_with(&format!("::{it}")));
+    stop.reason.ends_with("breakpoint")
+        && (quirks.exception_functions.iter().any(|it| it == name) || panics())
 }
 
 /// What can be looked at in the statement at which a frame is; what cannot be evaluated is left out.
-async fn values(kit: &Kit, session: &Session, at: &Frame, cx: &ToolCx, clock: &Clock) -> Vec<Variable> {
+async fn values(
+    context: &ToolContext,
+    session: &Session,
+    at: &Frame,
+    cx: &ToolCx,
+    clock: &Clock,
+) -> Vec<Variable> {
     let readable = at.path.as_ref().filter(|path| cx.policy().is_some_and(|policy| policy.may_read(path)));
-    let Some(document) = readable.and_then(|path| kit.workspace.document(path).ok()) else {
+    let Some(document) = readable.and_then(|path| context.workspace.document(path).ok()) else {
         return Vec::new();
     };
     let mut found = Vec::new();
@@ -352,7 +357,7 @@ async fn values(kit: &Kit, session: &Session, at: &Frame, cx: &ToolCx, clock: &C
 /// The frame that a stop is about: where it is, for a step and a breakpoint of ours, also in code of others;
 /// else the person's nearest, since what failed there was asked for here.
 pub(super) fn shown_frame<'a>(
-    kit: &Kit,
+    context: &ToolContext,
     session: &Session,
     stop: &Stop,
     frames: &'a [Frame],
@@ -365,7 +370,7 @@ pub(super) fn shown_frame<'a>(
         })
     };
     // unittest ends a test whose `subTest` failed by another exception, which is no failure itself.
-    let relayed = |it: &&Frame| it.name.starts_with("[Chained Exc:") && is_own(kit, it);
+    let relayed = |it: &&Frame| it.name.starts_with("[Chained Exc:") && is_own(context, it);
     let relays = [&stop.text, &stop.description].into_iter().flatten().any(|it| it.contains("_ShouldStop"));
     if let Some(frame) = frames.iter().find(relayed).filter(|_| relays) {
         return Some(frame);
@@ -375,11 +380,16 @@ pub(super) fn shown_frame<'a>(
         "exception" | "signal" => false,
         _ => here(),
     };
-    if told { Some(top) } else { frames.iter().find(|it| is_own(kit, it)).or(Some(top)) }
+    if told { Some(top) } else { frames.iter().find(|it| is_own(context, it)).or(Some(top)) }
 }
 
 /// Breakpoints that are not where they were asked for: while it runs, or after its end.
-fn misplaced(kit: &Kit, all: &Breakpoints, adapter: &AdapterDefinition, over: bool) -> (String, Vec<Value>) {
+fn misplaced(
+    context: &ToolContext,
+    all: &Breakpoints,
+    adapter: &DebuggerDefinition,
+    over: bool,
+) -> (String, Vec<Value>) {
     let (mut text, mut list) = (String::new(), Vec::new());
     let mut tell = |what: String, why: Option<&str>| {
         let why = why.map(|it| format!(": {it}")).unwrap_or_default();
@@ -388,14 +398,14 @@ fn misplaced(kit: &Kit, all: &Breakpoints, adapter: &AdapterDefinition, over: bo
         list.push(json!({ "breakpoint": what, "why": why.trim_start_matches(": ") }));
     };
     for (it, placed) in all.list() {
-        let what = format!("{}:{}", kit.shown(&it.path), it.line);
+        let what = format!("{}:{}", context.shown(&it.path), it.line);
         let missing = (!it.path.as_path().exists()).then_some("there is no such file");
         if !placed.ever {
             tell(what, placed.sentence().or(missing));
         }
     }
     // The same function by the names that several versions of a language give it: one of them is there.
-    let panics = |name: &String| adapter.quirks.panics.contains(name);
+    let panics = |name: &String| adapter.quirks.panic_functions.contains(name);
     let caught = all.functions().iter().any(|(it, placed)| placed.ever && panics(&it.name));
     let missing = all.functions().iter().filter(|(it, placed)| !(placed.ever || caught && panics(&it.name)));
     for (it, _) in missing {
@@ -403,7 +413,7 @@ fn misplaced(kit: &Kit, all: &Breakpoints, adapter: &AdapterDefinition, over: bo
     }
     for (it, placed) in all.list().filter(|(_, placed)| placed.ever && !over) {
         if let Some(line) = placed.line.filter(|line| *line != it.line) {
-            let what = format!("{}:{}", kit.shown(&it.path), it.line);
+            let what = format!("{}:{}", context.shown(&it.path), it.line);
             text.push_str(&format!("breakpoint {what} is at line {line}\n"));
             list.push(json!({ "breakpoint": what, "line": line }));
         }
@@ -412,9 +422,9 @@ fn misplaced(kit: &Kit, all: &Breakpoints, adapter: &AdapterDefinition, over: bo
 }
 
 /// Whether a frame is in code of the person.
-pub(super) fn is_own(kit: &Kit, frame: &Frame) -> bool {
-    let own = |path: &workspace::AbsPath| {
-        path.strip_prefix(kit.workspace.root()).is_some_and(|it| !is_installed(it))
+pub(super) fn is_own(context: &ToolContext, frame: &Frame) -> bool {
+    let own = |path: &paths::AbsPath| {
+        path.strip_prefix(context.workspace.root()).is_some_and(|it| !is_installed(it))
     };
     !frame.subtle && frame.path.as_ref().is_some_and(own)
 }
@@ -465,20 +475,20 @@ async fn locals(
 }
 
 /// The lines around the one that is next, where they may be read; in the form that `edit` takes.
-fn source(kit: &Kit, frame: &Frame, cx: &ToolCx) -> String {
+fn source(context: &ToolContext, frame: &Frame, cx: &ToolCx) -> String {
     let Some(path) = frame.path.as_ref().filter(|_| frame.line > 0) else { return String::new() };
     if !cx.policy().is_some_and(|policy| policy.may_read(path)) {
         return String::new();
     }
-    let Ok(document) = kit.workspace.document(path) else { return String::new() };
-    let last = shown::line_count(&document.text) as u64;
+    let Ok(document) = context.workspace.document(path) else { return String::new() };
+    let last = display::line_count(&document.text) as u64;
     if frame.line > last {
         return format!("  line {} is not in the file as it is now\n", frame.line);
     }
     let from = frame.line.saturating_sub(AROUND).max(1);
     let rows: Vec<usize> =
         (from..=(frame.line + AROUND).min(last)).filter_map(|it| usize::try_from(it).ok()).collect();
-    let mut text = shown::lines(kit, &document, &rows);
+    let mut text = display::lines(context, &document, &rows);
     if !text.ends_with('\n') {
         text.push('\n');
     }
@@ -503,7 +513,7 @@ fn why(stop: &Stop) -> String {
 }
 
 /// How a session ended, for people.
-pub(super) fn ended(end: &End, adapter: &AdapterDefinition) -> String {
+pub(super) fn ended(end: &End, adapter: &DebuggerDefinition) -> String {
     let signals = &adapter.quirks.signals_below_256;
     match (end.asked, &end.failure) {
         (Some(Ending::Left), None) => return "ended here: the process was left, and runs on".to_owned(),
@@ -569,16 +579,16 @@ fn signal_name(signal: i64) -> String {
     name.map_or_else(|| signal.to_string(), |(number, name)| format!("{number} ({name})"))
 }
 
-pub(super) fn label(kit: &Kit, frame: &Frame) -> String {
+pub(super) fn label(context: &ToolContext, frame: &Frame) -> String {
     match (&frame.path, &frame.source) {
-        (Some(path), _) => format!("{} at {}:{}", frame.name, kit.shown(path), frame.line),
+        (Some(path), _) => format!("{} at {}:{}", frame.name, context.shown(path), frame.line),
         (None, Some(source)) => format!("{} at {source}:{}", frame.name, frame.line),
         (None, None) => frame.name.clone(),
     }
 }
 
-pub(super) fn frame_data(kit: &Kit, frame: &Frame) -> Value {
-    json!({ "frame": frame.id, "name": frame.name, "file": frame.path.as_ref().map(|path| kit.shown(path)),
+pub(super) fn frame_data(context: &ToolContext, frame: &Frame) -> Value {
+    json!({ "frame": frame.id, "name": frame.name, "file": frame.path.as_ref().map(|path| context.shown(path)),
         "line": frame.line, "column": frame.column })
 }
 

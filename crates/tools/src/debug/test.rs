@@ -5,16 +5,20 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use adapters::TestRule;
 use agent::{ToolCx, ToolResult};
-use dap_client::{Clock, Frame, LaunchSpec, Ran, Session, State, Stop, Target, TestRule};
-use serde_json::{Map, Value, json};
-use workspace::{AbsPath, CommandLine, ErrorCode};
+use dap_client::{Clock, Frame, LaunchSpec, Ran, Session, State, Stop, Target};
+use paths::AbsPath;
+use policy::ErrorCode;
+use serde_json::{Value, json};
+use shell::CommandLine;
 
-use super::expected::{self, Place, Verdict};
-use super::report::{self, last};
-use super::runners::{self, Run, Start, Wanted};
-use super::{Arguments, Debug, cargos, needs, signals};
-use crate::{Failure, counted};
+use super::actions::TestArguments;
+use super::caught_exceptions::{self, StackPlace, StopVerdict};
+use super::runners::{self, CargoTest, Start, TestRun, last_lines};
+use super::test_discovery::{TestFile, is_javascript};
+use super::{Debug, cargo_tests, needs, signals, test_search};
+use crate::Failure;
 
 /// Stops in code of others that are passed at most.
 const PASSED: usize = 1_000;
@@ -23,7 +27,7 @@ const FRAMES: u64 = 60;
 impl Debug {
     pub(super) async fn test(
         &self,
-        args: &Arguments,
+        args: &TestArguments,
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
@@ -36,118 +40,125 @@ impl Debug {
         let spec = self.test_spec(args, cx, &run, clock).await?;
         let mut plan = self.plan(spec).await?;
         plan.title = title.clone();
-        let rule = plan.adapter.tests.get(run.rule).cloned().unwrap_or_default();
+        let rule = plan.adapter.tests.get(run.runner.rule()).cloned().unwrap_or_default();
         let TestRule { exceptions, functions, .. } = rule;
         functions.iter().for_each(|name| plan.breakpoints.add_function(name));
         // Where the person says at which exceptions it stops, it stops there.
         let asked = plan.breakpoints.exceptions.is_some();
         plan.breakpoints.exceptions = plan.breakpoints.exceptions.take().or(exceptions);
-        let over = super::launch::json_text(args.arguments.as_deref())?;
+        let over = super::launch::json_text(args.launch.arguments.as_deref())?;
         let session = self.begin(&plan, over, cx, clock).await?;
-        let (at, stop, passed) = self.to_failure(&session, &run, asked, clock).await?;
-        let runner = run.runner;
-        // It waits for the last that is told of an end, which the outcome is read from.
+        let (at, stop) = self.to_failure(&session, &run, asked, clock).await?;
+        let runner = run.runner.name;
+        // It waits for the last events of an end, which the outcome is read from.
         let shown = self.snapshot(&at, cx, clock).await?;
         let said = match at.state() {
             State::Stopped(_) => match stop {
                 None => format!("test {title} ({runner}) is at a breakpoint\n"),
-                Some(Verdict::Fails) => format!("test {title} ({runner}) fails here\n"),
+                Some(StopVerdict::Fails) => format!("test {title} ({runner}) fails here\n"),
                 Some(_) => {
                     format!(
-                        "test {title} ({runner}) stopped here; `continue` tells whether it fails by this\n"
+                        "test {title} ({runner}) stopped here, which may be handled; `continue` shows whether it fails\n"
                     )
                 }
             },
-            State::Terminated(_) => self.outcome(&title, &run, &at, passed, &shown),
+            State::Terminated(_) => self.outcome(&title, &run, &at, &shown),
             _ => format!("test {title} ({runner}) still runs\n"),
         };
-        let note = run.note.iter().map(|it| format!("{it}\n")).collect::<String>();
-        let said = format!("{said}{note}");
-        let said = match passed {
-            0 => said,
-            // A failure may be among them, which the runner then tells.
-            _ => format!("{said}{} that something waits for passed over\n", counted(passed, "stop")),
-        };
+        let note = run.note.iter().map(|note| format!("{note}\n")).collect::<String>();
         let mut details = shown.details.clone();
-        super::look::merge(&mut details, json!({ "test": title, "runner": runner, "passed_over": passed }));
-        Ok(super::more::before(&said, shown).with_details(details))
+        super::inspect::merge(&mut details, json!({ "test": title, "runner": runner }));
+        Ok(super::advanced::before(&format!("{said}{note}"), shown).with_details(details))
     }
 
-    /// Goes on past what stops in the code of others, and what somebody waits to catch: where it then is, what
-    /// that stop is to the test (`None` at a breakpoint of the person's), and how many were passed that
-    /// somebody waits for.
+    /// Continues past stops that are not the test's: where it then is, and what that stop is to the test (`None`
+    /// at a breakpoint of the user's).
     async fn to_failure(
         &self,
         session: &Arc<Session>,
-        run: &Run,
+        run: &TestRun,
         asked: bool,
         clock: &Clock,
-    ) -> Result<(Arc<Session>, Option<Verdict>, usize), Failure> {
+    ) -> Result<(Arc<Session>, Option<StopVerdict>), Failure> {
         let mut at = Arc::clone(session);
-        let mut passed = 0;
         for _ in 0..PASSED {
-            at = self.kit.debug.settled(&at, clock).await?;
-            let State::Stopped(stop) = at.state() else { return Ok((at, None, passed)) };
+            at = self.context.debug.settled(&at, clock).await?;
+            let State::Stopped(stop) = at.state() else { return Ok((at, None)) };
             if ["step", "pause", "entry", "goto"].contains(&stop.reason.as_str())
                 || (stop.reason == "breakpoint" && self.is_at_breakpoint(&at, clock).await?)
             {
-                return Ok((at, None, passed));
+                return Ok((at, None));
             }
-            let verdict = self.verdict(&at, &stop, run, clock).await?;
-            let others = verdict.is_none_or(|it| it == Verdict::Another);
-            let verdict = verdict.filter(|_| !others).unwrap_or(Verdict::Expected);
-            if verdict != Verdict::Expected || (asked && !others) {
-                let verdict = if asked && verdict == Verdict::Expected { Verdict::Unsure } else { verdict };
-                return Ok((at, Some(verdict), passed));
+            let verdict = self.verdict(&at, &stop, run, asked, clock).await?;
+            if verdict != StopVerdict::Ignored {
+                return Ok((at, Some(verdict)));
             }
-            passed += usize::from(!others);
             at.run("continue", stop.thread, clock).await?;
         }
-        Ok((at, Some(Verdict::Unsure), passed))
+        Ok((at, Some(StopVerdict::MayBeHandled)))
     }
 
-    /// What a stop is to the test; `None` for one in the code of others alone.
+    /// What a stop is to the test. Where the user named exceptions (`asked`), only those in code of others are
+    /// ignored.
     async fn verdict(
         &self,
         at: &Session,
         stop: &Stop,
-        run: &Run,
+        run: &TestRun,
+        asked: bool,
         clock: &Clock,
-    ) -> Result<Option<Verdict>, Failure> {
+    ) -> Result<StopVerdict, Failure> {
         if signals::is_signal(stop) {
             let signal = signals::of(at, stop, clock).await;
-            return Ok(Some(signals::verdict(signal.as_deref(), at)));
+            return Ok(signals::verdict(signal.as_deref(), at));
         }
         let (frames, _) = at.stack(stop.thread, 0, FRAMES, clock).await?;
-        let is_own = |it: &Frame| super::snapshot::is_own(&self.kit, it);
-        if stop.reason == "exception" && !frames.iter().any(is_own) {
-            return Ok(None);
-        }
-        if run.rule == "executable" {
-            // No stop of ours: what is thrown may be caught.
-            return Ok(Some(Verdict::Unsure));
+        let is_own = |frame: &Frame| super::snapshot::is_own(&self.context, frame);
+        let own: Vec<&Frame> = frames.iter().filter(|frame| is_own(frame)).collect();
+        if stop.reason == "exception"
+            && (own.is_empty() || own.iter().any(|frame| self.is_of_another(frame, run)))
+        {
+            return Ok(StopVerdict::Ignored);
         }
         let exception = match stop.reason.as_str() {
             "exception" => at.exception(clock).await.ok().flatten().map(|(name, _)| name),
             _ => None,
         };
-        let text = |it: &Frame| {
-            let path = it.path.as_ref().filter(|_| is_own(it))?;
-            self.kit.workspace.document(path).ok().map(|it| it.text)
-        };
-        let texts: Vec<_> = frames.iter().map(text).collect();
-        let places = frames.iter().zip(&texts).map(|(frame, text)| Place {
+        // `module.KeyError (with a note)`.
+        let exception = exception.as_deref().and_then(|name| name.split_whitespace().next());
+        let exception = exception.and_then(|name| name.trim_end_matches(':').rsplit('.').next());
+        let is_outcome =
+            exception.is_some_and(|name| run.runner.outcomes.iter().any(|outcome| outcome == name));
+        let places = frames.iter().map(|frame| StackPlace {
             name: &frame.name,
-            own: text.as_deref(),
-            line: frame.line,
-            column: frame.column,
-            label: frame.path.is_none() && frame.source.is_none() && frame.line == 0,
+            is_own: is_own(frame),
+            is_label: frame.path.is_none() && frame.source.is_none() && frame.line == 0,
         });
-        let places: Vec<Place<'_>> = places.collect();
-        Ok(Some(expected::verdict(run.runner, &run.known_as, exception.as_deref(), &places)))
+        let places: Vec<StackPlace<'_>> = places.collect();
+        let title = run.known_as.last().map(String::as_str);
+        let may_be_handled = run.runner.stops_at_handled || run.expects_failure;
+        let title = title.filter(|_| !may_be_handled);
+        Ok(match caught_exceptions::verdict(title, may_be_handled, &places) {
+            _ if is_outcome && !asked => StopVerdict::Ignored,
+            StopVerdict::Ignored if asked => StopVerdict::MayBeHandled,
+            verdict => verdict,
+        })
     }
 
-    /// Whether it is at a breakpoint of the person's rather than one on a function that failures run into.
+    /// Whether a frame is in a test of JavaScript that only runs together with the one that is meant.
+    fn is_of_another(&self, frame: &Frame, run: &TestRun) -> bool {
+        let test_at = || {
+            let path = frame.path.as_ref()?;
+            let text = self.context.workspace.document(path).ok()?.text;
+            let tests = TestFile::parse(path.as_path(), &text).filter(|file| is_javascript(file.language))?;
+            tests.test_at(frame.line).map(|item| item.path())
+        };
+        !run.known_as.is_empty()
+            && test_at()
+                .is_some_and(|path| !path.starts_with(&run.known_as) && !run.known_as.starts_with(&path))
+    }
+
+    /// Whether it is at a breakpoint of the user's rather than one on a function that failures run into.
     async fn is_at_breakpoint(&self, session: &Session, clock: &Clock) -> Result<bool, Failure> {
         let (frames, _) = session.stack(None, 0, 1, clock).await?;
         let breakpoints = session.breakpoints();
@@ -159,94 +170,75 @@ impl Debug {
         Ok(frames.first().is_some_and(here))
     }
 
-    fn outcome(
-        &self,
-        title: &str,
-        run: &Run,
-        at: &Arc<Session>,
-        passed: usize,
-        shown: &ToolResult,
-    ) -> String {
+    /// How a test ended that did not stop.
+    fn outcome(&self, title: &str, run: &TestRun, at: &Arc<Session>, shown: &ToolResult) -> String {
         let below = shown.details["output"].as_str().unwrap_or_default();
-        let debug = &self.kit.debug;
-        let wrote: String = debug
-            .tree(&debug.root_of(at))
-            .iter()
-            .filter(|it| !it.shares_output())
-            .flat_map(|it| it.output(0).pieces)
-            .map(|piece| piece.text)
-            .collect();
+        let debug = &self.context.debug;
+        let tree = debug.tree(&debug.root_of(at));
+        let pieces =
+            tree.iter().filter(|session| !session.shares_output()).flat_map(|it| it.output(0).pieces);
+        let output: String = pieces.map(|piece| piece.text).collect();
         let runner = run.runner;
+        let name = runner.name;
         let ended = debug.end_of(&debug.program_of(at)).or_else(|| debug.end_of(at));
-        if report::has_none(runner, ended.as_ref().and_then(|it| it.exit_code), &wrote) {
-            return format!("{runner} found no test {title}\n");
+        if runner.found_none(ended.as_ref().and_then(|end| end.exit_code), &output) {
+            return format!("{name} found no test {title}\n");
         }
         match ended {
-            Some(end) if end.exit_code.is_none_or(|code| code == 0) && report::left_out(runner, &wrote) => {
-                let says = report::quoted(&last(&wrote), below);
-                format!("test {title} ({runner}) did not run as others do; {runner} says{says}\n")
+            Some(end) if end.exit_code.is_none_or(|code| code == 0) && runner.left_out(&output) => {
+                let report = runners::quoted(&last_lines(&output), below);
+                format!("test {title} ({name}) was skipped or expected to fail{report}\n")
             }
             Some(end) if end.exit_code == Some(0) => {
-                format!("test {title} ({runner}) passed: there was no failure to stop at\n")
-            }
-            Some(_) if runner == "node" && report::passed(&run.known_as, &wrote) == Some(true) => {
-                format!("test {title} ({runner}) passed; another that ran with it did not\n")
+                format!("test {title} ({name}) passed: there was no failure to stop at\n")
             }
             Some(end)
                 if end.exit_code.is_none()
-                    // One that was passed over is one that the program handles.
-                    && (!end.after_signal || passed > 0)
+                    && !end.after_signal
                     && end.signal.is_none()
                     && end.failure.is_none() =>
             {
-                let stop = if passed > 0 { "another stop" } else { "a stop" };
-                format!("test {title} ({runner}) came to its end without {stop}\n")
+                format!("test {title} ({name}) ended without a stop\n")
             }
             _ => {
-                let says = report::quoted(&report::failure(runner, &run.known_as, &wrote), below);
-                format!(
-                    "{runner} did not succeed with test {title}, and the debugger did not stop it; it says{says}\n"
-                )
+                let report = runners::quoted(&runner.failure(&output), below);
+                format!("test {title} ({name}) failed without a stop of the debugger{report}\n")
             }
         }
     }
 
     /// What runs the test that the arguments name, with its title.
-    async fn runner(&self, args: &Arguments, cx: &ToolCx, clock: &Clock) -> Result<(String, Run), Failure> {
-        let root = self.kit.workspace.root().clone();
-        let cwd = args.cwd.as_deref().map(|it| self.kit.workspace.resolve(it)).transpose()?;
-        let executable = |path: AbsPath, words: Vec<String>, cwd: AbsPath| Run {
-            runner: "executable",
-            rule: "executable",
-            over: None,
-            start: Start::Program(path),
+    async fn runner(
+        &self,
+        args: &TestArguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<(String, TestRun), Failure> {
+        let root = self.context.workspace.root().clone();
+        let cwd = args.launch.cwd.as_deref().map(|it| self.context.workspace.resolve(it)).transpose()?;
+        let runner = runners::runner("executable")?;
+        let executable = |path: AbsPath, words: Vec<String>, cwd: AbsPath| TestRun {
             args: words,
-            cwd,
-            env: Vec::new(),
-            more: Map::new(),
-            known_as: Vec::new(),
-            titles: None,
-            note: None,
-            python_path: None,
+            ..runner.start(Start::Program(path), cwd, &[])
         };
-        if let Some(program) = &args.program {
-            let path = self.kit.workspace.resolve(program)?;
-            return Ok((program.clone(), executable(path, args.args.clone(), cwd.unwrap_or(root))));
+        if let Some(program) = &args.launch.program {
+            let path = self.context.workspace.resolve(program)?;
+            return Ok((program.clone(), executable(path, args.launch.args.clone(), cwd.unwrap_or(root))));
         }
-        if let (Some(name), None) = (&args.name, &args.file)
+        if let (Some(name), None) = (&args.launch.name, &args.launch.file)
             && let Some(folder) = ctest_folder(&root, cwd.as_ref())
             && let Some(CTest { words, cwd, env }) = self.ctest(name, &folder, cx, clock).await?
         {
             let (program, words) = words.split_first().ok_or_else(|| needs("test", "program"))?;
-            let path = self.kit.workspace.resolve(program)?;
+            let path = self.context.workspace.resolve(program)?;
             let run = executable(path, words.to_vec(), cwd.unwrap_or(folder));
-            return Ok((name.clone(), Run { env, ..run }));
+            return Ok((name.clone(), TestRun { env, ..run }));
         }
-        let kit = Arc::clone(&self.kit);
-        let (name, file, line) = (args.name.clone(), args.file.clone(), args.line);
+        let context = Arc::clone(&self.context);
+        let (name, file, line) = (args.launch.name.clone(), args.launch.file.clone(), args.line);
         let found = tokio::task::spawn_blocking(move || {
-            let found = runners::find(&kit, name.as_deref(), file.as_deref(), line)?;
-            let run = runners::run(&kit, &found)?;
+            let found = test_search::find(&context, name.as_deref(), file.as_deref(), line)?;
+            let run = runners::run(&context, &found)?;
             Ok::<_, Failure>((format!("{}{}", found.name, found.case), run))
         });
         let found = found.await.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))?;
@@ -257,7 +249,7 @@ impl Debug {
                 false => None,
             };
             let chosen = titles.of_node(version);
-            run.more = runners::options(chosen.words);
+            run.variables = runners::options(chosen.words);
             run.note = chosen.note;
         }
         Ok((title, run))
@@ -266,15 +258,16 @@ impl Debug {
     /// Major and minor version of the Node that will run; none where it cannot be asked.
     async fn node_version(
         &self,
-        args: &Arguments,
+        args: &TestArguments,
         cwd: &AbsPath,
         cx: &ToolCx,
         clock: &Clock,
     ) -> Option<(u32, u32)> {
-        let given = super::launch::json_text(args.arguments.as_deref()).ok().flatten().unwrap_or_default();
+        let given =
+            super::launch::json_text(args.launch.arguments.as_deref()).ok().flatten().unwrap_or_default();
         let program = given["runtimeExecutable"].as_str().unwrap_or("node");
         let mut asks = command(program, &["--version"], cwd);
-        asks.env = args.env.clone().unwrap_or_default().into_iter().collect();
+        asks.env = args.launch.env.clone().unwrap_or_default().into_iter().collect();
         let said = self.ran(&asks, cx, clock).await.ok().filter(|it| it.success)?.stdout;
         let mut parts = said.trim().strip_prefix('v')?.split('.').map(|it| it.parse().ok());
         Some((parts.next()??, parts.next()??))
@@ -282,16 +275,16 @@ impl Debug {
 
     async fn test_spec(
         &self,
-        args: &Arguments,
+        args: &TestArguments,
         cx: &ToolCx,
-        run: &Run,
+        run: &TestRun,
         clock: &Clock,
     ) -> Result<LaunchSpec, Failure> {
         let mut words = run.args.clone();
         let mut env = run.env.clone();
         let target = match &run.start {
             Start::Program(path) => Target::Program(path.clone()),
-            Start::Module(name) => Target::Module((*name).to_owned()),
+            Start::Module(name) => Target::Module(name.clone()),
             Start::Cargo(wanted) => {
                 let built = self.cargo(wanted, &run.cwd, cx, clock).await?;
                 words.splice(0..0, built.words);
@@ -300,16 +293,17 @@ impl Debug {
             }
         };
         let mut breakpoints = dap_client::Breakpoints::default();
-        self.add(&mut breakpoints, args)?;
-        let given = super::launch::json_text(args.arguments.as_deref())?;
-        let arguments = match (run.over.clone(), given) {
+        self.add(&mut breakpoints, &args.launch.points)?;
+        let given = super::launch::json_text(args.launch.arguments.as_deref())?;
+        let arguments = match (run.runner.launch().cloned(), given) {
             (Some(mut over), Some(given)) => {
-                dap_client::merge(&mut over, given);
+                adapters::merge(&mut over, given);
                 Some(over)
             }
             (over, given) => over.or(given),
         };
-        let mut given: Vec<(String, String)> = args.env.clone().unwrap_or_default().into_iter().collect();
+        let mut given: Vec<(String, String)> =
+            args.launch.env.clone().unwrap_or_default().into_iter().collect();
         given.sort();
         if let Some(path) = &run.python_path {
             const NAME: &str = "PYTHONPATH";
@@ -324,23 +318,23 @@ impl Debug {
         env.extend(given);
         Ok(LaunchSpec {
             target,
-            adapter: args.adapter.clone(),
-            root: self.kit.workspace.root().clone(),
+            adapter: args.launch.adapter.clone(),
+            root: self.context.workspace.root().clone(),
             args: words,
             cwd: run.cwd.clone(),
             env,
             stop_on_entry: false,
             breakpoints,
             arguments,
-            test: Some(run.rule.to_owned()),
-            more: run.more.clone(),
+            test: Some(run.runner.rule().to_owned()),
+            more: run.variables.clone(),
         })
     }
 
     /// Builds a package's tests; the executable that has the test, and how it is named there.
     async fn cargo(
         &self,
-        wanted: &Wanted,
+        wanted: &CargoTest,
         package: &AbsPath,
         cx: &ToolCx,
         clock: &Clock,
@@ -348,7 +342,7 @@ impl Debug {
         let words = ["test", "--no-run", "--message-format=json"];
         let built = self.ran(&command("cargo", &words, package), cx, clock).await?;
         if !built.success {
-            let tail = last(&built.stderr);
+            let tail = last_lines(&built.stderr);
             return Err(Failure::new(
                 ErrorCode::NotApplied,
                 format!("cargo did not build the tests:\n{tail}"),
@@ -356,10 +350,12 @@ impl Debug {
         }
         let text = |path: &AbsPath| {
             let is_file = path.as_path().is_file();
-            is_file.then(|| self.kit.workspace.document(path).ok().map(|it| it.text.to_string())).flatten()
+            is_file
+                .then(|| self.context.workspace.document(path).ok().map(|it| it.text.to_string()))
+                .flatten()
         };
         let mut found = Vec::new();
-        for it in cargos::executables(&built.stdout, &wanted.file) {
+        for it in cargo_tests::executables(&built.stdout, &wanted.file) {
             let mut list =
                 command(&it.program.to_string(), &[&wanted.name, "--list", "--format", "terse"], package);
             if it.needs_library {
@@ -368,8 +364,8 @@ impl Debug {
                 list.env.push(("LD_LIBRARY_PATH".to_owned(), folder.trim().to_owned()));
             }
             let listed = self.ran(&list, cx, clock).await?;
-            let candidates = cargos::candidates(&listed.stdout, wanted, &it, &text);
-            let is_there = candidates.iter().any(cargos::Candidate::is_it);
+            let candidates = cargo_tests::candidates(&listed.stdout, wanted, &it, &text);
+            let is_there = candidates.iter().any(cargo_tests::Candidate::is_it);
             found.extend(
                 candidates.into_iter().map(|candidate| ((it.program.clone(), list.env.clone()), candidate)),
             );
@@ -377,7 +373,7 @@ impl Debug {
                 break;
             }
         }
-        let chosen = cargos::choose(found, wanted)?;
+        let chosen = cargo_tests::choose(found, wanted)?;
         let built = chosen.map(|((program, env), words)| Built { program, words, env });
         built.ok_or_else(|| {
             let name = format!("{}{}", wanted.name, wanted.case);
@@ -386,8 +382,8 @@ impl Debug {
                 format!(
                     "no test executable of {} has a test {name} of {}; what is left out for this system or \
                      without a feature is not in them",
-                    self.kit.shown(package),
-                    self.kit.shown(&wanted.file)
+                    self.context.shown(package),
+                    self.context.shown(&wanted.file)
                 ),
             )
         })
@@ -413,8 +409,8 @@ impl Debug {
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<Ran, Failure> {
-        let grant = cx.asker().grant_run("debug", command, &cx.cancel).await?;
-        Ok(self.kit.debug.run(command, &grant, clock).await?)
+        let grant = cx.grant_requester().grant_run("debug", command, &cx.cancel).await?;
+        Ok(self.context.debug.run(command, &grant, clock).await?)
     }
 }
 

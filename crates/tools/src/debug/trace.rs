@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use agent::{ToolCx, ToolResult};
 use dap_client::{Clock, Frame, Need, Session, State, Stop};
+use policy::ErrorCode;
 use serde_json::{Value, json};
-use workspace::ErrorCode;
 
+use super::actions::TraceArguments;
 use super::snapshot::{cut, label};
-use super::{Arguments, Debug, needs};
+use super::{Debug, needs};
 use crate::{Failure, counted};
 
-/// Steps at most.
 const STEPS: usize = 5_000;
 /// Changes told unless asked for more.
 const CHANGES: u64 = 50;
@@ -35,11 +35,11 @@ impl Debug {
     pub(super) async fn trace(
         &self,
         session: &Arc<Session>,
-        args: &Arguments,
+        args: &TraceArguments,
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
-        let expression = args.expression.as_deref().ok_or_else(|| needs("trace", "expression"))?;
+        let expression = args.expression.as_str();
         self.may_evaluate(expression, &session.adapter, cx).await?;
         let until = args.until.as_deref().map(until);
         if let Some(Until::True(condition)) = &until {
@@ -60,7 +60,7 @@ impl Debug {
         // Where a step can come to another call of the same function, it is told by its depth.
         let recursive = below.iter().skip(1).any(|it| (&it.name, &it.path) == (&begin.name, &begin.path));
         let mut value = session.evaluate(expression, Some(at.id), "watch", clock).await?.value;
-        let mut text = format!("{}: {expression} = {}\n", label(&self.kit, &at), cut(&value, 200));
+        let mut text = format!("{}: {expression} = {}\n", label(&self.context, &at), cut(&value, 200));
         let mut changes: Vec<Value> = Vec::new();
         let mut steps = 0;
         let ended = loop {
@@ -124,11 +124,11 @@ impl Debug {
             if now != value {
                 text.push_str(&format!(
                     "{}: {} -> {}\n",
-                    label(&self.kit, &from),
+                    label(&self.context, &from),
                     cut(&value, 200),
                     cut(&now, 200)
                 ));
-                changes.push(json!({ "file": from.path.as_ref().map(|path| self.kit.shown(path)),
+                changes.push(json!({ "file": from.path.as_ref().map(|path| self.context.shown(path)),
                     "line": from.line, "from": value, "to": now }));
                 value = now;
             }
@@ -155,12 +155,12 @@ impl Debug {
             Err(failure) => ToolResult::text(format!("{}\n", failure.message)).with_details(json!({})),
         };
         let mut details = shown.details.clone();
-        super::look::merge(&mut details, json!({ "changes": changes, "steps": steps, "ended": ended }));
-        Ok(super::more::before(&text, shown).with_details(details))
+        super::inspect::merge(&mut details, json!({ "changes": changes, "steps": steps, "ended": ended }));
+        Ok(super::advanced::before(&text, shown).with_details(details))
     }
 
     fn is_file(&self, frame: &Frame, file: &str) -> bool {
-        let path = self.kit.workspace.resolve(file).ok();
+        let path = self.context.workspace.resolve(file).ok();
         path.is_some() && frame.path == path
     }
 }

@@ -1,67 +1,64 @@
 //! Several places in one call: `symbols` and `files`.
 //!
-//! Questions are asked for each and answered one below the other; what failed for one says nothing
-//! about the others. Edits of several files are one edit.
+//! Each place is answered below the other; the failure of one does not affect the others. Edits of several files are
+//! one edit.
 
 use agent::{ToolCx, ToolResult};
+use policy::ErrorCode;
 use serde_json::{Value, json};
-use workspace::ErrorCode;
 
-use super::{Arguments, one};
-use crate::{Failure, Kit};
+use super::action::{self, Takes};
+use super::run_action;
+use crate::{Failure, ToolContext};
 
-/// At most this many places in one call.
-const MOST: usize = 20;
+/// Places in one call.
+const MAX_PLACES: usize = 20;
 
 /// Whether the arguments name several places.
-pub(super) fn is_many(args: &Arguments) -> bool {
-    args.symbols.is_some() || args.files.is_some()
+pub(super) fn has_several(args: &Value) -> bool {
+    ["symbols", "files"].iter().any(|list| !args[*list].is_null())
 }
 
 /// Runs an action for each place.
-pub(super) async fn run(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let places = places(args)?;
-    match args.action.as_str() {
-        // These take several by themselves.
-        "organize_imports" | "format" | "fix_all" | "diagnostics" => return one(kit, args, cx).await,
-        "rename" | "rename_file" | "move_symbol" | "code_actions" | "request" | "reload" | "status"
-        | "logs" => {
-            return Err(Failure::new(
-                ErrorCode::InvalidArguments,
-                format!("`{}` takes one place in a call: `file` and `symbol`", args.action),
-            ));
+pub(super) async fn run(context: &ToolContext, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+    let (spec, _) = action::spec(&args)?;
+    match spec.takes {
+        Takes::Together => return run_action(context, args, cx).await,
+        Takes::One => {
+            let message = format!("`{}` takes one place in a call: `file` and `symbol`", spec.name);
+            return Err(Failure::new(ErrorCode::InvalidArguments, message));
         }
-        _ => {}
+        Takes::Each => {}
     }
+    let places = places(&args)?;
     let (mut text, mut answers) = (String::new(), Vec::new());
-    let (mut asked, mut first) = (0, None);
-    let all = kit.request(&cx.cancel, args.timeout);
+    let (count, mut first) = (places.len(), None);
+    let all = context.request(&cx.cancel, args["timeout"].as_u64());
     for mut place in places {
-        asked += 1;
-        let named = named(&place);
+        let name = name(&place);
         let left = all.left();
         let answer = if left.is_zero() {
             let message =
                 format!("the {} s of this call were over before it was asked", all.deadline.as_secs());
             Err(Failure::new(ErrorCode::Timeout, message))
         } else {
-            place.timeout = Some(left.as_secs() + u64::from(left.subsec_nanos() > 0));
-            one(kit, &place, cx).await
+            place["timeout"] = json!(left.as_secs() + u64::from(left.subsec_nanos() > 0));
+            run_action(context, place, cx).await
         };
         match answer {
             Ok(result) => {
                 for content in &result.content {
-                    if let llm::Content::Text { text: said, .. } = content {
-                        text.push_str(&format!("{}\n", said.trim_end()));
+                    if let llm::Content::Text { text: answer, .. } = content {
+                        text.push_str(&format!("{}\n", answer.trim_end()));
                     }
                 }
-                answers.push(json!({ "place": named, "details": result.details }));
+                answers.push(json!({ "place": name, "details": result.details }));
             }
             Err(failure) if failure.code == ErrorCode::Cancelled => return Err(failure),
             Err(failure) => {
-                text.push_str(&format!("{named}: {} ({})\n", failure.message, failure.code));
+                text.push_str(&format!("{name}: {} ({})\n", failure.message, failure.code));
                 answers.push(json!({
-                    "place": named,
+                    "place": name,
                     "error": { "code": failure.code, "message": failure.message, "data": failure.data },
                 }));
                 first = first.or(Some(failure));
@@ -70,32 +67,40 @@ pub(super) async fn run(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<Tool
     }
     let failed = answers.iter().filter(|answer| answer.get("error").is_some()).count();
     match first {
-        Some(failure) if failed == asked => Err(Failure { message: text, ..failure }),
+        Some(failure) if failed == count => Err(Failure { message: text, ..failure }),
         _ => Ok(ToolResult::text(text).with_details(json!({ "answers": answers }))),
     }
 }
 
 /// Each place as the arguments of a call of its own; `symbols` in each of `files`.
-fn places(args: &Arguments) -> Result<Vec<Arguments>, Failure> {
-    let files = args.files.clone().unwrap_or_default().into_iter().map(Some).collect::<Vec<_>>();
-    let symbols = args.symbols.clone().unwrap_or_default().into_iter().map(Some).collect::<Vec<_>>();
-    let files = if files.is_empty() { vec![args.file.clone()] } else { files };
-    let symbols = if symbols.is_empty() { vec![args.symbol.clone()] } else { symbols };
-    let places: Vec<Arguments> = files
-        .iter()
-        .flat_map(|file| symbols.iter().map(move |symbol| (file.clone(), symbol.clone())))
-        .map(|(file, symbol)| Arguments { file, symbol, files: None, symbols: None, ..args.clone() })
-        .collect();
-    if places.len() > MOST {
-        let message = format!("{} places are too many for one call; {MOST} at most", places.len());
+fn places(args: &Value) -> Result<Vec<Value>, Failure> {
+    let list = |several: &str, one: &str| match args[several].as_array() {
+        Some(list) if !list.is_empty() => list.clone(),
+        _ => vec![args[one].clone()],
+    };
+    let (files, symbols) = (list("files", "file"), list("symbols", "symbol"));
+    let count = files.len() * symbols.len();
+    if count > MAX_PLACES {
+        let message = format!("{count} places are too many for one call; {MAX_PLACES} at most");
         return Err(Failure::new(ErrorCode::TooLarge, message));
     }
-    Ok(places)
+    let place = |file: &Value, symbol: &Value| {
+        let mut place = args.clone();
+        if let Value::Object(place) = &mut place {
+            place.remove("files");
+            place.remove("symbols");
+            place.insert("file".to_owned(), file.clone());
+            place.insert("symbol".to_owned(), symbol.clone());
+        }
+        place
+    };
+    Ok(files.iter().flat_map(|file| symbols.iter().map(move |symbol| place(file, symbol))).collect())
 }
 
-fn named(place: &Arguments) -> String {
-    let line = place.line.map(|line| format!(":{line}")).unwrap_or_default();
-    match (&place.symbol, &place.file) {
+/// The name of a place in the answer.
+fn name(place: &Value) -> String {
+    let line = place["line"].as_u64().map(|line| format!(":{line}")).unwrap_or_default();
+    match (place["symbol"].as_str(), place["file"].as_str()) {
         (Some(symbol), Some(file)) => format!("`{symbol}` in {file}{line}"),
         (Some(symbol), None) => format!("`{symbol}`"),
         (None, Some(file)) => format!("{file}{line}"),
@@ -108,14 +113,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_symbol_in_each_file() {
-        let list = |items: &[&str]| Some(items.iter().map(|item| (*item).to_owned()).collect());
-        let args = |files, symbols| Arguments { files, symbols, ..Arguments::default() };
-        let named = |args| places(&args).map(|it| it.iter().map(named).collect::<Vec<_>>()).unwrap();
-        assert_eq!(named(args(None, list(&["a", "b"]))), ["`a`", "`b`"]);
-        assert_eq!(named(args(list(&["x"]), list(&["a", "b"]))), ["`a` in x", "`b` in x"]);
-        assert_eq!(named(args(list(&["x", "y"]), None)), ["x", "y"]);
+    fn each_symbol_is_looked_up_in_each_file() {
+        let names = |args: Value| places(&args).map(|it| it.iter().map(name).collect::<Vec<_>>()).unwrap();
+        assert_eq!(names(json!({ "symbols": ["a", "b"] })), ["`a`", "`b`"]);
+        assert_eq!(names(json!({ "files": ["x"], "symbols": ["a", "b"] })), ["`a` in x", "`b` in x"]);
+        assert_eq!(names(json!({ "files": ["x", "y"] })), ["x", "y"]);
         let many: Vec<String> = (0..21).map(|number| number.to_string()).collect();
-        assert_eq!(places(&args(None, Some(many))).unwrap_err().code, ErrorCode::TooLarge);
+        assert_eq!(places(&json!({ "symbols": many })).unwrap_err().code, ErrorCode::TooLarge);
     }
 }

@@ -1,121 +1,200 @@
-//! Edits that a server works out whole: renames, formatting, imports.
+//! Edits that a server computes: renames, moves, formatting, imports.
 
-use std::sync::{Mutex, PoisonError};
+use agent::ToolResult;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use policy::ErrorCode;
+use refactor::{Declaration, Mentions, RefactorError, RenameRequest};
+use serde::Deserialize;
+use workspace::WorkspaceEdit;
 
-use agent::{ToolCx, ToolResult};
-use lsp_client::Answer;
-use workspace::{ErrorCode, WorkspaceEdit};
-
-use super::{Arguments, needs, report, shorthand, target};
+use super::action::{ActionGroup, ActionSpec, Call, Effect, Place, Takes, needs};
+use super::{notes, report, target};
+use crate::Failure;
 use crate::change::{self, Change, Proposed};
-use crate::{Failure, Kit, words};
 
-pub(super) async fn rename(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let request = kit.request(&cx.cancel, args.timeout);
-    let new_name = args
-        .new_name
-        .as_deref()
-        .filter(|name| !name.is_empty())
-        .ok_or_else(|| needs("rename", "new_name"))?;
-    let found = target::resolve_all(kit, args, &request).await?;
+#[derive(Debug, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub(super) enum EditAction {
+    Rename {
+        #[serde(flatten)]
+        place: Place,
+        new_name: String,
+        apply: Option<bool>,
+    },
+    RenameFile {
+        file: String,
+        to: String,
+        apply: Option<bool>,
+    },
+    OrganizeImports(Files),
+    Format(Files),
+}
+
+/// Files, or a range of one.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Files {
+    files: Vec<String>,
+    #[serde(flatten)]
+    place: Place,
+    apply: Option<bool>,
+}
+
+impl ActionGroup for EditAction {
+    const ACTIONS: &'static [ActionSpec] = &[
+        ActionSpec { name: "rename", takes: Takes::One, effect: Effect::Edits },
+        ActionSpec { name: "rename_file", takes: Takes::One, effect: Effect::Edits },
+        ActionSpec { name: "organize_imports", takes: Takes::Together, effect: Effect::Edits },
+        ActionSpec { name: "format", takes: Takes::Together, effect: Effect::Edits },
+    ];
+
+    fn run<'a>(self, call: &'a Call<'a>) -> BoxFuture<'a, Result<ToolResult, Failure>> {
+        Box::pin(async move {
+            match self {
+                Self::Rename { place, new_name, apply } => rename(call, &place, &new_name, apply).await,
+                Self::RenameFile { file, to, apply } => rename_file(call, &file, &to, apply).await,
+                Self::OrganizeImports(files) => rewrite(call, Rewrite::OrganizeImports, &files).await,
+                Self::Format(files) => rewrite(call, Rewrite::Format, &files).await,
+            }
+        })
+    }
+}
+
+async fn rename(
+    call: &Call<'_>,
+    place: &Place,
+    new_name: &str,
+    apply: Option<bool>,
+) -> Result<ToolResult, Failure> {
+    let Call { context, cx, request, .. } = call;
+    if new_name.is_empty() {
+        return Err(needs("rename", "new_name"));
+    }
+    let found = target::resolve_all(context, place, request).await?;
     let old_name = found.0.name().to_owned();
     if old_name == new_name {
         return Err(Failure::new(ErrorCode::InvalidArguments, format!("it is named `{old_name}` already")));
     }
     let label = format!("rename {old_name} to {new_name}");
-    let old = &old_name;
-    let change = Change { label: &label, places: true, apply: args.apply != Some(false) };
-    let first = Mutex::new(Some(found));
-    let mut done = change::make(kit, cx, change, |again| {
-        let request = if again { request.anew() } else { request.clone() };
-        let known = first.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|_| !again);
+    let change = Change { label: &label, places: true, apply: apply != Some(false) };
+    let (first, mentions) = (Mutex::new(Some(found)), Mutex::new(Mentions::default()));
+    let (old_name, mentioned) = (&old_name, &mentions);
+    let mut done = change::make(context, cx, change, |again| {
+        let request = if again { request.restarted() } else { request.clone() };
+        let known = first.lock().take().filter(|_| !again);
         Box::pin(async move {
             let (target, others) = match known {
                 Some(known) => known,
-                // For a second attempt the text may have moved.
-                None => target::resolve_all(kit, args, &request).await?,
+                // On a second attempt the text may have moved.
+                None => target::resolve_all(context, place, &request).await?,
             };
-            let clash = target::sibling(kit, &target, new_name, &request).await;
-            let mut answer =
-                kit.servers.rename(&target.document, target.range.start, new_name, &request).await?;
-            if let Some(left) = target::left_out(&answer.value, &others) {
-                let symbol = args.symbol.as_deref().unwrap_or(old);
-                return Err(target::apart(kit, symbol, &target, left));
+            let declaration =
+                |it: &target::Target| Declaration { path: it.document.path.clone(), range: it.range.clone() };
+            let declarations: Vec<Declaration> = others.iter().map(declaration).collect();
+            let rename = RenameRequest {
+                document: &target.document,
+                range: target.range.clone(),
+                new_name,
+                declarations: &declarations,
+            };
+            match refactor::rename(&context.workspace, &context.servers, &rename, &request).await {
+                Ok(renamed) => {
+                    *mentioned.lock() = renamed.mentions;
+                    let note = notes::render_refactoring(context, &renamed.notes);
+                    Ok(Proposed { edit: renamed.edit, server: Some(renamed.server), note })
+                }
+                Err(RefactorError::DeclarationKept { index }) => {
+                    let symbol = place.symbol.as_deref().unwrap_or(old_name);
+                    Err(target::ambiguous(context, symbol, &[target, others[index].clone()]))
+                }
+                Err(error) => Err(error.into()),
             }
-            if let Some(place) = clash {
-                let said = format!("`{new_name}` is declared at {place} too: two things of one name");
-                answer.note = Some(answer.note.map_or(said.clone(), |note| format!("{said}; {note}")));
-            }
-            shorthand::keep(kit, &mut answer.value, old, new_name);
-            Ok(proposed(answer))
         })
     })
     .await?;
     if done.applied {
-        let left = words::files_with(kit, &old_name, &kit.request(&cx.cancel, None)).await?;
+        let mentions = mentions.into_inner();
         let files = done.details["files"].as_array().into_iter().flatten();
         let edited: Vec<String> = files.filter_map(|it| it["path"].as_str().map(str::to_owned)).collect();
-        done.text.push_str(&report::left_over(kit, &old_name, &left, &edited));
+        done.text.push_str(&report::mentions_left(context, old_name, &mentions, &edited));
     }
     Ok(done.into())
 }
 
-pub(super) async fn rename_file(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let request = kit.request(&cx.cancel, args.timeout);
-    let file = args.file.as_deref().ok_or_else(|| needs("rename_file", "file"))?;
-    let to = args.to.as_deref().ok_or_else(|| needs("rename_file", "to"))?;
-    let from_path = kit.workspace.resolve(file)?;
-    let mut to_path = kit.workspace.resolve(to)?;
-    // Into a folder, as `mv` does.
-    if to.ends_with('/') || kit.workspace.list(&to_path).is_ok() {
+async fn rename_file(
+    call: &Call<'_>,
+    file: &str,
+    to: &str,
+    apply: Option<bool>,
+) -> Result<ToolResult, Failure> {
+    let Call { context, cx, request, .. } = call;
+    let from_path = context.workspace.resolve(file)?;
+    let mut to_path = context.workspace.resolve(to)?;
+    // Into a directory, as `mv` does.
+    if to.ends_with('/') || context.workspace.list(&to_path).is_ok() {
         to_path = to_path.join(from_path.file_name());
     }
-    let (from_path, to_path) = (&from_path, &to_path);
-    let label = format!("move {} to {}", kit.shown(from_path), kit.shown(to_path));
-    let change = Change { label: &label, places: true, apply: args.apply != Some(false) };
-    let done = change::make(kit, cx, change, |again| {
-        let request = if again { request.anew() } else { request.clone() };
+    let (from, to) = (&from_path, &to_path);
+    let label = format!("move {} to {}", context.shown(from), context.shown(to));
+    let change = Change { label: &label, places: true, apply: apply != Some(false) };
+    let done = change::make(context, cx, change, |again| {
+        let request = if again { request.restarted() } else { request.clone() };
         Box::pin(async move {
-            let answer = kit.servers.rename_file(from_path, to_path, &request).await?;
-            Ok(proposed(answer))
+            let moved = refactor::move_file(&context.workspace, &context.servers, from, to, &request).await?;
+            let note = notes::render_refactoring(context, &moved.notes);
+            Ok(Proposed { edit: moved.edit, server: Some(moved.server), note })
         })
     })
     .await?;
     Ok(done.into())
 }
 
-/// `organize_imports` and `format`, of one file (or a range of it) or several: one edit.
-pub(super) async fn tidy(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let request = kit.request(&cx.cancel, args.timeout);
-    let action = args.action.as_str();
-    let files: Vec<&String> = args.files.iter().flatten().chain(&args.file).collect();
+/// A rewrite of whole files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rewrite {
+    OrganizeImports,
+    Format,
+}
+
+/// Rewrites one file (or a range of it) or several, as one edit.
+async fn rewrite(call: &Call<'_>, rewrite: Rewrite, args: &Files) -> Result<ToolResult, Failure> {
+    let Call { context, cx, request, .. } = call;
+    let files: Vec<&String> = args.files.iter().chain(&args.place.file).collect();
+    let (action, words) = match rewrite {
+        Rewrite::OrganizeImports => ("organize_imports", "organize imports in"),
+        Rewrite::Format => ("format", "format"),
+    };
     if files.is_empty() {
         return Err(needs(action, "file"));
     }
-    if args.range.is_some() && (files.len() > 1 || action != "format") {
+    if args.place.range.is_some() && (files.len() > 1 || rewrite != Rewrite::Format) {
         let message = "`range` is for `format` of one `file`";
         return Err(Failure::new(ErrorCode::InvalidArguments, message));
     }
     let files = &files[..];
-    let words = if action == "format" { "format" } else { "organize imports in" };
     let label = match files {
         [file] => format!("{words} {file}"),
         files => format!("{words} {} files", files.len()),
     };
     let change = Change { label: &label, places: false, apply: args.apply != Some(false) };
-    let done = change::make(kit, cx, change, |again| {
-        let request = if again { request.anew() } else { request.clone() };
+    let done = change::make(context, cx, change, |again| {
+        let request = if again { request.restarted() } else { request.clone() };
         Box::pin(async move {
             let mut all = Proposed { edit: WorkspaceEdit::default(), server: None, note: None };
             for file in files {
-                let document = kit.document(file)?;
-                let answer = if action == "format" {
-                    let range = target::range(kit, &document, args)?;
-                    kit.servers.format(&document, range, &request).await?
-                } else {
-                    kit.servers.organize_imports(&document, &request).await?
+                let document = context.document(file)?;
+                let answer = match rewrite {
+                    Rewrite::Format => {
+                        let range = target::range(context, &document, &args.place)?;
+                        context.servers.format(&document, range, &request).await?
+                    }
+                    Rewrite::OrganizeImports => context.servers.organize_imports(&document, &request).await?,
                 };
-                join(&mut all, answer);
+                all.edit.operations.extend(answer.value.operations);
+                all.edit.confirm.extend(answer.value.confirm);
+                append(&mut all.server, Some(answer.server));
+                append(&mut all.note, notes::render(context, &answer.notes));
             }
             Ok(all)
         })
@@ -124,19 +203,11 @@ pub(super) async fn tidy(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<Too
     Ok(done.into())
 }
 
-fn join(all: &mut Proposed, answer: Answer<WorkspaceEdit>) {
-    let Proposed { edit, server, note } = proposed(answer);
-    all.edit.operations.extend(edit.operations);
-    all.edit.confirm.extend(edit.confirm);
-    let add = |known: &mut Option<String>, more: Option<String>| match (known.as_mut(), more) {
-        (Some(known), Some(more)) if !known.contains(&more) => known.push_str(&format!(", {more}")),
-        (None, more) => *known = more,
+/// Appends a text that is not there yet.
+fn append(all: &mut Option<String>, more: Option<String>) {
+    match (all.as_mut(), more) {
+        (Some(all), Some(more)) if !all.contains(&more) => all.push_str(&format!(", {more}")),
+        (None, more) => *all = more,
         _ => {}
-    };
-    add(&mut all.server, server);
-    add(&mut all.note, note);
-}
-
-pub(super) fn proposed(answer: Answer<WorkspaceEdit>) -> Proposed {
-    Proposed { edit: answer.value, server: Some(answer.server), note: answer.note }
+    }
 }

@@ -1,60 +1,93 @@
-//! `fix_all`: the fixes of which a server is sure, tried before they are made.
+//! `fix_all`: fixes that a server prefers, verified before they are applied.
 //!
-//! Taken are only actions under `source.fixAll` and quick fixes that the server prefers, never one that
-//! silences a message. Each is shown to the servers first, and kept only if what it is for is gone and
-//! nothing is new; then all that is kept is made as one edit. What must stay true: what could not be
-//! seen to be right is not made, and is counted.
+//! Only actions below `source.fixAll` and preferred quick fixes are used, never one that suppresses a message.
+//! Each is shown to the servers first, and kept only if its problem is gone and no new one appears; then all
+//! kept fixes are applied as one edit.
+//!
+//! Invariants: a fix that could not be verified is not applied, and is counted.
 
 use std::ops::Range;
 
-use agent::{ToolCx, ToolResult};
+use agent::ToolResult;
+use futures_util::future::BoxFuture;
 use lsp_client::{ActionQuery, CodeAction, Diagnostic, RequestCx, ServerError, Severity};
+use serde::Deserialize;
 use serde_json::json;
 use text::TextEdit;
 use workspace::{ContentHash, Document, Operation, Version, WorkspaceEdit};
 
-use super::{Arguments, carried, diagnostics, headline, target};
+use super::action::{ActionGroup, ActionSpec, Call, Effect, Place, Takes};
+use super::diagnostics::{self, FileNames};
+use super::{headline, remap, target};
 use crate::change::{self, Change, Proposed};
 use crate::verify::{Same, difference};
-use crate::{Failure, Kit, counted};
+use crate::{Failure, ToolContext, counted};
 
-/// At most this many problems of a file are tried one by one.
+/// Problems of a file that are tried one by one.
 const MAX_TRIED: usize = 60;
-/// How often a file is looked at again after fixes were kept: one may uncover another.
+/// Rounds per file: a fix may uncover another problem.
 const ROUNDS: usize = 4;
-/// At most this many problems that are left are listed.
+/// Remaining problems in the text.
 const MAX_LISTED: usize = 20;
 
-/// What became of one file.
+/// The outcome for one file.
 struct Outcome {
     document: Document,
-    /// Its text with what is kept.
+    /// Its text with the kept fixes.
     text: String,
     fixed: usize,
-    taken_back: usize,
+    reverted: usize,
     left: Vec<Diagnostic>,
-    /// Why nothing could be said of it.
+    /// Why nothing was tried.
     unknown: Option<String>,
     servers: String,
 }
 
-/// The text that is being worked on, and what is known to be wrong with it.
-struct Trial<'a> {
-    kit: &'a Kit,
+/// The text being fixed, and its diagnostics.
+struct FixAttempt<'a> {
+    context: &'a ToolContext,
     request: &'a RequestCx,
     document: Document,
     items: Vec<Diagnostic>,
 }
 
-pub(super) async fn fix_all(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let request = kit.request(&cx.cancel, args.timeout);
-    let (documents, others) = diagnostics::documents(kit, args, cx)?;
+#[derive(Debug, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub(super) enum FixAction {
+    FixAll(FixAll),
+}
+
+/// The problems to fix.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct FixAll {
+    files: Vec<String>,
+    #[serde(flatten)]
+    place: Place,
+    kind: Option<String>,
+    apply: Option<bool>,
+}
+
+impl ActionGroup for FixAction {
+    const ACTIONS: &'static [ActionSpec] =
+        &[ActionSpec { name: "fix_all", takes: Takes::Together, effect: Effect::Edits }];
+
+    fn run<'a>(self, call: &'a Call<'a>) -> BoxFuture<'a, Result<ToolResult, Failure>> {
+        let Self::FixAll(args) = self;
+        Box::pin(async move { fix_all(call, &args).await })
+    }
+}
+
+async fn fix_all(call: &Call<'_>, args: &FixAll) -> Result<ToolResult, Failure> {
+    let Call { context, cx, request, .. } = call;
+    let named = FileNames { file: args.place.file.clone(), files: args.files.clone() };
+    let (documents, others) = diagnostics::documents(context, &named, cx)?;
     let unchecked = others.len();
     let mut outcomes = Vec::new();
     for document in documents {
-        let outcome = fix(kit, args, &document, &request).await;
-        // Whatever came of it, no server is left with a text that was only tried.
-        kit.servers.show(&document, &request.anew()).await;
+        let outcome = fix(context, args, &document, request).await;
+        // In any case, no server is left with a speculative text.
+        context.servers.show(&document, &request.restarted()).await;
         outcomes.push(outcome?);
     }
     let label = match args.kind.as_deref() {
@@ -62,9 +95,9 @@ pub(super) async fn fix_all(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<
         None => "fix all".to_owned(),
     };
     let fixed: usize = outcomes.iter().map(|it| it.fixed).sum();
-    let taken_back: usize = outcomes.iter().map(|it| it.taken_back).sum();
+    let reverted: usize = outcomes.iter().map(|it| it.reverted).sum();
     let left: usize = outcomes.iter().map(|it| it.left.len()).sum();
-    let counts = format!("fixed {fixed}, left {left}, taken back {taken_back}");
+    let counts = format!("fixed {fixed}, left {left}, reverted {reverted}");
     let mut text = format!("{label}: {counts}\n");
     let mut details = json!({ "files": [] });
     if fixed > 0 {
@@ -84,7 +117,7 @@ pub(super) async fn fix_all(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<
         servers.dedup();
         let servers = servers.join(", ");
         let change = Change { label: &label, places: false, apply: args.apply != Some(false) };
-        let done = change::make(kit, cx, change, |_| {
+        let done = change::make(context, cx, change, |_| {
             let edit = WorkspaceEdit { operations: operations(), ..WorkspaceEdit::default() };
             Box::pin(async { Ok(Proposed { edit, server: Some(servers.clone()), note: None }) })
         })
@@ -94,7 +127,7 @@ pub(super) async fn fix_all(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<
     }
     let left_items = outcomes.iter().flat_map(|it| it.left.iter().map(move |item| (it, item)));
     for (outcome, item) in left_items.take(MAX_LISTED) {
-        let place = format!("{}:{}", kit.shown(&outcome.document.path), item.line);
+        let place = format!("{}:{}", context.shown(&outcome.document.path), item.line);
         text.push_str(&format!("  left: {place}: {}\n", headline(item)));
     }
     if left > MAX_LISTED {
@@ -102,7 +135,7 @@ pub(super) async fn fix_all(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<
     }
     let unknown: Vec<String> = outcomes
         .iter()
-        .filter_map(|it| Some(format!("{}: {}", kit.shown(&it.document.path), it.unknown.as_ref()?)))
+        .filter_map(|it| Some(format!("{}: {}", context.shown(&it.document.path), it.unknown.as_ref()?)))
         .collect();
     if !unknown.is_empty() {
         text.push_str(&format!("not known, so nothing was tried:\n  {}\n", unknown.join("\n  ")));
@@ -112,31 +145,30 @@ pub(super) async fn fix_all(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<
     }
     details["fixed"] = json!(fixed);
     details["left"] = json!(left);
-    details["taken_back"] = json!(taken_back);
+    details["taken_back"] = json!(reverted);
     details["unknown"] = json!(unknown);
     let result = ToolResult::text(text).with_details(details);
     Ok(result)
 }
 
-/// One file.
 async fn fix(
-    kit: &Kit,
-    args: &Arguments,
+    context: &ToolContext,
+    args: &FixAll,
     document: &Document,
     request: &RequestCx,
 ) -> Result<Outcome, Failure> {
-    let (document, args) = carried::along(kit, &kit.shown(&document.path), args)?;
-    let (document, args) = (&document, &*args);
+    let (document, place) = remap::document(context, &context.shown(&document.path), &args.place)?;
+    let (document, place) = (&document, &*place);
     let mut outcome = Outcome {
         document: document.clone(),
         text: document.text.to_string(),
         fixed: 0,
-        taken_back: 0,
+        reverted: 0,
         left: Vec::new(),
         unknown: None,
         servers: String::new(),
     };
-    let answer = match kit.servers.diagnostics(document, request).await {
+    let answer = match context.servers.diagnostics(document, request).await {
         Ok(answer) => answer,
         Err(ServerError::Cancelled) => return Err(ServerError::Cancelled.into()),
         Err(error) => {
@@ -150,13 +182,13 @@ async fn fix(
         return Ok(outcome);
     }
     outcome.servers = answer.server;
-    let mut trial = Trial { kit, request, document: document.clone(), items: answer.value.items };
-    let range = target::range(kit, document, args)?;
-    // With its line end: what is missing at the end of a line is said of that place.
-    let line = args.line.map(|line| target::line(document, line)).transpose()?;
+    let mut attempt = FixAttempt { context, request, document: document.clone(), items: answer.value.items };
+    let range = target::range(context, document, place)?;
+    // With the line break: something missing at the end of a line is reported there.
+    let line = place.line.map(|line| target::line(document, line)).transpose()?;
     let line = line.map(|line| line.start..line.end + 1);
-    // Places move with what is fixed before them; what is meant is told by what it says.
-    let meant: Vec<Diagnostic> = trial
+    // Places move with earlier fixes; a problem is identified by its message.
+    let meant: Vec<Diagnostic> = attempt
         .items
         .iter()
         .filter(|item| args.kind.as_deref().is_none_or(|kind| is_of(item, kind)))
@@ -170,20 +202,20 @@ async fn fix(
         .collect();
     let everything = args.kind.is_none() && range.is_none() && line.is_none();
     if everything {
-        outcome.taken_back += trial.whole_file().await?;
+        outcome.reverted += attempt.whole_file().await?;
     }
     let mut tried: Vec<Diagnostic> = Vec::new();
     for _ in 0..ROUNDS {
-        let targets = trial.targets(&meant, everything, &tried);
+        let targets = attempt.targets(&meant, everything, &tried);
         if targets.is_empty() || tried.len() >= MAX_TRIED {
             break;
         }
-        outcome.taken_back += trial.round(&targets, &mut tried).await?;
+        outcome.reverted += attempt.round(&targets, &mut tried).await?;
     }
-    // Of several that say the same as many are left as are there.
+    // Equal problems are matched one to one.
     let mut open: Vec<&Diagnostic> = meant.iter().collect();
     let mut left = Vec::new();
-    for item in &trial.items {
+    for item in &attempt.items {
         let known = open.iter().position(|it| alike(it, item));
         if let Some(at) = known {
             open.swap_remove(at);
@@ -194,12 +226,12 @@ async fn fix(
     }
     outcome.fixed = open.len();
     outcome.left = left;
-    outcome.text = trial.document.text.to_string();
+    outcome.text = attempt.document.text.to_string();
     Ok(outcome)
 }
 
-impl Trial<'_> {
-    /// The problems that are meant and were not tried yet, as they stand now.
+impl FixAttempt<'_> {
+    /// The selected problems that were not tried yet, at their current places.
     fn targets(&self, meant: &[Diagnostic], everything: bool, tried: &[Diagnostic]) -> Vec<Diagnostic> {
         let wanted = |item: &&Diagnostic| {
             let again = tried.iter().any(|it| alike(it, item) && it.line == item.line);
@@ -208,9 +240,9 @@ impl Trial<'_> {
         self.items.iter().filter(wanted).take(MAX_TRIED).cloned().collect()
     }
 
-    /// The servers' own `source.fixAll`; how many were taken back.
+    /// Applies the servers' own `source.fixAll`; the number of reverted ones.
     async fn whole_file(&mut self) -> Result<usize, Failure> {
-        let mut taken_back = 0;
+        let mut reverted = 0;
         let mut done: Vec<(String, String)> = Vec::new();
         loop {
             let query = ActionQuery {
@@ -220,16 +252,16 @@ impl Trial<'_> {
             };
             let actions = self.actions(&query).await?;
             let next = actions.into_iter().find(|it| !done.contains(&(it.server.clone(), it.title.clone())));
-            let Some(action) = next else { return Ok(taken_back) };
+            let Some(action) = next else { return Ok(reverted) };
             done.push((action.server.clone(), action.title.clone()));
             let Some(edits) = self.edits_of(&action).await? else { continue };
             if !self.keeps(&edits, None).await? {
-                taken_back += 1;
+                reverted += 1;
             }
         }
     }
 
-    /// Quick fixes for `targets`: all at once where they do not touch each other, then one by one.
+    /// Tries quick fixes for `targets`: all at once where they do not overlap, then one by one.
     async fn round(&mut self, targets: &[Diagnostic], tried: &mut Vec<Diagnostic>) -> Result<usize, Failure> {
         let mut fixes: Vec<(Diagnostic, Vec<TextEdit>)> = Vec::new();
         for target in targets {
@@ -250,9 +282,9 @@ impl Trial<'_> {
         if members.len() > 1 && self.keeps(&together, Some(&members)).await? {
             return Ok(0);
         }
-        let mut taken_back = 0;
+        let mut reverted = 0;
         for (target, _) in fixes {
-            // What was kept meanwhile may have moved it, or mended it too.
+            // Fixes kept meanwhile may have moved it, or fixed it too.
             let now = self.items.iter().find(|item| alike(item, &target)).cloned();
             let Some(now) = now else { continue };
             let Some(edits) = self.fix_of(&now).await? else {
@@ -260,15 +292,15 @@ impl Trial<'_> {
                 continue;
             };
             if !self.keeps(&edits, Some(&[&now])).await? {
-                taken_back += 1;
+                reverted += 1;
                 tried.push(now);
             }
         }
-        Ok(taken_back)
+        Ok(reverted)
     }
 
     async fn actions(&self, query: &ActionQuery<'_>) -> Result<Vec<CodeAction>, Failure> {
-        match self.kit.servers.code_actions(&self.document, query, self.request).await {
+        match self.context.servers.code_actions(&self.document, query, self.request).await {
             Ok(answer) => Ok(answer.value),
             Err(ServerError::Cancelled) => Err(ServerError::Cancelled.into()),
             Err(error) => {
@@ -278,7 +310,7 @@ impl Trial<'_> {
         }
     }
 
-    /// The fix that a server prefers for a problem, if it is one that may be tried.
+    /// The preferred fix for a problem, if it may be tried.
     async fn fix_of(&self, target: &Diagnostic) -> Result<Option<Vec<TextEdit>>, Failure> {
         let query = ActionQuery {
             range: target.range.clone(),
@@ -287,7 +319,7 @@ impl Trial<'_> {
         };
         for action in self.actions(&query).await? {
             if action.preferred
-                && action.mends(target) != Some(false)
+                && action.fixes(target) != Some(false)
                 && let Some(edits) = self.edits_of(&action).await?
             {
                 return Ok(Some(edits));
@@ -296,16 +328,16 @@ impl Trial<'_> {
         Ok(None)
     }
 
-    /// The edits of an action that changes this file alone and silences nothing.
+    /// The edits of an action that only changes this file and suppresses nothing.
     async fn edits_of(&self, action: &CodeAction) -> Result<Option<Vec<TextEdit>>, Failure> {
-        if action.disabled.is_some() || action.is_command || silences_by_name(&action.title) {
+        if action.disabled.is_some() || action.is_command || suppresses_by_title(&action.title) {
             return Ok(None);
         }
-        let resolved = match self.kit.servers.resolve_action(&self.document, action, self.request).await {
+        let resolved = match self.context.servers.resolve_action(&self.document, action, self.request).await {
             Ok(resolved) => resolved,
             Err(ServerError::Cancelled) => return Err(ServerError::Cancelled.into()),
             Err(error) => {
-                tracing::debug!(%error, "an action comes to nothing");
+                tracing::debug!(%error, "a code action cannot be resolved");
                 return Ok(None);
             }
         };
@@ -315,35 +347,35 @@ impl Trial<'_> {
         }
         Ok(match &edit.operations[..] {
             [Operation::Edit { path, edits, .. }] if *path == self.document.path => {
-                (!silences(&self.document.text, edits)).then(|| edits.clone())
+                (!suppresses(&self.document.text, edits)).then(|| edits.clone())
             }
             _ => None,
         })
     }
 
-    /// Shows the servers the text with `edits`; whether it is better, and then it is kept. Better is:
-    /// every one of `targets` is gone (without any: something is), and nothing is new.
+    /// Shows the servers the text with `edits`, and keeps it if it is better: all of `targets` are gone
+    /// (without targets: something is), and nothing is new.
     async fn keeps(&mut self, edits: &[TextEdit], targets: Option<&[&Diagnostic]>) -> Result<bool, Failure> {
         let Ok(edits) = text::normalize(&self.document.text, edits) else { return Ok(false) };
         let Ok(after) = text::apply(&self.document.text, &edits) else { return Ok(false) };
         let tried = with_text(&self.document, after);
-        let answer = match self.kit.servers.diagnostics(&tried, self.request).await {
+        let answer = match self.context.servers.diagnostics(&tried, self.request).await {
             Ok(answer) if answer.value.pending.is_empty() && answer.value.failed.is_empty() => answer.value,
             Err(ServerError::Cancelled) => return Err(ServerError::Cancelled.into()),
-            // What is not known is not kept.
+            // A fix without complete diagnostics is not kept.
             _ => return Ok(false),
         };
         let (old_text, old, items) = (&self.document.text, &self.items, answer.items.clone());
-        // A server may give one edit of half the file, in which no place would be known.
+        // A server may give one edit for half of the file, which would lose all places.
         let edits = text::diff_edits(old_text, &tried.text);
         let (new, gone) = difference(old_text, &edits, old, &tried.text, items, Same::Rule);
         let harmless = new.iter().all(|item| item.severity == Severity::Hint);
         let same = |a: &Diagnostic, b: &Diagnostic| a.raw == b.raw && a.server == b.server;
-        let mended = match targets {
+        let is_fixed = match targets {
             Some(targets) => targets.iter().all(|target| gone.iter().any(|it| same(it, target))),
             None => !gone.is_empty(),
         };
-        if !(harmless && mended) {
+        if !(harmless && is_fixed) {
             return Ok(false);
         }
         self.document = tried;
@@ -359,7 +391,7 @@ fn with_text(document: &Document, text: String) -> Document {
     Document { text: text.into(), version, ..document.clone() }
 }
 
-/// Whether a problem is of the kind that a person named: its code, its tool, how bad it is.
+/// Whether a diagnostic matches `kind`: its code, its source, or its severity.
 fn is_of(item: &Diagnostic, kind: &str) -> bool {
     let is = |text: &Option<String>| text.as_ref().is_some_and(|text| text.eq_ignore_ascii_case(kind));
     let severity = item.severity.to_string();
@@ -369,20 +401,20 @@ fn is_of(item: &Diagnostic, kind: &str) -> bool {
         || kind.eq_ignore_ascii_case(&format!("{severity}s"))
 }
 
-/// Whether two problems say the same.
+/// Whether two diagnostics say the same.
 fn alike(a: &Diagnostic, b: &Diagnostic) -> bool {
     a.code == b.code && a.message == b.message && a.server == b.server
 }
 
-/// Whether a fix only silences a message, by what it is called.
-fn silences_by_name(title: &str) -> bool {
+/// Whether a fix only suppresses a message, by its title.
+fn suppresses_by_title(title: &str) -> bool {
     let title = title.to_lowercase();
     let words = ["disable", "suppress", "ignore", "silence", "noqa", "expect-error"];
     words.iter().any(|word| title.contains(word))
 }
 
-/// Whether edits write a comment or an attribute that silences a message.
-fn silences(text: &str, edits: &[TextEdit]) -> bool {
+/// Whether edits insert a comment or an attribute that suppresses a message.
+fn suppresses(text: &str, edits: &[TextEdit]) -> bool {
     const MARKS: [&str; 18] = [
         "noqa",
         "type: ignore",
@@ -415,13 +447,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_silences_is_told_from_what_mends() {
-        let insert = |new: &str| silences("import os\n", &[TextEdit::insert(9, new)]);
+    fn fixes_that_suppress_messages_are_recognized() {
+        let insert = |new: &str| suppresses("import os\n", &[TextEdit::insert(9, new)]);
         assert!(insert("  # noqa: F401") && insert(" # pyright: ignore[x]"));
         assert!(!insert(", sys"));
-        assert!(!silences("a # noqa\n", &[TextEdit::replace(0..8, "b # noqa")]));
+        assert!(!suppresses("a # noqa\n", &[TextEdit::replace(0..8, "b # noqa")]));
         assert!(
-            silences_by_name("Disable no-var for this line") && !silences_by_name("Remove unused import")
+            suppresses_by_title("Disable no-var for this line")
+                && !suppresses_by_title("Remove unused import")
         );
     }
 }

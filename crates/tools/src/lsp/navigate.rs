@@ -1,34 +1,87 @@
-//! From a name to places: definitions, uses, calls, types; and what is said about it.
+//! Navigation from a name: definitions, references, calls, types, hover, signatures.
 
 use agent::{ToolCx, ToolResult};
-use lsp_client::{Answer, Calls, Location, Navigate, ServerError, Signature, Symbol, Types};
+use futures_util::future::BoxFuture;
+use lsp_client::{Answer, Location, Navigate, ServerError, Signature, Symbol, Types};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Arguments, report, target};
-use crate::{Failure, Kit, counted};
+use super::action::{ActionGroup, ActionSpec, Call, Place, question};
+use super::{notes, report, target};
+use crate::{Failure, ToolContext, counted};
 
-/// At most this many functions or types are listed.
+/// Functions or types in the text.
 const MAX_LISTED: usize = 100;
 
-/// `definition` and its kin.
-pub(super) async fn places(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let request = kit.request(&cx.cancel, args.timeout);
-    let (to, words) = match args.action.as_str() {
-        "declaration" => (Navigate::Declaration, "declaration"),
-        "type_definition" => (Navigate::TypeDefinition, "type"),
-        "implementation" => (Navigate::Implementation, "implementations"),
-        _ => (Navigate::Definition, "definition"),
-    };
-    let (target, others) = target::resolve_all(kit, args, &request).await?;
-    let mut answer = kit.servers.navigate(to, &target.document, target.range.start, &request).await?;
-    for other in &others {
-        let more = kit.servers.navigate(to, &other.document, other.range.start, &request).await?;
-        add(&mut answer, more);
-    }
-    Ok(shown(kit, &format!("{words} of {}", target.title(kit)), answer, cx))
+#[derive(Debug, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub(super) enum NavigationAction {
+    Definition(Place),
+    Declaration(Place),
+    TypeDefinition(Place),
+    Implementation(Place),
+    References(Place),
+    Hover(Place),
+    Signature(Place),
+    Callers(Place),
+    Callees(Place),
+    Supertypes(Place),
+    Subtypes(Place),
 }
 
-/// The places of an answer about the same, asked from another place, that are not there yet.
+impl ActionGroup for NavigationAction {
+    const ACTIONS: &'static [ActionSpec] = &[
+        question("definition"),
+        question("declaration"),
+        question("type_definition"),
+        question("implementation"),
+        question("references"),
+        question("hover"),
+        question("signature"),
+        question("callers"),
+        question("callees"),
+        question("supertypes"),
+        question("subtypes"),
+    ];
+
+    fn run<'a>(self, call: &'a Call<'a>) -> BoxFuture<'a, Result<ToolResult, Failure>> {
+        Box::pin(async move {
+            match self {
+                Self::Definition(place) => locations(call, &place, Navigate::Definition).await,
+                Self::Declaration(place) => locations(call, &place, Navigate::Declaration).await,
+                Self::TypeDefinition(place) => locations(call, &place, Navigate::TypeDefinition).await,
+                Self::Implementation(place) => locations(call, &place, Navigate::Implementation).await,
+                Self::References(place) => references(call, &place).await,
+                Self::Hover(place) => hover(call, &place).await,
+                Self::Signature(place) => signature(call, &place).await,
+                Self::Callers(place) => callers(call, &place).await,
+                Self::Callees(place) => callees(call, &place).await,
+                Self::Supertypes(place) => types(call, &place, Types::Super).await,
+                Self::Subtypes(place) => types(call, &place, Types::Sub).await,
+            }
+        })
+    }
+}
+
+/// The places that a request of the `definition` family leads to.
+async fn locations(call: &Call<'_>, place: &Place, to: Navigate) -> Result<ToolResult, Failure> {
+    let Call { context, cx, request, .. } = call;
+    let words = match to {
+        Navigate::Definition => "definition",
+        Navigate::Declaration => "declaration",
+        Navigate::TypeDefinition => "type",
+        Navigate::Implementation => "implementations",
+    };
+    let (target, others) = target::resolve_all(context, place, request).await?;
+    let mut answer = context.servers.navigate(to, &target.document, target.range.start, request).await?;
+    for other in &others {
+        let more = context.servers.navigate(to, &other.document, other.range.start, request).await?;
+        add(&mut answer, more);
+    }
+    Ok(shown(context, &format!("{words} of {}", target.title(context)), answer, cx))
+}
+
+/// Adds the places of another declaration of the same symbol.
 fn add(answer: &mut Answer<Vec<Location>>, more: Answer<Vec<Location>>) {
     let places = &mut answer.value;
     for place in more.value {
@@ -36,61 +89,68 @@ fn add(answer: &mut Answer<Vec<Location>>, more: Answer<Vec<Location>>) {
             places.push(place);
         }
     }
-    answer.note = answer.note.take().or(more.note);
+    if answer.notes.is_empty() {
+        answer.notes = more.notes;
+    }
 }
 
-pub(super) async fn references(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let request = kit.request(&cx.cancel, args.timeout);
-    let (target, others) = target::resolve_all(kit, args, &request).await?;
-    let mut answer = kit.servers.references(&target.document, target.range.start, true, &request).await?;
+async fn references(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failure> {
+    let Call { context, cx, request, .. } = call;
+    let (target, others) = target::resolve_all(context, place, request).await?;
+    let mut answer = context.servers.references(&target.document, target.range.start, true, request).await?;
     for other in &others {
-        let more = kit.servers.references(&other.document, other.range.start, true, &request).await?;
+        let more = context.servers.references(&other.document, other.range.start, true, request).await?;
         add(&mut answer, more);
     }
-    Ok(shown(kit, &format!("references of {}", target.title(kit)), answer, cx))
+    Ok(shown(context, &format!("references of {}", target.title(context)), answer, cx))
 }
 
-fn shown(kit: &Kit, title: &str, answer: Answer<Vec<Location>>, cx: &ToolCx) -> ToolResult {
-    let mut text = report::heading(title, answer.value.len(), &answer.server, answer.note.as_deref());
-    text.push_str(&report::locations(kit, &answer.value, cx));
+fn shown(context: &ToolContext, title: &str, answer: Answer<Vec<Location>>, cx: &ToolCx) -> ToolResult {
+    let mut text = report::heading(
+        title,
+        answer.value.len(),
+        &answer.server,
+        notes::render(context, &answer.notes).as_deref(),
+    );
+    text.push_str(&report::locations(context, &answer.value, cx));
     let listed = answer.value.iter().take(report::MAX_ENTRIES);
-    let list: Vec<Value> = listed.map(|place| location(kit, place)).collect();
+    let list: Vec<Value> = listed.map(|place| location(context, place)).collect();
     let left_out = answer.value.len() - list.len();
     ToolResult::text(text).with_details(
-        json!({ "locations": list, "left_out": left_out, "server": answer.server, "note": answer.note }),
+        json!({ "locations": list, "left_out": left_out, "server": answer.server, "note": notes::render(context, &answer.notes) }),
     )
 }
 
-fn location(kit: &Kit, place: &Location) -> Value {
-    json!({ "path": kit.shown(&place.path), "line": place.line, "range": [place.range.start, place.range.end] })
+fn location(context: &ToolContext, place: &Location) -> Value {
+    json!({ "path": context.shown(&place.path), "line": place.line, "range": [place.range.start, place.range.end] })
 }
 
-pub(super) async fn hover(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let request = kit.request(&cx.cancel, args.timeout);
-    let target = target::resolve(kit, args, &request).await?;
-    let answer = kit.servers.hover(&target.document, target.range.start, &request).await?;
-    Ok(said(kit, &target, answer))
+async fn hover(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failure> {
+    let Call { context, request, .. } = call;
+    let target = target::resolve(context, place, request).await?;
+    let answer = context.servers.hover(&target.document, target.range.start, request).await?;
+    Ok(said(context, &target, answer))
 }
 
-fn said(kit: &Kit, target: &target::Target, answer: Answer<Option<String>>) -> ToolResult {
+fn said(context: &ToolContext, target: &target::Target, answer: Answer<Option<String>>) -> ToolResult {
     let what = match target.range.is_empty() {
-        true => target.title(kit),
-        false => format!("`{}` at {}", target.name(), target.shown(kit)),
+        true => target.title(context),
+        false => format!("`{}` at {}", target.name(), target.shown(context)),
     };
     let said = match &answer.value {
         Some(text) => format!("{what} ({})\n{}", answer.server, text.trim()),
-        None => format!("{} says nothing about {what}", answer.server),
+        None => format!("{} has no hover text for {what}", answer.server),
     };
-    let text = report::with_note(&said, answer.note.as_deref());
+    let text = report::with_note(&said, notes::render(context, &answer.notes).as_deref());
     ToolResult::text(text)
-        .with_details(json!({ "hover": answer.value, "server": answer.server, "note": answer.note }))
+        .with_details(json!({ "hover": answer.value, "server": answer.server, "note": notes::render(context, &answer.notes) }))
 }
 
-/// How a function is called: asked inside the parentheses of a call, which is where servers know it;
-/// of a name without any, what hovering says.
-pub(super) async fn signature(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let request = kit.request(&cx.cancel, args.timeout);
-    let target = target::resolve(kit, args, &request).await?;
+/// The signature of a function: requested inside the parentheses of a call, where servers know it; for a name
+/// without any, the hover text.
+async fn signature(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failure> {
+    let Call { context, request, .. } = call;
+    let target = target::resolve(context, place, request).await?;
     let text = &target.document.text;
     let rest = &text[target.range.end..];
     let before = rest.find(['(', '\n', ';', '{']).filter(|at| rest[*at..].starts_with('('));
@@ -98,11 +158,11 @@ pub(super) async fn signature(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Resul
         Some(at) if !target.range.is_empty() => target.range.end + at + 1,
         _ => target.range.start,
     };
-    let answer = match kit.servers.signature(&target.document, inside, &request).await {
+    let answer = match context.servers.signature(&target.document, inside, request).await {
         Ok(answer) if !answer.value.is_empty() => answer,
         Ok(_) | Err(ServerError::Unsupported { .. }) => {
-            let answer = kit.servers.hover(&target.document, target.range.start, &request).await?;
-            return Ok(said(kit, &target, answer));
+            let answer = context.servers.hover(&target.document, target.range.start, request).await?;
+            return Ok(said(context, &target, answer));
         }
         Err(error) => return Err(error.into()),
     };
@@ -114,8 +174,8 @@ pub(super) async fn signature(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Resul
         format!("{mark}{}{at}{}\n", signature.label, about.unwrap_or_default())
     };
     let mut text = report::with_note(
-        &format!("signature of {} ({})", target.title(kit), answer.server),
-        answer.note.as_deref(),
+        &format!("signature of {} ({})", target.title(context), answer.server),
+        notes::render(context, &answer.notes).as_deref(),
     ) + "\n";
     let active = answer.value.iter().filter(|it| it.active);
     active.chain(answer.value.iter().filter(|it| !it.active)).for_each(|it| text.push_str(&row(it)));
@@ -123,57 +183,75 @@ pub(super) async fn signature(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Resul
     Ok(ToolResult::text(text).with_details(json!({ "signatures": labels, "server": answer.server })))
 }
 
-/// `callers` and `callees`.
-pub(super) async fn calls(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let request = kit.request(&cx.cancel, args.timeout);
-    let way = if args.action == "callers" { Calls::Incoming } else { Calls::Outgoing };
-    let target = target::resolve(kit, args, &request).await?;
-    let answer = kit.servers.calls(way, &target.document, target.range.start, &request).await?;
-    let calls = &answer.value;
+async fn callers(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failure> {
+    let Call { context, request, .. } = call;
+    let target = target::resolve(context, place, request).await?;
+    let (document, offset) = (&target.document, target.range.start);
+    let found = refactor::callers(&context.workspace, &context.servers, document, offset, request).await?;
+    let note = notes::render_refactoring(context, &found.notes);
+    Ok(calls(call, "callers", &target, &found.calls, &found.server, note))
+}
+
+async fn callees(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failure> {
+    let Call { context, request, .. } = call;
+    let target = target::resolve(context, place, request).await?;
+    let answer = context.servers.callees(&target.document, target.range.start, request).await?;
+    let note = notes::render(context, &answer.notes);
+    Ok(calls(call, "callees", &target, &answer.value, &answer.server, note))
+}
+
+/// Renders callers or callees.
+fn calls(
+    Call { context, cx, .. }: &Call<'_>,
+    title: &str,
+    target: &target::Target,
+    calls: &[lsp_client::Call],
+    server: &str,
+    note: Option<String>,
+) -> ToolResult {
     let places: Vec<Location> = calls.iter().flat_map(|call| call.places.clone()).collect();
     let amount = match calls.len() {
         0 => "none found".to_owned(),
         count => format!("{} with {}", counted(count, "function"), counted(places.len(), "call")),
     };
-    let title = format!("{} of {}: {amount} ({})", args.action, target.title(kit), answer.server);
-    let mut text = report::with_note(&title, answer.note.as_deref()) + "\n";
+    let title = format!("{title} of {}: {amount} ({server})", target.title(context));
+    let mut text = report::with_note(&title, note.as_deref()) + "\n";
     let symbols: Vec<&Symbol> = calls.iter().map(|call| &call.symbol).collect();
-    text.push_str(&listed(kit, &symbols));
-    text.push_str(&report::locations(kit, &places, cx));
+    text.push_str(&listed(context, &symbols));
+    text.push_str(&report::locations(context, &places, cx));
     let list: Vec<Value> = calls
         .iter()
         .map(|call| {
-            let places: Vec<Value> = call.places.iter().map(|place| location(kit, place)).collect();
-            json!({ "name": call.symbol.name, "kind": call.symbol.kind, "path": kit.shown(&call.symbol.file),
+            let places: Vec<Value> = call.places.iter().map(|place| location(context, place)).collect();
+            json!({ "name": call.symbol.name, "kind": call.symbol.kind, "path": context.shown(&call.symbol.file),
                 "line": call.symbol.line, "calls": places })
         })
         .collect();
-    Ok(ToolResult::text(text)
-        .with_details(json!({ "functions": list, "server": answer.server, "note": answer.note })))
+    ToolResult::text(text).with_details(json!({ "functions": list, "server": server, "note": note }))
 }
 
-/// `supertypes` and `subtypes`.
-pub(super) async fn types(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let request = kit.request(&cx.cancel, args.timeout);
-    let way = if args.action == "supertypes" { Types::Super } else { Types::Sub };
-    let target = target::resolve(kit, args, &request).await?;
-    let answer = kit.servers.types(way, &target.document, target.range.start, &request).await?;
+async fn types(call: &Call<'_>, place: &Place, direction: Types) -> Result<ToolResult, Failure> {
+    let Call { context, request, .. } = call;
+    let target = target::resolve(context, place, request).await?;
+    let answer = context.servers.types(direction, &target.document, target.range.start, request).await?;
+    let words = if direction == Types::Super { "supertypes" } else { "subtypes" };
     let amount =
         if answer.value.is_empty() { "none found".to_owned() } else { counted(answer.value.len(), "type") };
-    let title = format!("{} of {}: {amount} ({})", args.action, target.title(kit), answer.server);
-    let mut text = report::with_note(&title, answer.note.as_deref()) + "\n";
-    text.push_str(&listed(kit, &answer.value.iter().collect::<Vec<_>>()));
-    let row = |it: &Symbol| json!({ "name": it.name, "kind": it.kind, "path": kit.shown(&it.file), "line": it.line });
+    let title = format!("{words} of {}: {amount} ({})", target.title(context), answer.server);
+    let mut text = report::with_note(&title, notes::render(context, &answer.notes).as_deref()) + "\n";
+    text.push_str(&listed(context, &answer.value.iter().collect::<Vec<_>>()));
+    let row = |it: &Symbol| json!({ "name": it.name, "kind": it.kind, "path": context.shown(&it.file), "line": it.line });
     let list: Vec<Value> = answer.value.iter().map(row).collect();
-    Ok(ToolResult::text(text)
-        .with_details(json!({ "types": list, "server": answer.server, "note": answer.note })))
+    Ok(ToolResult::text(text).with_details(
+        json!({ "types": list, "server": answer.server, "note": notes::render(context, &answer.notes) }),
+    ))
 }
 
-fn listed(kit: &Kit, symbols: &[&Symbol]) -> String {
+fn listed(context: &ToolContext, symbols: &[&Symbol]) -> String {
     let mut out: String = symbols
         .iter()
         .take(MAX_LISTED)
-        .map(|it| format!("  {}:{}: {} {}\n", kit.shown(&it.file), it.line, it.kind, it.name))
+        .map(|it| format!("  {}:{}: {} {}\n", context.shown(&it.file), it.line, it.kind, it.name))
         .collect();
     if symbols.len() > MAX_LISTED {
         out.push_str(&format!("  … and {} more\n", symbols.len() - MAX_LISTED));

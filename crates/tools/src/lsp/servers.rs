@@ -1,49 +1,102 @@
-//! The servers themselves: what they do, offer, said; a fresh start; any question in their own words.
+//! The servers themselves: status, capabilities, logs, restart, and requests in the protocol's own words.
 
 use std::sync::Arc;
 
-use agent::{ToolCx, ToolResult};
+use agent::ToolResult;
+use futures_util::future::BoxFuture;
+use policy::ErrorCode;
+use serde::Deserialize;
 use serde_json::{Value, json};
-use workspace::ErrorCode;
 
-use super::commands::Committer;
-use super::{Arguments, needs, report, target};
-use crate::{Failure, Kit};
+use super::action::{ActionGroup, ActionSpec, Call, Effect, Place, Takes, question};
+use super::code_actions::Committer;
+use super::{notes, report, target};
+use crate::{Failure, ToolContext};
 
-/// The longest answer of `request` that is shown, in characters.
+/// Characters of a `request` answer in the text.
 const MAX_ANSWER: usize = 20_000;
 
-pub(super) async fn status(kit: &Kit) -> Result<ToolResult, Failure> {
-    let servers = kit.servers.status().await;
-    let (text, details) = report::status(kit, &servers);
+#[derive(Debug, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub(super) enum ServerAction {
+    Status,
+    Capabilities(Named),
+    Logs { server: Option<String> },
+    Reload(Named),
+    Request(Request),
+}
+
+/// Servers as arguments name them: those of a file, of a name, or all that run.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Named {
+    file: Option<String>,
+    server: Option<String>,
+}
+
+/// A request in the protocol's own words.
+#[derive(Debug, Deserialize)]
+pub(super) struct Request {
+    #[serde(flatten)]
+    place: Place,
+    method: String,
+    params: Option<String>,
+    server: Option<String>,
+}
+
+impl ActionGroup for ServerAction {
+    const ACTIONS: &'static [ActionSpec] = &[
+        ActionSpec { name: "status", takes: Takes::One, effect: Effect::Reads },
+        question("capabilities"),
+        ActionSpec { name: "logs", takes: Takes::One, effect: Effect::Reads },
+        ActionSpec { name: "reload", takes: Takes::One, effect: Effect::Reads },
+        ActionSpec { name: "request", takes: Takes::One, effect: Effect::ByMethod },
+    ];
+
+    fn run<'a>(self, call: &'a Call<'a>) -> BoxFuture<'a, Result<ToolResult, Failure>> {
+        Box::pin(async move {
+            match self {
+                Self::Status => status(call.context).await,
+                Self::Capabilities(named) => capabilities(call, &named).await,
+                Self::Logs { server } => logs(call.context, server).await,
+                Self::Reload(named) => reload(call, &named).await,
+                Self::Request(args) => request(call, &args).await,
+            }
+        })
+    }
+}
+
+async fn status(context: &ToolContext) -> Result<ToolResult, Failure> {
+    let servers = context.servers.status().await;
+    let (text, details) = report::status(context, &servers);
     Ok(ToolResult::text(text).with_details(details))
 }
 
-pub(super) async fn logs(kit: &Kit, args: &Arguments) -> Result<ToolResult, Failure> {
-    let (servers, name) = (Arc::clone(&kit.servers), args.server.clone());
+async fn logs(context: &ToolContext, server: Option<String>) -> Result<ToolResult, Failure> {
+    let (servers, name) = (Arc::clone(&context.servers), server.clone());
     let logs = tokio::task::spawn_blocking(move || servers.logs(name.as_deref())).await;
     let logs = logs.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))?;
     if logs.is_empty() {
-        let message = match &args.server {
-            Some(name) => format!("there is no log of {name} in this project; ask it something first"),
-            None => "no language server has run in this project; ask one something first".to_owned(),
+        let message = match &server {
+            Some(name) => format!("there is no log of {name} in this project; use it first"),
+            None => "no language server has run in this project; use one first".to_owned(),
         };
         return Err(Failure::new(ErrorCode::NotFound, message));
     }
-    let (text, details) = report::logs(kit, &logs);
+    let (text, details) = report::logs(context, &logs);
     Ok(ToolResult::text(text).with_details(details))
 }
 
-pub(super) async fn capabilities(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let request = kit.request(&cx.cancel, args.timeout);
-    let path = args.file.as_deref().map(|file| kit.workspace.resolve(file)).transpose()?;
-    let offered = kit.servers.offered(path.as_ref(), args.server.as_deref(), &request).await?;
+async fn capabilities(call: &Call<'_>, args: &Named) -> Result<ToolResult, Failure> {
+    let Call { context, request, .. } = call;
+    let path = args.file.as_deref().map(|file| context.workspace.resolve(file)).transpose()?;
+    let offered = context.servers.offered(path.as_ref(), args.server.as_deref(), request).await?;
     let list = |names: Vec<String>| if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
     let mut text = String::new();
     let mut details = Vec::new();
     for it in offered {
-        let names = |features: &[lsp_client::Feature]| features.iter().map(ToString::to_string).collect();
-        text.push_str(&format!("{} for {}\n", it.server, kit.shown(&it.root)));
+        let names = |features: &[adapters::Feature]| features.iter().map(ToString::to_string).collect();
+        text.push_str(&format!("{} for {}\n", it.server, context.shown(&it.root)));
         text.push_str(&format!(
             "  offers: {}\n  not: {}\n",
             list(names(&it.features)),
@@ -55,55 +108,54 @@ pub(super) async fn capabilities(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Re
         if !it.commands.is_empty() {
             text.push_str(&format!("  commands: {}\n", it.commands.join(", ")));
         }
-        details.push(json!({ "server": it.server, "root": kit.shown(&it.root), "capabilities": it.raw }));
+        details.push(json!({ "server": it.server, "root": context.shown(&it.root), "capabilities": it.raw }));
     }
     Ok(ToolResult::text(text).with_details(json!({ "servers": details })))
 }
 
-pub(super) async fn reload(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let request = kit.request(&cx.cancel, args.timeout);
-    let path = args.file.as_deref().map(|file| kit.workspace.resolve(file)).transpose()?;
-    let names = kit.servers.reload(path.as_ref(), args.server.as_deref(), &request).await?;
+async fn reload(call: &Call<'_>, args: &Named) -> Result<ToolResult, Failure> {
+    let Call { context, request, .. } = call;
+    let path = args.file.as_deref().map(|file| context.workspace.resolve(file)).transpose()?;
+    let names = context.servers.reload(path.as_ref(), args.server.as_deref(), request).await?;
     if names.is_empty() {
-        let starts = report::starts(kit);
-        let message =
-            format!("no such server is running, so there is nothing to reload; they start when {starts}");
+        let starts = report::starts(context);
+        let message = format!("no such server is running; servers start when {starts}");
         return Err(Failure::new(ErrorCode::NotFound, message));
     }
-    let (status, details) = report::status(kit, &kit.servers.status().await);
-    let text = format!("started anew: {}\n{status}", names.join(", "));
+    let (status, details) = report::status(context, &context.servers.status().await);
+    let text = format!("restarted: {}\n{status}", names.join(", "));
     Ok(ToolResult::text(text).with_details(details))
 }
 
-/// Any method. Edits that the server sends meanwhile go through the policy like all others.
-pub(super) async fn request(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let request = kit.request(&cx.cancel, args.timeout);
-    let method = args.method.as_deref().ok_or_else(|| needs("request", "method"))?;
+/// Sends any request. Edits that the server sends meanwhile are judged by the policy like all others.
+async fn request(call: &Call<'_>, args: &Request) -> Result<ToolResult, Failure> {
+    let Call { context, cx, request, .. } = call;
+    let method = args.method.as_str();
     let params: Value = match args.params.as_deref().filter(|params| !params.trim().is_empty()) {
         None => json!({}),
         Some(params) => serde_json::from_str(params).map_err(|error| {
             Failure::new(ErrorCode::InvalidArguments, format!("`params` is not JSON: {error}"))
         })?,
     };
-    let target = match (&args.file, &args.symbol, args.line) {
+    let target = match (&args.place.file, &args.place.symbol, args.place.line) {
         (None, None, _) => None,
-        (Some(file), None, None) => Some((kit.document(file)?, None)),
+        (Some(file), None, None) => Some((context.document(file)?, None)),
         _ => {
-            let target = target::resolve(kit, args, &request).await?;
+            let target = target::resolve(context, &args.place, request).await?;
             Some((target.document, Some(target.range.start)))
         }
     };
     let place = target.as_ref().map(|(document, offset)| (document, *offset));
-    let committer = Committer::new(kit, cx, method);
+    let committer = Committer::new(context, cx, method);
     let answer =
-        kit.servers.request(method, params, place, args.server.as_deref(), &committer, &request).await?;
-    let mut changed = committer.told();
+        context.servers.request(method, params, place, args.server.as_deref(), &committer, request).await?;
+    let mut changed = committer.report();
     let broken = committer.broken(None).await;
     changed.text.push_str(&broken.text);
     changed.details["diagnostics"] = broken.details;
     let outcome = match answer.value.outcome {
         Ok(outcome) => outcome,
-        // What was changed is said, whatever came after.
+        // Committed edits are reported, whatever happened afterwards.
         Err(error) if changed.text.is_empty() => return Err(error.into()),
         Err(error) => {
             let failure = Failure::from(error);
@@ -119,7 +171,7 @@ pub(super) async fn request(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<
             text.push_str(&format!("{}\n… {} of {all} characters shown", &shown[..end], MAX_ANSWER));
         }
     }
-    let text = report::with_note(&text, answer.note.as_deref());
+    let text = report::with_note(&text, notes::render(context, &answer.notes).as_deref());
     let details = json!({ "result": outcome, "server": answer.server, "changed": changed.details });
     Ok(ToolResult::text(text).with_details(details))
 }

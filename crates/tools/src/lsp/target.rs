@@ -1,32 +1,34 @@
-//! From the words a person uses for a place to the place itself: a file and a symbol's name path,
-//! a line to settle a tie, or line and column. What names several things is an error that lists
-//! them; it is never guessed.
+//! Resolution of a place: from a file and a symbol path, a line to settle a tie, or line and column, to a byte
+//! range.
+//!
+//! A name that means several things is an error that lists them; nothing is guessed.
 
 use std::ops::Range;
 
 use lsp_client::{Glanced, RequestCx, Symbol};
+use policy::ErrorCode;
 use serde_json::json;
-use text::{LineIndex, Position, PositionEncoding, TextEdit, occurrences, word_at};
-use workspace::{Document, ErrorCode, Operation, WorkspaceEdit};
+use text::{LineIndex, Position, PositionEncoding, occurrences, word_at};
+use workspace::Document;
 
-use super::{Arguments, carried};
-use crate::{Failure, Kit, counted, words};
+use super::action::Place;
+use super::remap;
+use crate::{Failure, ToolContext, counted, text_search};
 
-/// At most this many files are asked for their symbols when no file was named.
+/// Files whose symbols are requested if no file is named.
 const MAX_FILES: usize = 60;
-/// At most this many occurrences of a name are asked for their definition.
+/// Occurrences of a name whose definition is requested.
 const MAX_OCCURRENCES: usize = 24;
-/// At most this many declarations of one name are compared with each other.
+/// Declarations of one name that are compared with each other.
 const MAX_TWINS: usize = 8;
-/// At most this many candidates are listed.
+/// Candidates listed in a message.
 const MAX_LISTED: usize = 20;
 
 /// A place in a document.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    /// The document.
     pub document: Document,
-    /// The name's bytes; empty where only a position was given between words.
+    /// The bytes of the name; empty if only a position between words is known.
     pub range: Range<usize>,
 }
 
@@ -36,52 +38,54 @@ impl Target {
         &self.document.text[self.range.clone()]
     }
 
-    /// What is asked about, for people: the name, or the place where none stands.
-    pub fn title(&self, kit: &Kit) -> String {
+    /// The subject of a question: the name, or the position if there is none.
+    pub fn title(&self, context: &ToolContext) -> String {
         match self.range.is_empty() {
-            true => format!("what is at {}", self.shown(kit)),
+            true => format!("the position {}", self.shown(context)),
             false => format!("`{}`", self.name()),
         }
     }
 
-    /// `file:line` for people.
-    pub fn shown(&self, kit: &Kit) -> String {
-        shown(kit, &self.document, self.range.start)
+    /// `file:line`.
+    pub fn shown(&self, context: &ToolContext) -> String {
+        shown(context, &self.document, self.range.start)
     }
 }
 
-fn shown(kit: &Kit, document: &Document, offset: usize) -> String {
+fn shown(context: &ToolContext, document: &Document, offset: usize) -> String {
     let line = LineIndex::new(&document.text).line_of(offset) + 1;
-    format!("{}:{line}", kit.shown(&document.path))
+    format!("{}:{line}", context.shown(&document.path))
 }
 
-/// The place that the arguments name; of what is declared at several, the first.
-pub(crate) async fn resolve(kit: &Kit, args: &Arguments, cx: &RequestCx) -> Result<Target, Failure> {
-    Ok(resolve_all(kit, args, cx).await?.0)
+/// The place that arguments name; the first if it is declared at several.
+pub(crate) async fn resolve(context: &ToolContext, place: &Place, cx: &RequestCx) -> Result<Target, Failure> {
+    Ok(resolve_all(context, place, cx).await?.0)
 }
 
-/// The place that the arguments name, and the others where the same is declared.
+/// The place that arguments name, and the other declarations of the same symbol.
 pub(crate) async fn resolve_all(
-    kit: &Kit,
-    args: &Arguments,
+    context: &ToolContext,
+    place: &Place,
     cx: &RequestCx,
 ) -> Result<(Target, Vec<Target>), Failure> {
     let alone = |target| (target, Vec::new());
-    match (&args.file, &args.symbol) {
+    match (&place.file, &place.symbol) {
         (None, None) => Err(Failure::new(
             ErrorCode::InvalidArguments,
             "name a place: `symbol`, with `file` where you know it, or `file`, `line` and `column`",
         )),
-        (None, Some(symbol)) => everywhere(kit, symbol, cx).await,
+        (None, Some(symbol)) => everywhere(context, symbol, cx).await,
         (Some(file), symbol) => {
-            let (document, args) = carried::along(kit, file, args)?;
-            match (symbol, args.line) {
-                (Some(symbol), Some(line)) => on_line(kit, document, symbol, line, args.column).map(alone),
-                (Some(symbol), None) => in_file(kit, document, symbol, cx).await,
-                (None, Some(line)) => at(document, line, args.column).map(alone),
+            let (document, place) = remap::document(context, file, place)?;
+            match (symbol, place.line) {
+                (Some(symbol), Some(line)) => {
+                    on_line(context, document, symbol, line, place.column).map(alone)
+                }
+                (Some(symbol), None) => in_file(context, document, symbol, cx).await,
+                (None, Some(line)) => at(document, line, place.column).map(alone),
                 (None, None) => Err(Failure::new(
                     ErrorCode::InvalidArguments,
-                    format!("say which place of {file}: `symbol`, or `line` and `column`"),
+                    format!("name a place in {file}: `symbol`, or `line` and `column`"),
                 )),
             }
         }
@@ -95,7 +99,7 @@ fn at(document: Document, line: u64, column: Option<u64>) -> Result<Target, Fail
     Ok(Target { document, range })
 }
 
-/// The byte at line and column; without a column the first that is no blank.
+/// The byte at line and column; without a column the first that is not blank.
 pub(crate) fn offset(document: &Document, line: u64, column: Option<u64>) -> Result<usize, Failure> {
     let index = LineIndex::new(&document.text);
     let bytes = line_bytes(document, &index, line)?;
@@ -104,7 +108,7 @@ pub(crate) fn offset(document: &Document, line: u64, column: Option<u64>) -> Res
         return Ok(bytes.start + content.len() - content.trim_start().len());
     };
     let count = content.chars().count();
-    // One further than the last character is the line's end.
+    // One column further than the last character is the end of the line.
     if column > count as u64 + 1 {
         let length = crate::counted(count, "character");
         return Err(Failure::new(
@@ -118,7 +122,7 @@ pub(crate) fn offset(document: &Document, line: u64, column: Option<u64>) -> Res
     place_within(document, line, column)
 }
 
-/// The byte at line and column, or the line's end: a range that reaches further takes all of the line.
+/// The byte at line and column, or the end of the line for a larger column.
 fn place_within(document: &Document, line: u64, column: u64) -> Result<usize, Failure> {
     let index = LineIndex::new(&document.text);
     let bytes = line_bytes(document, &index, line)?;
@@ -127,24 +131,24 @@ fn place_within(document: &Document, line: u64, column: u64) -> Result<usize, Fa
     Ok(index.offset(&document.text, position, PositionEncoding::Utf32).unwrap_or(bytes.end))
 }
 
-/// The bytes of a line, without its line end.
+/// The bytes of a line, without its line break.
 pub(crate) fn line(document: &Document, line: u64) -> Result<Range<usize>, Failure> {
     line_bytes(document, &LineIndex::new(&document.text), line)
 }
 
-/// What `range` names: `3-9` whole lines with the last one's end, `3:1-9:20` from one place to before
-/// the other. Letters behind a line's number, as lines are shown with, do not count.
+/// The bytes that `range` names: `3-9` are whole lines with the last line break, `3:1-9:20` excludes its end.
+/// Letters after a line number, as lines are displayed, are ignored.
 pub(crate) fn range(
-    kit: &Kit,
+    context: &ToolContext,
     document: &Document,
-    args: &Arguments,
+    place: &Place,
 ) -> Result<Option<Range<usize>>, Failure> {
-    let Some(range) = &args.range else { return Ok(None) };
+    let Some(range) = &place.range else { return Ok(None) };
     let bad = || {
         let message = format!("`range` is {range:?}; write lines like `3-9`, or places like `3:1-9:20`");
         Failure::new(ErrorCode::InvalidArguments, message)
     };
-    let place = |text: &str| -> Option<(u64, Option<u64>)> {
+    let position = |text: &str| -> Option<(u64, Option<u64>)> {
         let (line, column) = match text.trim().split_once(':') {
             Some((line, column)) => (line, Some(column.parse().ok()?)),
             None => (text.trim(), None),
@@ -152,7 +156,7 @@ pub(crate) fn range(
         Some((line.trim_end_matches(|c: char| c.is_ascii_lowercase()).parse().ok()?, column))
     };
     let (from, to) = range.split_once('-').unwrap_or((range, range));
-    let ((from, first), (to, last)) = (place(from).ok_or_else(bad)?, place(to).ok_or_else(bad)?);
+    let ((from, first), (to, last)) = (position(from).ok_or_else(bad)?, position(to).ok_or_else(bad)?);
     let start = match first {
         None => line(document, from)?.start,
         Some(column) => place_within(document, from, column)?,
@@ -167,15 +171,15 @@ pub(crate) fn range(
         Some(column) => place_within(document, to, column)?,
     };
     if end < start {
-        let shown = kit.shown(&document.path);
+        let shown = context.shown(&document.path);
         let message = format!("`range` {range:?} of {shown} ends before it begins");
         return Err(Failure::new(ErrorCode::InvalidArguments, message));
     }
     Ok(Some(start..end))
 }
 
-/// The whole of what is declared at a place; `None` when its file's symbols do not hold it.
-pub(crate) async fn around(kit: &Kit, target: &Target, cx: &RequestCx) -> Option<Range<usize>> {
+/// The range of the whole declaration at a place; `None` if the file's symbols do not contain it.
+pub(crate) async fn around(context: &ToolContext, target: &Target, cx: &RequestCx) -> Option<Range<usize>> {
     fn find(symbols: &[Symbol], at: &Range<usize>) -> Option<Range<usize>> {
         symbols.iter().find_map(|symbol| {
             let inside = |outer: &Range<usize>| outer.start <= at.start && at.end <= outer.end;
@@ -183,14 +187,14 @@ pub(crate) async fn around(kit: &Kit, target: &Target, cx: &RequestCx) -> Option
             own.or_else(|| find(&symbol.children, at))
         })
     }
-    let symbols = kit.servers.symbols(&target.document, cx).await.ok()?;
+    let symbols = context.servers.symbols(&target.document, cx).await.ok()?;
     find(&symbols.value, &target.range)
 }
 
 fn line_bytes(document: &Document, index: &LineIndex, line: u64) -> Result<Range<usize>, Failure> {
     let number = usize::try_from(line).unwrap_or(usize::MAX);
     number.checked_sub(1).and_then(|line| index.line(&document.text, line)).ok_or_else(|| {
-        // What a final line end opens is no line to a person.
+        // The empty line after a final line break does not count.
         let opened = usize::from(document.text.ends_with('\n'));
         let count = crate::counted((index.line_count() - opened).max(1), "line");
         Failure::new(
@@ -202,7 +206,7 @@ fn line_bytes(document: &Document, index: &LineIndex, line: u64) -> Result<Range
 
 /// `name` or `name#2` on a line.
 fn on_line(
-    kit: &Kit,
+    context: &ToolContext,
     document: Document,
     symbol: &str,
     line: u64,
@@ -227,42 +231,42 @@ fn on_line(
         (_, 0) => Err(Failure::new(
             ErrorCode::NotFound,
             format!(
-                "`{last}` does not stand on line {line} of {}; read the file for its lines as they are now",
-                kit.shown(&document.path)
+                "line {line} of {} does not contain `{last}`; read the file for its current lines",
+                context.shown(&document.path)
             ),
         )),
         (wanted, count) => Err(Failure::new(
             ErrorCode::Ambiguous,
             match wanted {
-                Some(wanted) => format!("line {line} holds `{last}` {count} times, not {wanted}"),
+                Some(wanted) => format!("line {line} contains `{last}` {count} times, not {wanted}"),
                 None => format!(
-                    "line {line} holds `{last}` {count} times; say which: `{last}#1` to `{last}#{count}`"
+                    "line {line} contains `{last}` {count} times; name one: `{last}#1` to `{last}#{count}`"
                 ),
             },
         )),
     }
 }
 
-/// A name path among a file's symbols; else the one thing that the name's occurrences mean.
+/// A symbol path in a file; otherwise the one symbol that the occurrences of the name refer to.
 async fn in_file(
-    kit: &Kit,
+    context: &ToolContext,
     document: Document,
     symbol: &str,
     cx: &RequestCx,
 ) -> Result<(Target, Vec<Target>), Failure> {
     let (name, wanted) = split(symbol);
-    let declared = declarations(kit, &document, name, cx).await?;
-    let found = choose(kit, symbol, wanted, declared, cx).await?;
+    let declared = declarations(context, &document, name, cx).await?;
+    let found = choose(context, symbol, wanted, declared, cx).await?;
     if let Some(found) = found {
         return Ok(found);
     }
-    // Not a symbol the server lists: a parameter, a local variable, an imported name.
-    // With a path before it only where it stands so: the name alone may be another's.
+    // Not in the server's symbols: a parameter, a local variable, an imported name. A path before the name must
+    // be written there: the name alone may belong to another symbol.
     let last = last_segment(name);
     let mut meanings: Vec<(Target, Vec<(String, usize)>)> = Vec::new();
     let written = |range: &Range<usize>| document.text[..range.end].ends_with(name);
     for range in occurrences(&document.text, last).filter(written).take(MAX_OCCURRENCES) {
-        let answer = kit.servers.definition(&document, range.start, cx).await?;
+        let answer = context.servers.definition(&document, range.start, cx).await?;
         let mut means: Vec<(String, usize)> =
             answer.value.iter().map(|place| (place.path.to_string(), place.range.start)).collect();
         means.sort();
@@ -276,37 +280,41 @@ async fn in_file(
         (0, _) => Err(Failure::new(
             ErrorCode::NotFound,
             format!(
-                "{} holds nothing named `{name}`; `symbols` lists what it holds",
-                kit.shown(&document.path)
+                "{} contains nothing named `{name}`; `symbols` lists its symbols",
+                context.shown(&document.path)
             ),
         )),
         (count, Some(wanted)) if (1..=count).contains(&wanted) => {
             Ok((targets.swap_remove(wanted - 1), Vec::new()))
         }
-        _ => Err(ambiguous(kit, symbol, &targets)),
+        _ => Err(ambiguous(context, symbol, &targets)),
     }
 }
 
-/// A name path anywhere in the workspace.
-async fn everywhere(kit: &Kit, symbol: &str, cx: &RequestCx) -> Result<(Target, Vec<Target>), Failure> {
+/// A symbol path anywhere in the workspace.
+async fn everywhere(
+    context: &ToolContext,
+    symbol: &str,
+    cx: &RequestCx,
+) -> Result<(Target, Vec<Target>), Failure> {
     let mut glances = Vec::new();
-    let found = glance_around(kit, symbol, cx, &mut glances).await;
+    let found = glance_around(context, symbol, cx, &mut glances).await;
     let kept = found.as_ref().ok().map(|(target, _)| &target.document.path);
-    kit.servers.put_away(glances, kept).await;
+    context.servers.put_away(glances, kept).await;
     found
 }
 
 async fn glance_around(
-    kit: &Kit,
+    context: &ToolContext,
     symbol: &str,
     cx: &RequestCx,
     glances: &mut Vec<Glanced>,
 ) -> Result<(Target, Vec<Target>), Failure> {
     let (name, wanted) = split(symbol);
     let last = last_segment(name).to_owned();
-    let holding = words::files_with(kit, &last, cx).await?;
-    // No server is shown a file that only uses it: that may cost it more than all other work.
-    let declaring = words::declaring(&holding.documents, &last, cx).await?;
+    let holding = text_search::files_with(context, &last, cx).await?;
+    // Files that only use the name are not opened: that may cost a server more than all other work.
+    let declaring = text_search::declaring(&holding.documents, &last, cx).await?;
     let mut declared = Vec::new();
     let mut asked = 0;
     let mut unknown = 0;
@@ -315,65 +323,50 @@ async fn glance_around(
         if asked == MAX_FILES {
             break;
         }
-        match kit.servers.glance(document, cx).await.map_err(Failure::from) {
+        match context.servers.glance(document, cx).await.map_err(Failure::from) {
             Ok((answer, glanced)) => {
                 asked += 1;
                 glances.push(glanced);
                 declared.extend(declared_in(document, &answer.value, name));
             }
-            // A file that no server knows cannot declare it as far as anybody can tell.
+            // A file that no server handles cannot declare it as far as is known.
             Err(failure) if matches!(failure.code, ErrorCode::Unsupported) => unknown += 1,
             Err(failure) if matches!(failure.code, ErrorCode::MissingTool) => unserved = Some(failure),
             Err(failure) => return Err(failure),
         }
     }
-    if let Some(found) = choose(kit, symbol, wanted, declared, cx).await? {
+    if let Some(found) = choose(context, symbol, wanted, declared, cx).await? {
         return Ok(found);
     }
     if let Some(failure) = unserved.filter(|_| asked == 0) {
         return Err(failure);
     }
     let cut = if holding.cut || declaring.len() > asked + unknown {
-        "; not every file was asked, name the `file`"
+        "; not every file was searched, name the `file`"
     } else {
         ""
     };
     Err(Failure::new(
         ErrorCode::NotFound,
         match holding.documents.len() {
-            0 => format!("no file of {} holds the word `{last}`{cut}", kit.workspace.root()),
+            0 => format!("no file of {} contains the word `{last}`{cut}", context.workspace.root()),
             files => {
                 let files = counted(files, "file");
-                format!("no declaration of `{name}` was found; the word `{last}` stands in {files}{cut}")
+                format!("no declaration of `{name}` was found; the word `{last}` occurs in {files}{cut}")
             }
         },
     ))
 }
 
-/// Where something called `name` is declared beside `target`, in the same scope of the same file;
-/// `None` also when the server cannot tell.
-pub(crate) async fn sibling(kit: &Kit, target: &Target, name: &str, cx: &RequestCx) -> Option<String> {
-    fn scope<'a>(symbols: &'a [Symbol], at: &Range<usize>) -> Option<&'a [Symbol]> {
-        let inside = |outer: &Range<usize>| outer.start <= at.start && at.end <= outer.end;
-        if symbols.iter().any(|symbol| inside(&symbol.selection)) {
-            return Some(symbols);
-        }
-        symbols.iter().find_map(|symbol| scope(&symbol.children, at))
-    }
-    let symbols = kit.servers.symbols(&target.document, cx).await.ok()?;
-    let found = scope(&symbols.value, &target.range)?.iter().find(|symbol| symbol.name == name)?;
-    Some(shown(kit, &target.document, found.selection.start))
-}
-
 /// The whole extent of a symbol of a file: its declaration with its body.
 pub(crate) async fn extent(
-    kit: &Kit,
+    context: &ToolContext,
     document: &Document,
     name: &str,
     cx: &RequestCx,
 ) -> Result<Range<usize>, Failure> {
     let (plain, wanted) = split(name);
-    let symbols = kit.servers.symbols(document, cx).await?;
+    let symbols = context.servers.symbols(document, cx).await?;
     let mut found = Vec::new();
     collect(&symbols.value, plain, &mut |symbol| {
         found.push((symbol.selection.clone(), symbol.range.clone()))
@@ -382,35 +375,35 @@ pub(crate) async fn extent(
         (None, 1) => 0,
         (Some(wanted), count) if (1..=count).contains(&wanted) => wanted - 1,
         (_, 0) => {
-            let shown = kit.shown(&document.path);
+            let shown = context.shown(&document.path);
             return Err(Failure::new(
                 ErrorCode::NotFound,
-                format!("{shown} holds no symbol `{plain}`; `symbols` lists them"),
+                format!("{shown} contains no symbol `{plain}`; `symbols` lists its symbols"),
             ));
         }
         _ => {
             let targets: Vec<Target> =
                 found.into_iter().map(|(range, _)| Target { document: document.clone(), range }).collect();
-            return Err(ambiguous(kit, name, &targets));
+            return Err(ambiguous(context, name, &targets));
         }
     };
     Ok(found.swap_remove(at).1)
 }
 
-/// A place where something is declared, and its whole name path there.
+/// A declaration with its whole symbol path.
 struct Declared {
     target: Target,
     path: String,
 }
 
-/// Where a file declares `name`.
+/// The declarations of `name` in a file.
 async fn declarations(
-    kit: &Kit,
+    context: &ToolContext,
     document: &Document,
     name: &str,
     cx: &RequestCx,
 ) -> Result<Vec<Declared>, Failure> {
-    let symbols = kit.servers.symbols(document, cx).await?;
+    let symbols = context.servers.symbols(document, cx).await?;
     Ok(declared_in(document, &symbols.value, name))
 }
 
@@ -424,7 +417,7 @@ fn declared_in(document: &Document, symbols: &[Symbol], name: &str) -> Vec<Decla
     found
 }
 
-/// The name inside the range that a server calls a symbol's own: some give more than the name.
+/// The name inside a symbol's selection range: some servers give more than the name.
 fn narrowed(document: &Document, symbol: &Symbol, name: &str) -> Range<usize> {
     let inside = document.text.get(symbol.selection.clone()).unwrap_or_default();
     match occurrences(inside, name).next() {
@@ -452,9 +445,9 @@ fn of_receiver(path: String) -> String {
     format!("{receiver}.{method}")
 }
 
-/// The one declaration that is meant; `None` when there is none.
+/// The one declaration that is meant; `None` if there is none.
 async fn choose(
-    kit: &Kit,
+    context: &ToolContext,
     symbol: &str,
     wanted: Option<usize>,
     declared: Vec<Declared>,
@@ -464,34 +457,38 @@ async fn choose(
     let mut found: Vec<Target> = declared.into_iter().map(|it| it.target).collect();
     if let Some(wanted) = wanted {
         if found.len() == 1 {
-            found = written_again(kit, found, cx).await?;
+            found = written_again(context, found, cx).await?;
         }
         return match found.len() {
             0 => Ok(None),
             count if (1..=count).contains(&wanted) => Ok(Some((found.swap_remove(wanted - 1), Vec::new()))),
-            _ => Err(ambiguous(kit, symbol, &found)),
+            _ => Err(ambiguous(context, symbol, &found)),
         };
     }
     if found.len() > 1
-        && !(same_path && lead_to_each_other(kit, &found, cx).await?)
-        && !one_symbol(kit, &found, cx).await?
+        && !(same_path && lead_to_each_other(context, &found, cx).await?)
+        && !one_symbol(context, &found, cx).await?
     {
-        return Err(ambiguous(kit, symbol, &found));
+        return Err(ambiguous(context, symbol, &found));
     }
     let mut found = found.into_iter();
     Ok(found.next().map(|first| (first, found.collect())))
 }
 
-/// Whether the server says of declarations of one name path that they are of one thing (a prototype and its
-/// definition, an interface and a constant of its name): from each its definitions lead to another, and so to all.
-async fn lead_to_each_other(kit: &Kit, found: &[Target], cx: &RequestCx) -> Result<bool, Failure> {
+/// Whether declarations of one symbol path belong to one symbol (a prototype and its definition, an interface
+/// and a constant of its name): the definitions of each lead to another, and so to all.
+async fn lead_to_each_other(
+    context: &ToolContext,
+    found: &[Target],
+    cx: &RequestCx,
+) -> Result<bool, Failure> {
     if found.len() > MAX_TWINS {
         return Ok(false);
     }
-    // To which of them each leads.
+    // The declarations to which each leads.
     let mut leads: Vec<Vec<usize>> = Vec::new();
     for target in found {
-        let answer = match kit.servers.definition(&target.document, target.range.start, cx).await {
+        let answer = match context.servers.definition(&target.document, target.range.start, cx).await {
             Ok(answer) => answer,
             Err(error @ lsp_client::ServerError::Cancelled) => return Err(error.into()),
             // Without an answer it is not known.
@@ -506,7 +503,7 @@ async fn lead_to_each_other(kit: &Kit, found: &[Target], cx: &RequestCx) -> Resu
         };
         leads.push((0..found.len()).filter(|at| is_at(&found[*at])).collect());
     }
-    // All are reached from the first, and it from all.
+    // The first reaches all, and all reach the first.
     let reached = |from: usize| {
         let (mut seen, mut next) = (vec![false; found.len()], vec![from]);
         while let Some(at) = next.pop() {
@@ -519,14 +516,18 @@ async fn lead_to_each_other(kit: &Kit, found: &[Target], cx: &RequestCx) -> Resu
     Ok(reached(0).into_iter().all(|it| it) && (1..found.len()).all(|at| reached(at)[0]))
 }
 
-/// All declarations in its file of what is one symbol: a server may list an overloaded function once
-/// (basedpyright 1.40), and say where each is when it is asked for its definition.
-async fn written_again(kit: &Kit, found: Vec<Target>, cx: &RequestCx) -> Result<Vec<Target>, Failure> {
+/// All declarations of a symbol in its file: a server may list an overloaded function once (basedpyright 1.40),
+/// and give each declaration as a definition.
+async fn written_again(
+    context: &ToolContext,
+    found: Vec<Target>,
+    cx: &RequestCx,
+) -> Result<Vec<Target>, Failure> {
     let Some(target) = found.first() else { return Ok(found) };
-    let answer = match kit.servers.definition(&target.document, target.range.start, cx).await {
+    let answer = match context.servers.definition(&target.document, target.range.start, cx).await {
         Ok(answer) => answer,
         Err(error @ lsp_client::ServerError::Cancelled) => return Err(error.into()),
-        // It only tells of more.
+        // Without an answer the listed declaration remains.
         Err(_) => return Ok(found),
     };
     let mut ranges: Vec<Range<usize>> = answer
@@ -542,9 +543,9 @@ async fn written_again(kit: &Kit, found: Vec<Target>, cx: &RequestCx) -> Result<
     Ok(ranges.into_iter().map(|range| Target { document: target.document.clone(), range }).collect())
 }
 
-/// Whether declarations of one name are one symbol (overloads, a definition in each branch): all
-/// have the same references.
-async fn one_symbol(kit: &Kit, found: &[Target], cx: &RequestCx) -> Result<bool, Failure> {
+/// Whether declarations of one name are one symbol (overloads, a definition in each branch): all have the same
+/// references.
+async fn one_symbol(context: &ToolContext, found: &[Target], cx: &RequestCx) -> Result<bool, Failure> {
     let together =
         found.len() <= MAX_TWINS && found.iter().all(|target| target.document.path == found[0].document.path);
     if !together {
@@ -552,7 +553,7 @@ async fn one_symbol(kit: &Kit, found: &[Target], cx: &RequestCx) -> Result<bool,
     }
     let mut first: Option<Vec<(String, usize)>> = None;
     for target in found {
-        let answer = kit.servers.references(&target.document, target.range.start, true, cx).await?;
+        let answer = context.servers.references(&target.document, target.range.start, true, cx).await?;
         let mut places: Vec<(String, usize)> =
             answer.value.iter().map(|place| (place.path.to_string(), place.range.start)).collect();
         places.sort();
@@ -566,27 +567,8 @@ async fn one_symbol(kit: &Kit, found: &[Target], cx: &RequestCx) -> Result<bool,
     Ok(true)
 }
 
-/// Of declarations of one thing, one that an edit does not touch.
-pub(crate) fn left_out<'a>(edit: &WorkspaceEdit, others: &'a [Target]) -> Option<&'a Target> {
-    others.iter().find(|other| {
-        !edit.operations.iter().any(|operation| match operation {
-            Operation::Edit { path, edits, .. } => {
-                let overlaps =
-                    |it: &TextEdit| it.range.start < other.range.end && other.range.start < it.range.end;
-                *path == other.document.path && edits.iter().any(overlaps)
-            }
-            Operation::Create { path, .. } => *path == other.document.path,
-            _ => false,
-        })
-    })
-}
-
-/// What to say where a server changes one declaration of a name, but not the other.
-pub(crate) fn apart(kit: &Kit, symbol: &str, target: &Target, left: &Target) -> Failure {
-    ambiguous(kit, symbol, &[target.clone(), left.clone()])
-}
-
-fn ambiguous(kit: &Kit, symbol: &str, found: &[Target]) -> Failure {
+/// The failure of a name that means several things.
+pub(crate) fn ambiguous(context: &ToolContext, symbol: &str, found: &[Target]) -> Failure {
     let candidates: Vec<String> = found
         .iter()
         .take(MAX_LISTED)
@@ -594,7 +576,7 @@ fn ambiguous(kit: &Kit, symbol: &str, found: &[Target]) -> Failure {
             let index = LineIndex::new(&target.document.text);
             let line =
                 index.line(&target.document.text, index.line_of(target.range.start)).unwrap_or_default();
-            format!("{}: {}", target.shown(kit), target.document.text[line].trim())
+            format!("{}: {}", target.shown(context), target.document.text[line].trim())
         })
         .collect();
     let more = found.len().saturating_sub(MAX_LISTED);
@@ -605,7 +587,7 @@ fn ambiguous(kit: &Kit, symbol: &str, found: &[Target]) -> Failure {
             "`{symbol}` {}; name one with `file` and `line`:\n  {}{more}",
             match split(symbol) {
                 (name, Some(_)) =>
-                    format!("is not there: `{name}` is declared at {}", counted(found.len(), "place")),
+                    format!("does not exist: `{name}` is declared at {}", counted(found.len(), "place")),
                 _ => format!("means {} things", found.len()),
             },
             candidates.join("\n  ")

@@ -10,23 +10,16 @@ pub enum Job {
     Rename {
         /// The symbol, perhaps as a name path: `Class.method`.
         symbol: String,
-        /// Its new name.
         new_name: String,
         /// Where it is, if the person said so.
         place: Place,
     },
     /// `move FILE to FILE`
-    MoveFile {
-        /// From here.
-        from: String,
-        /// To there.
-        to: String,
-    },
+    MoveFile { from: String, to: String },
     /// `find references of A`, `find the definition of A`, `symbols in FILE`, …
     Find {
         /// What is asked, as the `lsp` tool's action.
         action: &'static str,
-        /// About this.
         symbol: String,
         /// Where it is, if the person said so.
         place: Place,
@@ -35,7 +28,6 @@ pub enum Job {
     Tidy {
         /// As the `lsp` tool's action.
         action: &'static str,
-        /// This file.
         file: String,
     },
     /// `fix all diagnostics [of KIND] [in FILE[:LINE]]`
@@ -52,7 +44,6 @@ pub enum Job {
     },
     /// `debug FILE stopping at FILE:LINE [and show EXPR]`
     Debug {
-        /// The program's file.
         program: String,
         /// Where it is to stop; both are there.
         stop: Place,
@@ -63,12 +54,10 @@ pub enum Job {
     Test {
         /// The test's name, where it has one.
         name: Option<String>,
-        /// Where it is.
         place: Place,
     },
     /// `show values of EXPR at FILE:LINE [running FILE]`
     Probe {
-        /// What is shown.
         expression: String,
         /// Where; both are there.
         at: Place,

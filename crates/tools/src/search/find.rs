@@ -5,20 +5,21 @@ use std::sync::Arc;
 use agent::{Presence, Tool, ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
 use llm::ToolDefinition;
+use paths::AbsPath;
+use policy::{Effects, ErrorCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use workspace::{AbsPath, Effects, EntryKind, ErrorCode, Fit, Name, NamePattern, Names, Scope};
+use workspace::{EntryKind, Fit, Name, NamePattern, Names, Scope};
 
 use super::{NAMED, SECOND_TIME, TIME, bounds, counted, number, place, shown_path, unreadable};
-use crate::{Failure, Kit, arguments};
+use crate::{Failure, ToolContext, arguments};
 
 /// Names shown unless asked otherwise, and at most.
 const LIMIT: usize = 100;
 const MOST_LIMIT: usize = 1000;
 
-/// The tool.
 pub(crate) struct Find {
-    kit: Arc<Kit>,
+    context: Arc<ToolContext>,
     definition: ToolDefinition,
 }
 
@@ -34,8 +35,7 @@ struct Arguments {
 }
 
 impl Find {
-    /// The tool over `kit`.
-    pub fn new(kit: Arc<Kit>) -> Self {
+    pub fn new(context: Arc<ToolContext>) -> Self {
         let text = |about: &str| json!({ "type": "string", "description": about });
         let flag = |about: &str| json!({ "type": "boolean", "description": about });
         let definition = ToolDefinition {
@@ -54,7 +54,7 @@ impl Find {
                 "required": ["pattern"],
             }),
         };
-        Self { kit, definition }
+        Self { context, definition }
     }
 }
 
@@ -83,9 +83,9 @@ impl Find {
             let message = "`pattern` names something and `limit` counts from 1";
             return Err(Failure::new(ErrorCode::InvalidArguments, message));
         }
-        let kit = &*self.kit;
+        let context = &*self.context;
         let pattern = NamePattern::parse(&args.pattern)?;
-        let (at, _) = place(kit, args.path.as_deref(), cx).await?;
+        let (at, _) = place(context, args.path.as_deref(), cx).await?;
         let scope = Scope { hidden: args.hidden, ignored: args.ignored, ..Scope::new(at) };
         let found = self.names(&scope, &pattern, cx, TIME).await?;
         let mut notes = Vec::new();
@@ -93,11 +93,11 @@ impl Find {
             notes.push(format!(
                 "nothing found; {} looked at in {}",
                 counted(found.looked, "name"),
-                kit.shown(&scope.at)
+                context.shown(&scope.at)
             ));
             notes.extend(self.elsewhere(&scope, &pattern, cx).await?);
         }
-        Ok(result(kit, &args, &scope, &pattern, found, notes))
+        Ok(result(context, &args, &scope, &pattern, found, notes))
     }
 
     async fn names(
@@ -108,12 +108,12 @@ impl Find {
         time: std::time::Duration,
     ) -> Result<Names, Failure> {
         let pattern = pattern.clone();
-        let (root, at) = (self.kit.workspace.root().clone(), scope.at.clone());
+        let (root, at) = (self.context.workspace.root().clone(), scope.at.clone());
         let prefix = at.strip_prefix(&root).map(std::path::Path::to_owned).unwrap_or_default();
         let wants = move |below: &std::path::Path, is_folder: bool| {
             pattern.fit(below, &prefix.join(below), is_folder).is_some()
         };
-        Ok(self.kit.workspace.names(scope.clone(), wants, &bounds(cx, time)).await?)
+        Ok(self.context.workspace.names(scope.clone(), wants, &bounds(cx, time)).await?)
     }
 
     /// What is found among hidden and ignored names, for a moment.
@@ -135,7 +135,8 @@ impl Find {
             };
             return Ok(Some(note.to_owned()));
         }
-        let names: Vec<String> = other.names.iter().take(NAMED).map(|name| row(&self.kit, name)).collect();
+        let names: Vec<String> =
+            other.names.iter().take(NAMED).map(|name| row(&self.context, name)).collect();
         let more = other.names.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {} more", number(more)) } else { String::new() };
         Ok(Some(format!("hidden or ignored: {}{more}; `hidden` and `ignored` look there", names.join(", "))))
@@ -143,26 +144,31 @@ impl Find {
 }
 
 /// How well a name fits, and then how near it is.
-fn order(kit: &Kit, scope: &Scope, pattern: &NamePattern, name: &Name) -> (Option<Fit>, usize, AbsPath) {
+fn order(
+    context: &ToolContext,
+    scope: &Scope,
+    pattern: &NamePattern,
+    name: &Name,
+) -> (Option<Fit>, usize, AbsPath) {
     let below = name.path.strip_prefix(&scope.at).unwrap_or(name.path.as_path());
-    let from_root = name.path.strip_prefix(kit.workspace.root()).unwrap_or(name.path.as_path());
-    let fit = pattern.fit(below, from_root, name.kind == EntryKind::Folder);
+    let from_root = name.path.strip_prefix(context.workspace.root()).unwrap_or(name.path.as_path());
+    let fit = pattern.fit(below, from_root, name.kind == EntryKind::Directory);
     (fit, below.components().count(), name.path.clone())
 }
 
-fn row(kit: &Kit, name: &Name) -> String {
+fn row(context: &ToolContext, name: &Name) -> String {
     let mark = match name.kind {
-        EntryKind::Folder => "/",
+        EntryKind::Directory => "/",
         EntryKind::Link => " (link)",
         EntryKind::Other => " (not a regular file)",
         EntryKind::File if name.unsaved => " (not saved yet)",
         EntryKind::File => "",
     };
-    format!("{}{mark}", shown_path(kit, &name.path))
+    format!("{}{mark}", shown_path(context, &name.path))
 }
 
 fn result(
-    kit: &Kit,
+    context: &ToolContext,
     args: &Arguments,
     scope: &Scope,
     pattern: &NamePattern,
@@ -171,9 +177,9 @@ fn result(
 ) -> ToolResult {
     let limit = args.limit.unwrap_or(LIMIT).min(MOST_LIMIT);
     let count = found.names.len();
-    found.names.sort_by_cached_key(|name| order(kit, scope, pattern, name));
+    found.names.sort_by_cached_key(|name| order(context, scope, pattern, name));
     found.names.truncate(limit);
-    let mut text = found.names.iter().map(|name| row(kit, name) + "\n").collect::<String>();
+    let mut text = found.names.iter().map(|name| row(context, name) + "\n").collect::<String>();
     if count > found.names.len() {
         let least = if found.complete { "" } else { "at least " };
         notes.push(format!(
@@ -188,7 +194,7 @@ fn result(
     }
     notes.iter().for_each(|note| text.push_str(&format!("({note})\n")));
     let names = found.names.iter().map(|name| {
-        json!({ "path": shown_path(kit, &name.path), "folder": name.kind == EntryKind::Folder, "unsaved": name.unsaved })
+        json!({ "path": shown_path(context, &name.path), "folder": name.kind == EntryKind::Directory, "unsaved": name.unsaved })
     });
     let details = json!({
         "found": count,

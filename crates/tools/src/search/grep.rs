@@ -9,13 +9,14 @@ use std::time::Duration;
 use agent::{Presence, Tool, ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
 use llm::ToolDefinition;
+use policy::{Effects, ErrorCode, Policy};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use workspace::{Effects, ErrorCode, Findings, Globs, Policy, Query, QueryOptions, Scope};
+use workspace::{Findings, Globs, Query, QueryOptions, Scope};
 
 use super::page::{self, Page};
 use super::{NAMED, SECOND_TIME, TIME, bounds, counted, number, place, shown_path, unreadable};
-use crate::{Failure, Kit, arguments};
+use crate::{Failure, ToolContext, arguments};
 
 /// Hits shown unless asked otherwise, and at most.
 const LIMIT: usize = 100;
@@ -27,9 +28,8 @@ const MOST_CONTEXT: usize = 30;
 /// Files in the details at most.
 const DETAILS: usize = 1000;
 
-/// The tool.
 pub(crate) struct Grep {
-    kit: Arc<Kit>,
+    context: Arc<ToolContext>,
     definition: ToolDefinition,
 }
 
@@ -58,15 +58,14 @@ struct Arguments {
 }
 
 impl Grep {
-    /// The tool over `kit`.
-    pub fn new(kit: Arc<Kit>) -> Self {
+    pub fn new(context: Arc<ToolContext>) -> Self {
         let text = |about: &str| json!({ "type": "string", "description": about });
         let flag = |about: &str| json!({ "type": "boolean", "description": about });
         let count = |about: &str| json!({ "type": "integer", "description": about });
         let definition = ToolDefinition {
             name: "grep".to_owned(),
             label: "Search".to_owned(),
-            description: crate::shown::described(&kit, include_str!("grep.md")),
+            description: crate::display::described(&context, include_str!("grep.md")),
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -86,7 +85,7 @@ impl Grep {
                 "required": ["pattern"],
             }),
         };
-        Self { kit, definition }
+        Self { context, definition }
     }
 }
 
@@ -114,7 +113,7 @@ impl Grep {
         if args.limit == Some(0) {
             return Err(Failure::new(ErrorCode::InvalidArguments, "`limit` counts from 1"));
         }
-        let kit = &self.kit;
+        let context = &self.context;
         let options = QueryOptions {
             literal: args.literal,
             ignore_case: args.ignore_case,
@@ -122,23 +121,23 @@ impl Grep {
             multiline: args.multiline,
         };
         let query = Arc::new(Query::new(&args.pattern, options)?);
-        let (at, policy) = place(kit, args.path.as_deref(), cx).await?;
-        let globs = args.glob.as_deref().map(|globs| Globs::parse(globs, kit.workspace.root(), &at));
+        let (at, policy) = place(context, args.path.as_deref(), cx).await?;
+        let globs = args.glob.as_deref().map(|globs| Globs::parse(globs, context.workspace.root(), &at));
         let globs = globs.transpose()?.unwrap_or_default();
         let scope = Scope { at, globs, hidden: args.hidden, ignored: args.ignored };
         let found = self.search(&scope, &query, &policy, cx, TIME).await?;
         if found.files.is_empty() {
             let elsewhere = self.elsewhere(&scope, &query, &policy, cx).await?;
-            return Ok(nothing(kit, &args, &scope, &found, elsewhere.as_ref()));
+            return Ok(nothing(context, &args, &scope, &found, elsewhere.as_ref()));
         }
         let (shown, hits) = if args.files_only {
-            (files_only(kit, &args, &found), 0)
+            (files_only(context, &args, &found), 0)
         } else {
-            let page = page(kit, &args, &scope, query, &found).await?;
+            let page = page(context, &args, &scope, query, &found).await?;
             let hits = page.hits;
             (page, hits)
         };
-        Ok(result(kit, &args, &found, shown, hits))
+        Ok(result(context, &args, &found, shown, hits))
     }
 
     async fn search(
@@ -150,7 +149,7 @@ impl Grep {
         time: Duration,
     ) -> Result<Findings, Failure> {
         let bounds = bounds(cx, time);
-        Ok(self.kit.workspace.search(scope.clone(), query.clone(), policy.clone(), &bounds).await?)
+        Ok(self.context.workspace.search(scope.clone(), query.clone(), policy.clone(), &bounds).await?)
     }
 
     /// What is found in hidden and ignored files, for a moment: a model that is told of no hit takes
@@ -172,7 +171,7 @@ impl Grep {
 
 /// What is shown of the files, made on a thread that may wait for them.
 async fn page(
-    kit: &Arc<Kit>,
+    context: &Arc<ToolContext>,
     args: &Arguments,
     scope: &Scope,
     query: Arc<Query>,
@@ -180,18 +179,18 @@ async fn page(
 ) -> Result<Page, Failure> {
     let limit = args.limit.unwrap_or(LIMIT).min(MOST_LIMIT);
     let wanted = page::Wanted { limit, context: args.context.min(MOST_CONTEXT), named: scope.at.clone() };
-    let (kit, files) = (kit.clone(), found.files.clone());
-    let work = tokio::task::spawn_blocking(move || page::page(&kit, &query, &files, &wanted));
+    let (context, files) = (context.clone(), found.files.clone());
+    let work = tokio::task::spawn_blocking(move || page::page(&context, &query, &files, &wanted));
     work.await.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))
 }
 
-fn files_only(kit: &Kit, args: &Arguments, found: &Findings) -> Page {
+fn files_only(context: &ToolContext, args: &Arguments, found: &Findings) -> Page {
     let limit = args.limit.unwrap_or(FILES_LIMIT).min(MOST_LIMIT);
-    let unsaved = page::unsaved(kit);
+    let unsaved = page::unsaved(context);
     let mut page = Page::default();
     for file in found.files.iter().take(limit) {
         let mark = if unsaved.contains(&file.path) { " (not saved)" } else { "" };
-        page.text.push_str(&format!("{} ({}){mark}\n", shown_path(kit, &file.path), number(file.lines)));
+        page.text.push_str(&format!("{} ({}){mark}\n", shown_path(context, &file.path), number(file.lines)));
     }
     if found.files.len() > limit {
         page.notes.push(format!("and {}", counted(found.files.len() - limit, "more file")));
@@ -200,7 +199,7 @@ fn files_only(kit: &Kit, args: &Arguments, found: &Findings) -> Page {
     page
 }
 
-fn result(kit: &Kit, args: &Arguments, found: &Findings, page: Page, shown: usize) -> ToolResult {
+fn result(context: &ToolContext, args: &Arguments, found: &Findings, page: Page, shown: usize) -> ToolResult {
     let hits = usize::try_from(found.files.iter().map(|file| file.lines).sum::<u64>()).unwrap_or(usize::MAX);
     let least = if found.complete { "" } else { "at least " };
     let all = format!("{least}{} in {}", counted(hits, "hit"), counted(found.files.len(), "file"));
@@ -218,13 +217,13 @@ fn result(kit: &Kit, args: &Arguments, found: &Findings, page: Page, shown: usiz
             false => format!("{all}; {searched}"),
         },
     );
-    notes.extend(left_out(kit, found));
+    notes.extend(left_out(context, found));
     let mut text = page.text;
     notes.iter().for_each(|note| text.push_str(&format!("({note})\n")));
     let files = found.files.iter().take(DETAILS).map(|file| {
         let shown = page.shown.iter().find(|shown| shown.path == file.path);
         json!({
-            "path": shown_path(kit, &file.path),
+            "path": shown_path(context, &file.path),
             "hits": file.lines,
             "lines": shown.map_or(&[][..], |shown| &shown.lines),
             "unsaved": shown.is_some_and(|shown| shown.is_unsaved),
@@ -238,7 +237,7 @@ fn result(kit: &Kit, args: &Arguments, found: &Findings, page: Page, shown: usiz
         "truncated": is_cut,
         "searched": found.searched,
         "complete": found.complete,
-        "skipped": skipped(kit, found),
+        "skipped": skipped(context, found),
         "files": files.collect::<Vec<_>>(),
     });
     ToolResult::text(text).with_details(details)
@@ -246,13 +245,13 @@ fn result(kit: &Kit, args: &Arguments, found: &Findings, page: Page, shown: usiz
 
 /// No hit, and what that means.
 fn nothing(
-    kit: &Kit,
+    context: &ToolContext,
     args: &Arguments,
     scope: &Scope,
     found: &Findings,
     elsewhere: Option<&Findings>,
 ) -> ToolResult {
-    let below = match kit.shown(&scope.at).as_str() {
+    let below = match context.shown(&scope.at).as_str() {
         "" | "." => String::new(),
         path => format!(" in {path}"),
     };
@@ -267,7 +266,7 @@ fn nothing(
     match elsewhere {
         Some(other) if !other.files.is_empty() => {
             let names: Vec<String> =
-                other.files.iter().take(NAMED).map(|file| shown_path(kit, &file.path)).collect();
+                other.files.iter().take(NAMED).map(|file| shown_path(context, &file.path)).collect();
             let more = other.files.len().saturating_sub(NAMED);
             let more = if more > 0 { format!(" and {} more", number(more)) } else { String::new() };
             notes.push(format!(
@@ -283,7 +282,7 @@ fn nothing(
         }
         _ => {}
     }
-    notes.extend(left_out(kit, found));
+    notes.extend(left_out(context, found));
     let text = notes.iter().map(|note| format!("({note})\n")).collect::<String>();
     let details = json!({
         "hits": 0,
@@ -292,21 +291,21 @@ fn nothing(
         "truncated": false,
         "searched": found.searched,
         "complete": found.complete,
-        "skipped": skipped(kit, found),
+        "skipped": skipped(context, found),
         "files": [],
     });
     ToolResult::text(text).with_details(details)
 }
 
 /// Notes about what was not searched.
-fn left_out(kit: &Kit, found: &Findings) -> Vec<String> {
+fn left_out(context: &ToolContext, found: &Findings) -> Vec<String> {
     let mut notes = Vec::new();
     if found.binary > 0 {
         notes.push(format!("not searched: {}", counted(found.binary, "binary file")));
     }
     if !found.protected.is_empty() {
         let names: Vec<String> =
-            found.protected.iter().take(NAMED).map(|path| shown_path(kit, path)).collect();
+            found.protected.iter().take(NAMED).map(|path| shown_path(context, path)).collect();
         let more = if found.protected.len() > NAMED { ", …" } else { "" };
         notes.push(format!(
             "not searched: {}: {}{more}; one that is named as `path` is asked about",
@@ -321,8 +320,8 @@ fn left_out(kit: &Kit, found: &Findings) -> Vec<String> {
     notes
 }
 
-fn skipped(kit: &Kit, found: &Findings) -> Value {
-    let protected = found.protected.iter().take(DETAILS).map(|path| shown_path(kit, path));
+fn skipped(context: &ToolContext, found: &Findings) -> Value {
+    let protected = found.protected.iter().take(DETAILS).map(|path| shown_path(context, path));
     json!({
         "binary": found.binary,
         "protected": protected.collect::<Vec<_>>(),

@@ -5,22 +5,21 @@ use std::sync::Arc;
 use agent::{Tool, ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
 use llm::ToolDefinition;
+use policy::{Effects, ErrorCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use workspace::{Effects, EntryKind, ErrorCode, ReadError, SearchError, TreeEntry};
+use workspace::{EntryKind, ReadError, SearchError, TreeEntry};
 
 use super::{TIME, bounds, number, place};
-use crate::{Failure, Kit, arguments};
+use crate::{Failure, ToolContext, arguments};
 
 /// Rows shown at most, and of each folder below the first.
 const MOST_ROWS: usize = 500;
 const MOST_BELOW: usize = 100;
-/// Levels at most.
 const MOST_DEPTH: usize = 10;
 
-/// The tool.
 pub(crate) struct Ls {
-    kit: Arc<Kit>,
+    context: Arc<ToolContext>,
     definition: ToolDefinition,
 }
 
@@ -31,8 +30,7 @@ struct Arguments {
 }
 
 impl Ls {
-    /// The tool over `kit`.
-    pub fn new(kit: Arc<Kit>) -> Self {
+    pub fn new(context: Arc<ToolContext>) -> Self {
         let definition = ToolDefinition {
             name: "ls".to_owned(),
             label: "List".to_owned(),
@@ -45,7 +43,7 @@ impl Ls {
                 },
             }),
         };
-        Self { kit, definition }
+        Self { context, definition }
     }
 }
 
@@ -70,19 +68,19 @@ impl Ls {
         if depth == 0 {
             return Err(Failure::new(ErrorCode::InvalidArguments, "`depth` counts from 1"));
         }
-        let kit = &*self.kit;
-        let (at, policy) = place(kit, args.path.as_deref(), cx).await?;
-        let tree = kit.workspace.tree(at.clone(), depth.min(MOST_DEPTH), policy, &bounds(cx, TIME)).await;
+        let context = &*self.context;
+        let (at, policy) = place(context, args.path.as_deref(), cx).await?;
+        let tree = context.workspace.tree(at.clone(), depth.min(MOST_DEPTH), policy, &bounds(cx, TIME)).await;
         let (entries, is_whole) = match tree {
             Err(SearchError::Place(ReadError::NotAFile { .. })) => {
-                let message = format!("{} is a file; read shows it", kit.shown(&at));
+                let message = format!("{} is a file; read shows it", context.shown(&at));
                 return Err(Failure::new(ErrorCode::InvalidArguments, message));
             }
             tree => tree?,
         };
         let mut listing = Listing::default();
         listing.entries(&entries, 0, MOST_ROWS);
-        let mut text = format!("{} ({})\n", kit.shown(&at), entries_counted(entries.len()));
+        let mut text = format!("{} ({})\n", context.shown(&at), entries_counted(entries.len()));
         text.push_str(&listing.text);
         if !is_whole {
             text.push_str("(folders below were not all looked at; list a smaller `path`)\n");
@@ -123,7 +121,7 @@ impl Listing {
             self.names.push(json!({
                 "name": name(entry),
                 "level": level + 1,
-                "folder": entry.kind == EntryKind::Folder,
+                "folder": entry.kind == EntryKind::Directory,
                 "bytes": entry.size,
                 "ignored": entry.ignored,
                 "unsaved": entry.unsaved,
@@ -146,7 +144,7 @@ fn name(entry: &TreeEntry) -> String {
 fn row(entry: &TreeEntry) -> String {
     let name = name(entry);
     let row = match entry.kind {
-        EntryKind::Folder => format!("{name}/"),
+        EntryKind::Directory => format!("{name}/"),
         EntryKind::Link => format!("{name} (link)"),
         EntryKind::File if entry.unsaved => format!("{name} (not saved yet)"),
         EntryKind::File => format!("{name} ({} bytes)", entry.size),

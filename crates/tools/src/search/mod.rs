@@ -7,18 +7,21 @@ mod grep;
 mod ls;
 mod page;
 mod share;
+pub(crate) mod text_search;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent::ToolCx;
-use std::sync::Arc;
-use workspace::{AbsPath, Bounds, ErrorCode, PathError, Policy};
+use paths::AbsPath;
+use policy::{ErrorCode, Policy};
+use workspace::{Bounds, PathError};
 
 pub(crate) use find::Find;
 pub(crate) use grep::Grep;
 pub(crate) use ls::Ls;
 
-use crate::{Failure, Kit};
+use crate::{Failure, ToolContext};
 
 /// For so long is looked; then what was found is told.
 const TIME: Duration = Duration::from_secs(30);
@@ -28,8 +31,12 @@ const SECOND_TIME: Duration = Duration::from_millis(400);
 const NAMED: usize = 5;
 
 /// The place that a call names, which may be read; without one, all of the workspace.
-async fn place(kit: &Kit, path: Option<&str>, cx: &ToolCx) -> Result<(AbsPath, Arc<Policy>), Failure> {
-    let path = match kit.workspace.resolve(path.filter(|path| !path.is_empty()).unwrap_or(".")) {
+async fn place(
+    context: &ToolContext,
+    path: Option<&str>,
+    cx: &ToolCx,
+) -> Result<(AbsPath, Arc<Policy>), Failure> {
+    let path = match context.workspace.resolve(path.filter(|path| !path.is_empty()).unwrap_or(".")) {
         // What the person lets be read outside, and what we keep for the model.
         Err(PathError::Outside { target, .. }) if cx.may_read(&target) => target,
         path => path?,
@@ -44,19 +51,19 @@ fn bounds(cx: &ToolCx, time: Duration) -> Bounds {
 }
 
 /// A path as it is shown: as it is, or quoted where it could be taken for something else.
-fn shown_path(kit: &Kit, path: &AbsPath) -> String {
-    let shown = kit.shown(path);
-    if is_plain(kit, path, &shown) { shown } else { quoted(kit, path) }
+fn shown_path(context: &ToolContext, path: &AbsPath) -> String {
+    let shown = context.shown(path);
+    if is_plain(context, path, &shown) { shown } else { quoted(context, path) }
 }
 
 /// Whether a path can be written as it is in a call or in the header of an edit.
-fn is_plain(kit: &Kit, path: &AbsPath, shown: &str) -> bool {
-    let is_whole = path.strip_prefix(kit.workspace.root()).is_some_and(|it| it.to_str().is_some());
+fn is_plain(context: &ToolContext, path: &AbsPath, shown: &str) -> bool {
+    let is_whole = path.strip_prefix(context.workspace.root()).is_some_and(|it| it.to_str().is_some());
     is_whole && !shown.chars().any(char::is_control) && shown.trim() == shown
 }
 
-fn quoted(kit: &Kit, path: &AbsPath) -> String {
-    let relative = path.strip_prefix(kit.workspace.root()).unwrap_or(path.as_path());
+fn quoted(context: &ToolContext, path: &AbsPath) -> String {
+    let relative = path.strip_prefix(context.workspace.root()).unwrap_or(path.as_path());
     format!("{:?}", relative.as_os_str())
 }
 

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hashline::Lines;
-use workspace::{AbsPath, Document, FileHits, Form, LineMatch, LookOnly, Owner, Query};
+use paths::AbsPath;
+use workspace::{Document, FileHits, Form, LineMatch, LookOnly, Owner, Query};
 
 use super::{counted, is_plain, number, share::share, shown_path};
-use crate::Kit;
-use crate::shown::{self, Recorded};
+use crate::ToolContext;
+use crate::display::{self, Recorded};
 
 /// At most this many bytes of rows.
 const MAX_BYTES: usize = 48 << 10;
@@ -30,22 +31,16 @@ const READABLE: usize = 50 << 10;
 
 /// What is asked for.
 pub(super) struct Wanted {
-    /// Hits at most.
     pub limit: usize,
-    /// Lines around each.
     pub context: usize,
-    /// Where was searched.
     pub named: AbsPath,
 }
 
-/// What is shown.
 #[derive(Default)]
 pub(super) struct Page {
-    /// The rows.
     pub text: String,
     /// What is to be said of them.
     pub notes: Vec<String>,
-    /// Hits among them.
     pub hits: usize,
     /// Whether something was left out.
     pub is_cut: bool,
@@ -55,7 +50,6 @@ pub(super) struct Page {
 
 /// A file as it is shown.
 pub(super) struct Shown {
-    /// Where it is.
     pub path: AbsPath,
     /// Numbers of the hits shown.
     pub lines: Vec<usize>,
@@ -74,13 +68,13 @@ enum Row {
 }
 
 /// The files that an editor has not saved.
-pub(super) fn unsaved(kit: &Kit) -> BTreeSet<AbsPath> {
-    let open = kit.workspace.open_documents().into_iter();
+pub(super) fn unsaved(context: &ToolContext) -> BTreeSet<AbsPath> {
+    let open = context.workspace.open_documents().into_iter();
     open.filter(|it| it.owner == Owner::Editor { dirty: true }).map(|it| it.path).collect()
 }
 
 /// The page of these files. Records what it shows. Blocks.
-pub(super) fn page(kit: &Kit, query: &Query, files: &[FileHits], wanted: &Wanted) -> Page {
+pub(super) fn page(context: &ToolContext, query: &Query, files: &[FileHits], wanted: &Wanted) -> Page {
     let counts: Vec<u64> = files.iter().map(|file| file.lines).collect();
     let shares = share(&counts, wanted.limit, MOST_FILES);
     let mut page = Page::default();
@@ -88,49 +82,49 @@ pub(super) fn page(kit: &Kit, query: &Query, files: &[FileHits], wanted: &Wanted
     let documents: BTreeMap<&AbsPath, Document> = files[..shares.len()]
         .iter()
         .filter(|file| file.form == Form::Document && is_itself(&file.path))
-        .filter_map(|file| Some((&file.path, kit.workspace.document(&file.path).ok()?)))
+        .filter_map(|file| Some((&file.path, context.workspace.document(&file.path).ok()?)))
         .collect();
     let is_recorded = |document: &&Document| {
         let is_named = document.path == wanted.named;
         (is_named || document.text.len() <= MAX_RECORDED)
-            && is_plain(kit, &document.path, &kit.shown(&document.path))
+            && is_plain(context, &document.path, &context.shown(&document.path))
     };
-    let mut recorded = shown::record(kit, documents.values().filter(is_recorded));
+    let mut recorded = display::record(context, documents.values().filter(is_recorded));
     let mut has_parts = false;
     for (at, (file, share)) in files.iter().zip(&shares).enumerate() {
         let room = MAX_BYTES.saturating_sub(page.text.len()) / (shares.len() - at);
         let document = documents.get(&file.path);
         match (&file.form, document) {
-            (Form::LookOnly(why, samples), _) => look_only(kit, &mut page, file, *why, samples, *share),
+            (Form::LookOnly(why, samples), _) => look_only(context, &mut page, file, *why, samples, *share),
             (Form::Document, None) => {}
             (Form::Document, Some(document)) => {
                 let found = query.lines(&document.text, MOST_LINES);
-                let shown = &kit.shown(&document.path);
+                let shown = &context.shown(&document.path);
                 let mut source = match recorded.iter_mut().find(|recorded| recorded.is_at(shown)) {
                     Some(recorded) => Source::Recorded(recorded),
                     None => Source::Only(Lines::new(document.text.clone())),
                 };
                 let rows = rows(source.lines(), &found, *share, wanted.context);
                 has_parts |= rows.iter().any(|row| matches!(row, Row::Parts(..)));
-                section(kit, &mut page, document, &mut source, rows, room);
+                section(context, &mut page, document, &mut source, rows, room);
                 more_in_file(&mut page, file);
             }
         }
     }
-    shown::seen(kit, &recorded);
+    display::seen(context, &recorded);
     if has_parts {
         page.notes.push(format!(
             "long lines are shown in parts: read with that line as `offset` and `limit` 1 shows one of at most {} KiB whole; a pattern like `.{{0,200}}NAME.{{0,200}}` shows more around a match",
             READABLE >> 10
         ));
     }
-    others(kit, &mut page, &files[shares.len()..]);
+    others(context, &mut page, &files[shares.len()..]);
     page
 }
 
 /// Whether no link has taken its place since it was searched.
 fn is_itself(path: &AbsPath) -> bool {
-    workspace::canonical(path.as_path()).is_ok_and(|canonical| canonical == *path)
+    paths::canonical(path.as_path()).is_ok_and(|canonical| canonical == *path)
 }
 
 /// Which rows show the first `share` matching lines with lines around them.
@@ -208,18 +202,18 @@ impl Source<'_> {
         }
     }
 
-    fn row(&self, kit: &Kit, line: usize) -> String {
+    fn row(&self, context: &ToolContext, line: usize) -> String {
         match self {
-            Self::Recorded(recorded) => recorded.row(kit, line),
+            Self::Recorded(recorded) => recorded.row(context, line),
             Self::Only(lines) => format!("    line {line}: {}", lines.content(line)),
         }
     }
 
-    fn title(&self, kit: &Kit, document: &Document) -> String {
-        let path = shown_path(kit, &document.path);
+    fn title(&self, context: &ToolContext, document: &Document) -> String {
+        let path = shown_path(context, &document.path);
         match self {
-            Self::Recorded(recorded) => recorded.header(kit),
-            Self::Only(_) if path == kit.shown(&document.path) => {
+            Self::Recorded(recorded) => recorded.header(context),
+            Self::Only(_) if path == context.shown(&document.path) => {
                 let bytes = number(document.text.len());
                 format!("{path} ({bytes} bytes: name it as `path` to edit lines of it)\n")
             }
@@ -230,7 +224,7 @@ impl Source<'_> {
 
 /// A document's rows, as far as there is room; at least the first.
 fn section(
-    kit: &Kit,
+    context: &ToolContext,
     page: &mut Page,
     document: &Document,
     source: &mut Source<'_>,
@@ -241,8 +235,8 @@ fn section(
     let (mut hits, mut seen) = (Vec::new(), Vec::new());
     for row in rows {
         let shown = match &row {
-            Row::Hit(line) => source.row(kit, *line) + "\n",
-            Row::Beside(line) => format!(" {}\n", source.row(kit, *line)),
+            Row::Hit(line) => source.row(context, *line) + "\n",
+            Row::Beside(line) => format!(" {}\n", source.row(context, *line)),
             Row::Gap => "…\n".to_owned(),
             Row::Parts(_, parts) => parts.clone(),
         };
@@ -258,7 +252,7 @@ fn section(
             seen.push(line);
         }
     }
-    page.text.push_str(&source.title(kit, document));
+    page.text.push_str(&source.title(context, document));
     page.text.push_str(&text);
     let is_unsaved = document.owner == Owner::Editor { dirty: true };
     if is_unsaved {
@@ -277,7 +271,7 @@ fn section(
 }
 
 fn look_only(
-    kit: &Kit,
+    context: &ToolContext,
     page: &mut Page,
     file: &FileHits,
     why: LookOnly,
@@ -288,7 +282,7 @@ fn look_only(
         LookOnly::NotUtf8 => "not UTF-8: it can only be looked at",
         LookOnly::TooLarge => "too large to be edited: it can only be looked at",
     };
-    page.text.push_str(&format!("{} ({why})\n", shown_path(kit, &file.path)));
+    page.text.push_str(&format!("{} ({why})\n", shown_path(context, &file.path)));
     let samples = &samples[..samples.len().min(share)];
     for (line, text) in samples {
         page.text.push_str(&format!("    line {line}: {text}\n"));
@@ -309,14 +303,14 @@ fn more_in_file(page: &mut Page, file: &FileHits) {
 }
 
 /// The files whose lines are not shown.
-fn others(kit: &Kit, page: &mut Page, files: &[FileHits]) {
+fn others(context: &ToolContext, page: &mut Page, files: &[FileHits]) {
     if files.is_empty() {
         return;
     }
     page.is_cut = true;
     let names = files.iter().take(MOST_NAMES);
     let names: Vec<String> =
-        names.map(|file| format!("{} ({})", shown_path(kit, &file.path), number(file.lines))).collect();
+        names.map(|file| format!("{} ({})", shown_path(context, &file.path), number(file.lines))).collect();
     let more = files.len().saturating_sub(MOST_NAMES);
     let more = if more > 0 { format!(", and {}", counted(more, "more file")) } else { String::new() };
     page.notes.push(format!("hits also in {}{more}", names.join(", ")));

@@ -1,4 +1,4 @@
-//! Files now, compared with what was known of them: server by server, for as long as there is time.
+//! Comparison of diagnostics with the baseline, server by server, within the time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,87 +6,88 @@ use std::time::{Duration, Instant};
 
 use agent::ToolCx;
 use lsp_client::{Checked, Diagnostic, Look, RequestCx, Severity};
+use paths::AbsPath;
 use text::{LineIndex, TextEdit};
-use workspace::{AbsPath, Document};
+use workspace::Document;
 
-use super::then::Then;
+use super::baseline::OldTexts;
 use super::verdict::Tally;
-use super::{Before, Known, Old, Same, difference};
-use crate::Kit;
+use super::{FileBaseline, Known, Same, ServerDiagnostics, difference};
+use crate::ToolContext;
+use crate::lsp::render_unknown;
 
-/// So many files are waited for as long as one.
+/// Files that get as much time as one.
 const FEW: usize = 5;
-/// Many are waited for so many times as long at most.
+/// Factor of that time for many files, at most.
 const MOST_TIMES: u32 = 4;
-/// How often a server is shown an old text in vain.
+/// Number of times a server is shown an old text without an answer.
 const MAX_TRIES: u8 = 3;
 
-/// What a server says now of a file of which it is not known what it said before.
+/// New diagnostics of a server for a file without known old ones.
 struct Unknown {
-    before: Before,
+    before: FileBaseline,
     document: Document,
     server: String,
     now: Vec<Diagnostic>,
 }
 
-/// How long is waited for what servers say of files.
+/// The time that a check may take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wait {
-    /// At most so long …
+    /// At most this long …
     pub all: Duration,
-    /// … and no longer when after the first none was answered for so long.
+    /// … and no longer without another answer after the first.
     pub quiet: Duration,
-    /// At least so long for what they said of the texts before, since the start.
+    /// At least this long for the diagnostics of the old texts, from the start.
     pub back: Duration,
 }
 
 impl Wait {
-    /// With an edit that concerns so many files, of which a server looks at one after the other: what it
-    /// waits in all, and without an answer.
+    /// The time for this many files, which a server checks one by one: in all, and without an answer.
     pub fn of(wait: Duration, files: usize) -> Self {
         let more = u32::try_from(files.saturating_sub(FEW)).unwrap_or(u32::MAX);
         let all = wait.saturating_add((wait / 10).saturating_mul(more)).min(wait * MOST_TIMES);
         Self { all, quiet: wait, back: Duration::ZERO }
     }
 
-    /// Before the edit: what is not known then is asked for afterwards.
+    /// The time before the edit: what is not known then is requested afterwards.
     pub fn before(self) -> Self {
         Self { all: self.all / 2, quiet: self.quiet / 2, ..self }
     }
 
-    /// After an edit before which nobody answered: no longer, with what was waited then, than for others.
+    /// The time after an edit if no server answered before it: together no longer than for others.
     pub fn again(self) -> Self {
         self.before()
     }
 }
 
-/// Whether so many files are asked about only as far as it matters.
+/// Whether there are so many files that only the relevant ones are checked.
 pub(super) fn is_many(files: usize) -> bool {
     files > FEW
 }
 
-/// Compares; what is not known in time is pending.
-pub(super) async fn tally(files: Vec<Before>, kit: &Kit, wait: Wait, cx: &ToolCx) -> Tally {
+/// Compares files; what is not known in time is pending.
+pub(super) async fn tally(files: Vec<FileBaseline>, context: &ToolContext, wait: Wait, cx: &ToolCx) -> Tally {
     let started = Instant::now();
     let mut tally = Tally::default();
     let (mut there, mut questions) = (Vec::new(), Vec::new());
     for before in files {
-        match kit.workspace.document(&before.path) {
+        match context.workspace.document(&before.path) {
             Ok(document) => {
                 questions.push((document, before.look()));
                 there.push(before);
             }
-            // Gone meanwhile; whoever removed it knows.
+            // Deleted meanwhile.
             Err(_) => drop(tally.incomparable.insert(before.path)),
         }
     }
     let mut unknown = Vec::new();
-    let answers = ask(kit, &questions, wait, cx).await;
+    let answers = ask(context, &questions, wait, cx).await;
     for ((before, (document, _)), answers) in there.iter().zip(&questions).zip(answers) {
-        let waiting = compare_file(&mut tally, before, document, answers, &mut unknown);
-        waiting.into_iter().for_each(|file| kit.pending.put(file));
+        let waiting = compare_file(&mut tally, context, before, document, answers, &mut unknown);
+        waiting.into_iter().for_each(|file| context.pending.put(file));
     }
-    // Of a file without problems nothing is new. What else was fixed is told of few.
+    // A file without problems has no new ones. Fixed problems are reported only for few files.
     if is_many(unknown.len()) {
         unknown.retain(|it| match it.now.is_empty() {
             true => tally.clean(&it.before, &it.server),
@@ -95,32 +96,38 @@ pub(super) async fn tally(files: Vec<Before>, kit: &Kit, wait: Wait, cx: &ToolCx
     }
     if !unknown.is_empty() {
         let ends = (started + wait.all.max(wait.back)).min(Instant::now() + wait.quiet.max(wait.back));
-        ask_back(&mut tally, kit, unknown, ends, cx).await;
+        ask_back(&mut tally, context, unknown, ends, cx).await;
     }
     tally
 }
 
-/// Compares with what servers say of the old texts, which they are shown for it.
-async fn ask_back(tally: &mut Tally, kit: &Kit, unknown: Vec<Unknown>, ends: Instant, cx: &ToolCx) {
+/// Compares with the diagnostics of the old texts, which the servers are shown for that.
+async fn ask_back(
+    tally: &mut Tally,
+    context: &ToolContext,
+    unknown: Vec<Unknown>,
+    ends: Instant,
+    cx: &ToolCx,
+) {
     // Several edits may be pending: the texts before the first of them.
-    let mut then: Vec<&Then> = unknown.iter().filter_map(|it| it.before.then.as_deref()).collect();
+    let mut then: Vec<&OldTexts> = unknown.iter().filter_map(|it| it.before.then.as_deref()).collect();
     then.sort_by_key(|then| then.at());
     let Some(then) = then.into_iter().cloned().reduce(|all, then| all.and(&then)) else { return };
     let wait = ends.saturating_duration_since(Instant::now());
     let others = unknown.iter().map(|it| it.document.clone()).collect();
-    let (answers, mut why) = then.ask(kit, others, wait, cx).await;
-    let mut pending: BTreeMap<AbsPath, Before> = BTreeMap::new();
+    let (answers, mut why) = then.ask(context, others, wait, cx).await;
+    let mut pending: BTreeMap<AbsPath, FileBaseline> = BTreeMap::new();
     for Unknown { before, document, server, now } in unknown {
         let said = answers.get(&before.path).and_then(|said| said.iter().find(|it| it.server == server));
         match said.map(|it| &it.known) {
             Some(Ok(items)) => {
-                let old = Old { text: then.text(&document), items: of(items, &server) };
+                let old = ServerDiagnostics { text: then.text(&document), items: of(items, &server) };
                 compare_server(tally, &before, &document, &server, &old, now);
             }
             _ if now.is_empty() => drop(tally.clean(&before, &server)),
             other => {
                 if let Some(Err(reason)) = other {
-                    why.insert(server.clone(), reason.clone());
+                    why.insert(server.clone(), render_unknown(context, reason));
                 }
                 let why = why.get(&server).map_or("it was not asked", String::as_str);
                 if before.tries >= MAX_TRIES {
@@ -130,7 +137,7 @@ async fn ask_back(tally: &mut Tally, kit: &Kit, unknown: Vec<Unknown>, ends: Ins
                 }
                 tally.why.insert(format!("{server}, of the text before: {why}"));
                 tally.pending.insert(before.path.clone());
-                let file = pending.entry(before.path.clone()).or_insert_with(|| Before {
+                let file = pending.entry(before.path.clone()).or_insert_with(|| FileBaseline {
                     known: Known::Only(BTreeMap::new()),
                     tries: before.tries + 1,
                     ..before
@@ -141,18 +148,19 @@ async fn ask_back(tally: &mut Tally, kit: &Kit, unknown: Vec<Unknown>, ends: Ins
             }
         }
     }
-    pending.into_values().for_each(|file| kit.pending.put(file));
+    pending.into_values().for_each(|file| context.pending.put(file));
 }
 
-/// One file, server by server, as far as both is known; what is to be asked about again. What a server
-/// said before and can be asked for still goes to `unknown`.
+/// Compares one file, server by server, as far as both sides are known; gives what has to be requested again.
+/// Servers that can still be asked for the old diagnostics go to `unknown`.
 fn compare_file(
     tally: &mut Tally,
-    before: &Before,
+    context: &ToolContext,
+    before: &FileBaseline,
     document: &Document,
     answers: Vec<Checked>,
     unknown: &mut Vec<Unknown>,
-) -> Option<Before> {
+) -> Option<FileBaseline> {
     let back = before.then.as_ref().is_some_and(|then| then.can_be_shown());
     let mut pending = BTreeMap::new();
     if answers.is_empty() {
@@ -164,7 +172,7 @@ fn compare_file(
             continue;
         }
         let old = match &before.known {
-            Known::All(old) => Some(Old { items: of(&old.items, &server), ..old.clone() }),
+            Known::All(old) => Some(ServerDiagnostics { items: of(&old.items, &server), ..old.clone() }),
             Known::Of(known) => known.get(&server).cloned(),
             Known::Only(known) => match known.get(&server) {
                 Some(old) => old.clone(),
@@ -180,13 +188,13 @@ fn compare_file(
             }
             (None, Ok(now)) if of(&now, &server).is_empty() => drop(tally.clean(before, &server)),
             (old, Err(why)) if later && (old.is_some() || back) => {
-                tally.why.insert(by(&server, &why));
+                tally.why.insert(by(&server, &render_unknown(context, &why)));
                 tally.pending.insert(before.path.clone());
                 pending.insert(server, old);
             }
             (old, known) => {
                 if let (Some(_), Err(why)) = (&old, &known) {
-                    tally.why.insert(by(&server, why));
+                    tally.why.insert(by(&server, &render_unknown(context, why)));
                 }
                 if old.is_none() {
                     tally.not_before.insert(server.clone());
@@ -198,15 +206,15 @@ fn compare_file(
             }
         }
     }
-    (!pending.is_empty()).then(|| Before { known: Known::Only(pending), ..before.clone() })
+    (!pending.is_empty()).then(|| FileBaseline { known: Known::Only(pending), ..before.clone() })
 }
 
 fn compare_server(
     tally: &mut Tally,
-    before: &Before,
+    before: &FileBaseline,
     document: &Document,
     server: &str,
-    old: &Old,
+    old: &ServerDiagnostics,
     now: Vec<Diagnostic>,
 ) {
     let edits: Vec<TextEdit> = match old.text == document.text {
@@ -235,15 +243,21 @@ fn compare_server(
     }
 }
 
-/// What a trial found, compared with what was known before it; of answers only those that were given.
-pub(super) fn compare_tried(tally: &mut Tally, before: &Before, document: &Document, answers: Vec<Checked>) {
-    // What is not known of a trial comes with no later result.
+/// Compares the diagnostics of a preview with the baseline.
+pub(super) fn compare_preview(
+    tally: &mut Tally,
+    context: &ToolContext,
+    before: &FileBaseline,
+    document: &Document,
+    answers: Vec<Checked>,
+) {
+    // A preview is not completed by a later result.
     let mut unknown = Vec::new();
-    let back = Before { then: None, ..before.clone() };
-    drop(compare_file(tally, &back, document, answers, &mut unknown));
+    let back = FileBaseline { then: None, ..before.clone() };
+    drop(compare_file(tally, context, &back, document, answers, &mut unknown));
 }
 
-/// Why a server did not say, with its name once.
+/// Why a server did not answer, with its name once.
 fn by(server: &str, why: &str) -> String {
     match why.starts_with(server) {
         true => why.to_owned(),
@@ -251,21 +265,21 @@ fn by(server: &str, why: &str) -> String {
     }
 }
 
-/// Errors and warnings of one server.
+/// The errors and warnings of one server.
 pub(super) fn of(items: &[Diagnostic], server: &str) -> Vec<Diagnostic> {
     let kept = items.iter().filter(|it| it.server == server && it.severity <= Severity::Warning);
     kept.cloned().collect()
 }
 
-/// What each server says of documents in time, in their order; nothing of one when none can be asked.
+/// Diagnostics of documents from each server, in their order; empty where no server can be asked.
 pub(super) async fn ask(
-    kit: &Kit,
+    context: &ToolContext,
     questions: &[(Document, Look)],
     wait: Wait,
     cx: &ToolCx,
 ) -> Vec<Vec<Checked>> {
     let request = RequestCx::new(wait.all, &cx.cancel);
-    let answers = kit.servers.check_all(questions, wait.quiet, &request).await;
+    let answers = context.servers.check_all(questions, wait.quiet, &request).await;
     let known = questions.iter().zip(answers).map(|((document, _), answers)| {
         answers.unwrap_or_else(|error| {
             tracing::debug!(%error, "nothing is known of {}", document.path);
@@ -280,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_edit_waits_as_long_as_is_set_and_longer_only_with_many_files() {
+    fn an_edit_waits_longer_only_with_many_files() {
         let wait = |files| Wait::of(Duration::from_secs(3), files);
         for few in 0..=FEW {
             assert_eq!((wait(few).all, wait(few).quiet), (Duration::from_secs(3), Duration::from_secs(3)));
@@ -289,7 +303,7 @@ mod tests {
         for many in [40, 1_000, usize::MAX] {
             assert_eq!((wait(many).all, wait(many).quiet), (Duration::from_secs(12), Duration::from_secs(3)));
         }
-        // Who never answers is waited for no longer than that, before and after together.
+        // A server that never answers is not waited for longer, before and after the edit together.
         for files in [1, 15, 40] {
             assert!(wait(files).before().all + wait(files).again().all <= wait(files).all);
         }

@@ -1,9 +1,8 @@
-//! The files that a change may concern though it does not touch them: those that hold a name whose
-//! top-level declaration changes, those that name the old place of a file that moves, and those that are
-//! open in the editor.
+//! Dependents: files that a change may affect without touching them.
 //!
-//! A name is found as a word, so a file that means another thing by it is looked at in vain; no file
-//! that means this one is missed among those that were searched.
+//! These contain a name whose top-level declaration changes, or the old place of a file that moves, or are open
+//! in the editor. Names are found as words: files that mean another symbol are checked in vain, and no searched
+//! file that means this one is missed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -14,45 +13,48 @@ use std::time::{Duration, Instant};
 
 use agent::ToolCx;
 use lsp_client::ServerPool;
+use paths::AbsPath;
 use text::{TextEdit, occurrences};
-use workspace::{AbsPath, ChangeKind, Document, FileChange};
+use workspace::{ChangeKind, Document, FileChange};
 
-use super::cold;
-use crate::Kit;
+use super::cold_servers;
+use crate::ToolContext;
 
-/// At most this many are checked.
+/// Files checked.
 const MOST: usize = 20;
-/// At most this many files are searched …
+/// Files searched …
 const MAX_SEARCHED: usize = 20_000;
-/// … for this long.
+/// … within this time.
 const MAX_TIME: Duration = Duration::from_secs(1);
-/// What lines hold that name modules by less than their files.
+/// Words in lines that name a module without its file name.
 const IMPORTS: [&str; 5] = ["import", "include", "require", "use ", "mod "];
-/// A larger file is not searched.
+/// Size of the largest file that is searched.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The files that a plan may concern.
+/// The files that a plan may affect.
 #[derive(Default)]
 pub(super) struct Dependents {
-    /// Those to be checked.
+    /// The files to check.
     pub documents: Vec<Document>,
-    /// How many more there are.
+    /// Number of further files.
     pub unchecked: usize,
-    /// Package roots of those that no server could be asked about.
+    /// Package roots of files without a running server.
     pub cold: BTreeSet<AbsPath>,
-    /// Not every file was searched.
+    /// Whether not every file was searched.
     pub cut: bool,
 }
 
-/// What changes may concern, of languages whose servers run or start, and of what may be shown.
-pub(super) async fn of(kit: &Kit, changes: &[&FileChange], cx: &ToolCx) -> Dependents {
+/// Finds the dependents of changes, of languages whose servers run or start, among readable files.
+pub(super) async fn of(context: &ToolContext, changes: &[&FileChange], cx: &ToolCx) -> Dependents {
     let mut names = Names::default();
     let mut moved = BTreeSet::new();
     for change in changes {
         let moves = matches!(change.kind, ChangeKind::Renamed { .. });
-        // Of a move is told whom it may concern, also where nobody can be asked about it yet.
-        if cold::is_asked(kit, source(change)) || moves && cold::root(kit, change).is_some() {
-            names.words.extend(changed_names(kit, change).await);
+        // Dependents of a move are reported even if no server can be asked yet.
+        if cold_servers::is_asked(context, source(change))
+            || moves && cold_servers::root(context, change).is_some()
+        {
+            names.words.extend(changed_names(context, change).await);
             if moves {
                 names.places.extend(Place::of(source(change)));
                 moved.insert(change.path.clone());
@@ -64,12 +66,13 @@ pub(super) async fn of(kit: &Kit, changes: &[&FileChange], cx: &ToolCx) -> Depen
     let wanted =
         |path: &AbsPath| !changed.contains(path) && cx.policy().is_none_or(|policy| policy.may_read(path));
     let mut out = Dependents::default();
-    let open = kit.workspace.open_documents().into_iter();
-    out.documents = open.filter(|open| wanted(&open.path) && cold::is_asked(kit, &open.path)).collect();
+    let open = context.workspace.open_documents().into_iter();
+    out.documents =
+        open.filter(|open| wanted(&open.path) && cold_servers::is_asked(context, &open.path)).collect();
     if !(names.words.is_empty() && names.places.is_empty()) {
-        let is_served = |path: &AbsPath| moved.contains(path) || cold::is_asked(kit, path);
+        let is_served = |path: &AbsPath| moved.contains(path) || cold_servers::is_asked(context, path);
         let asked: Vec<AbsPath> = changed.iter().filter(|path| is_served(path)).take(MOST).cloned().collect();
-        let (held, left, cut) = holders(kit, names, asked, cx).await;
+        let (held, left, cut) = holders(context, names, asked, cx).await;
         let known: BTreeSet<AbsPath> = out.documents.iter().map(|open| open.path.clone()).collect();
         out.documents.extend(held.into_iter().filter(|it| wanted(&it.path) && !known.contains(&it.path)));
         out.cut = cut;
@@ -77,7 +80,7 @@ pub(super) async fn of(kit: &Kit, changes: &[&FileChange], cx: &ToolCx) -> Depen
         out.unchecked = left.len();
         out.cold = left.into_iter().map(|(_, root)| root).collect();
     }
-    // What is likely to hold an import of a changed file before what is not.
+    // Files that probably import a changed file come first.
     let stems: Vec<String> = changed.iter().filter_map(stem).collect();
     let imports =
         |document: &Document| stems.iter().any(|stem| occurrences(&document.text, stem).next().is_some());
@@ -96,7 +99,7 @@ fn source(change: &FileChange) -> &AbsPath {
     }
 }
 
-/// What a file may hold that a change concerns.
+/// Names by which a file depends on a change.
 #[derive(Default)]
 struct Names {
     words: BTreeSet<String>,
@@ -111,12 +114,11 @@ impl Names {
     }
 }
 
-/// A file, as others may name it.
+/// A file, as other files may name it.
 struct Place {
     stem: String,
-    /// With its dot.
     extension: String,
-    /// It stands for its folder, so its own name alone says nothing.
+    /// Whether it represents its directory, so that its own name is not specific.
     head: bool,
 }
 
@@ -129,8 +131,8 @@ impl Place {
         Some(Self { stem, extension, head })
     }
 
-    /// Whether a text holds the file's name (`length.h`), or what may lead to it in a path or an import (`./length`,
-    /// `from .length import`).
+    /// Whether a text contains the file's name (`length.h`), or a path or import that may lead to it
+    /// (`./length`, `from .length import`).
     fn is_in(&self, text: &str) -> bool {
         occurrences(text, &self.stem).any(|at| {
             let (before, after) = (&text[..at.start], &text[at.end..]);
@@ -147,11 +149,11 @@ fn stem(path: &AbsPath) -> Option<String> {
     Some(path.as_path().file_stem()?.to_str()?.to_owned())
 }
 
-/// The names that are declared at the top level, before or after, by what the change touches.
-async fn changed_names(kit: &Kit, change: &FileChange) -> Vec<String> {
+/// The top-level names declared, before or after, where the change touches the text.
+async fn changed_names(context: &ToolContext, change: &FileChange) -> Vec<String> {
     let mut out = Vec::new();
     let edits = match (&change.before, &change.after) {
-        // All that it declared is gone, or another file's now.
+        // All declarations are gone, or belong to another file now.
         (Some(before), after) if after.is_none() || change.kind != ChangeKind::Modified => {
             vec![TextEdit::replace(0..before.len(), after.as_deref().unwrap_or_default())]
         }
@@ -161,7 +163,7 @@ async fn changed_names(kit: &Kit, change: &FileChange) -> Vec<String> {
     let sides = [(&change.before, ranges(&edits, false)), (&change.after, ranges(&edits, true))];
     for (text, touched) in sides {
         let Some(text) = text else { continue };
-        let Some(tree) = kit.trees.tree(&kit.shown(&change.path), text).await else { continue };
+        let Some(tree) = context.trees.tree(&context.shown(&change.path), text).await else { continue };
         let names = tree.names(text).into_iter();
         let touches = |range: &Range<usize>| {
             touched.iter().any(|edit| edit.start < range.end && range.start < edit.end.max(edit.start + 1))
@@ -171,7 +173,7 @@ async fn changed_names(kit: &Kit, change: &FileChange) -> Vec<String> {
     out
 }
 
-/// What edits take from the text before, or give to the text after.
+/// The ranges that edits remove from the old text, or insert into the new one.
 fn ranges(edits: &[TextEdit], after: bool) -> Vec<Range<usize>> {
     let mut growth = 0isize;
     let mut out = Vec::new();
@@ -183,22 +185,23 @@ fn ranges(edits: &[TextEdit], after: bool) -> Vec<Range<usize>> {
     out
 }
 
-/// The files that hold one of `names` as a word and whose servers run or start; those of the languages of
-/// `asked` whose servers do not, with their package roots; and whether the search was cut.
+/// Files that contain one of `names` and whose servers run or start; files of the languages of `asked` without
+/// a running server, with their package roots; and whether the search was cut.
 async fn holders(
-    kit: &Kit,
+    context: &ToolContext,
     names: Names,
     asked: Vec<AbsPath>,
     cx: &ToolCx,
 ) -> (Vec<Document>, Vec<(AbsPath, AbsPath)>, bool) {
-    let (workspace, servers, cancel) = (kit.workspace.clone(), Arc::clone(&kit.servers), cx.cancel.clone());
+    let (workspace, servers, cancel) =
+        (context.workspace.clone(), Arc::clone(&context.servers), cx.cancel.clone());
     let search = tokio::task::spawn_blocking(move || {
         let started = Instant::now();
-        // The files of one kind in one folder have the same servers.
+        // Files of one kind in one directory have the same servers.
         let mut known: HashMap<(PathBuf, OsString), Served> = HashMap::new();
         let (mut out, mut left, mut cold) = (Vec::new(), Vec::new(), Vec::new());
         let held = |path: &AbsPath| {
-            // What is no text, or is gone by now, holds no name.
+            // A file that is not text, or was deleted, contains no name.
             let document = workspace.document(path).ok().filter(|it| it.text.len() <= MAX_BYTES)?;
             names.are_in(&document.text).then_some(document)
         };
@@ -209,8 +212,8 @@ async fn holders(
             }
             let file = path.as_path();
             let kind = file.extension().or(file.file_name()).unwrap_or_default().to_owned();
-            let folder = file.parent().unwrap_or(file).to_owned();
-            match known.entry((folder, kind)).or_insert_with(|| Served::of(&servers, &path, &asked)) {
+            let directory = file.parent().unwrap_or(file).to_owned();
+            match known.entry((directory, kind)).or_insert_with(|| Served::of(&servers, &path, &asked)) {
                 Served::Asked => out.extend(held(&path)),
                 Served::Cold(root) => cold.push((path, root.clone())),
                 Served::Not => {}
@@ -229,13 +232,12 @@ async fn holders(
     search.await.unwrap_or_else(|_| (Vec::new(), Vec::new(), true))
 }
 
-/// Who can be asked about a file.
+/// Whether servers can be asked about a file.
 enum Served {
-    /// A server that runs or starts.
+    /// A server runs or starts.
     Asked,
-    /// One that does neither, for this package root.
+    /// A server exists and does not run, for this package root.
     Cold(AbsPath),
-    /// Nobody.
     Not,
 }
 

@@ -5,25 +5,24 @@ use std::ops::Range;
 use lsp_client::Diagnostic;
 use text::{LineIndex, TextEdit, map_range};
 
-/// What makes a diagnostic on an edited line the same as one before.
+/// How a diagnostic on an edited line is identified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Same<'a> {
-    /// Its words.
     Message,
-    /// Its words, one of which the edit replaced by another wherever it changed anything.
+    /// By its message, in which the edit replaced one word by another.
     Renamed {
-        /// The word before.
         from: &'a str,
-        /// The word after.
         to: &'a str,
     },
-    /// Its rule: words may name what the edit changed.
+    /// By its rule: the message may quote the edited text.
     Rule,
 }
 
-/// Diagnostics that are new, and those that are gone. Equal messages whose ranges map onto each other
-/// are the same; one whose range was edited is the same as one on the mapped line, by `same`, or on a line
-/// that differs in its blanks only. Only what one server says of one source is compared with each other.
+/// Diagnostics that are new, and those that are gone.
+///
+/// Equal messages whose ranges map onto each other are the same. A diagnostic whose range was edited is the
+/// same as one on the mapped line, by `same`, or on a line that differs only in blanks. Only diagnostics of one
+/// server and source are compared.
 pub(crate) fn difference<'a>(
     old_text: &str,
     edits: &[TextEdit],
@@ -54,7 +53,7 @@ pub(crate) fn difference<'a>(
         if let Some(range) = moved(&(start..start), edits) {
             return Some(new_lines.line_of(range.start));
         }
-        // Inside an edit of several lines: known where it leaves as many.
+        // Inside an edit of several lines: known if it leaves as many.
         let at = edits.iter().position(|edit| edit.range.start < start && start < edit.range.end)?;
         let (edit, before) = (&edits[at], edits[..at].iter().map(TextEdit::growth).sum::<isize>());
         let breaks = |text: &str| text.matches('\n').count();
@@ -78,7 +77,7 @@ pub(crate) fn difference<'a>(
             None => moved_lines.push(item),
         }
     }
-    // A formatter makes of several lines one edit, in which no place is known.
+    // A formatter turns several lines into one edit, inside which no place is known.
     let without_blanks = |text: &str, index: &LineIndex, item: &Diagnostic| -> String {
         let line = index.line(text, index.line_of(item.range.start)).unwrap_or_default();
         text[line].split_whitespace().collect()
@@ -103,7 +102,7 @@ pub(crate) fn difference<'a>(
 }
 
 impl Same<'_> {
-    /// Whether two problems say the same.
+    /// Whether two diagnostics say the same.
     fn words(self, before: &Diagnostic, item: &Diagnostic) -> bool {
         match self {
             Self::Renamed { from, to } if before.message != item.message => {
@@ -161,10 +160,10 @@ mod tests {
         let edits = [TextEdit::replace(at..at + from.len(), to)];
         let after = text::apply(text, &edits).unwrap();
         let (new, gone) = difference(text, &edits, &old, &after, new, Same::Message);
-        assert_eq!(told(&new, &gone), expected);
+        assert_eq!(shown(&new, &gone), expected);
     }
 
-    fn told(new: &[Diagnostic], gone: &[&Diagnostic]) -> String {
+    fn shown(new: &[Diagnostic], gone: &[&Diagnostic]) -> String {
         let list =
             |items: Vec<&Diagnostic>| items.iter().map(|it| it.message.clone()).collect::<Vec<_>>().join(" ");
         format!("{} | {}", list(new.iter().collect()), list(gone.to_vec()))
@@ -177,7 +176,7 @@ mod tests {
         let (before, after) = (vec![item(2..9, "no spin for spinner")], item(2..10, "no twirl for spinner"));
         let check = |same, expected: &str| {
             let (new, gone) = difference(old, &edits, &before, new, vec![after.clone()], same);
-            assert_eq!(told(&new, &gone), expected);
+            assert_eq!(shown(&new, &gone), expected);
         };
         check(Same::Renamed { from: "spin", to: "twirl" }, " | ");
         check(Same::Message, "no twirl for spinner | no spin for spinner");
@@ -191,7 +190,7 @@ mod tests {
         let (before, after) = (vec![item(7..14, "no spin")], vec![item(8..16, "no twirl")]);
         let same = Same::Renamed { from: "spin", to: "twirl" };
         let (new, gone) = difference(old, &edits, &before, new, after, same);
-        assert_eq!(told(&new, &gone), " | ");
+        assert_eq!(shown(&new, &gone), " | ");
     }
 
     #[test]
@@ -203,7 +202,7 @@ mod tests {
         );
         for edits in [text::diff_edits(old, new), vec![TextEdit::replace(0..old.len(), new)]] {
             let (new, gone) = difference(old, &edits, &before, new, after.clone(), Same::Message);
-            assert_eq!(told(&new, &gone), " | ", "{edits:?}");
+            assert_eq!(shown(&new, &gone), " | ", "{edits:?}");
         }
     }
 

@@ -1,24 +1,24 @@
-//! What an edit broke or mended: diagnostics before, diagnostics after, and the difference, in the
-//! files it changes and in those it may concern.
+//! Verification of an edit: diagnostics before and after it, and the difference, in changed files and
+//! dependents.
 //!
-//! Only languages whose servers run are asked about, within the time an edit may wait; what is not
-//! known by then is `pending`, never `clean`, and is told with the next result. What a server had not
-//! said before the edit it is asked for after it: it is shown the old texts for that, as in a trial.
+//! Only languages whose servers run are checked, within the time that an edit may wait; what is not known by
+//! then is `pending`, never `clean`, and is reported with the next result. Servers that gave no diagnostics
+//! before the edit are shown the old texts after it, as a speculative edit.
 
-mod before;
-mod cold;
+mod baseline;
+mod cold_servers;
 mod compare;
 mod dependents;
 mod difference;
-mod late;
-mod then;
+mod pending;
+mod preview;
 mod verdict;
 
-pub(crate) use before::Trial;
-pub use before::{Verify, VerifyPolicy};
 pub(crate) use difference::{Same, difference};
-pub use late::Pending;
-pub(crate) use late::Telling;
+pub use pending::Pending;
+pub(crate) use pending::ReportsPending;
+pub(crate) use preview::Preview;
+pub use preview::{Verify, VerifyPolicy};
 pub(crate) use verdict::Verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,111 +27,110 @@ use std::time::Duration;
 
 use agent::ToolCx;
 use lsp_client::{Diagnostic, Look};
-use workspace::{AbsPath, ChangeKind, Document, FileChange, Plan};
+use paths::AbsPath;
+use workspace::{ChangeKind, Document, FileChange, Plan};
 
+use self::baseline::OldTexts;
 use self::compare::{Wait, ask, is_many, of, tally};
-use self::then::Then;
-use crate::Kit;
+use crate::ToolContext;
 
-/// At most this many changed files are compared.
+/// Changed files that are compared.
 const MAX_FILES: usize = 20;
 
-/// What was known before the edit.
+/// The diagnostics before an edit.
 #[derive(Default)]
 pub(crate) struct Baseline {
-    files: Vec<Before>,
-    /// Changed files and dependents that are not looked at.
+    files: Vec<FileBaseline>,
+    /// Changed files and dependents that are not checked.
     unchecked: usize,
-    /// Package roots of those of them that no server works on.
+    /// Package roots of those of them without a running server.
     cold: BTreeSet<AbsPath>,
-    /// Not every file was searched for what depends on the edit.
+    /// Whether not every file was searched for dependents.
     cut: bool,
-    /// It was waited for in vain.
+    /// Whether no server answered in time.
     silent: bool,
 }
 
-/// What was known of one file.
+/// The diagnostics of one file before an edit.
 #[derive(Debug, Clone)]
-struct Before {
-    /// Where the file will be.
+struct FileBaseline {
+    /// Its path after the edit.
     path: AbsPath,
     known: Known,
-    /// Not changed itself.
     dependent: bool,
-    /// The texts before the edit, for servers that had not said in time what they say of them.
-    then: Option<Arc<Then>>,
-    /// How often it was asked for in vain what was wrong then.
+    /// The texts before the edit, for servers that had not answered in time.
+    then: Option<Arc<OldTexts>>,
+    /// Number of requests for the old diagnostics without an answer.
     tries: u8,
-    /// The one word that the edit replaced by another, if that is all it did.
+    /// The word that the edit replaces by another, if it does nothing else.
     renamed: Option<Arc<(String, String)>>,
 }
 
 #[derive(Debug, Clone)]
 enum Known {
-    /// All there was, whoever says what there is now; nothing of a file that was not there.
-    All(Old),
-    /// What each server said; the others are asked for it afterwards.
-    Of(BTreeMap<String, Old>),
-    /// The same, of these servers alone: the others have been told of.
-    Only(BTreeMap<String, Option<Old>>),
+    /// All diagnostics of all servers; none for a file that did not exist.
+    All(ServerDiagnostics),
+    /// By server; other servers are asked after the edit.
+    Of(BTreeMap<String, ServerDiagnostics>),
+    /// By server, for these servers only: the others have been reported.
+    Only(BTreeMap<String, Option<ServerDiagnostics>>),
 }
 
-/// What one server said of a text.
+/// The diagnostics of one server for a text.
 #[derive(Debug, Clone, Default)]
-struct Old {
+struct ServerDiagnostics {
     text: Arc<str>,
     items: Vec<Diagnostic>,
 }
 
 impl Baseline {
-    /// Diagnostics of the files that `plan` changes or concerns, before it is committed.
-    pub async fn take(kit: &Kit, plan: &Plan, cx: &ToolCx) -> Self {
-        before::warm_up(kit, plan, cx).await;
-        cold::begin(kit, plan);
-        let mut out = Self::of(kit, std::slice::from_ref(plan), cx).await;
-        let later = is_many(out.files.len()) && kit.settings().verify == Verify::After;
+    /// Requests diagnostics of the files that `plan` changes or affects, before it is committed.
+    pub async fn take(context: &ToolContext, plan: &Plan, cx: &ToolCx) -> Self {
+        preview::warm_up(context, plan, cx).await;
+        cold_servers::begin(context, plan);
+        let mut out = Self::of(context, std::slice::from_ref(plan), cx).await;
+        let later = is_many(out.files.len()) && context.settings().verify == Verify::After;
         let (mut asked, mut questions) = (Vec::new(), Vec::new());
         for before in &mut out.files {
-            // A server works long at many: of those that stay as they are it is asked after the edit, and
-            // of what was wrong before only where something is wrong then.
+            // Many files take a server long: unchanged ones are checked after the edit, and their old
+            // diagnostics are requested only if there are problems then.
             let back = before.then.as_ref().is_some_and(|then| then.can_be_shown());
             if !matches!(before.known, Known::Of(_)) || later && before.dependent && back {
                 continue;
             }
             let from = before.then.as_ref().map_or(&before.path, |then| then.place(&before.path));
-            // One that starts is asked afterwards what it says of the texts before.
-            if !kit.servers.is_warm(from) {
+            // A server that starts is asked for the old texts afterwards.
+            if !context.servers.is_warm(from) {
                 continue;
             }
-            if let Ok(document) = kit.workspace.document(from) {
+            if let Ok(document) = context.workspace.document(from) {
                 questions.push((document, before.look()));
                 asked.push(before);
             }
         }
-        let wait = Wait::of(kit.settings().diagnostics_wait, questions.len()).before();
-        let answers = ask(kit, &questions, wait, cx).await;
+        let wait = Wait::of(context.settings().diagnostics_wait, questions.len()).before();
+        let answers = ask(context, &questions, wait, cx).await;
         let is_known = |answers: &Vec<lsp_client::Checked>| answers.iter().any(|it| it.known.is_ok());
         out.silent = !answers.is_empty() && !answers.iter().any(is_known);
         for ((before, (document, _)), answers) in asked.into_iter().zip(&questions).zip(answers) {
             let known = answers.into_iter().filter_map(|it| {
                 let items = of(&it.known.ok()?, &it.server);
-                Some((it.server, Old { text: Arc::clone(&document.text), items }))
+                Some((it.server, ServerDiagnostics { text: Arc::clone(&document.text), items }))
             });
             before.known = Known::Of(known.collect());
         }
         out
     }
 
-    /// The files that `plans` change or concern, before or after they are committed; of none is known
-    /// what was wrong with it.
-    pub async fn of(kit: &Kit, plans: &[Plan], cx: &ToolCx) -> Self {
-        Self::of_changes(kit, &plans.iter().flat_map(Plan::changes).collect::<Vec<_>>(), cx).await
+    /// The files that `plans` change or affect, without diagnostics.
+    pub async fn of(context: &ToolContext, plans: &[Plan], cx: &ToolCx) -> Self {
+        Self::of_changes(context, &plans.iter().flat_map(Plan::changes).collect::<Vec<_>>(), cx).await
     }
 
-    /// The same of changes that are no plan's.
-    pub async fn of_changes(kit: &Kit, changes: &[&FileChange], cx: &ToolCx) -> Self {
+    /// The same for changes without a plan.
+    pub(crate) async fn of_changes(context: &ToolContext, changes: &[&FileChange], cx: &ToolCx) -> Self {
         let mut out = Self::default();
-        let then = Arc::new(Then::of(changes));
+        let then = Arc::new(OldTexts::of(changes));
         let renamed = renamed(changes).map(Arc::new);
         let (mut changed, mut cold) = (BTreeSet::new(), BTreeMap::new());
         for &change in changes {
@@ -142,8 +141,8 @@ impl Baseline {
             if change.after.is_none() || changed.contains(&change.path) {
                 continue;
             }
-            if !cold::is_asked(kit, from) && !cold::is_asked(kit, &change.path) {
-                cold.extend(cold::root(kit, change).map(|root| (change.path.clone(), root)));
+            if !cold_servers::is_asked(context, from) && !cold_servers::is_asked(context, &change.path) {
+                cold.extend(cold_servers::root(context, change).map(|root| (change.path.clone(), root)));
                 continue;
             }
             changed.insert(change.path.clone());
@@ -152,24 +151,24 @@ impl Baseline {
                 continue;
             }
             let known = match then.made(&change.path) {
-                true => Known::All(Old::default()),
+                true => Known::All(ServerDiagnostics::default()),
                 false => Known::Of(BTreeMap::new()),
             };
             let (path, then) = (change.path.clone(), Some(Arc::clone(&then)));
             let renamed = renamed.clone();
-            out.files.push(Before { path, known, dependent: false, then, tries: 0, renamed });
+            out.files.push(FileBaseline { path, known, dependent: false, then, tries: 0, renamed });
         }
-        let is_told = |change: &&FileChange| {
-            cold::is_asked(kit, &change.path) || matches!(change.kind, ChangeKind::Renamed { .. })
+        let is_reported = |change: &&FileChange| {
+            cold_servers::is_asked(context, &change.path) || matches!(change.kind, ChangeKind::Renamed { .. })
         };
-        if out.files.is_empty() && !changes.iter().any(is_told) {
+        if out.files.is_empty() && !changes.iter().any(is_reported) {
             return out;
         }
-        let dependents = dependents::of(kit, changes, cx).await;
+        let dependents = dependents::of(context, changes, cx).await;
         out.unchecked += dependents.unchecked + cold.len();
         out.cold = cold.into_values().chain(dependents.cold).collect();
         out.cut = dependents.cut;
-        out.files.extend(dependents.documents.into_iter().map(|document| Before {
+        out.files.extend(dependents.documents.into_iter().map(|document| FileBaseline {
             path: document.path,
             known: Known::Of(BTreeMap::new()),
             dependent: true,
@@ -180,59 +179,59 @@ impl Baseline {
         out
     }
 
-    /// With all that was known of one document.
+    /// Sets the known diagnostics of one document.
     pub fn with(mut self, document: &Document, items: Vec<Diagnostic>) -> Self {
         if let Some(file) = self.files.iter_mut().find(|file| file.path == document.path) {
-            file.known = Known::All(Old { text: Arc::clone(&document.text), items });
+            file.known = Known::All(ServerDiagnostics { text: Arc::clone(&document.text), items });
         }
         self
     }
 
-    /// The same files after the commit, and those of which something was pending from before.
-    pub async fn compare(mut self, kit: &Kit, cx: &ToolCx) -> Verdict {
+    /// Compares the files after the commit, with those that were pending before.
+    pub async fn compare(mut self, context: &ToolContext, cx: &ToolCx) -> Verdict {
         if self.files.is_empty() && self.unchecked == 0 {
             return Verdict::nothing();
         }
-        for earlier in kit.pending.take(None) {
+        for earlier in context.pending.take(None) {
             match self.files.iter_mut().find(|file| file.path == earlier.path) {
                 Some(file) => file.with_earlier(earlier),
                 None => self.files.push(earlier),
             }
         }
         let (unchecked, cold, cut) = (self.unchecked, std::mem::take(&mut self.cold), self.cut);
-        let wait = Wait::of(kit.settings().diagnostics_wait, self.files.len());
+        let wait = Wait::of(context.settings().diagnostics_wait, self.files.len());
         let wait = if self.silent { wait.again() } else { wait };
-        let verdict = tally(self.files, kit, wait, cx).await.verdict(kit, unchecked, &cold, cut);
+        let verdict = tally(self.files, context, wait, cx).await.verdict(context, unchecked, &cold, cut);
         verdict.tell(cx).await;
         verdict
     }
 
-    /// What has become known of files that were pending; what has not stays so.
-    async fn arrived(mut self, kit: &Kit, wait: Duration, cx: &ToolCx) -> Verdict {
-        // A result does not wait for a server to start.
+    /// Compares files that were pending; those still unknown stay pending.
+    async fn arrived(mut self, context: &ToolContext, wait: Duration, cx: &ToolCx) -> Verdict {
+        // A result does not wait until a server has started.
         let (coming, here) =
-            self.files.into_iter().partition(|file: &Before| kit.servers.is_coming(&file.path));
-        Vec::into_iter(coming).for_each(|file| kit.pending.put(file));
+            self.files.into_iter().partition(|file: &FileBaseline| context.servers.is_coming(&file.path));
+        Vec::into_iter(coming).for_each(|file| context.pending.put(file));
         self.files = here;
-        let wait = Wait { all: wait, quiet: wait, back: then::LATER };
-        let tally = tally(self.files, kit, wait, cx).await;
+        let wait = Wait { all: wait, quiet: wait, back: baseline::LATER };
+        let tally = tally(self.files, context, wait, cx).await;
         if tally.compared.is_empty() && tally.incomparable.is_empty() {
             Verdict::nothing()
         } else {
-            let verdict = tally.verdict(kit, 0, &BTreeSet::new(), false);
+            let verdict = tally.verdict(context, 0, &BTreeSet::new(), false);
             verdict.tell(cx).await;
             verdict
         }
     }
 }
 
-impl Before {
+impl FileBaseline {
     fn look(&self) -> Look {
         if self.dependent { Look::Dependent } else { Look::Itself }
     }
 
-    /// What was not known before this edit, but before an earlier one, is compared with that.
-    fn with_earlier(&mut self, earlier: Before) {
+    /// Uses the baseline of an earlier edit for what was not known before this one.
+    fn with_earlier(&mut self, earlier: FileBaseline) {
         let (Known::Only(waiting), Known::Of(now)) = (earlier.known, &mut self.known) else { return };
         let then = match (earlier.then, self.then.take()) {
             (Some(earlier), Some(now)) => Some(Arc::new(earlier.and(&now))),
@@ -244,7 +243,7 @@ impl Before {
         for (server, old) in waiting {
             match old {
                 Some(old) => drop(now.insert(server, old)),
-                // It is asked for the texts before the earlier edit, where they can be shown.
+                // Requested for the texts before the earlier edit, where they can be shown.
                 None if back => drop(now.remove(&server)),
                 None => {}
             }
@@ -252,7 +251,7 @@ impl Before {
     }
 }
 
-/// The word that changes replace by another, if all their edits do, and there are several: a rename.
+/// The word that all edits of a rename replace, and the new one; `None` for other changes.
 fn renamed(changes: &[&FileChange]) -> Option<(String, String)> {
     let mut found: Option<(String, String)> = None;
     let mut places = 0;

@@ -2,32 +2,32 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use agent::{Event, Problem, ToolCx};
+use agent::events::Problem;
+use agent::{Event, ToolCx};
 use lsp_client::{Diagnostic, Severity};
+use paths::AbsPath;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
-use workspace::AbsPath;
 
-use super::Before;
-use crate::lsp::{headline, left_out};
-use crate::{Kit, counted};
+use super::FileBaseline;
+use crate::lsp::{headline, on_save_lines};
+use crate::{ToolContext, counted};
 
-/// At most this many diagnostics are listed, of the new and of the gone.
+/// Diagnostics in the text, of the new and of the gone ones.
 const MAX_LISTED: usize = 20;
 
-/// The difference, as text and for programs.
+/// The difference as text and data.
 pub(crate) struct Verdict {
     pub text: String,
     pub details: Value,
 }
 
 impl Verdict {
-    /// Nobody was asked.
     pub fn nothing() -> Self {
         Self { text: String::new(), details: Value::Null }
     }
 
-    /// Tells who listens to the session what became known; nothing where nobody was asked.
+    /// Emits the difference to listeners of the session, unless nothing was checked.
     pub async fn tell(&self, cx: &ToolCx) {
         let problems = |name: &str| -> Option<Vec<Problem>> {
             self.details[name].as_array()?.iter().map(|it| Problem::deserialize(it).ok()).collect()
@@ -44,7 +44,7 @@ impl Verdict {
                     .unwrap_or(0),
                 servers: servers.filter_map(|it| it.as_str().map(str::to_owned)).collect(),
             };
-            cx.tell(event).await;
+            cx.report(event).await;
         }
     }
 }
@@ -58,26 +58,26 @@ pub(super) struct Tally {
     pub fixed: Vec<Placed>,
     /// Files of which at least one server is known before and after …
     pub compared: BTreeSet<AbsPath>,
-    /// … and which of them are not changed themselves, with the servers.
+    /// … and those of them that are not changed, with the servers.
     pub dependents: BTreeMap<AbsPath, BTreeSet<String>>,
     pub pending: BTreeSet<AbsPath>,
-    /// Files of which something will not become known.
+    /// Files with something that will not become known.
     pub incomparable: BTreeSet<AbsPath>,
-    /// Files that a server takes for none of its project's, with its words.
+    /// Files that a server does not count as part of its project, with its words.
     pub disowned: BTreeSet<(AbsPath, String)>,
-    /// The servers of which it is not known what they said before …
+    /// Servers whose diagnostics before the edit are not known …
     pub not_before: BTreeSet<String>,
-    /// … and those of which it is not known what they say after it.
+    /// … and those whose diagnostics after it are not known.
     pub not_after: BTreeSet<String>,
     pub why: BTreeSet<String>,
     pub servers: BTreeSet<String>,
-    /// Sources that run on save only, with their servers.
+    /// Sources that only run on save, with their servers.
     pub on_save: BTreeSet<(String, String)>,
 }
 
 impl Tally {
-    /// A server finds nothing wrong with a file of which it is not known what it said before; `false`.
-    pub fn clean(&mut self, before: &Before, server: &str) -> bool {
+    /// Records a file without problems, whose diagnostics before are not known; `false`.
+    pub fn clean(&mut self, before: &FileBaseline, server: &str) -> bool {
         self.servers.insert(server.to_owned());
         self.compared.insert(before.path.clone());
         if before.dependent {
@@ -86,13 +86,19 @@ impl Tally {
         false
     }
 
-    pub fn verdict(mut self, kit: &Kit, unchecked: usize, cold: &BTreeSet<AbsPath>, cut: bool) -> Verdict {
+    pub fn verdict(
+        mut self,
+        context: &ToolContext,
+        unchecked: usize,
+        cold: &BTreeSet<AbsPath>,
+        cut: bool,
+    ) -> Verdict {
         let by_place = |a: &Placed, b: &Placed| (&a.0, a.1).cmp(&(&b.0, b.1));
         self.new.sort_by(by_place);
         self.fixed.sort_by(by_place);
         let mut lines = Vec::new();
         if !self.compared.is_empty() {
-            self.differences(kit, &mut lines);
+            self.differences(context, &mut lines);
         }
         let files = |count: usize| counted(count, "file");
         if !self.pending.is_empty() {
@@ -108,20 +114,22 @@ impl Tally {
         }
         let all = self.disowned.len();
         for (path, words) in self.disowned.iter().take(MAX_LISTED) {
-            lines.push(format!("not checked: {}: {words}", kit.shown(path)));
+            lines.push(format!("not checked: {}: {words}", context.shown(path)));
         }
         if all > MAX_LISTED {
             lines.push(format!("not checked: {} more such", counted(all - MAX_LISTED, "file")));
         }
-        lines.extend(not_checked(unchecked, &super::cold::said(kit, cold), cut));
-        lines.extend(left_out(kit, &self.on_save, false).iter().map(|line| line.trim_end().to_owned()));
+        lines.extend(not_checked(unchecked, &super::cold_servers::said(context, cold), cut));
+        lines.extend(
+            on_save_lines(context, &self.on_save, false).iter().map(|line| line.trim_end().to_owned()),
+        );
         Verdict {
             text: lines.iter().map(|line| format!("{line}\n")).collect(),
-            details: self.details(kit, unchecked),
+            details: self.details(context, unchecked),
         }
     }
 
-    /// Which side of a comparison is missing, with the servers.
+    /// The missing side of a comparison, with the servers.
     fn sides(&self) -> String {
         let side = |words: &str, servers: &BTreeSet<String>| {
             let names: Vec<&str> = servers.iter().map(String::as_str).collect();
@@ -138,7 +146,7 @@ impl Tally {
         }
     }
 
-    fn differences(&self, kit: &Kit, lines: &mut Vec<String>) {
+    fn differences(&self, context: &ToolContext, lines: &mut Vec<String>) {
         let by: Vec<&str> = self.servers.iter().map(String::as_str).collect();
         let by = by.join(", ");
         let unjudged = self.unjudged();
@@ -159,10 +167,10 @@ impl Tally {
                 counted(warnings, "warning")
             )),
         }
-        self.list(kit, &self.new, lines);
+        self.list(context, &self.new, lines);
         if !self.fixed.is_empty() {
             lines.push(format!("fixed: {}", self.fixed.len()));
-            self.list(kit, &self.fixed, lines);
+            self.list(context, &self.fixed, lines);
         }
         if unjudged > 0 {
             let of = |each: fn(&(String, String)) -> &str| {
@@ -178,8 +186,8 @@ impl Tally {
         }
     }
 
-    /// Of how many files that are not changed nothing follows: no difference was found in them, by servers
-    /// that leave most of what an edit breaks elsewhere to a source that runs on save.
+    /// The number of unchanged files without a conclusion: no difference was found in them by servers that
+    /// leave most problems of other files to a source that runs on save.
     fn unjudged(&self) -> usize {
         let partial: BTreeSet<&str> = self.on_save.iter().map(|(_, server)| server.as_str()).collect();
         let differs = |path: &AbsPath| self.new.iter().chain(&self.fixed).any(|(it, ..)| it == path);
@@ -189,27 +197,27 @@ impl Tally {
         unjudged.count()
     }
 
-    fn list(&self, kit: &Kit, items: &[Placed], lines: &mut Vec<String>) {
+    fn list(&self, context: &ToolContext, items: &[Placed], lines: &mut Vec<String>) {
         for (path, line, item) in items.iter().take(MAX_LISTED) {
-            lines.push(format!("  {}:{line}: {}", kit.shown(path), headline(item)));
+            lines.push(format!("  {}:{line}: {}", context.shown(path), headline(item)));
         }
         if items.len() > MAX_LISTED {
             lines.push(format!("  and {} more", items.len() - MAX_LISTED));
         }
     }
 
-    fn details(&self, kit: &Kit, unchecked: usize) -> Value {
+    fn details(&self, context: &ToolContext, unchecked: usize) -> Value {
         let list = |items: &[Placed]| -> Vec<Value> {
             let row = |(path, line, item): &Placed| {
                 json!({
-                    "path": kit.shown(path), "line": line, "severity": item.severity.to_string(),
+                    "path": context.shown(path), "line": line, "severity": item.severity.to_string(),
                     "code": item.code, "message": item.message, "server": item.server,
                 })
             };
             items.iter().map(row).collect()
         };
         let on_save: Vec<&String> = self.on_save.iter().map(|(source, _)| source).collect();
-        let disowned: Vec<String> = self.disowned.iter().map(|(path, _)| kit.shown(path)).collect();
+        let disowned: Vec<String> = self.disowned.iter().map(|(path, _)| context.shown(path)).collect();
         json!({
             "introduced": list(&self.new), "fixed": self.fixed.len(), "gone": list(&self.fixed),
             "compared": self.compared.len(), "dependents": self.dependents.len(), "unjudged": self.unjudged(), "pending": self.pending.len(),
@@ -219,7 +227,7 @@ impl Tally {
     }
 }
 
-/// What is said of files that nobody looked at; `why` they were not.
+/// The line about files that were not checked, and `why`.
 fn not_checked(unchecked: usize, why: &str, cut: bool) -> Option<String> {
     let uses = "not every file was searched for uses";
     match (unchecked, cut) {
@@ -237,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_were_not_checked_are_told_only_where_there_are_some() {
+    fn unchecked_files_are_reported_if_there_are_any() {
         let said = |unchecked, cut| not_checked(unchecked, " (why)", cut).unwrap_or_default();
         assert_eq!(said(0, false), "");
         assert_eq!(

@@ -1,6 +1,6 @@
-//! Brackets in globs that stand for themselves: folders have names such as `[id]` and `[[...slug]]`.
+//! Brackets in globs that stand for themselves: directories have names such as `[id]` and `[[...slug]]`.
 //!
-//! Nobody who writes `app/[id]/page.tsx` means one letter of two. So such a group is read both ways,
+//! A glob like `app/[id]/page.tsx` hardly means one letter of two. So such a group is read both ways,
 //! and what it is not meant to be finds nothing as a rule.
 
 use globset::GlobBuilder;

@@ -1,18 +1,23 @@
-//! Which files hold what is looked for, and how often.
+//! Searches the contents of files.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use paths::AbsPath;
+use policy::Policy;
 
 use super::file::{FileSearch, Seen};
 use super::walk::Met;
 use super::{Bounds, Query, Scope, SearchError, Stop};
-use crate::{AbsPath, Document, Policy, ReadError, Workspace, disk};
+use crate::documents::disk;
+use crate::{Document, ReadError, Workspace};
 
-/// So many places that could not be read are told.
+/// Limit on the reported failures.
 const MOST_FAILURES: usize = 20;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub struct Findings {
     /// Files with a match, in order of path.
@@ -23,7 +28,7 @@ pub struct Findings {
     pub binary: usize,
     /// Files that may not be read unasked and were left out, in order of path.
     pub protected: Vec<AbsPath>,
-    /// What could not be read, for people; the first of them, in order.
+    /// Messages about unreadable files, the first in order.
     pub failures: Vec<String>,
     /// How many could not be read.
     pub failed: usize,
@@ -34,15 +39,12 @@ pub struct Findings {
 /// A file with matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileHits {
-    /// Where it is.
     pub path: AbsPath,
-    /// Lines that match.
     pub lines: u64,
-    /// What it is.
     pub form: Form,
 }
 
-/// What can be done with a file.
+/// Whether a file can be edited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
     /// A document of the workspace: its text is read there.
@@ -62,7 +64,7 @@ pub enum LookOnly {
 
 impl Workspace {
     /// The files of `scope` in which `query` matches. What an editor has open is searched as it is
-    /// there, also where the disk has no such file. Files of a folder that `policy` would ask about
+    /// there, also where the disk has no such file. Files of a directory that `policy` would ask about
     /// or deny are left out; whether `scope.at` may be read is asked before.
     ///
     /// Uses the machine's cores, on threads of its own. Cancel-safe: dropping it ends the search.
@@ -107,7 +109,7 @@ impl Workspace {
             if policy.may_read(&path) { worker.take(&path, false) } else { worker.found.protected.push(path) }
         }
         drop(worker);
-        let mut found = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut found = total.into_inner();
         found.files.sort_by(|a, b| a.path.cmp(&b.path));
         found.protected.sort();
         found.failures.sort();
@@ -117,7 +119,7 @@ impl Workspace {
     }
 }
 
-/// What an editor has open in a scope.
+/// Documents that an editor has open in a scope.
 struct Overlay {
     documents: HashMap<PathBuf, Document>,
 }
@@ -160,7 +162,7 @@ impl<'a> Worker<'a> {
             return;
         }
         let Some(path) = AbsPath::new(entry.path()) else { return };
-        // Before it is looked at: that it has a match is not told either.
+        // Checked first: whether it matches is not reported either.
         if policy.may_read(&path) { self.take(&path, false) } else { self.found.protected.push(path) }
     }
 
@@ -196,7 +198,7 @@ impl<'a> Worker<'a> {
 impl Drop for Worker<'_> {
     fn drop(&mut self) {
         let found = std::mem::take(&mut self.found);
-        let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut total = self.total.lock();
         total.files.extend(found.files);
         total.protected.extend(found.protected);
         total.failures.extend(found.failures);

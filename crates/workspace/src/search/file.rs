@@ -13,8 +13,8 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkFinish
 
 use super::query::{Query, normal_ends};
 use super::{LookOnly, Stop};
-use crate::content::BOM;
-use crate::disk::MAX_BYTES;
+use crate::documents::content::BOM;
+use crate::documents::disk::MAX_BYTES;
 
 /// So much is read to see whether it is text, and between two looks whether to stop.
 const FIRST: usize = 64 << 10;
@@ -27,7 +27,7 @@ const SAMPLE_BYTES: usize = 300;
 /// A line of a file that is too large to be read whole may have so many bytes.
 const MAX_LINE: usize = 64 << 20;
 
-/// What a file came to.
+/// The result for one file.
 #[derive(Debug)]
 pub(super) enum Seen {
     /// It holds no text.
@@ -52,7 +52,6 @@ pub(super) struct FileSearch<'a> {
 }
 
 impl<'a> FileSearch<'a> {
-    /// For one thread.
     pub fn new(query: &'a Query, stop: &'a Stop) -> Self {
         // A matcher's memory is its own, so that threads need not wait for each other.
         let matcher = query.matcher.clone();
@@ -179,7 +178,7 @@ fn numbering(query: &Query) -> SearcherBuilder {
     builder
 }
 
-/// Opens a file that was seen in a folder: no link that has taken its place since, and no waiting
+/// Opens a file that was seen in a directory: no link that has taken its place since, and no waiting
 /// for a pipe.
 fn open(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
@@ -192,7 +191,6 @@ fn is_gone(error: &io::Error) -> bool {
     is_link || matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Counts matching lines.
 struct Count(u64);
 
 impl Sink for &mut Count {

@@ -4,17 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-
-use crate::AbsPath;
+use paths::AbsPath;
 
 /// Which names are taken. Without any, all are.
 #[derive(Debug, Clone, Default)]
 pub struct Globs {
-    inner: Option<Arc<Inner>>,
+    inner: Option<Arc<WorkspaceState>>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct WorkspaceState {
     include: Vec<Gitignore>,
     exclude: Vec<Gitignore>,
     /// Whether any glob says what is taken.
@@ -29,15 +28,14 @@ struct Inner {
 pub struct GlobError {
     /// As it was written.
     pub glob: String,
-    /// What is wrong.
     pub reason: String,
 }
 
 impl Globs {
     /// Globs separated by commas, as in an ignore file: one without `/` is about names in every
-    /// folder, one with `/` is a path below `root`, or below `at`; a folder that it names is taken
+    /// directory, one with `/` is a path below `root`, or below `at`; a directory that it names is taken
     /// with all below it. With `!` before it, it says what is left out. Brackets stand for themselves
-    /// too: `app/[id]/*` takes what is in the folder of that name.
+    /// too: `app/[id]/*` takes what is in the directory of that name.
     ///
     /// # Errors
     /// [`GlobError`].
@@ -61,7 +59,7 @@ impl Globs {
                 base.add(glob, is_excluded)?;
             }
         }
-        let mut inner = Inner { include: Vec::new(), exclude: Vec::new(), includes };
+        let mut inner = WorkspaceState { include: Vec::new(), exclude: Vec::new(), includes };
         for base in bases {
             let (include, exclude) =
                 base.build().map_err(|reason| GlobError { glob: globs.into(), reason })?;
@@ -71,22 +69,25 @@ impl Globs {
         Ok(Self { inner: Some(Arc::new(inner)) })
     }
 
-    /// Whether they take a path that lies below both folders they were made for.
-    pub fn take(&self, path: &Path, is_folder: bool) -> bool {
+    /// Whether they take a path that lies below both directories they were made for.
+    pub fn take(&self, path: &Path, is_directory: bool) -> bool {
         let Some(inner) = &self.inner else { return true };
         let is_included = !inner.includes
-            || inner.include.iter().any(|set| set.matched_path_or_any_parents(path, is_folder).is_ignore());
-        is_included && !self.excludes(path, is_folder)
+            || inner
+                .include
+                .iter()
+                .any(|set| set.matched_path_or_any_parents(path, is_directory).is_ignore());
+        is_included && !self.excludes(path, is_directory)
     }
 
-    /// Whether they leave a path out, and with a folder all below it.
-    pub(super) fn excludes(&self, path: &Path, is_folder: bool) -> bool {
+    /// Whether they leave a path out, and with a directory all below it.
+    pub(super) fn excludes(&self, path: &Path, is_directory: bool) -> bool {
         let Some(inner) = &self.inner else { return false };
-        inner.exclude.iter().any(|set| set.matched_path_or_any_parents(path, is_folder).is_ignore())
+        inner.exclude.iter().any(|set| set.matched_path_or_any_parents(path, is_directory).is_ignore())
     }
 }
 
-/// Globs relative to one folder.
+/// Globs relative to one directory.
 struct GlobBase {
     root: AbsPath,
     include: GitignoreBuilder,
@@ -100,7 +101,7 @@ impl GlobBase {
     }
 
     fn add(&mut self, glob: &str, is_excluded: bool) -> Result<(), GlobError> {
-        // An absolute path is meant as one; at the start of a glob `/` is only the folder's.
+        // An absolute path is meant as one; at the start of a glob `/` is only the directory's.
         let absolute = self.root.as_path().to_str().and_then(|root| glob.strip_prefix(root));
         let relative = absolute.filter(|rest| rest.starts_with('/')).unwrap_or(glob);
         let relative = relative.strip_prefix("./").map_or_else(|| relative.into(), |it| format!("/{it}"));
@@ -164,7 +165,7 @@ mod tests {
         check("*.rs", &["src/a.rs", "src/x/y.rs"], &["src/a.rss", "src/rs"]);
         check("*.{ts,tsx}, *.css", &["src/a.ts", "src/x/a.tsx", "src/a.css"], &["src/a.js"]);
         check("src/**/*.rs", &["src/a.rs", "src/x/a.rs"], &["src/a.py"]);
-        // Below the folder that is searched.
+        // Below the directory that is searched.
         check("x/*.rs", &["src/x/a.rs"], &["src/y/x/a.rs", "src/a.rs"]);
         check("x/", &["src/x/a.rs", "src/x/y/a.rs"], &["src/a.rs", "src/x"]);
         check("x", &["src/y/x/a.rs", "src/x"], &["src/a.rs"]);

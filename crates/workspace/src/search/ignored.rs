@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use ignore::IncrementalIgnore;
+use paths::AbsPath;
 
 use super::Scope;
-use crate::{AbsPath, Workspace};
+use crate::Workspace;
 
-/// What is left out below one folder.
+/// The ignore rules below one directory.
 pub(super) struct Ignored {
     root: AbsPath,
     rules: Option<IncrementalIgnore>,
@@ -19,15 +20,15 @@ impl Ignored {
         Self { root: scope.at.clone(), rules: workspace.walker(scope).build_matchers().pop() }
     }
 
-    /// Whether `path`, which may not exist, or a folder on the way to it is left out.
-    pub fn leaves_out(&mut self, path: &AbsPath, is_folder: bool) -> bool {
+    /// Whether `path`, which may not exist, or a directory on the way to it is left out.
+    pub fn leaves_out(&mut self, path: &AbsPath, is_directory: bool) -> bool {
         let (Some(rules), Some(relative)) = (&mut self.rules, path.strip_prefix(&self.root)) else {
             return false;
         };
         let mut ancestors: Vec<&Path> =
             relative.ancestors().skip(1).filter(|it| !it.as_os_str().is_empty()).collect();
         ancestors.reverse();
-        ancestors.iter().any(|folder| rules.matched(folder, true).is_ignore())
-            || rules.matched(relative, is_folder).is_ignore()
+        ancestors.iter().any(|directory| rules.matched(directory, true).is_ignore())
+            || rules.matched(relative, is_directory).is_ignore()
     }
 }

@@ -3,9 +3,10 @@
 //! Ignore files and hidden names are left out as ripgrep does, links are not followed, and what an
 //! editor has open is looked at as it is there. The work is done on threads of its own, bounded by
 //! a cancellation and a deadline, and its results come in order of path, whatever thread found them.
-//! What a search shows of a file, and in which form, is decided above.
+//! Rendering of results is up to the caller.
 
 mod brackets;
+mod candidates;
 mod contents;
 mod file;
 mod globs;
@@ -19,16 +20,20 @@ mod walk;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use paths::AbsPath;
+use policy::ErrorCode;
 use tokio_util::sync::CancellationToken;
 
-use crate::{AbsPath, ErrorCode, ReadError, Workspace};
+use crate::{ReadError, Workspace};
 
+pub use candidates::{Budget, Candidates, SkipReason};
 pub use contents::{FileHits, Findings, Form, LookOnly};
 pub use globs::{GlobError, Globs};
 pub use name_pattern::{Fit, NamePattern};
 pub use names::{Name, Names};
 pub use query::{LineMatch, Query, QueryError, QueryOptions};
 pub use tree::TreeEntry;
+pub use walk::files_below;
 
 /// How much longer than its deadline a search is waited for: one that is stuck in the system.
 const GRACE: Duration = Duration::from_secs(5);
@@ -36,7 +41,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Which files are looked at.
 #[derive(Debug, Clone)]
 pub struct Scope {
-    /// A canonical folder of the workspace and all below it; or one file, which is taken whatever
+    /// A canonical directory of the workspace and all below it; or one file, which is taken whatever
     /// the rest says.
     pub at: AbsPath,
     /// Names that are taken and left out.
@@ -70,7 +75,7 @@ pub enum SearchError {
     #[error("the search was cancelled")]
     Cancelled,
     /// The file system did not answer.
-    #[error("the file system did not answer in {} s; search a smaller folder", .0.as_secs())]
+    #[error("the file system did not answer in {} s; search a smaller directory", .0.as_secs())]
     Stuck(Duration),
     /// The place cannot be looked at.
     #[error(transparent)]
@@ -115,7 +120,7 @@ impl Stop {
 }
 
 impl Workspace {
-    /// Runs blocking `work` on a thread that the workspace owns. It is told to stop when the caller
+    /// Runs blocking `work` on a thread that the workspace owns. It stops when the caller
     /// goes away; the caller waits no longer than its bounds.
     async fn look<T: Send + 'static>(
         &self,

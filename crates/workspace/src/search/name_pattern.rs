@@ -1,4 +1,4 @@
-//! A name as a person would say it: a part of it, or a glob.
+//! A name as a user would say it: a part of it, or a glob.
 
 use std::path::Path;
 
@@ -6,17 +6,17 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::GlobError;
 
-/// What a name must be like. Case counts where the pattern has an upper-case letter.
+/// A pattern for names. Case counts where the pattern has an upper-case letter.
 #[derive(Debug, Clone)]
 pub struct NamePattern {
     form: Form,
-    folders_only: bool,
+    directories_only: bool,
     any_case: bool,
 }
 
 #[derive(Debug, Clone)]
 enum Form {
-    /// Matched against the last name, or with a `/` against the path below the root or the folder
+    /// Matched against the last name, or with a `/` against the path below the root or the directory
     /// that is searched.
     Glob {
         glob: Box<GlobMatcher>,
@@ -34,27 +34,25 @@ pub enum Fit {
     Exact,
     /// It is, but for what follows its first dot.
     Stem,
-    /// It begins so.
     Start,
-    /// It holds it.
     Part,
 }
 
 impl NamePattern {
     /// The pattern that `text` says: a glob where it has one of `*?[{`, else a part of a name. One
     /// with `/` is about the path, and must reach into its last name; one that ends in `/` is about
-    /// folders. Brackets stand for themselves too, so that `app/[id]` finds the folder of that name.
+    /// directories. Brackets stand for themselves too, so that `app/[id]` finds the directory of that name.
     ///
     /// # Errors
     /// [`GlobError`].
     pub fn parse(text: &str) -> Result<Self, GlobError> {
         let trimmed = text.trim_end_matches('/');
-        let folders_only = trimmed.len() < text.len();
+        let directories_only = trimmed.len() < text.len();
         let pattern = trimmed.strip_prefix("./").unwrap_or(trimmed);
         let any_case = !pattern.chars().any(char::is_uppercase);
         let part = || if any_case { pattern.to_lowercase() } else { pattern.to_owned() };
         if !pattern.contains(['*', '?', '[', '{']) {
-            return Ok(Self { form: Form::Part(part()), folders_only, any_case });
+            return Ok(Self { form: Form::Part(part()), directories_only, any_case });
         }
         let glob = GlobBuilder::new(&super::brackets::both(pattern.trim_start_matches('/')))
             .literal_separator(true)
@@ -65,13 +63,13 @@ impl NamePattern {
             .compile_matcher();
         let is_path = pattern.contains('/');
         let part = (!pattern.contains(['*', '?', '{', '\\'])).then(part);
-        Ok(Self { form: Form::Glob { glob: Box::new(glob), is_path, part }, folders_only, any_case })
+        Ok(Self { form: Form::Glob { glob: Box::new(glob), is_path, part }, directories_only, any_case })
     }
 
-    /// How well a path below the folder that is searched fits; `from_root` is the same below the
+    /// How well a path below the directory that is searched fits; `from_root` is the same below the
     /// workspace's root. `None`: not at all.
-    pub fn fit(&self, below: &Path, from_root: &Path, is_folder: bool) -> Option<Fit> {
-        if self.folders_only && !is_folder {
+    pub fn fit(&self, below: &Path, from_root: &Path, is_directory: bool) -> Option<Fit> {
+        if self.directories_only && !is_directory {
             return None;
         }
         let name = below.file_name()?;
@@ -93,15 +91,15 @@ impl NamePattern {
             true => (name.to_lowercase(), path.to_lowercase()),
             false => (name.to_owned(), path.to_owned()),
         };
-        if let Some((folders, last)) = part.rsplit_once('/') {
+        if let Some((directories, last)) = part.rsplit_once('/') {
             // Where the pattern's last `/` is the path's last.
             let parent = &path[..path.len().saturating_sub(name.len() + 1)];
-            let in_folder = match folders.strip_prefix('/') {
+            let in_directory = match directories.strip_prefix('/') {
                 Some(whole) => parent == whole,
                 None if part.starts_with('/') => parent.is_empty(),
-                None => parent.ends_with(folders),
+                None => parent.ends_with(directories),
             };
-            return if in_folder { fit_name(last, &name).filter(|fit| *fit < Fit::Part) } else { None };
+            return if in_directory { fit_name(last, &name).filter(|fit| *fit < Fit::Part) } else { None };
         }
         fit_name(part, &name)
     }
@@ -123,14 +121,14 @@ mod tests {
 
     #[track_caller]
     fn check(pattern: &str, path: &str, expected: Option<Fit>) {
-        let is_folder = path.ends_with('/');
+        let is_directory = path.ends_with('/');
         let path = Path::new(path.trim_end_matches('/'));
         let below = path.strip_prefix("src").unwrap_or(path);
-        assert_eq!(NamePattern::parse(pattern).unwrap().fit(below, path, is_folder), expected);
+        assert_eq!(NamePattern::parse(pattern).unwrap().fit(below, path, is_directory), expected);
     }
 
     #[test]
-    fn a_part_of_a_name_is_found_in_every_folder() {
+    fn a_part_of_a_name_is_found_in_every_directory() {
         check("config.rs", "src/x/config.rs", Some(Fit::Exact));
         check("config", "src/x/config.rs", Some(Fit::Stem));
         check("conf", "src/x/config.rs", Some(Fit::Start));
@@ -155,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn globs_and_folders() {
+    fn globs_and_directories() {
         check("*.rs", "src/x/a.rs", Some(Fit::Exact));
         check("*.RS", "src/x/a.rs", None);
         check("test_*.{py,rs}", "src/test_a.py", Some(Fit::Exact));

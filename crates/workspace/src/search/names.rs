@@ -1,22 +1,25 @@
-//! Which files and folders have a name that is looked for.
+//! Searches the names of files and directories.
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use paths::AbsPath;
 
 use super::ignored::Ignored;
 use super::walk::Met;
 use super::{Bounds, Scope, SearchError, Stop};
-use crate::{AbsPath, EntryKind, ReadError, Workspace, disk};
+use crate::documents::disk;
+use crate::{EntryKind, ReadError, Workspace};
 
-/// What was found.
 #[derive(Debug, Default)]
 pub struct Names {
     /// The names wanted, in order of path.
     pub names: Vec<Name>,
-    /// Files and folders that were looked at.
+    /// Files and directories that were looked at.
     pub looked: usize,
-    /// What could not be read, for people; the first of them, in order.
+    /// Messages about unreadable directories, the first in order.
     pub failures: Vec<String>,
     /// How many could not be read.
     pub failed: usize,
@@ -24,23 +27,21 @@ pub struct Names {
     pub complete: bool,
 }
 
-/// A file or folder.
+/// A file or directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
-    /// Where it is.
     pub path: AbsPath,
-    /// What it is.
     pub kind: EntryKind,
     /// Only an editor has it: it was never saved, or is gone from the disk.
     pub unsaved: bool,
 }
 
-/// So many places that could not be read are told.
+/// Limit on the reported failures.
 const MOST_FAILURES: usize = 20;
 
 impl Workspace {
-    /// The files and folders below `scope.at` that `wants` takes, which is called from several
-    /// threads with the path below it and whether it is a folder. Files that only an editor has are
+    /// The files and directories below `scope.at` that `wants` takes, which is called from several
+    /// threads with the path below it and whether it is a directory. Files that only an editor has are
     /// among them. Cancel-safe: dropping it ends the search.
     ///
     /// # Errors
@@ -63,9 +64,9 @@ impl Workspace {
     ) -> Result<Names, ReadError> {
         let io = |source| ReadError::Io { path: scope.at.clone(), source };
         let total = Mutex::new(Names::default());
-        let is_wanted = |path: &AbsPath, is_folder: bool| {
-            scope.globs.take(path.as_path(), is_folder)
-                && path.strip_prefix(&scope.at).is_some_and(|relative| wants(relative, is_folder))
+        let is_wanted = |path: &AbsPath, is_directory: bool| {
+            scope.globs.take(path.as_path(), is_directory)
+                && path.strip_prefix(&scope.at).is_some_and(|relative| wants(relative, is_directory))
         };
         match disk::stat(&scope.at).map_err(io)? {
             None => return Err(ReadError::NotFound { path: scope.at.clone() }),
@@ -88,7 +89,7 @@ impl Workspace {
                 }
             }
         });
-        let mut found = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut found = total.into_inner();
         let new = self.new_documents(scope);
         found.looked += new.len();
         let wanted = new.into_iter().filter(|path| is_wanted(path, false));
@@ -100,7 +101,7 @@ impl Workspace {
         Ok(found)
     }
 
-    /// Documents below the scope's folder that only an editor has, as ignore files leave them.
+    /// Documents below the scope's directory that only an editor has, as ignore files leave them.
     pub(super) fn new_documents(&self, scope: &Scope) -> BTreeSet<AbsPath> {
         let open = self.open_documents().into_iter().map(|document| document.path);
         let below = open.filter(|path| path.starts_with(&scope.at) && matches!(disk::stat(path), Ok(None)));
@@ -129,7 +130,7 @@ impl Worker<'_> {
 impl Drop for Worker<'_> {
     fn drop(&mut self) {
         let found = std::mem::take(&mut self.found);
-        let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut total = self.total.lock();
         total.names.extend(found.names);
         total.failures.extend(found.failures);
         total.looked += found.looked;

@@ -20,7 +20,7 @@ const MAX_REGEX_BYTES: usize = 8 << 20;
 /// And its tables, in each thread.
 const MAX_TABLE_BYTES: usize = 64 << 20;
 
-/// What is looked for.
+/// A pattern to search for.
 #[derive(Debug, Clone)]
 pub struct Query {
     pub(super) matcher: RegexMatcher,
@@ -61,17 +61,14 @@ pub enum QueryError {
     TooManyPlaces {
         /// As it was written.
         pattern: String,
-        /// How many places.
         places: usize,
     },
-    /// Not a regex.
     #[error(
         "`{pattern}` is not a regex of Rust's kind: {reason}; put \\ before a character meant as itself, or search for the text as it is with literal"
     )]
     Invalid {
         /// As it was written.
         pattern: String,
-        /// What is wrong.
         reason: String,
     },
 }
@@ -85,7 +82,7 @@ pub struct LineMatch {
     pub spans: Vec<Range<usize>>,
 }
 
-/// So many matches of one line are told.
+/// Limit on the reported matches of one line.
 const SPANS: usize = 4;
 
 impl Query {
@@ -100,7 +97,7 @@ impl Query {
         if pattern.len() > MAX_PATTERN_BYTES {
             return Err(QueryError::TooLong { bytes: pattern.len() });
         }
-        // What is no regex is for the builder to say.
+        // The builder reports what is no regex.
         if !options.literal
             && let Ok(hir) = regex_syntax::parse(pattern)
         {
@@ -167,8 +164,8 @@ impl Query {
     }
 }
 
-/// The regex of what was asked for, in which each `\n` outside a class is a line's end of either kind: lines are shown without
-/// their ends, so nobody can know which it is.
+/// The regex of what was asked for, in which each `\n` outside a class is a line's end of either kind:
+/// lines are shown without their ends, so it is not known which it is.
 fn with_any_line_end(pattern: &str, literal: bool) -> String {
     const END: &str = r"(?:\r?\n)";
     if literal {

@@ -1,24 +1,24 @@
-//! What a folder holds, some levels deep: everything, with what ignore files leave out marked and
+//! Lists a directory some levels deep: everything, with ignored entries marked and
 //! not entered.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 
+use paths::AbsPath;
+use policy::Policy;
+
 use super::ignored::Ignored;
 use super::{Bounds, Scope, SearchError, Stop};
-use crate::{AbsPath, EntryKind, Policy, ReadError, Workspace};
+use crate::{EntryKind, ReadError, Workspace};
 
 /// So many entries are looked at in one call.
 const MOST_ENTRIES: usize = 20_000;
 
-/// An entry of a folder, below the one that was asked about.
+/// An entry of a directory, below the one that was asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeEntry {
-    /// Its name.
     pub name: OsString,
-    /// Where it is.
     pub path: AbsPath,
-    /// What it is.
     pub kind: EntryKind,
     /// Bytes, for a file.
     pub size: u64,
@@ -30,42 +30,42 @@ pub struct TreeEntry {
     pub entries: Option<Vec<TreeEntry>>,
 }
 
-/// A folder that is still to be entered: its place among those already read.
+/// A directory that is still to be entered: its place among those already read.
 struct Pending {
     path: AbsPath,
     at: Vec<usize>,
 }
 
 impl Workspace {
-    /// The entries of `folder` in order of name, and of the folders below it down to `depth` levels
+    /// The entries of `directory` in order of name, and of the directories below it down to `depth` levels
     /// (1: its own entries only). What is ignored, or may not be read unasked, is named and not
     /// entered. The flag says whether all was looked at.
     ///
     /// # Errors
-    /// [`SearchError`]; `folder` must be one. Folders below that cannot be read are not entered.
+    /// [`SearchError`]; `directory` must be one. Directories below that cannot be read are not entered.
     pub async fn tree(
         &self,
-        folder: AbsPath,
+        directory: AbsPath,
         depth: usize,
         policy: std::sync::Arc<Policy>,
         bounds: &Bounds,
     ) -> Result<(Vec<TreeEntry>, bool), SearchError> {
-        self.look(bounds, move |workspace, stop| workspace.tree_now(&folder, depth, &policy, &stop)).await
+        self.look(bounds, move |workspace, stop| workspace.tree_now(&directory, depth, &policy, &stop)).await
     }
 
     fn tree_now(
         &self,
-        folder: &AbsPath,
+        directory: &AbsPath,
         depth: usize,
         policy: &Policy,
         stop: &Stop,
     ) -> Result<(Vec<TreeEntry>, bool), ReadError> {
-        let scope = Scope { hidden: true, ..Scope::new(folder.clone()) };
+        let scope = Scope { hidden: true, ..Scope::new(directory.clone()) };
         let mut ignored = Ignored::new(self, &scope);
         let new = self.new_documents(&scope);
-        let mut read = |folder: &AbsPath| -> Result<Vec<TreeEntry>, ReadError> {
-            let mut entries = self.entries(folder, &mut ignored)?;
-            for path in new.iter().filter(|path| path.parent().as_ref() == Some(folder)) {
+        let mut read = |directory: &AbsPath| -> Result<Vec<TreeEntry>, ReadError> {
+            let mut entries = self.entries(directory, &mut ignored)?;
+            for path in new.iter().filter(|path| path.parent().as_ref() == Some(directory)) {
                 let name = path.as_path().file_name().unwrap_or_default().to_owned();
                 let (path, kind) = (path.clone(), EntryKind::File);
                 entries.push(TreeEntry {
@@ -81,9 +81,9 @@ impl Workspace {
             entries.sort_by(|a, b| a.name.cmp(&b.name));
             Ok(entries)
         };
-        let mut top = read(folder)?;
+        let mut top = read(directory)?;
         let mut looked = top.len();
-        let mut pending: VecDeque<Pending> = folders(&top, &[]).collect();
+        let mut pending: VecDeque<Pending> = directories(&top, &[]).collect();
         // Level by level, so that what is left out lies deepest.
         while let Some(next) = pending.pop_front() {
             if next.at.len() >= depth {
@@ -98,7 +98,7 @@ impl Workspace {
             // One that cannot be read stays closed, as it is for everyone.
             let Ok(entries) = read(&next.path) else { continue };
             looked += entries.len();
-            pending.extend(folders(&entries, &next.at));
+            pending.extend(directories(&entries, &next.at));
             if let Some(entry) = entry_mut(&mut top, &next.at) {
                 entry.entries = Some(entries);
             }
@@ -106,19 +106,19 @@ impl Workspace {
         Ok((top, true))
     }
 
-    fn entries(&self, folder: &AbsPath, ignored: &mut Ignored) -> Result<Vec<TreeEntry>, ReadError> {
+    fn entries(&self, directory: &AbsPath, ignored: &mut Ignored) -> Result<Vec<TreeEntry>, ReadError> {
         let io = |source: std::io::Error| match source.kind() {
-            std::io::ErrorKind::NotFound => ReadError::NotFound { path: folder.clone() },
-            std::io::ErrorKind::NotADirectory => ReadError::NotAFile { path: folder.clone() },
-            _ => ReadError::Io { path: folder.clone(), source },
+            std::io::ErrorKind::NotFound => ReadError::NotFound { path: directory.clone() },
+            std::io::ErrorKind::NotADirectory => ReadError::NotAFile { path: directory.clone() },
+            _ => ReadError::Io { path: directory.clone(), source },
         };
         let mut entries = Vec::new();
-        for entry in std::fs::read_dir(folder).map_err(io)? {
+        for entry in std::fs::read_dir(directory).map_err(io)? {
             let entry = entry.map_err(io)?;
             // One that vanished in between was never there.
             let Ok(kind) = entry.file_type() else { continue };
             let size = if kind.is_file() { entry.metadata().map_or(0, |meta| meta.len()) } else { 0 };
-            let (name, path) = (entry.file_name(), folder.join(entry.file_name()));
+            let (name, path) = (entry.file_name(), directory.join(entry.file_name()));
             let is_left_out =
                 super::walk::is_version_control(&name) || ignored.leaves_out(&path, kind.is_dir());
             let kind = EntryKind::of(kind);
@@ -136,8 +136,8 @@ impl Workspace {
     }
 }
 
-fn folders<'a>(entries: &'a [TreeEntry], at: &'a [usize]) -> impl Iterator<Item = Pending> + use<'a> {
-    let open = |entry: &TreeEntry| entry.kind == EntryKind::Folder && !entry.ignored;
+fn directories<'a>(entries: &'a [TreeEntry], at: &'a [usize]) -> impl Iterator<Item = Pending> + use<'a> {
+    let open = |entry: &TreeEntry| entry.kind == EntryKind::Directory && !entry.ignored;
     let place = |index: usize| at.iter().copied().chain([index]).collect();
     entries
         .iter()

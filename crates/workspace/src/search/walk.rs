@@ -1,43 +1,44 @@
 //! The walk itself: which entries there are, as ignore files leave them.
 
 use ignore::{DirEntry, WalkBuilder};
+use paths::AbsPath;
 
 use super::{Scope, Stop};
-use crate::walk::files_of;
-use crate::{AbsPath, EntryKind, Workspace};
+use crate::{EntryKind, Workspace};
 
-/// What version control keeps for itself; left out even where hidden names are looked at.
+/// Directories of version control; left out even where hidden names are included.
 const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 /// More threads than this wait for each other.
 const MOST_THREADS: usize = 8;
 
-/// Told by one entry of a walk.
+/// One step of a walk.
 pub(super) enum Met<'a> {
-    /// An entry below the scope's folder, never the folder itself.
+    /// An entry below the scope's directory, never the directory itself.
     Entry(&'a DirEntry),
-    /// Something could not be read; what, for people.
+    /// A message about an unreadable entry.
     Failed(String),
 }
 
 impl Workspace {
-    /// The regular files below `folder`: first the documents that only an editor has, then what is on the
+    /// The regular files below `directory`: first the documents that only an editor has, then what is on the
     /// disk in order of path. Hidden ones, those that ignore files name, and what links lead to are left
     /// out. Walks as it is asked, and blocks.
-    pub fn files(&self, folder: &AbsPath) -> impl Iterator<Item = AbsPath> + use<> {
-        let scope = Scope::new(folder.clone());
+    pub fn files(&self, directory: &AbsPath) -> impl Iterator<Item = AbsPath> + use<> {
+        let scope = Scope::new(directory.clone());
         let walk = files_of(self.walker(&scope));
         self.new_documents(&scope).into_iter().chain(walk)
     }
 
-    /// What is on the disk below `folder`, in order of path: the regular files that no ignore file names,
-    /// hidden ones too, and hidden folders, which are not looked into. Nothing of the folders `without`, and
-    /// nothing that version control keeps for itself. Walks as it is asked, and blocks.
+    /// Entries on the disk below `directory`, in order of path: the regular files that no ignore file
+    /// names, hidden ones too, and hidden directories, which are not looked into. Nothing of the
+    /// directories `without`, and nothing that version control keeps for itself. Walks as it is asked, and
+    /// blocks.
     pub fn files_and_hidden(
         &self,
-        folder: &AbsPath,
+        directory: &AbsPath,
         without: &[AbsPath],
     ) -> impl Iterator<Item = (AbsPath, EntryKind)> + use<> {
-        let scope = Scope { hidden: true, ..Scope::new(folder.clone()) };
+        let scope = Scope { hidden: true, ..Scope::new(directory.clone()) };
         let without = without.to_vec();
         let is_met = move |entry: &DirEntry| {
             let inside = (entry.depth() > 1).then(|| entry.path().parent()?.file_name()).flatten();
@@ -49,21 +50,21 @@ impl Workspace {
         walker.filter_entry(move |entry| entry.depth() == 0 || is_met(entry));
         walker.sort_by_file_path(|a, b| a.cmp(b)).build().filter_map(Result::ok).filter_map(|entry| {
             let kind = EntryKind::of(entry.file_type()?);
-            let is_told = match kind {
+            let is_listed = match kind {
                 EntryKind::File => true,
-                EntryKind::Folder => entry.depth() > 0 && is_hidden(entry.file_name()),
+                EntryKind::Directory => entry.depth() > 0 && is_hidden(entry.file_name()),
                 EntryKind::Link | EntryKind::Other => false,
             };
-            Some((AbsPath::new(entry.path()).filter(|_| is_told)?, kind))
+            Some((AbsPath::new(entry.path()).filter(|_| is_listed)?, kind))
         })
     }
 
-    /// A walk of the scope's folder, its globs aside.
+    /// A walk of the scope's directory, its globs aside.
     pub(super) fn walker(&self, scope: &Scope) -> WalkBuilder {
         let mut walker = WalkBuilder::new(&scope.at);
         // Where there is no repository, `.gitignore` files count all the same; where there is one,
         // they count as far as it goes.
-        let in_repository = scope.at.as_path().ancestors().any(|folder| folder.join(".git").exists());
+        let in_repository = scope.at.as_path().ancestors().any(|directory| directory.join(".git").exists());
         // Without one, what lies above the workspace has no say in it.
         let has_parents = in_repository || scope.at != *self.root();
         walker
@@ -78,7 +79,7 @@ impl Workspace {
         walker
     }
 
-    /// Walks the scope's folder on several threads, without excluded folders. `visitor` makes what
+    /// Walks the scope's directory on several threads, without excluded directories. `visitor` makes what
     /// each thread calls with what it meets.
     pub(super) fn walk<V: FnMut(Met<'_>) + Send>(&self, scope: &Scope, stop: &Stop, visitor: impl Fn() -> V) {
         let globs = scope.globs.clone();
@@ -107,8 +108,8 @@ impl Workspace {
 }
 
 fn is_entered(entry: &DirEntry, globs: &super::Globs) -> bool {
-    let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
-    let is_excluded = is_folder && globs.excludes(entry.path(), true);
+    let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
+    let is_excluded = is_directory && globs.excludes(entry.path(), true);
     !is_excluded && !is_version_control(entry.file_name())
 }
 
@@ -116,14 +117,32 @@ fn is_hidden(name: &std::ffi::OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }
 
-/// Whether a name is what version control keeps for itself.
+/// Whether a name is a directory of version control.
 pub(super) fn is_version_control(name: &std::ffi::OsStr) -> bool {
     name.to_str().is_some_and(|name| VERSION_CONTROL.contains(&name))
 }
 
-/// What vanished while it was looked at was never there.
+/// An entry that vanished during the walk was never there.
 fn is_gone(error: &ignore::Error) -> bool {
     error.io_error().is_some_and(|error| {
         matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
     })
+}
+
+/// The regular files below `directory`, which need not be in a workspace, in order of path: hidden ones,
+/// those that ignore files name, and what links lead to are left out. Walks as it is asked, and blocks.
+pub fn files_below(directory: &AbsPath) -> impl Iterator<Item = AbsPath> + use<> {
+    let mut walker = WalkBuilder::new(directory);
+    walker.require_git(false);
+    files_of(walker)
+}
+
+/// The regular files that a walk meets, in order of path.
+fn files_of(mut walker: WalkBuilder) -> impl Iterator<Item = AbsPath> + use<> {
+    walker
+        .sort_by_file_path(|a, b| a.cmp(b))
+        .build()
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
+        .filter_map(|entry| AbsPath::new(entry.path()))
 }

@@ -3,8 +3,10 @@
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::process::Command;
 
+use policy::ErrorCode;
+
 use super::*;
-use crate::{ChangeKind, ContentHash, ErrorCode};
+use crate::{ChangeKind, ContentHash};
 
 fn inode(path: &AbsPath) -> u64 {
     std::fs::metadata(path).unwrap().ino()
@@ -46,7 +48,7 @@ fn a_commit_does_all_it_planned() {
     assert_eq!(commits.try_recv().unwrap().id, commit.id);
     let history = fixture.workspace.history().unwrap();
     assert_eq!((history.len(), &history[0].id, &history[0].undone_by), (1, &commit.id, &None));
-    // Ours alone may read what the person's files held.
+    // Ours alone may read what the user's files held.
     let state = fixture.workspace.state();
     assert_eq!(mode(state.path()), 0o700);
     assert_eq!(mode(state.path().join("blobs").join(&commit.id.0)), 0o600);
@@ -66,7 +68,7 @@ fn nothing_is_committed_on_what_changed() {
     };
     let stale = plan(&fixture).unwrap();
     fixture.write("b", "two!");
-    fixture.write("n", "somebody's");
+    fixture.write("n", "foreign");
     let before = fixture.files();
     match fixture.commit_plan(&run, stale) {
         Err(error @ CommitError::Moved { .. }) => {
@@ -79,10 +81,10 @@ fn nothing_is_committed_on_what_changed() {
     assert_eq!(fixture.files(), before);
 
     let retargeted = fixture.plan(vec![fixture.replace("a", "one", "1")]).unwrap();
-    std::fs::rename(fixture.path("a"), fixture.folder.as_path().join("outside")).unwrap();
-    symlink(fixture.folder.as_path().join("outside"), fixture.path("a")).unwrap();
+    std::fs::rename(fixture.path("a"), fixture.directory.as_path().join("outside")).unwrap();
+    symlink(fixture.directory.as_path().join("outside"), fixture.path("a")).unwrap();
     assert!(matches!(fixture.commit_plan(&run, retargeted), Err(CommitError::Moved { .. })));
-    assert_eq!(std::fs::read_to_string(fixture.folder.as_path().join("outside")).unwrap(), "one");
+    assert_eq!(std::fs::read_to_string(fixture.directory.as_path().join("outside")).unwrap(), "one");
 
     let held = fixture.plan(vec![fixture.replace("c", "three", "3")]).unwrap();
     fixture.write(".c.swp", "");
@@ -97,7 +99,7 @@ fn nothing_is_committed_on_what_changed() {
 }
 
 #[test]
-fn a_commit_comes_to_its_end_when_nobody_waits_for_it() {
+fn a_commit_finishes_when_its_caller_is_gone() {
     let fixture = Fixture::new(&[("a", "one")]);
     let plan = fixture.plan(vec![fixture.replace("a", "one", "two")]).unwrap();
     let mut commits = fixture.workspace.subscribe();
@@ -146,7 +148,7 @@ fn two_names_of_one_file_are_not_changed_at_once() {
 }
 
 #[test]
-fn permissions_are_the_persons_word() {
+fn commits_respect_file_permissions() {
     let fixture = Fixture::new(&[("ro", "one"), ("closed/in", "two"), ("closed/gone", "x"), ("other", "o")]);
     set_mode(fixture.path("ro"), 0o444);
     set_mode(fixture.path("closed"), 0o555);
@@ -169,7 +171,7 @@ fn permissions_are_the_persons_word() {
 
     let commit = fixture.commit(vec![fixture.replace("closed/in", "two", "2")]).unwrap();
     assert_eq!(fixture.text("closed/in"), "2");
-    assert!(commit.notes[0].contains("its folder is read-only"), "{:?}", commit.notes);
+    assert!(commit.notes[0].contains("its directory is read-only"), "{:?}", commit.notes);
     fixture.commit(vec![fixture.rename("ro", "moved")]).unwrap();
     assert_eq!((fixture.text("moved"), mode(fixture.path("moved"))), ("one".to_owned(), 0o444));
     set_mode(fixture.path("closed"), 0o755);
@@ -193,7 +195,7 @@ fn files_change_places() {
 }
 
 #[test]
-fn a_folder_moves_byte_for_byte_and_back() {
+fn a_directory_moves_byte_for_byte_and_back() {
     let fixture = Fixture::new(&[("old/a", "a"), ("old/sub/b", "b"), ("keep", "k")]);
     fixture.write("old/picture", b"\xff\x00\x01");
     symlink("a", fixture.path("old/link")).unwrap();
@@ -315,9 +317,9 @@ fn a_full_disk_changes_nothing() {
 #[test]
 fn a_full_disk_of_our_own_changes_nothing() {
     let fixture = Fixture::new(&[("a", "one")]);
-    std::fs::create_dir(fixture.folder.as_path().join("state")).unwrap();
+    std::fs::create_dir(fixture.directory.as_path().join("state")).unwrap();
     let Some(_mount) =
-        Mount::new(&["-t", "tmpfs", "-o", "size=64k", "tmpfs"], &fixture.folder.as_path().join("state"))
+        Mount::new(&["-t", "tmpfs", "-o", "size=64k", "tmpfs"], &fixture.directory.as_path().join("state"))
     else {
         return;
     };
@@ -330,7 +332,7 @@ fn a_full_disk_of_our_own_changes_nothing() {
 #[test]
 fn what_cannot_be_replaced_is_written_in_place() {
     let fixture = Fixture::new(&[("a", "one"), ("b", "two")]);
-    let other = fixture.folder.as_path().join("other");
+    let other = fixture.directory.as_path().join("other");
     write(&other, "mounted");
     let target = fixture.path("a").as_path().to_owned();
     let Some(_mount) = Mount::new(&["--bind", other.to_str().unwrap()], &target) else {
@@ -353,7 +355,7 @@ fn what_cannot_be_replaced_is_written_in_place() {
 fn a_failure_half_way_takes_back_the_rest() {
     // A mount point cannot be removed, which shows only when it is tried.
     let fixture = Fixture::new(&[("a", "one"), ("b", "two"), ("z", "last")]);
-    let other = fixture.folder.as_path().join("other");
+    let other = fixture.directory.as_path().join("other");
     write(&other, "mounted");
     let target = fixture.path("b").as_path().to_owned();
     let Some(_mount) = Mount::new(&["--bind", other.to_str().unwrap()], &target) else {

@@ -1,4 +1,4 @@
-//! Killed at every step, and two at once: real processes. A child is this test binary again, told
+//! Killed at every step, and two at once: real processes. A child is this test binary again, configured
 //! by the environment what to do.
 
 use std::os::unix::process::ExitStatusExt;
@@ -29,12 +29,11 @@ fn fixture() -> Fixture {
     fixture
 }
 
-/// The child's side.
 #[test]
 fn child() {
     let Ok(work) = std::env::var("PILCROW_TEST_CHILD") else { return };
-    let (work, folder) = work.split_once(' ').unwrap();
-    let fixture = Fixture::existing(Path::new(folder));
+    let (work, directory) = work.split_once(' ').unwrap();
+    let fixture = Fixture::existing(Path::new(directory));
     match work {
         "commit" => drop(fixture.commit(operations(&fixture)).unwrap()),
         "move" => drop(fixture.commit(vec![fixture.rename("old", "new/place")]).unwrap()),
@@ -74,7 +73,7 @@ fn append(fixture: &Fixture, line: &str) {
 fn start(work: &str, fixture: &Fixture, fault: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "tests::crashes::child", "--nocapture"])
-        .env("PILCROW_TEST_CHILD", format!("{work} {}", fixture.folder.as_path().display()))
+        .env("PILCROW_TEST_CHILD", format!("{work} {}", fixture.directory.as_path().display()))
         .env("PILCROW_FAULT", fault)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -89,7 +88,9 @@ fn killed_at(fixture: &Fixture, fault: &str) {
 }
 
 fn reopen(fixture: &Fixture) -> Vec<RecoveryNote> {
-    Workspace::open(&fixture.folder.as_path().join("root"), &state(fixture.folder.as_path()), None).unwrap().1
+    Workspace::open(&fixture.directory.as_path().join("root"), &state(fixture.directory.as_path()), None)
+        .unwrap()
+        .1
 }
 
 fn pending(fixture: &Fixture) -> Vec<String> {
@@ -110,7 +111,7 @@ fn killed_at_any_step_all_is_before_or_all_is_after() {
         "after-journal",
         "after-editor",
         "mid-in-place:1",
-        "after-folders",
+        "after-directories",
         "before-done",
         "after-done",
     ];
@@ -125,10 +126,10 @@ fn killed_at_any_step_all_is_before_or_all_is_after() {
         assert_eq!(fixture.files(), *expected, "{step}");
         assert_eq!(mode(fixture.path("a.py")), 0o755, "{step}");
         assert_eq!(pending(&fixture), [""; 0], "{step}");
-        if ["after-folders", "before-done"].contains(&step.as_str()) {
+        if ["after-directories", "before-done"].contains(&step.as_str()) {
             assert!(visible && notes.len() == 6, "{step}: {notes:?}");
         }
-        assert_eq!(reopen(&fixture).len(), 0, "{step}: told once");
+        assert_eq!(reopen(&fixture).len(), 0, "{step}: reported once");
         if step != "after-done" {
             fixture.commit(operations(&fixture)).unwrap();
             assert_eq!(fixture.files(), after, "{step}: the same commit works afterwards");
@@ -141,7 +142,7 @@ fn killed_at_any_step_all_is_before_or_all_is_after() {
 }
 
 #[test]
-fn a_folder_on_the_move_comes_back_as_it_was() {
+fn a_directory_on_the_move_comes_back_as_it_was() {
     use std::os::unix::fs::MetadataExt;
     let inode = |path: AbsPath| std::fs::metadata(path).unwrap().ino();
     for step in ["after-temp:1", "after-rename:2", "after-rename:3", "before-done"] {
@@ -183,19 +184,19 @@ fn the_next_commit_cleans_up_too() {
 }
 
 #[test]
-fn what_somebody_else_changed_meanwhile_is_left_and_named() {
+fn recovery_keeps_and_names_foreign_changes() {
     let fixture = fixture();
     let before = fixture.files();
     killed_at(&fixture, "commit:before-done");
-    fixture.write("a.py", "somebody's\n");
-    fixture.write("new/deep/b.py", "somebody's\n");
-    fixture.write("c.py", "somebody's\n");
+    fixture.write("a.py", "foreign\n");
+    fixture.write("new/deep/b.py", "foreign\n");
+    fixture.write("c.py", "foreign\n");
     let notes = reopen(&fixture);
     let mut expected = before.clone();
     for path in ["a.py", "new/deep/b.py", "c.py"] {
-        expected.insert(path.to_owned(), b"somebody's\n".to_vec());
+        expected.insert(path.to_owned(), b"foreign\n".to_vec());
         let note = notes.iter().find(|note| note.path == fixture.path(path)).unwrap();
-        assert!(note.detail.contains("somebody else changed it"), "{}", note.detail);
+        assert!(note.detail.contains("another program changed it"), "{}", note.detail);
         if let Some((_, kept)) = note.detail.split_once("kept in ") {
             assert_eq!(std::fs::read(kept).unwrap(), before[path]);
         } else {

@@ -1,11 +1,11 @@
 //! Commits that reach into an editor: a scripted one, which answers what the test says.
 
-use std::sync::Mutex;
-
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use policy::ErrorCode;
 
 use super::*;
-use crate::{ContentHash, Document, Editor, ErrorCode, FileChange, Hold, Holds, Others, Owner, Settled};
+use crate::{ContentHash, Document, Editor, FileChange, Hold, Holds, Owner, Peers, Settled};
 
 /// Holds `*.open` files with unsaved text; refuses those whose path is listed.
 #[derive(Default)]
@@ -17,44 +17,44 @@ struct Scripted {
     /// Every text gets this in front, and the port knows.
     follows: Mutex<Option<usize>>,
     held: Mutex<Option<String>>,
-    /// What another program writes meanwhile.
+    /// A concurrent write of another program.
     meanwhile: Mutex<Option<(AbsPath, String)>>,
 }
 
 impl Editor for Scripted {
     fn rebase(&self, change: &FileChange) -> Option<Vec<TextEdit>> {
-        let by = (*self.follows.lock().unwrap())?;
+        let by = (*self.follows.lock())?;
         let moved =
             |edit: &TextEdit| TextEdit::replace(edit.range.start + by..edit.range.end + by, &edit.new_text);
         Some(change.edits.iter().map(moved).collect())
     }
 
     fn documents(&self) -> Vec<Document> {
-        let paths: Vec<AbsPath> = self.texts.lock().unwrap().keys().cloned().collect();
+        let paths: Vec<AbsPath> = self.texts.lock().keys().cloned().collect();
         paths.iter().filter_map(|path| self.document(path)).collect()
     }
 
     fn document(&self, path: &AbsPath) -> Option<Document> {
-        let texts = self.texts.lock().unwrap();
+        let texts = self.texts.lock();
         let text = texts.get(path)?;
         Some(Document {
             path: path.clone(),
-            uri: crate::path_to_uri(path.as_path()),
+            uri: paths::path_to_uri(path.as_path()),
             text: text.as_str().into(),
             bom: false,
             version: Version { hash: ContentHash::of(text.as_bytes()), editor: Some(text.len() as i32) },
             owner: Owner::Editor { dirty: true },
-            held: self.held.lock().unwrap().clone(),
+            held: self.held.lock().clone(),
         })
     }
 
     fn apply<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
         Box::pin(async move {
-            if let Some((path, text)) = self.meanwhile.lock().unwrap().take() {
+            if let Some((path, text)) = self.meanwhile.lock().take() {
                 std::fs::write(path, text).unwrap();
             }
-            let mut texts = self.texts.lock().unwrap();
-            let refuses = self.refuses.lock().unwrap();
+            let mut texts = self.texts.lock();
+            let refuses = self.refuses.lock();
             let settle = |change: &FileChange| match refuses.get(&change.path) {
                 Some(settled) => settled.clone(),
                 None => {
@@ -69,13 +69,13 @@ impl Editor for Scripted {
 
     fn revert<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
         Box::pin(async move {
-            if *self.cannot_revert.lock().unwrap() {
+            if *self.cannot_revert.lock() {
                 return changes.iter().map(|_| Settled::Absent { reason: Some("busy".into()) }).collect();
             }
-            let mut texts = self.texts.lock().unwrap();
+            let mut texts = self.texts.lock();
             for change in changes {
                 texts.insert(change.path.clone(), change.before.as_deref().unwrap().to_owned());
-                self.reverted.lock().unwrap().push(change.path.clone());
+                self.reverted.lock().push(change.path.clone());
             }
             changes.iter().map(|_| Settled::Landed).collect()
         })
@@ -87,11 +87,11 @@ fn fixture() -> (Fixture, Arc<Scripted>) {
     let mut fixture = Fixture::new(&[("x.open", "saved"), ("y.open", "saved"), ("disk", "saved")]);
     let editor = Arc::new(Scripted::default());
     for path in ["x.open", "y.open"] {
-        editor.texts.lock().unwrap().insert(fixture.path(path), "unsaved".to_owned());
+        editor.texts.lock().insert(fixture.path(path), "unsaved".to_owned());
     }
-    let root = fixture.folder.as_path().join("root");
+    let root = fixture.directory.as_path().join("root");
     let port: Arc<dyn Editor> = editor.clone();
-    fixture.workspace = Workspace::open(&root, &state(fixture.folder.as_path()), Some(port)).unwrap().0;
+    fixture.workspace = Workspace::open(&root, &state(fixture.directory.as_path()), Some(port)).unwrap().0;
     (fixture, editor)
 }
 
@@ -104,7 +104,7 @@ fn all(fixture: &Fixture) -> Vec<Operation> {
 }
 
 fn open_texts(editor: &Scripted) -> Vec<String> {
-    editor.texts.lock().unwrap().values().cloned().collect()
+    editor.texts.lock().values().cloned().collect()
 }
 
 #[test]
@@ -121,13 +121,13 @@ fn an_open_file_changes_in_the_editor_and_not_on_the_disk() {
 }
 
 #[test]
-fn what_another_program_writes_meanwhile_is_not_written_over() {
+fn a_concurrent_write_is_not_overwritten() {
     let (fixture, editor) = fixture();
-    write(&fixture.folder.join("root/first"), "first");
+    write(&fixture.directory.join("root/first"), "first");
     let before = fixture.files();
     for path in ["disk", "first"] {
         let meanwhile = (fixture.path(path), "theirs".to_owned());
-        *editor.meanwhile.lock().unwrap() = Some(meanwhile);
+        *editor.meanwhile.lock() = Some(meanwhile);
         let mut operations = all(&fixture);
         operations.push(fixture.replace("first", "first", "F"));
         match fixture.commit(operations) {
@@ -137,7 +137,7 @@ fn what_another_program_writes_meanwhile_is_not_written_over() {
         assert_eq!(fixture.text(path), "theirs");
         assert_eq!(open_texts(&editor), ["unsaved", "unsaved"]);
         assert!(fixture.workspace.history().unwrap().is_empty());
-        write(&fixture.folder.join("root").join(path), if path == "disk" { "saved" } else { "first" });
+        write(&fixture.directory.join("root").join(path), if path == "disk" { "saved" } else { "first" });
         assert_eq!(fixture.files(), before);
     }
 }
@@ -147,7 +147,7 @@ fn what_the_editor_refuses_takes_all_back() {
     let (fixture, editor) = fixture();
     let before = fixture.files();
     let refused = Settled::Absent { reason: Some("read-only view".to_owned()) };
-    editor.refuses.lock().unwrap().insert(fixture.path("y.open"), refused);
+    editor.refuses.lock().insert(fixture.path("y.open"), refused);
     match fixture.commit(all(&fixture)) {
         Err(error @ CommitError::NotApplied { .. }) => {
             assert_eq!(error.code(), ErrorCode::NotApplied);
@@ -161,16 +161,16 @@ fn what_the_editor_refuses_takes_all_back() {
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(*editor.reverted.lock().unwrap(), [fixture.path("x.open")]);
+    assert_eq!(*editor.reverted.lock(), [fixture.path("x.open")]);
     assert_eq!((open_texts(&editor), fixture.files()), (vec!["unsaved".to_owned(); 2], before));
     assert!(fixture.workspace.history().unwrap().is_empty());
 }
 
 #[test]
-fn what_cannot_be_taken_back_is_told() {
+fn irreversible_changes_are_reported() {
     let (fixture, editor) = fixture();
-    editor.refuses.lock().unwrap().insert(fixture.path("y.open"), Settled::Absent { reason: None });
-    *editor.cannot_revert.lock().unwrap() = true;
+    editor.refuses.lock().insert(fixture.path("y.open"), Settled::Absent { reason: None });
+    *editor.cannot_revert.lock() = true;
     match fixture.commit(all(&fixture)) {
         Err(CommitError::PartlyReverted { details }) => {
             assert!(
@@ -180,10 +180,10 @@ fn what_cannot_be_taken_back_is_told() {
         }
         other => panic!("{other:?}"),
     }
-    editor.refuses.lock().unwrap().insert(fixture.path("y.open"), Settled::Unknown);
-    *editor.cannot_revert.lock().unwrap() = false;
+    editor.refuses.lock().insert(fixture.path("y.open"), Settled::Unknown);
+    *editor.cannot_revert.lock() = false;
     let error = fixture.commit(vec![fixture.replace("y.open", "un", "Y")]).unwrap_err();
-    assert_eq!(error.code(), ErrorCode::PartlyReverted, "nobody knows whether it landed");
+    assert_eq!(error.code(), ErrorCode::PartlyReverted, "not known whether it landed");
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_failure_on_the_disk_takes_the_editor_back() {
     let (fixture, editor) = fixture();
     std::fs::create_dir(fixture.path("full")).unwrap();
     let before = fixture.files();
-    // It can be made ready, but a folder takes its place before it is put there.
+    // It can be made ready, but a directory takes its place before it is put there.
     struct Meddler(Arc<Scripted>, AbsPath);
     impl Editor for Meddler {
         fn documents(&self) -> Vec<Document> {
@@ -209,8 +209,8 @@ fn a_failure_on_the_disk_takes_the_editor_back() {
         }
     }
     let meddler = Arc::new(Meddler(editor.clone(), fixture.path("new")));
-    let root = fixture.folder.as_path().join("root");
-    let workspace = Workspace::open(&root, &state(fixture.folder.as_path()), Some(meddler)).unwrap().0;
+    let root = fixture.directory.as_path().join("root");
+    let workspace = Workspace::open(&root, &state(fixture.directory.as_path()), Some(meddler)).unwrap().0;
     let operations = [all(&fixture), vec![fixture.create("new", "text")]].concat();
     let plan = workspace
         .plan(WorkspaceEdit { label: String::new(), operations, ..WorkspaceEdit::default() })
@@ -228,8 +228,8 @@ fn a_failure_on_the_disk_takes_the_editor_back() {
 fn a_file_opened_or_typed_in_since_is_planned_again() {
     let (fixture, editor) = fixture();
     let plan = fixture.plan(all(&fixture)).unwrap();
-    editor.texts.lock().unwrap().insert(fixture.path("x.open"), "unsaved!".to_owned());
-    editor.texts.lock().unwrap().insert(fixture.path("disk"), "saved".to_owned());
+    editor.texts.lock().insert(fixture.path("x.open"), "unsaved!".to_owned());
+    editor.texts.lock().insert(fixture.path("disk"), "saved".to_owned());
     match fixture.commit_plan(&RunId::new(), plan) {
         Err(CommitError::Moved { paths }) => {
             assert_eq!(paths, [fixture.path("disk"), fixture.path("x.open")])
@@ -242,8 +242,8 @@ fn a_file_opened_or_typed_in_since_is_planned_again() {
 fn typing_beside_the_edit_is_followed_where_the_editor_can() {
     let (fixture, editor) = fixture();
     let plan = fixture.plan(all(&fixture)).unwrap();
-    editor.texts.lock().unwrap().insert(fixture.path("x.open"), "typed unsaved".to_owned());
-    *editor.follows.lock().unwrap() = Some(6);
+    editor.texts.lock().insert(fixture.path("x.open"), "typed unsaved".to_owned());
+    *editor.follows.lock() = Some(6);
     let commit = fixture.commit_plan(&RunId::new(), plan).unwrap();
     assert_eq!(open_texts(&editor), ["typed Xsaved", "Ysaved"]);
     let file = commit.files.iter().find(|file| file.path == fixture.path("x.open")).unwrap();
@@ -257,7 +257,7 @@ fn typing_beside_the_edit_is_followed_where_the_editor_can() {
 fn what_the_editor_says_must_not_be_written_is_not() {
     let (fixture, editor) = fixture();
     let plan = fixture.plan(all(&fixture)).unwrap();
-    *editor.held.lock().unwrap() = Some("reload it".to_owned());
+    *editor.held.lock() = Some("reload it".to_owned());
     match fixture.commit_plan(&RunId::new(), plan) {
         Err(CommitError::Held { path, reason }) => {
             assert_eq!((path, reason.as_str()), (fixture.path("x.open"), "reload it"));
@@ -275,7 +275,7 @@ fn what_the_editor_says_must_not_be_written_is_not() {
 /// Says what the test says, whatever it is asked.
 struct Said(Holds);
 
-impl Others for Said {
+impl Peers for Said {
     fn holds<'a>(&'a self, paths: &'a [AbsPath]) -> BoxFuture<'a, Holds> {
         let Holds { mut held, notes } = self.0.clone();
         held.retain(|hold| paths.contains(&hold.path));
@@ -284,11 +284,11 @@ impl Others for Said {
 }
 
 #[test]
-fn what_others_hold_is_refused_by_name_and_nothing_is_touched() {
+fn files_that_peers_hold_are_refused() {
     let (fixture, editor) = fixture();
     let hold = |path: &str| Hold { path: fixture.path(path), reason: format!("{path} is held by Ed") };
     let held = vec![hold("y.open"), hold("disk"), hold("elsewhere")];
-    fixture.workspace.heed(Arc::new(Said(Holds { held, notes: Vec::new() })));
+    fixture.workspace.set_peers(Arc::new(Said(Holds { held, notes: Vec::new() })));
     let before = fixture.files();
     let error = fixture.commit(all(&fixture)).unwrap_err();
     assert_eq!(error.code(), ErrorCode::Conflict);
@@ -296,14 +296,14 @@ fn what_others_hold_is_refused_by_name_and_nothing_is_touched() {
     assert!(text.contains("disk is held by Ed") && text.contains("y.open is held by Ed"), "{text}");
     assert!(!text.contains("elsewhere"), "{text}");
     assert_eq!((fixture.files(), open_texts(&editor)), (before, vec!["unsaved".to_owned(); 2]));
-    // What nobody holds is written.
+    // Files that no peer holds are written.
     fixture.commit(vec![fixture.replace("x.open", "un", "X")]).unwrap();
 }
 
 #[test]
-fn what_others_could_not_say_is_told_with_the_commit() {
+fn a_silent_peer_is_noted_in_the_commit() {
     let (fixture, _) = fixture();
     let notes = vec!["Ed does not answer".to_owned()];
-    fixture.workspace.heed(Arc::new(Said(Holds { held: Vec::new(), notes: notes.clone() })));
+    fixture.workspace.set_peers(Arc::new(Said(Holds { held: Vec::new(), notes: notes.clone() })));
     assert_eq!(fixture.commit(all(&fixture)).unwrap().notes, notes);
 }

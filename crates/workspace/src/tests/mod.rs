@@ -1,6 +1,7 @@
-//! The files half at its boundary: a workspace in a temporary folder, its files before and after.
+//! The files half at its boundary: a workspace in a temporary directory, its files before and after.
 
-mod aftermaths;
+mod candidates;
+mod command_snapshots;
 mod commits;
 mod crashes;
 mod editors;
@@ -15,17 +16,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use paths::{AbsPath, StateDir};
+use policy::{Permit, Policy, PolicyOptions, Rule, TrustStore};
 use text::TextEdit;
 
 use crate::{
-    AbsPath, Commit, CommitError, Operation, Permit, Plan, PlanError, RunId, StateDir, Undo, UndoError,
-    UndoPlan, Version, Workspace, WorkspaceEdit,
+    Commit, CommitError, Operation, Plan, PlanError, RunId, Undo, UndoError, UndoPlan, Version, Workspace,
+    WorkspaceEdit,
 };
 
 /// A workspace, its state beside it.
 pub(super) struct Fixture {
     /// Holds `root`, the workspace, and `state`.
-    pub folder: PathBuf,
+    pub directory: PathBuf,
     pub workspace: Workspace,
     _temp: Option<tempfile::TempDir>,
 }
@@ -38,12 +41,12 @@ impl Fixture {
             write(&temp.path().join("root").join(path), text);
         }
         let workspace = open(temp.path());
-        Self { folder: temp.path().to_owned(), workspace, _temp: Some(temp) }
+        Self { directory: temp.path().to_owned(), workspace, _temp: Some(temp) }
     }
 
-    /// One that somebody else made and removes.
-    pub fn existing(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), workspace: open(folder), _temp: None }
+    /// One that another process made and removes.
+    pub fn existing(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), workspace: open(directory), _temp: None }
     }
 
     pub fn path(&self, path: &str) -> AbsPath {
@@ -132,7 +135,11 @@ pub(super) fn state(temp: &Path) -> StateDir {
 }
 
 pub(super) fn permit(plan: &Plan) -> Permit {
-    Permit { digest: plan.digest() }
+    let root = AbsPath::new("/").unwrap();
+    let trust = TrustStore::new(StateDir::new(root.join("nowhere")));
+    let rules = vec![Rule::parse("allow write /**", "the test").unwrap()];
+    let policy = Policy::new(PolicyOptions { rules, ..PolicyOptions::new(trust, root) });
+    policy.permit_invoked(plan).unwrap()
 }
 
 pub(super) fn write(path: &Path, text: impl AsRef<[u8]>) {
@@ -148,13 +155,13 @@ pub(super) fn set_mode(path: impl AsRef<Path>, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Every file below `root` with its bytes, links with their targets, empty folders with `/`.
+/// Every file below `root` with its bytes, links with their targets, empty directories with `/`.
 pub(super) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut out = BTreeMap::new();
     let mut todo = vec![root.to_owned()];
-    while let Some(folder) = todo.pop() {
+    while let Some(directory) = todo.pop() {
         let mut empty = true;
-        for entry in std::fs::read_dir(&folder).unwrap() {
+        for entry in std::fs::read_dir(&directory).unwrap() {
             let path = entry.unwrap().path();
             empty = false;
             let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
@@ -167,8 +174,8 @@ pub(super) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
                 out.insert(name, std::fs::read(&path).unwrap());
             }
         }
-        if empty && folder != root {
-            out.insert(format!("{}/", folder.strip_prefix(root).unwrap().display()), Vec::new());
+        if empty && directory != root {
+            out.insert(format!("{}/", directory.strip_prefix(root).unwrap().display()), Vec::new());
         }
     }
     out

@@ -12,9 +12,9 @@ fn every_spelling_leads_to_one_path() {
     symlink("real/deep", root.join("link")).unwrap();
     symlink(root.join("real/deep/a.py"), root.join("absolute.py")).unwrap();
     symlink("absolute.py", root.join("twice.py")).unwrap();
-    symlink(&root, fixture.folder.as_path().join("elsewhere")).unwrap();
+    symlink(&root, fixture.directory.as_path().join("elsewhere")).unwrap();
     let there = fixture.path("real/deep/a.py");
-    let outside = fixture.folder.as_path().join("elsewhere/link/a.py");
+    let outside = fixture.directory.as_path().join("elsewhere/link/a.py");
     for spelling in [
         "real/deep/a.py",
         "./real//deep/./a.py",
@@ -28,9 +28,9 @@ fn every_spelling_leads_to_one_path() {
     ] {
         assert_eq!(fixture.workspace.resolve(spelling).unwrap(), there, "{spelling}");
     }
-    // `..` after a link is the folder above what it leads to, not the one that holds the link.
+    // `..` after a link is the directory above what it leads to, not the one that holds the link.
     assert_eq!(fixture.workspace.resolve("link/../b.py").unwrap(), fixture.path("real/b.py"));
-    assert_eq!(fixture.workspace.resolve("new/folder/c.py").unwrap(), fixture.path("new/folder/c.py"));
+    assert_eq!(fixture.workspace.resolve("new/directory/c.py").unwrap(), fixture.path("new/directory/c.py"));
     assert_eq!(fixture.workspace.resolve(".").unwrap(), *fixture.workspace.root());
     assert_eq!(fixture.workspace.relative(&there), "real/deep/a.py");
     assert_eq!(fixture.workspace.relative(fixture.workspace.root()), ".");
@@ -44,7 +44,7 @@ fn what_leads_outside_is_refused_with_its_target() {
     symlink("/etc", root.join("etc")).unwrap();
     symlink("../new.txt", root.join("dangling")).unwrap();
     symlink("round", root.join("round")).unwrap();
-    let canonical = std::fs::canonicalize(fixture.folder.as_path()).unwrap();
+    let canonical = std::fs::canonicalize(fixture.directory.as_path()).unwrap();
     for (spelling, leads) in [
         ("../x", canonical.join("x")),
         ("/etc/passwd", "/etc/passwd".into()),
@@ -68,7 +68,7 @@ fn what_leads_outside_is_refused_with_its_target() {
 
 #[test]
 fn only_text_in_regular_files_is_a_document() {
-    let fixture = Fixture::new(&[("bom.py", "\u{feff}a\r\nb"), ("empty.py", ""), ("folder/a", "")]);
+    let fixture = Fixture::new(&[("bom.py", "\u{feff}a\r\nb"), ("empty.py", ""), ("directory/a", "")]);
     let root = fixture.workspace.root().as_path().to_owned();
     write(&root.join("latin"), b"ab\xe9cd");
     let big = std::fs::File::create(root.join("big")).unwrap();
@@ -83,7 +83,7 @@ fn only_text_in_regular_files_is_a_document() {
     assert_eq!(&*document("empty.py").unwrap().text, "");
     assert!(matches!(document("latin"), Err(ReadError::NotUtf8 { offset: 2, .. })));
     assert!(matches!(document("big"), Err(ReadError::TooLarge { bytes, limit, .. }) if bytes == limit + 1));
-    for path in ["pipe", "folder"] {
+    for path in ["pipe", "directory"] {
         assert!(matches!(document(path), Err(ReadError::NotAFile { .. })), "{path}");
     }
     for path in ["missing", "empty.py/below"] {
@@ -93,22 +93,26 @@ fn only_text_in_regular_files_is_a_document() {
     let kinds: Vec<_> = entries.iter().map(|entry| (entry.name.as_str(), entry.kind, entry.size)).collect();
     assert_eq!(
         kinds[1..4],
-        [("bom.py", EntryKind::File, 7), ("empty.py", EntryKind::File, 0), ("folder", EntryKind::Folder, 0)]
+        [
+            ("bom.py", EntryKind::File, 7),
+            ("directory", EntryKind::Directory, 0),
+            ("empty.py", EntryKind::File, 0)
+        ]
     );
     assert_eq!(kinds[5], ("pipe", EntryKind::Other, 0));
 }
 
 #[test]
-fn a_root_must_be_a_folder_and_names_its_state() {
+fn a_root_must_be_a_directory_and_names_its_state() {
     let fixture = Fixture::new(&[("a.py", "x")]);
-    let open = |path: &Path| Workspace::open(path, &state(fixture.folder.as_path()), None);
-    assert!(matches!(open(&fixture.folder.as_path().join("root/a.py")), Err(OpenError::Root { .. })));
-    assert!(matches!(open(&fixture.folder.as_path().join("none")), Err(OpenError::Root { .. })));
-    symlink("root", fixture.folder.as_path().join("link")).unwrap();
-    let (same, notes) = open(&fixture.folder.as_path().join("link")).unwrap();
+    let open = |path: &Path| Workspace::open(path, &state(fixture.directory.as_path()), None);
+    assert!(matches!(open(&fixture.directory.as_path().join("root/a.py")), Err(OpenError::Root { .. })));
+    assert!(matches!(open(&fixture.directory.as_path().join("none")), Err(OpenError::Root { .. })));
+    symlink("root", fixture.directory.as_path().join("link")).unwrap();
+    let (same, notes) = open(&fixture.directory.as_path().join("link")).unwrap();
     assert_eq!((same.root(), same.id()), (fixture.workspace.root(), fixture.workspace.id()));
     assert!(notes.is_empty() && same.id().len() == 16);
-    assert!(!fixture.folder.as_path().join("state").exists(), "opening writes nothing");
+    assert!(!fixture.directory.as_path().join("state").exists(), "opening writes nothing");
 }
 
 #[test]
@@ -143,7 +147,7 @@ fn what_the_editor_has_open_is_the_truth() {
     let fixture = Fixture::new(&[("open.py", "saved"), ("closed.py", "saved")]);
     let editor = std::sync::Arc::new(One(fixture.workspace.clone()));
     let root = fixture.workspace.root().as_path();
-    let workspace = Workspace::open(root, &state(fixture.folder.as_path()), Some(editor)).unwrap().0;
+    let workspace = Workspace::open(root, &state(fixture.directory.as_path()), Some(editor)).unwrap().0;
     assert_eq!(&*workspace.document(&fixture.path("open.py")).unwrap().text, "unsaved");
     assert_eq!(&*workspace.document(&fixture.path("closed.py")).unwrap().text, "saved");
 }

@@ -2,8 +2,10 @@
 
 use std::os::unix::fs::symlink;
 
+use policy::Writes;
+
 use super::*;
-use crate::{ChangeKind, ContentHash, ReadError, Writes};
+use crate::{ChangeKind, ContentHash, ReadError};
 
 fn hash(text: &str) -> Version {
     Version { hash: ContentHash::of(text.as_bytes()), editor: None }
@@ -106,7 +108,7 @@ fn the_mark_and_line_ends_stay() {
 }
 
 #[test]
-fn a_folder_moves_with_all_it_holds() {
+fn a_directory_moves_with_all_it_holds() {
     let fixture = Fixture::new(&[("old/a", "a"), ("old/sub/b", "b"), ("c", "c")]);
     let root = fixture.workspace.root().as_path().to_owned();
     write(&root.join("old/picture"), b"\xff\x00\x01");
@@ -128,7 +130,8 @@ fn a_folder_moves_with_all_it_holds() {
             "old/sub/b -> moved/here/sub/b: b -> b",
         ],
     );
-    let made: Vec<_> = plan.made.iter().map(|folder| fixture.workspace.relative(&folder.path)).collect();
+    let made: Vec<_> =
+        plan.made.iter().map(|directory| fixture.workspace.relative(&directory.path)).collect();
     assert_eq!(made, ["moved/here", "moved/here/empty", "moved/here/sub"]);
     let missing = fixture.plan(vec![fixture.rename("old", "moved"), fixture.rename("old", "again")]);
     assert!(matches!(missing, Err(PlanError::Read(ReadError::NotFound { .. }))), "{missing:?}");
@@ -140,7 +143,7 @@ fn a_folder_moves_with_all_it_holds() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let fixture = Fixture::new(&[("a", "one"), ("b", "two"), ("d/e", "x")]);
-    write(&fixture.folder.as_path().join("root/latin"), b"\xe9");
+    write(&fixture.directory.as_path().join("root/latin"), b"\xe9");
     let edit = |path: &str, expected: Version, range| Operation::Edit {
         path: fixture.path(path),
         expected,
@@ -193,12 +196,12 @@ fn the_digest_names_the_outcome() {
     assert_eq!(first, digest(fixture.replace("a", "one", "1")));
     assert_ne!(first, digest(fixture.replace("a", "one", "2")));
     assert_ne!(first, digest(fixture.replace("b", "one", "1")));
-    write(&fixture.folder.as_path().join("root/a"), "one!");
+    write(&fixture.directory.as_path().join("root/a"), "one!");
     assert_ne!(first, digest(fixture.replace("a", "one!", "1")), "the text before counts");
 }
 
 #[test]
-fn people_see_one_diff() {
+fn a_plan_has_one_diff() {
     let fixture = Fixture::new(&[("a", "one\ntwo\n"), ("b", "x\n")]);
     let plan = fixture
         .plan(vec![
@@ -229,7 +232,7 @@ fn what_is_overwritten_is_in_the_diff_and_in_the_counts() {
         replaces: Some(version),
     };
     let over = |from: &str, to: &str| replaced(from, to, fixture.version(to));
-    let anew = |path: &str, text: &str| Operation::Create {
+    let recreate = |path: &str, text: &str| Operation::Create {
         path: fixture.path(path),
         text: text.to_owned(),
         replaces: Some(fixture.version(path)),
@@ -254,7 +257,7 @@ fn what_is_overwritten_is_in_the_diff_and_in_the_counts() {
         shown(vec![replaced("a", "picture", version)]),
         ((2, 0, 0), picture.to_owned(), lost("picture", "-"))
     );
-    let (counts, _, whole) = shown(vec![anew("c", "new\n")]);
+    let (counts, _, whole) = shown(vec![recreate("c", "new\n")]);
     assert_eq!((counts, whole), ((1, 1, 1), lost("c", "old\n")));
     let swap = vec![fixture.rename("a", "t"), fixture.rename("b", "a"), fixture.rename("t", "b")];
     let swapped = shown(swap);
@@ -262,10 +265,10 @@ fn what_is_overwritten_is_in_the_diff_and_in_the_counts() {
 }
 
 #[test]
-fn a_folder_goes_with_all_that_is_in_it_or_only_when_it_is_empty() {
+fn a_directory_goes_with_all_that_is_in_it_or_only_when_it_is_empty() {
     let fixture = Fixture::new(&[("d/a", "one"), ("d/e/b", "two"), ("c", "three")]);
     fixture.write("d/e/picture", [0xff, 0xfe, 0]);
-    let gone = |path: &str, recursive| Operation::DeleteFolder { path: fixture.path(path), recursive };
+    let gone = |path: &str, recursive| Operation::DeleteDirectory { path: fixture.path(path), recursive };
     let refused = fixture.plan(vec![gone("d", false)]).unwrap_err();
     assert!(refused.to_string().contains("is not empty"), "{refused}");
     assert!(matches!(fixture.plan(vec![gone("c", true)]), Err(PlanError::Read(ReadError::NotFound { .. }))));

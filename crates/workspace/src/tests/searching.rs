@@ -2,17 +2,17 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
+use parking_lot::{Condvar, Mutex};
+use policy::{Policy, PolicyOptions, Rule, TrustStore};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
     Bounds, ContentHash, Document, Editor, EntryKind, FileChange, Findings, Form, Globs, LookOnly, Names,
-    Owner, Policy, PolicyOptions, Query, QueryOptions, Rule, Scope, SearchError, Settled, TreeEntry,
-    TrustStore,
+    Owner, Query, QueryOptions, Scope, SearchError, Settled, TreeEntry,
 };
 
 fn bounds() -> Bounds {
@@ -21,7 +21,7 @@ fn bounds() -> Bounds {
 
 impl Fixture {
     fn policy(&self, rules: &[&str]) -> Arc<Policy> {
-        let trust = TrustStore::new(state(&self.folder));
+        let trust = TrustStore::new(state(&self.directory));
         let mut options = PolicyOptions::new(trust, self.workspace.root().clone());
         options.rules = rules.iter().map(|rule| Rule::parse(rule, "test").unwrap()).collect();
         Arc::new(Policy::new(options))
@@ -66,7 +66,7 @@ impl Fixture {
 
     fn with_editor(self, editor: Arc<OpenTexts>) -> Self {
         let workspace =
-            Workspace::open(&self.folder.join("root"), &state(&self.folder), Some(editor)).unwrap().0;
+            Workspace::open(&self.directory.join("root"), &state(&self.directory), Some(editor)).unwrap().0;
         Self { workspace, ..self }
     }
 }
@@ -81,15 +81,15 @@ struct OpenTexts {
 
 impl Editor for OpenTexts {
     fn documents(&self) -> Vec<Document> {
-        drop(self.released.wait_while(self.held.lock().unwrap(), |held| *held).unwrap());
-        let paths: Vec<AbsPath> = self.texts.lock().unwrap().keys().cloned().collect();
+        self.released.wait_while(&mut self.held.lock(), |held| *held);
+        let paths: Vec<AbsPath> = self.texts.lock().keys().cloned().collect();
         paths.iter().filter_map(|path| self.document(path)).collect()
     }
 
     fn document(&self, path: &AbsPath) -> Option<Document> {
-        let text: Arc<str> = self.texts.lock().unwrap().get(path)?.as_str().into();
+        let text: Arc<str> = self.texts.lock().get(path)?.as_str().into();
         let version = Version { hash: ContentHash::of(text.as_bytes()), editor: Some(1) };
-        let (uri, owner) = (crate::path_to_uri(path.as_path()), Owner::Editor { dirty: true });
+        let (uri, owner) = (paths::path_to_uri(path.as_path()), Owner::Editor { dirty: true });
         Some(Document { path: path.clone(), uri, text, bom: false, version, owner, held: None })
     }
 
@@ -103,7 +103,7 @@ impl Editor for OpenTexts {
 }
 
 #[test]
-fn ignore_files_hidden_names_and_nested_repositories_count_as_they_do_for_git() {
+fn ignore_rules_match_those_of_git() {
     let fixture = Fixture::new(&[
         (".gitignore", "*.log\n!keep.log\n/build\n"),
         ("a.txt", "x\n"),
@@ -129,7 +129,7 @@ fn ignore_files_hidden_names_and_nested_repositories_count_as_they_do_for_git() 
     let all = fixture.hits("^x", &scope);
     assert_eq!(all.len(), 9, "{all:?}");
     assert!(all.iter().all(|path| !path.contains(".git/")), "{all:?}");
-    // A folder that is named is looked into, and the rules above it hold there.
+    // A directory that is named is looked into, and the rules above it hold there.
     assert_eq!(fixture.hits("^x", &Scope::new(fixture.path("build"))), ["build/a.txt:1"]);
     assert_eq!(fixture.hits("^x", &Scope::new(fixture.path("sub"))), ["sub/build/a.txt:1"]);
     assert_eq!(fixture.hits("^x", &Scope::new(fixture.path("a.log"))), ["a.log:1"]);
@@ -138,7 +138,7 @@ fn ignore_files_hidden_names_and_nested_repositories_count_as_they_do_for_git() 
 }
 
 #[test]
-fn hidden_files_are_met_and_hidden_folders_not_looked_into() {
+fn hidden_files_are_met_and_hidden_directories_not_looked_into() {
     let names =
         [".git/x", ".gitignore", ".rc", ".tool/deep/x", ".tool/x", "a.txt", "b/.rc", "built/x", "own/x", "z"];
     let fixture = Fixture::new(&names.map(|it| (it, if it == ".gitignore" { "built\nz\n" } else { "x" })));
@@ -147,7 +147,7 @@ fn hidden_files_are_met_and_hidden_folders_not_looked_into() {
     let met = fixture.workspace.files_and_hidden(root, &without);
     let met: Vec<_> = met.map(|(path, kind)| (fixture.workspace.relative(&path), kind)).collect();
     let names = [".gitignore", ".rc", ".tool", "a.txt", "b/.rc"];
-    let kind = |it: &str| if it == ".tool" { EntryKind::Folder } else { EntryKind::File };
+    let kind = |it: &str| if it == ".tool" { EntryKind::Directory } else { EntryKind::File };
     assert_eq!(met, names.map(|it| (it.to_owned(), kind(it))));
     let inside: Vec<_> = fixture.workspace.files_and_hidden(&root.join(".tool"), &[]).collect();
     assert_eq!(inside.len(), 2, "one that is asked for");
@@ -168,8 +168,8 @@ fn names_of_any_bytes_survive() {
     let fixture = Fixture::new(&[]);
     let names: [&[u8]; 6] = [b"a b", b"new\nline", b"q\"uote'", b"\xff\xfe.txt", b"[x]", b" "];
     for name in names {
-        let folder = fixture.workspace.root().join(OsStr::from_bytes(name));
-        write(folder.join(OsStr::from_bytes(name)).as_path(), "hit\n");
+        let directory = fixture.workspace.root().join(OsStr::from_bytes(name));
+        write(directory.join(OsStr::from_bytes(name)).as_path(), "hit\n");
     }
     let mut found: Vec<AbsPath> =
         fixture.search_for("hit", &fixture.everything()).files.into_iter().map(|it| it.path).collect();
@@ -193,7 +193,7 @@ fn names_of_any_bytes_survive() {
 fn links_pipes_and_what_is_no_text_are_left_out() {
     let fixture = Fixture::new(&[("a.txt", "hit\n"), ("sub/b.txt", "hit\n")]);
     let root = fixture.workspace.root().clone();
-    write(&fixture.folder.join("outside/secret.txt"), "hit\n");
+    write(&fixture.directory.join("outside/secret.txt"), "hit\n");
     for (target, link) in [("..", "sub/loop"), ("../outside", "out"), ("a.txt", "link"), ("nowhere", "dead")]
     {
         std::os::unix::fs::symlink(target, root.join(link)).unwrap();
@@ -223,8 +223,8 @@ fn links_pipes_and_what_is_no_text_are_left_out() {
     let query = Arc::new(Query::new("hit", QueryOptions::default()).unwrap());
     let named =
         |path: &str| fixture.search_as(&Scope::new(fixture.path(path)), query.clone(), fixture.policy(&[]));
-    assert_eq!(named("pipe").unwrap_err().code(), crate::ErrorCode::NotAFile);
-    assert_eq!(named("none").unwrap_err().code(), crate::ErrorCode::NotFound);
+    assert_eq!(named("pipe").unwrap_err().code(), policy::ErrorCode::NotAFile);
+    assert_eq!(named("none").unwrap_err().code(), policy::ErrorCode::NotFound);
     assert_eq!(named("binary").unwrap().files[0].lines, 2);
     assert_eq!(named("late binary").unwrap().files[0].lines, 100_000);
     let kinds: Vec<EntryKind> =
@@ -235,11 +235,11 @@ fn links_pipes_and_what_is_no_text_are_left_out() {
             .filter(|it| ["pipe", "link", "sub"].contains(&it.path.file_name().as_str()))
             .map(|it| it.kind)
             .collect();
-    assert_eq!(kinds, [EntryKind::Link, EntryKind::Other, EntryKind::Folder]);
+    assert_eq!(kinds, [EntryKind::Link, EntryKind::Other, EntryKind::Directory]);
 }
 
 #[test]
-fn ends_of_lines_and_the_byte_order_mark_are_no_part_of_a_line() {
+fn line_ends_and_byte_order_marks_do_not_match() {
     let fixture = Fixture::new(&[
         ("crlf", "one\r\ntwo\r\n"),
         ("mark", "\u{feff}one\n"),
@@ -283,7 +283,7 @@ fn a_match_in_a_file_of_several_pieces_is_counted_once() {
 }
 
 #[test]
-fn protected_files_are_left_out_and_named_whether_they_match_or_not() {
+fn protected_files_are_named_but_not_searched() {
     let fixture = Fixture::new(&[
         ("a.txt", "hit\n"),
         ("server.pem", "hit\n"),
@@ -312,19 +312,19 @@ fn what_an_editor_has_open_is_searched_as_it_is_there() {
         ("ignored/c.txt", "on the disk\n"),
     ]);
     let editor = Arc::new(OpenTexts::default());
-    for path in ["a.txt", "new folder/new.txt", "ignored/new.txt", ".hidden/new.txt", "server.pem"] {
-        editor.texts.lock().unwrap().insert(fixture.path(path), "in the editor\n".to_owned());
+    for path in ["a.txt", "new directory/new.txt", "ignored/new.txt", ".hidden/new.txt", "server.pem"] {
+        editor.texts.lock().insert(fixture.path(path), "in the editor\n".to_owned());
     }
     let fixture = fixture.with_editor(editor);
     let scope = fixture.everything();
-    assert_eq!(fixture.hits("editor", &scope), ["a.txt:1", "new folder/new.txt:1"]);
+    assert_eq!(fixture.hits("editor", &scope), ["a.txt:1", "new directory/new.txt:1"]);
     assert_eq!(fixture.hits("disk", &scope), ["b.txt:1"]);
     let only = Scope { globs: Globs::parse("n*.txt", &scope.at, &scope.at).unwrap(), ..scope.clone() };
-    assert_eq!(fixture.hits("editor", &only), ["new folder/new.txt:1"]);
-    let named = Scope::new(fixture.path("new folder/new.txt"));
-    assert_eq!(fixture.hits("editor", &named), ["new folder/new.txt:1"]);
+    assert_eq!(fixture.hits("editor", &only), ["new directory/new.txt:1"]);
+    let named = Scope::new(fixture.path("new directory/new.txt"));
+    assert_eq!(fixture.hits("editor", &named), ["new directory/new.txt:1"]);
     assert_eq!(fixture.search_for("editor", &scope).protected, [fixture.path("server.pem")]);
-    assert_eq!(fixture.names(&scope), ["a.txt", "b.txt", "new folder/new.txt", "server.pem"]);
+    assert_eq!(fixture.names(&scope), ["a.txt", "b.txt", "new directory/new.txt", "server.pem"]);
     let entries = fixture.tree(1).0;
     let shown: Vec<_> =
         entries.iter().map(|it| (it.name.to_str().unwrap(), it.ignored, it.unsaved)).collect();
@@ -366,10 +366,10 @@ fn a_tree_is_entered_level_by_level_and_not_where_it_is_ignored() {
 }
 
 #[test]
-fn a_cancelled_search_returns_at_once_whatever_its_threads_wait_for() {
+fn a_cancelled_search_returns_at_once() {
     let fixture = Fixture::new(&[("a.txt", "hit\n")]);
     let editor = Arc::new(OpenTexts::default());
-    *editor.held.lock().unwrap() = true;
+    *editor.held.lock() = true;
     let fixture = fixture.with_editor(editor.clone());
     let cancel = CancellationToken::new();
     let bounds = Bounds { cancel: cancel.clone(), ..bounds() };
@@ -384,12 +384,12 @@ fn a_cancelled_search_returns_at_once_whatever_its_threads_wait_for() {
         assert!(matches!(search.await, Err(SearchError::Cancelled)));
         assert!(started.elapsed() < Duration::from_secs(2));
     });
-    *editor.held.lock().unwrap() = false;
+    *editor.held.lock() = false;
     editor.released.notify_all();
 }
 
 #[test]
-fn at_its_deadline_a_search_tells_what_it_has_and_that_it_is_not_all() {
+fn a_search_returns_partial_results_at_its_deadline() {
     let files: Vec<(String, &str)> = (0..50).map(|at| (format!("{at}.txt"), "hit\n")).collect();
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
     let fixture = Fixture::new(&files);
@@ -411,7 +411,7 @@ fn files_that_go_while_they_are_searched_are_not_there() {
     fixture.write("stays.txt", "hit\n");
     let root = fixture.workspace.root().clone();
     let gone = std::thread::spawn(move || {
-        (0..20).for_each(|folder| std::fs::remove_dir_all(root.join(folder.to_string())).unwrap());
+        (0..20).for_each(|directory| std::fs::remove_dir_all(root.join(directory.to_string())).unwrap());
     });
     let found = fixture.search_for("hit", &fixture.everything());
     gone.join().unwrap();

@@ -1,9 +1,10 @@
-//! Undo and redo: exact where nothing else changed, and never at somebody else's cost.
+//! Undo and redo: exact where nothing else changed, and never at the cost of other changes.
 
+use policy::ErrorCode;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{ChangeKind, CommitId, ErrorCode};
+use crate::{ChangeKind, CommitId};
 
 const LINES: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n";
 
@@ -89,7 +90,7 @@ fn one_commit_of_many_can_be_taken_back() {
 }
 
 #[test]
-fn what_the_person_wrote_elsewhere_stays() {
+fn undo_keeps_the_users_other_edits() {
     let fixture = Fixture::new(&[("a", LINES), ("old", LINES)]);
     fixture
         .commit(vec![
@@ -103,11 +104,11 @@ fn what_the_person_wrote_elsewhere_stays() {
     fixture.undo();
     assert_eq!(fixture.text("a"), LINES.replace("one\n", "zero\none\n").replace("seven", "SEVEN"));
     assert_eq!(fixture.text("old"), LINES.replace("one", "1"));
-    assert_eq!(fixture.files().len(), 2, "the folder that was made is gone again");
+    assert_eq!(fixture.files().len(), 2, "the directory that was made is gone again");
 }
 
 #[test]
-fn what_the_person_changed_since_is_left_and_named() {
+fn undo_names_and_skips_what_the_user_changed() {
     let fixture = Fixture::new(&[("a", LINES), ("gone", "x"), ("b", LINES)]);
     fixture
         .commit(vec![
@@ -173,7 +174,7 @@ fn an_undo_that_would_do_nothing_says_why() {
         }
         other => panic!("{other:?}"),
     }
-    // What the person took back by hand is simply done.
+    // A change that the user reverted by hand needs no undo.
     fixture.write("a", "one\n");
     let plan = fixture.workspace.plan_undo(&Undo::LastRun).unwrap();
     assert!(plan.plan.is_empty());
@@ -238,12 +239,12 @@ fn what_was_put_there_for_the_edit_goes_with_it() {
     assert_eq!(fixture.files(), before);
     fixture.take_back(fixture.workspace.plan_redo());
     assert_eq!(fixture.files(), after);
-    // What holds something was not put there for it.
+    // A directory with contents was not created for the file.
     assert!(matches!(fixture.plan(vec![adopt("a")]), Err(PlanError::Exists { .. })));
 }
 
 #[test]
-fn a_folder_with_somebody_elses_file_stays() {
+fn a_directory_with_a_foreign_file_stays() {
     let fixture = Fixture::new(&[("a", "one")]);
     fixture.commit(vec![fixture.create("n/m/b", "two")]).unwrap();
     fixture.write("n/mine", "x");
@@ -255,11 +256,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     /// Edits of single lines, committed one by one in a run, then undone: the original bytes; and
-    /// lines that the person added between blocks of untouched lines stay.
+    /// lines that the user added between blocks of untouched lines stay.
     #[test]
-    fn undo_gives_back_the_bytes_and_keeps_the_persons(
+    fn undo_restores_bytes_and_keeps_the_users_edits(
         steps in prop::collection::vec(prop::collection::vec((0usize..10, "[a-zé😀]{0,6}(\r?\n)?"), 1..4), 1..4),
-        person in prop::collection::vec((0usize..10, "[A-Z]{1,5}"), 0..4),
+        user in prop::collection::vec((0usize..10, "[A-Z]{1,5}"), 0..4),
     ) {
         // Ten editable lines, each with a fence of untouched lines around it.
         let line = |n: usize| format!("fence {n} a\nfence {n} b\neditable {n}\nfence {n} c\nfence {n} d\n");
@@ -278,7 +279,7 @@ proptest! {
             let edit = Operation::Edit { path: document.path, expected: document.version, edits };
             fixture.commit_as(&run, vec![edit]).unwrap();
         }
-        let with_theirs = |text: &str| person.iter().fold(text.to_owned(), |text, (n, word)| {
+        let with_theirs = |text: &str| user.iter().fold(text.to_owned(), |text, (n, word)| {
             text.replace(&format!("fence {n} d\n"), &format!("{word}\nfence {n} d\n"))
         });
         fixture.write("a", with_theirs(&fixture.text("a")));

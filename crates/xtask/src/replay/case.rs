@@ -1,22 +1,24 @@
-//! Three versions of a file as one edit: what was changed from v1 to v2, written against v0, with what v1 should become.
+//! Three versions of a file as one edit, with the expected result.
 //!
-//! Both changes, v0 → v1 and v1 → v2, are taken as runs of whole lines. A hunk of the second and a run of the first
-//! *overlap* when they have a line of v1 in common, or one lies between two lines of the other; they are *adjacent* when
-//! they do not overlap and no line stands between them; else they are apart. Hunks and runs that overlap are one
-//! component, which is written as the replacement of all its lines in v0 by all its lines in v2.
+//! The change from v1 to v2 is written against v0 and applied to v1. Both changes, v0 → v1 and v1 → v2, are
+//! taken as runs of whole lines. A hunk of the second and a run of the first *overlap* if they share a line
+//! of v1, or one lies between two lines of the other; they are *adjacent* if they do not overlap and no line
+//! is between them; else they are apart. Hunks and runs that overlap are one component, which is written as
+//! the replacement of all its lines in v0 by all its lines in v2.
 //!
-//! A case is `clean` when all of its hunks are apart from every run, `adjacent` when none overlaps, and `overlapping`
-//! otherwise. A case that would be clean, but of which another history gives the same texts, the same patch and another
-//! outcome, is one of `twins`: what is expected is what happened, and nobody can know it (`twins`). Some changes cannot be written against v0 at all, since they speak of lines that only v1 has: a component
-//! whose lines in v0 all stand unchanged and together in v1. So it is with an insertion of rows that v0 → v1 put at the same
-//! place: it cannot be told from the edit that was made already. They are left out, and what is expected is v1 with the
-//! other hunks made; with nothing left to write there is no patch.
+//! A case is `clean` if all of its hunks are apart from every run, `adjacent` if none overlaps, and
+//! `overlapping` otherwise. A clean case for which another history has the same texts and patch but another
+//! outcome is one of `twins`: the expected result is what happened, but it is undecidable (`twins`). Some
+//! changes cannot be written against v0 at all, since they concern lines that only v1 has: components whose
+//! lines in v0 are all unchanged and together in v1. The same holds for an insertion of rows that v0 → v1
+//! inserted at the same place: it looks like the edit that was made already. Such changes are left out, and
+//! the expected result is v1 with the other hunks; without any hunk there is no patch.
 
 use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use super::twins::{Hunk, Side, are_told_by_nobody};
+use super::twins::{Hunk, Side, are_undecidable};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
@@ -48,13 +50,13 @@ pub(crate) struct Case {
     pub(crate) base: String,
     pub(crate) current: String,
     pub(crate) expected: String,
-    /// Components left out, since only v1 has what they change.
+    /// Number of components left out, since they change lines that only v1 has.
     pub(crate) left_out: usize,
-    /// `None`: nothing of the change can be written against the base.
+    /// `None` if no part of the change can be written against the base.
     pub(crate) patch: Option<String>,
 }
 
-/// A text as lines without their ends, which are all alike.
+/// A text as lines without their ends, which are all equal.
 struct Text<'a> {
     lines: Vec<&'a str>,
     end: &'static str,
@@ -62,7 +64,7 @@ struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// `None` when its line ends are mixed, or of another kind.
+    /// Returns `None` if its line ends are mixed, or of another kind.
     fn new(text: &'a str) -> Option<Self> {
         let end = if text.contains('\r') { "\r\n" } else { "\n" };
         let closed = text.ends_with(end);
@@ -80,7 +82,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Lines of the older text and of the newer that stand for them.
+/// Lines of the older text and their replacement in the newer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Run {
     old: Range<usize>,
@@ -110,7 +112,7 @@ fn runs(old: &[&str], new: &[&str]) -> Vec<Run> {
     runs
 }
 
-/// Whether they have a line in common, or one is a point inside the other.
+/// Whether they share a line, or one is a point inside the other.
 fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
     let inside = |point: &Range<usize>, range: &Range<usize>| {
         point.is_empty() && range.start < point.start && point.end < range.end
@@ -122,14 +124,16 @@ fn touch(a: &Range<usize>, b: &Range<usize>) -> bool {
     a.end == b.start || b.end == a.start
 }
 
-/// Hunks of the second change with the runs of the first that they overlap, by index; `hull` is what they cover in v1.
+/// Hunks of the second change with the overlapping runs of the first, by index.
+///
+/// `hull` is their extent in v1.
 struct Component {
     hunks: Range<usize>,
     runs: Range<usize>,
     hull: Range<usize>,
 }
 
-/// `None` where the three texts make no case: nothing changes twice, or their line ends differ.
+/// Returns `None` if the texts make no case: a text changed only once, or line ends differ.
 pub(crate) fn of(name: String, path: &str, texts: [&str; 3]) -> Option<Case> {
     let [v0, v1, v2] = [Text::new(texts[0])?, Text::new(texts[1])?, Text::new(texts[2])?];
     let alike = |a: &Text<'_>, b: &Text<'_>| a.end == b.end && a.closed == b.closed;
@@ -148,7 +152,7 @@ pub(crate) fn of(name: String, path: &str, texts: [&str; 3]) -> Option<Case> {
     let (mut done, mut left_out) = (0, 0);
     for component in components(&first, &second, v1.lines.len()) {
         let Component { hunks, runs, hull } = &component;
-        // Where the hull's lines stand in v0 and in v2, by what grew above it.
+        // The hull's lines in v0 and in v2, by the growth above it.
         let above_first: isize =
             first[..runs.start].iter().filter(|run| run.new.end <= hull.start).map(Run::growth).sum();
         let inside_first: isize = first[runs.clone()].iter().map(Run::growth).sum();
@@ -193,7 +197,7 @@ pub(crate) fn of(name: String, path: &str, texts: [&str; 3]) -> Option<Case> {
         done = hull.end;
     }
     expected.extend(&v1.lines[done..]);
-    if class == Class::Clean && are_told_by_nobody(&v0.lines, &v1.lines, &hunks_written) {
+    if class == Class::Clean && are_undecidable(&v0.lines, &v1.lines, &hunks_written) {
         class = Class::Twins;
     }
     Some(Case {
@@ -208,14 +212,14 @@ pub(crate) fn of(name: String, path: &str, texts: [&str; 3]) -> Option<Case> {
     })
 }
 
-/// Lines `a..b`, from 0, as an operation names them.
+/// Lines `a..b`, from 0, in the form of an operation.
 fn span(lines: &Range<usize>) -> String {
     if lines.len() == 1 { lines.end.to_string() } else { format!("{}..={}", lines.start + 1, lines.end) }
 }
 
-/// An insertion between lines of v1, by the neighbour that v0 has too, and its line there.
+/// An insertion in v1, by an adjacent line that v0 has too, and its number there.
 fn insertion(first: &[Run], at: usize, v1: &Text<'_>) -> Option<(Side, usize)> {
-    // The line of v0 that a line of v1 is, unchanged.
+    // The unchanged line of v0 for a line of v1.
     let old = |line: usize| {
         let above: isize = first.iter().filter(|run| run.new.end <= line).map(Run::growth).sum();
         let changed = first.iter().any(|run| run.new.contains(&line));
@@ -227,8 +231,9 @@ fn insertion(first: &[Run], at: usize, v1: &Text<'_>) -> Option<(Side, usize)> {
     old(at).map(|below| (Side::Above, below))
 }
 
-/// Whether the first change put the same rows at the same place: of an edit that does so once more nobody can tell that it
-/// is not the one that was made.
+/// Whether the first change inserted the same rows at the same place.
+///
+/// An edit that does so again cannot be distinguished from the first.
 fn came_already(first: &[Run], at: usize, rows: &[&str], v1: &Text<'_>) -> bool {
     first.iter().any(|run| {
         let came = &v1.lines[run.new.clone()];
@@ -236,7 +241,9 @@ fn came_already(first: &[Run], at: usize, rows: &[&str], v1: &Text<'_>) -> bool 
     })
 }
 
-/// Whether the lines of v0 stand unchanged in v1, with nothing between them: then the runs are insertions at their edges.
+/// Whether the lines of v0 are unchanged and adjacent in v1.
+///
+/// Then the runs are insertions at their edges.
 fn stands_together(runs: &[Run], old: &Range<usize>) -> bool {
     runs.iter().all(|run| run.old.is_empty() && (run.old.start == old.start || run.old.start == old.end))
 }
@@ -270,7 +277,7 @@ fn components(first: &[Run], second: &[Run], count: usize) -> Vec<Component> {
                 last.runs.end = last.runs.end.max(runs.end);
                 last.hull.end = last.hull.end.max(hull.end);
             }
-            // The hull of the last grew over this hunk.
+            // The hull of the previous component extends over this hunk.
             Some(last) if hull.start < last.hull.end => {
                 last.hunks.end = at + 1;
                 last.runs.end = last.runs.end.max(runs.end);
@@ -296,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn hunks_apart_are_clean() {
+    fn separate_hunks_are_clean() {
         check(["abcde", "xabcde", "xabcDe"], Class::Clean, "[f#TAG]|PUT 4:|+D|", "xabcDe");
         check(["abcde", "Abcde", "Abce"], Class::Clean, "[f#TAG]|CUT 4|", "Abce");
         check(["abcde", "acde", "acdxe"], Class::Clean, "[f#TAG]|PUT >4:|+x|", "acdxe");
@@ -310,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn hunks_beside_are_adjacent() {
+    fn neighbouring_hunks_are_adjacent() {
         check(["abcde", "aBcde", "aBCde"], Class::Adjacent, "[f#TAG]|PUT 3:|+C|", "aBCde");
         check(["abcde", "axbcde", "axBcde"], Class::Adjacent, "[f#TAG]|PUT 2:|+B|", "axBcde");
         check(["abcde", "abde", "abDe"], Class::Adjacent, "[f#TAG]|PUT 4:|+D|", "abDe");
@@ -332,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_newer_text_has_cannot_be_written() {
+    fn changes_of_newer_lines_are_left_out() {
         check(["ab", "axb", "ayb"], Class::Clean, "", "axb");
         check(["ab", "axyb", "ab"], Class::Clean, "", "axyb");
         check(["abcd", "abxcd", "aBycd"], Class::Clean, "", "abxcd");
@@ -341,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn with_nothing_left_out_the_newest_text_is_expected() {
+    fn the_newest_text_is_expected_unless_hunks_are_left_out() {
         let mut random = super::super::random::Random(3);
         let mut text = |count: usize| -> Vec<String> {
             (0..1 + random.below(count)).map(|_| format!("{}\n", random.below(7))).collect()
@@ -359,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_other_line_ends_are_no_case() {
+    fn mixed_line_ends_make_no_case() {
         assert!(of("x".into(), "f", ["a\n", "a\r\n", "b\r\n"]).is_none());
         assert!(of("x".into(), "f", ["a\r\n", "x\r\na\r\n", "x\r\nb\r\n"]).is_some());
         assert!(of("x".into(), "f", ["a\nb", "A\nb", "A\nb\n"]).is_none());

@@ -48,11 +48,11 @@ impl Engine {
         let row = json!({"id": self.asked, "path": path, "base": base, "current": current, "patch": patch});
         let row = format!("{row}\n");
         let stdin = self.stdin.as_mut().context("its input is open")?;
-        stdin.write_all(row.as_bytes()).and_then(|()| stdin.flush()).context("the engine reads no more")?;
+        stdin.write_all(row.as_bytes()).and_then(|()| stdin.flush()).context("the engine stopped reading")?;
         let line = self
             .lines
             .recv_timeout(DEADLINE)
-            .map_err(|_| anyhow!("the engine gives no answer to row {}", self.asked))?;
+            .map_err(|_| anyhow!("the engine did not respond to row {}", self.asked))?;
         serde_json::from_str(&line).with_context(|| format!("the engine's answer: {line}"))
     }
 }
@@ -65,7 +65,7 @@ impl Drop for Engine {
         if !matches!(ended, Err(std::sync::mpsc::RecvTimeoutError::Disconnected))
             && let Err(error) = self.child.kill()
         {
-            eprintln!("cannot end the engine: {error}");
+            eprintln!("cannot kill the engine: {error}");
         }
         if let Err(error) = self.child.wait() {
             eprintln!("cannot wait for the engine: {error}");

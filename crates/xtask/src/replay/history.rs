@@ -1,7 +1,7 @@
-//! Triples of consecutive versions out of a git repository's first-parent history.
+//! Triples of consecutive versions from a git repository's first-parent history.
 //!
-//! A path's versions are followed under its own name; a deletion ends the line of versions. Texts that are not UTF-8 or
-//! larger than 1 MiB are left out.
+//! Versions are followed by path; a deletion ends the series. Texts that are not UTF-8 or larger than 1 MiB
+//! are left out.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,7 +17,7 @@ use crate::exec;
 const DEADLINE: Duration = Duration::from_secs(300);
 const LARGEST: usize = 1 << 20;
 
-/// Three versions of one path: the commit that made the last, and their objects.
+/// Three versions of one path: the last one's commit, and their objects.
 struct Triple {
     commit: String,
     path: String,
@@ -103,7 +103,7 @@ fn triples_of(log: &str) -> Vec<Triple> {
     triples
 }
 
-/// `git cat-file --batch`, one question at a time.
+/// `git cat-file --batch`, one request at a time.
 struct Objects {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -119,10 +119,10 @@ impl Objects {
         Ok(Objects { stdin: child.stdin.take(), stdout, child })
     }
 
-    /// `None` when it is not UTF-8 text of a size that a person edits.
+    /// Returns `None` unless it is UTF-8 text of a plausible size.
     fn text(&mut self, object: &str) -> Result<Option<String>> {
         let stdin = self.stdin.as_mut().context("its input is open")?;
-        writeln!(stdin, "{object}").and_then(|()| stdin.flush()).context("git reads no more")?;
+        writeln!(stdin, "{object}").and_then(|()| stdin.flush()).context("git stopped reading")?;
         let mut header = String::new();
         self.stdout.read_line(&mut header)?;
         let size = header.split_whitespace().nth(2).and_then(|size| size.parse::<usize>().ok());
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_followed_until_the_file_goes() {
+    fn versions_are_followed_until_a_deletion() {
         let log = "commit c1\n:000000 100644 0 a1 A\ta\ncommit c2\n:100644 100644 a1 a2 M\ta\ncommit c3\n\
             :100644 100644 a2 a3 M\ta\n:100644 000000 b1 0 D\tb\ncommit c4\n:100644 100644 a3 a4 M\ta\n\
             commit c5\n:100644 000000 a4 0 D\ta\ncommit c6\n:000000 100644 0 a5 A\ta\n";

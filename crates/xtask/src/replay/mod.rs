@@ -1,8 +1,8 @@
-//! `cargo xtask replay REPO…`: real history, written as edits and made once more.
+//! `cargo xtask replay REPO…`: real history, written as edits and applied again.
 //!
-//! Of three consecutive versions v0, v1, v2 of a file, the change v1 → v2 is written as a patch against v0 and applied to
-//! v1 (`case`). The engine is a program that answers JSON lines (`docs/formats/edit-batch.md`): ours, or any other that
-//! does (`--engine`). One wrong result, and the command fails.
+//! Of three consecutive versions v0, v1, v2 of a file, the change v1 → v2 is written as a patch against v0
+//! and applied to v1 (`case`). The engine is a program that speaks JSON lines (`docs/formats/edit-batch.md`):
+//! ours, or any other (`--engine`). One wrong result fails the command.
 
 mod case;
 mod engine;
@@ -36,28 +36,29 @@ const BUILD_DEADLINE: Duration = Duration::from_secs(60 * 60);
 /// Arguments of `replay`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Git repositories; without one, this project's own.
+    /// Git repositories; the default is this project's own.
     repos: Vec<PathBuf>,
-    /// Cases taken of each source at most, evenly spread over its history.
+    /// Maximum number of cases per source, evenly spread over its history.
     #[arg(long, default_value_t = 5_000)]
     limit: usize,
-    /// Another engine: a command line for `sh` that answers the same JSON lines.
+    /// Use another engine: a command line for `sh` that speaks the same JSON lines.
     #[arg(long, value_name = "CMD")]
     engine: Option<String>,
-    /// A second engine that is asked the same, shown beside the first; what it does wrong fails nothing.
+    /// Compare with a second engine, whose wrong results fail nothing.
+    ///
     /// How to get one: the first lines of crates/xtask/peers/oh-my-pi.mjs.
     #[arg(long, value_name = "CMD")]
     beside: Option<String>,
-    /// Test the dev build of pilcrow, which is there sooner.
+    /// Test the dev build of pilcrow, which builds faster.
     #[arg(long)]
     dev: bool,
-    /// Instead of history: so many made-up triples from the sources in cargo's registry.
+    /// Instead of history: this many synthetic triples from the sources in cargo's registry.
     #[arg(long, value_name = "COUNT")]
     synthetic: Option<usize>,
-    /// Seed of the made-up triples.
+    /// Seed of the synthetic triples.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write the rows that were wrong or refused to this file, each with what was expected.
+    /// Write the wrong and refused rows to this file, each with the expected result.
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
 }
@@ -89,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The project's own history with the dev build: a part of `cargo xtask test`.
+/// Replays the project's own history with the dev build, for `cargo xtask test`.
 pub(crate) fn own_history(steps: &mut Steps) -> Result<()> {
     let mut engine = own(true, steps)?;
     let args = Args {
@@ -107,7 +108,7 @@ pub(crate) fn own_history(steps: &mut Steps) -> Result<()> {
 }
 
 fn own(dev: bool, steps: &mut Steps) -> Result<Engine> {
-    let (profile, folder) = if dev { ("dev", "debug") } else { ("release", "release") };
+    let (profile, directory) = if dev { ("dev", "debug") } else { ("release", "release") };
     steps.run(&format!("build pilcrow ({profile})"), || {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.current_dir(tidy::root()).args([
@@ -121,7 +122,7 @@ fn own(dev: bool, steps: &mut Steps) -> Result<Engine> {
         exec::show_ok(&mut cargo, BUILD_DEADLINE)?;
         Ok(((), String::new()))
     })?;
-    let program = tidy::target_directory()?.join(folder).join("pilcrow");
+    let program = tidy::target_directory()?.join(directory).join("pilcrow");
     Engine::start(&format!("exec {} edit --batch", exec::quote(&program)))
 }
 

@@ -1,4 +1,4 @@
-//! What became of the cases: per class, and per class and strategy.
+//! Results of the cases: per class, and per class and strategy.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,13 +8,13 @@ use super::engine::Answer;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
-    /// The text is the one expected.
+    /// The expected text.
     Correct,
-    /// Of an overlapping case: the engine says that the text is already what the edit makes, and leaves it alone.
+    /// An overlapping case that the engine left alone as already applied.
     Already,
     Refused,
     Wrong,
-    /// The engine could not read the row.
+    /// The engine could not parse the row.
     Failed,
 }
 
@@ -52,7 +52,7 @@ impl Outcome {
 
 #[derive(Default)]
 pub(crate) struct Report {
-    /// Triples of which nothing can be written against the first version.
+    /// Triples without anything to write against the first version.
     pub(crate) unwritable: usize,
     left_out: usize,
     classes: BTreeMap<(Class, Outcome), usize>,
@@ -80,7 +80,7 @@ impl Report {
         self.classes.values().sum()
     }
 
-    /// Wrong results, and rows that the engine could not read.
+    /// Wrong results, and rows that the engine could not parse.
     pub(crate) fn wrong(&self) -> usize {
         let bad = [Outcome::Wrong, Outcome::Failed];
         self.classes.iter().filter(|((_, outcome), _)| bad.contains(outcome)).map(|(_, count)| count).sum()
@@ -137,7 +137,7 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "  changes of lines that the older text has not: {} triples left out, {} cases without some hunks",
+            "  changes of lines missing in the older text: {} triples omitted, {} cases without some hunks",
             self.unwritable, self.left_out
         )?;
         for ((class, how, outcome), count) in &self.strategies {

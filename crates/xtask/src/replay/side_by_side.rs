@@ -1,8 +1,7 @@
-//! Two engines side by side: the same rows to `pilcrow edit --batch` and to another program that answers them.
+//! Comparison of two engines: the same rows to `pilcrow edit --batch` and a peer.
 //!
-//! Times are those around each question, its JSON and its pipe included, and those that the engines tell of themselves
-//! (`micros`, where they do). A peer's own way of writing patches is for its adapter to see to; rows that it refuses are
-//! counted and not timed.
+//! Times include JSON and pipes of each request; engines may also report their own (`micros`). A peer's own
+//! patch syntax is its adapter's business; rows that it refuses are counted and not timed.
 
 use std::time::{Duration, Instant};
 
@@ -15,9 +14,9 @@ use crate::tidy;
 const SIZES: [usize; 3] = [200, 2_000, 20_000];
 const TURNS: usize = 15;
 
-/// The built release of pilcrow against `command`.
-pub(crate) fn run(command: &str, folder: &str) -> Result<()> {
-    let program = tidy::target_directory()?.join(folder).join("pilcrow");
+/// Compares the built release of pilcrow with `command`.
+pub(crate) fn run(command: &str, directory: &str) -> Result<()> {
+    let program = tidy::target_directory()?.join(directory).join("pilcrow");
     let mut ours = Engine::start(&format!("exec {} edit --batch", exec::quote(&program)))?;
     let mut peer = Engine::start(command)?;
     println!(
@@ -25,7 +24,7 @@ pub(crate) fn run(command: &str, folder: &str) -> Result<()> {
         "ms a row, median", "ours", "peer", "ratio", "ours says", "peer says"
     );
     for size in SIZES {
-        for (name, drift) in [("fresh", ""), ("stale", "// somebody's line\n")] {
+        for (name, drift) in [("fresh", ""), ("stale", "// another line\n")] {
             let base: String =
                 (0..size).map(|at| format!("const value{at} = compute({at}, {});\n", at % 7)).collect();
             let current = format!("{drift}{base}");

@@ -1,8 +1,9 @@
-//! Made-up history: real source files, changed twice as people change them.
+//! Synthetic history: real source files, changed twice in typical ways.
 //!
-//! The changes are no good source code, so the path has no grammar: an engine that mends what no longer parses would be
-//! right to do so, and not do what is expected here. It makes what history has too little of: twins, moved and copied
-//! blocks, changes close beside each other. The same seed gives the same triples as long as the registry has the same files.
+//! The changes are not valid source code, so the path has no grammar: an engine that repairs text that no
+//! longer parses would rightly differ from the expected result. They produce what real history has too little
+//! of: twins, moved and copied blocks, changes close to each other. A seed gives the same triples as long as
+//! the registry has the same files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use super::case::{self, Case};
 use super::random::Random;
 
-/// Files of this many lines are taken.
+/// Lines of a usable file.
 const LINES: std::ops::Range<usize> = 20..3_000;
 
 pub(crate) fn cases(count: usize, seed: u64) -> Result<impl Iterator<Item = Result<Case>>> {
@@ -29,7 +30,7 @@ pub(crate) fn cases(count: usize, seed: u64) -> Result<impl Iterator<Item = Resu
     Ok(std::iter::from_fn(move || {
         while number < count {
             number += 1;
-            // A file may have gone or be no text; then the next is taken.
+            // A file may be gone or not be text; then the next is used.
             let file = &files[random.below(files.len())];
             let Ok(text) = fs::read_to_string(file) else { continue };
             let lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -51,8 +52,8 @@ pub(crate) fn cases(count: usize, seed: u64) -> Result<impl Iterator<Item = Resu
     }))
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>, depth: usize) -> Result<()> {
-    let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
+fn collect(directory: &Path, files: &mut Vec<PathBuf>, depth: usize) -> Result<()> {
+    let Ok(entries) = fs::read_dir(directory) else { return Ok(()) };
     for entry in entries {
         let path = entry?.path();
         if path.is_dir() {
@@ -68,7 +69,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>, depth: usize) -> Result<()> 
     Ok(())
 }
 
-/// One change as people make them.
+/// One typical change.
 fn change(lines: &mut Vec<String>, random: &mut Random) {
     if lines.is_empty() {
         lines.push("new".into());
@@ -82,30 +83,30 @@ fn change(lines: &mut Vec<String>, random: &mut Random) {
         format!("{indent}let value_{} = {};", random.below(1_000), random.below(1_000))
     };
     match random.below(9) {
-        // A line is written anew, or a word in it.
+        // Rewrites a line, or a word in it.
         0 => lines[at] = fresh(random, &block[0]),
         1 => lines[at] = block[0].replacen("self", "this", 1).replacen("1", "2", 1) + " // changed",
-        // Lines come.
+        // Inserts lines.
         2 => {
             let rows: Vec<String> = (0..len).map(|_| fresh(random, &block[0])).collect();
             lines.splice(at..at, rows);
         }
-        // Lines go.
+        // Deletes lines.
         3 => drop(lines.drain(at..at + len)),
-        // A block is copied right below itself, and becomes a twin.
+        // Copies a block right below itself, which makes it a twin.
         4 => drop(lines.splice(at + len..at + len, block)),
-        // Or copied somewhere else.
+        // Copies it elsewhere.
         5 => {
             let to = random.below(lines.len() + 1);
             lines.splice(to..to, block);
         }
-        // A block moves.
+        // Moves a block.
         6 => {
             lines.drain(at..at + len);
             let to = random.below(lines.len() + 1);
             lines.splice(to..to, block);
         }
-        // A block is put into another.
+        // Nests a block in another.
         7 => {
             let rows =
                 block.iter().map(|line| if line.is_empty() { String::new() } else { format!("    {line}") });
@@ -113,7 +114,7 @@ fn change(lines: &mut Vec<String>, random: &mut Random) {
                 std::iter::once("if ready {".to_owned()).chain(rows).chain(["}".to_owned()]).collect();
             lines.splice(at..at + len, rows);
         }
-        // A name is changed wherever it stands nearby.
+        // Renames a name nearby.
         _ => {
             let word: String =
                 block[0].chars().filter(|c| c.is_alphanumeric() || *c == '_').take(6).collect();
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_means_the_same_changes() {
+    fn a_seed_gives_the_same_changes() {
         let make = |seed| {
             let mut lines: Vec<String> = (0..50).map(|line| format!("line {line} of self")).collect();
             let mut random = Random(seed);

@@ -1,22 +1,23 @@
-//! Whether a change can be carried over at all, by anyone who sees the texts alone.
+//! Whether the texts alone decide how to carry over a change.
 //!
-//! Where lines have twins, one pair of texts has several histories: a block that is copied right below itself may as
-//! well have been copied right above. A patch against the older text then means this line or that one, and both times
-//! the engine is asked the very same. Here all shortest histories are looked at, those that remove and add the fewest
-//! lines: if one of them has the lines of a hunk elsewhere than the history that was written down, or removes them, and
-//! the patch would come to another text there, then that pair of histories is the proof that nobody can tell.
+//! If lines have twins, one pair of texts has several histories: a block copied right below itself may as
+//! well have been copied right above. A patch against the older text then means this line or that one, and in
+//! both cases the engine gets the very same input. This module examines all shortest histories, which remove
+//! and add the fewest lines: if one of them puts the lines of a hunk elsewhere than the actual history, or
+//! removes them, and the patch would give another text there, then that pair of histories proves that the
+//! case is undecidable.
 //!
-//! By its own table of costs, which shares nothing with any engine. Longer histories prove nothing here.
+//! It uses its own table of costs, which shares nothing with any engine. Longer histories prove nothing here.
 
 use std::ops::Range;
 
-/// Table entries beyond which nothing is said: texts so large and so different are taken as they were written down.
+/// Limit of table entries; beyond it, texts so large and so different count as decidable.
 const MOST: usize = 30_000_000;
 
-/// A hunk as a patch against the older text has it, and where its lines stand in the newer one. All from 0.
+/// A hunk of a patch against the older text, and the place of its lines in the newer. All from 0.
 #[derive(Debug, Clone)]
 pub(crate) struct Hunk<'a> {
-    /// The lines named, in the older text.
+    /// The named lines, in the older text.
     pub(crate) old: Range<usize>,
     /// The first of them in the newer text.
     pub(crate) at: usize,
@@ -24,7 +25,7 @@ pub(crate) struct Hunk<'a> {
     pub(crate) rows: &'a [&'a str],
 }
 
-/// Where rows go.
+/// The place of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Instead,
@@ -32,8 +33,8 @@ pub(crate) enum Side {
     Below,
 }
 
-/// Whether a shortest history from `old` to `new` makes another text of the hunks, or has no place for one.
-pub(crate) fn are_told_by_nobody(old: &[&str], new: &[&str], hunks: &[Hunk<'_>]) -> bool {
+/// Whether another shortest history gives another result, or has no place for a hunk.
+pub(crate) fn are_undecidable(old: &[&str], new: &[&str], hunks: &[Hunk<'_>]) -> bool {
     let Some(costs) = Costs::new(old, new) else { return false };
     hunks.iter().any(|hunk| {
         let expected = made(new, hunk, hunk.at);
@@ -52,7 +53,7 @@ fn stand(old: &[&str], new: &[&str], hunk: &Hunk<'_>, at: usize) -> bool {
     new.get(at..at + hunk.old.len()) == Some(&old[hunk.old.clone()])
 }
 
-/// The newer text with the hunk made where its lines are taken to stand.
+/// The newer text with the hunk applied at `at`.
 fn made<'a>(new: &[&'a str], hunk: &Hunk<'a>, at: usize) -> Vec<&'a str> {
     let end = at + hunk.old.len();
     let (from, to) = match hunk.side {
@@ -63,8 +64,9 @@ fn made<'a>(new: &[&'a str], hunk: &Hunk<'a>, at: usize) -> Vec<&'a str> {
     [&new[..from], hunk.rows, &new[to..]].concat()
 }
 
-/// The fewest lines to remove and add from the beginnings to each pair of places, and from there to the ends, as far as
-/// a shortest history may lead.
+/// Minimal costs from the beginnings to each pair of places, and from there to the ends.
+///
+/// Only for places that a shortest history can reach.
 struct Costs {
     least: u32,
     forward: Band,
@@ -109,7 +111,7 @@ impl Costs {
             .any(|column| self.forward.at(line, column) + 1 + self.rest(line + 1, column) == self.least)
     }
 
-    /// As which lines shortest histories leave the line.
+    /// The lines as which shortest histories keep the line.
     fn may_stay_as<'a>(
         &'a self,
         old: &'a [&str],
@@ -161,7 +163,7 @@ mod tests {
     use super::super::random::Random;
     use super::*;
 
-    /// All histories, each as the lines that it leaves: pairs of one in the older text and one in the newer.
+    /// All histories, each as pairs of kept lines in the older and the newer text.
     fn histories(old: &[&str], new: &[&str]) -> Vec<Vec<(usize, usize)>> {
         let mut all = vec![Vec::new()];
         for (line, content) in old.iter().enumerate() {
@@ -178,7 +180,7 @@ mod tests {
         all
     }
 
-    /// What a history makes of the hunk; `None` where its lines are not left, or not together.
+    /// The result of a hunk in a history; `None` if its lines are not kept, or not together.
     fn outcome<'a>(history: &[(usize, usize)], new: &[&'a str], hunk: &Hunk<'a>) -> Option<Vec<&'a str>> {
         let place = |line: usize| history.iter().find(|(old, _)| *old == line).map(|(_, column)| *column);
         let at = place(hunk.old.start)?;
@@ -189,9 +191,9 @@ mod tests {
             .then(|| made(new, hunk, at))
     }
 
-    /// Of the same two texts and the same patch, two histories that need different answers: the proof, written out.
+    /// Two histories of the same texts and patch that need different results: the proof in full.
     #[test]
-    fn what_nobody_can_tell_has_two_histories() {
+    fn undecidable_cases_have_two_histories() {
         let mut random = Random(5);
         let mut counts = [0; 2];
         for _ in 0..4_000 {
@@ -209,7 +211,7 @@ mod tests {
             let expected = outcome(written, &new, &hunk);
             let another = all.iter().any(|history| outcome(history, &new, &hunk) != expected);
             assert_eq!(
-                are_told_by_nobody(&old, &new, std::slice::from_ref(&hunk)),
+                are_undecidable(&old, &new, std::slice::from_ref(&hunk)),
                 another,
                 "{old:?} {new:?} {hunk:?}"
             );
@@ -219,23 +221,23 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_right_below_is_a_copy_right_above() {
+    fn a_copy_below_equals_a_copy_above() {
         let hunk = |old: Range<usize>, at| Hunk { old, at, side: Side::Instead, rows: &["x"] };
         let (old, new) = (["1", "a", "b", "2"], ["1", "a", "b", "a", "b", "2"]);
         for at in [1, 3] {
-            assert!(are_told_by_nobody(&old, &new, &[hunk(1..3, at)]));
+            assert!(are_undecidable(&old, &new, &[hunk(1..3, at)]));
         }
-        assert!(!are_told_by_nobody(&old, &new, &[hunk(0..1, 0), hunk(3..4, 5)]));
-        // Which of two like lines goes makes no difference.
+        assert!(!are_undecidable(&old, &new, &[hunk(0..1, 0), hunk(3..4, 5)]));
+        // Either of two equal lines may go, with the same result.
         let cut = Hunk { old: 1..2, at: 1, side: Side::Instead, rows: &[] };
-        assert!(!are_told_by_nobody(&["1", "a", "2"], &["1", "a", "a", "2"], &[cut]));
+        assert!(!are_undecidable(&["1", "a", "2"], &["1", "a", "a", "2"], &[cut]));
     }
 
     #[test]
-    fn a_shorter_history_counts_more_than_the_one_written_down() {
+    fn a_shorter_history_outweighs_the_recorded_one() {
         // The head moved down over two of the lines, or two of them moved up over it.
         let (old, new) = (["h", "a", "a", "a", "t"], ["a", "a", "h", "a", "t"]);
         let hunk = Hunk { old: 1..2, at: 3, side: Side::Instead, rows: &["x"] };
-        assert!(are_told_by_nobody(&old, &new, &[hunk]));
+        assert!(are_undecidable(&old, &new, &[hunk]));
     }
 }

@@ -1,12 +1,11 @@
--- What a language server cannot do in Neovim: an edit that is an undo step of its own, also while the
--- person is in insert mode, and one that is refused as a whole where the text is no longer the one it
--- was made for. (Neovim drops it and says that it was applied; it does not look at version 0, nor
--- beyond the first file.) Everything else about the edit is Neovim's own doing.
+-- Handler of `workspace/applyEdit` with two guarantees that Neovim lacks: an edit is an undo step of its own,
+-- even in insert mode, and a stale edit is refused as a whole. (Neovim drops a stale edit but reports it as
+-- applied; it checks neither version 0 nor any file but the first.) Neovim does the rest.
 
 local M = {}
 
 ---@param edit lsp.WorkspaceEdit
----@return integer[] buffers the loaded ones that the edit names
+---@return integer[] buffers the loaded buffers of the edit
 local function buffers_of(edit)
   local uris = vim.tbl_keys(edit.changes or {})
   for _, change in ipairs(edit.documentChanges or {}) do
@@ -22,7 +21,7 @@ local function buffers_of(edit)
   return buffers
 end
 
--- Setting 'undolevels', even to what it is, ends the current undo step (:help undo-break).
+-- Setting 'undolevels', even to its current value, ends the current undo step (:help undo-break).
 local function end_undo_step(buffer)
   vim.api.nvim_buf_call(buffer, function()
     vim.cmd('let &l:undolevels = &l:undolevels')
@@ -35,7 +34,7 @@ local function stale(edit)
   for _, change in ipairs(edit.documentChanges or {}) do
     local document = change.textDocument
     if document and type(document.version) == 'number' then
-      -- Not `uri_to_bufnr`, which would make a buffer of one that was wiped out, to edit where nobody sees.
+      -- Not `uri_to_bufnr`, which would recreate a wiped-out buffer and edit it unseen.
       local buffer = vim.iter(vim.api.nvim_list_bufs()):find(function(buffer)
         return vim.api.nvim_buf_is_loaded(buffer) and vim.uri_from_bufnr(buffer) == document.uri
       end)
@@ -58,7 +57,7 @@ function M.handler(err, params, ctx)
   end
   local buffers = buffers_of(params.edit)
   vim.iter(buffers):each(end_undo_step)
-  -- Neovim would print the label over whatever the person is reading.
+  -- Neovim would print the label over the text that the user is reading.
   local unlabelled = vim.tbl_extend('force', params, { label = vim.NIL })
   unlabelled.label = nil
   local result = vim.lsp.handlers['workspace/applyEdit'](err, unlabelled, ctx)

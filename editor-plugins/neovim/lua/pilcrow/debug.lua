@@ -1,10 +1,10 @@
--- Debug sessions that the person starts with nvim-dap: what passes between it and the adapter is told to
--- Pilcrow, and what the agent asks goes through nvim-dap. Sessions of the agent's own are joined, not told.
+-- Debug sessions that the user starts with nvim-dap: reports the messages between entry and the adapter to
+-- Pilcrow, and sends the agent's requests through nvim-dap. The agent's own sessions are not reported.
 
 local M = {}
 
--- Answers that say more than that a request was carried out, and may be large, stay here.
-local ANSWERS = {
+-- Commands whose requests and responses are reported; other responses may be large.
+local REPORTED_COMMANDS = {
   'attach',
   'configurationDone',
   'continue',
@@ -46,7 +46,7 @@ local EVENTS = {
   'thread',
 }
 
--- Sessions that are told, by nvim-dap's own number.
+-- Reported sessions, by nvim-dap's own number.
 local followed = {}
 
 local function send(session, what)
@@ -56,33 +56,33 @@ local function send(session, what)
   end
 end
 
-local function tell(session, message)
+local function report(session, message)
   if followed[session.id] then
     send(session, { message = message })
   end
 end
 
-local function over(session)
+local function on_end(session)
   if followed[session.id] then
     followed[session.id] = nil
     send(session, { ended = true })
   end
 end
 
--- The first that is known of a session is its adapter's answer to `initialize`.
+-- The first event of a session is its adapter's response to `initialize`.
 local function begin(session, err, capabilities, arguments, seq)
   local config = session.config or {}
   if err or config.type == 'pilcrow' or followed[session.id] then
     return
   end
-  local folder = type(config.cwd) == 'string' and config.cwd or vim.fn.getcwd()
+  local directory = type(config.cwd) == 'string' and config.cwd or vim.fn.getcwd()
   local parent = session.parent and tostring(session.parent.id) or nil
-  followed[session.id] = { session = session, ours = {} }
+  followed[session.id] = { session = session, agent_requests = {} }
   send(session, {
-    started = { name = config.name, type = config.type, uri = vim.uri_from_fname(folder), parent = parent },
+    started = { name = config.name, type = config.type, uri = vim.uri_from_fname(directory), parent = parent },
   })
-  tell(session, { seq = seq, type = 'request', command = 'initialize', arguments = arguments })
-  tell(session, {
+  report(session, { seq = seq, type = 'request', command = 'initialize', arguments = arguments })
+  report(session, {
     seq = 0,
     type = 'response',
     request_seq = seq,
@@ -91,28 +91,28 @@ local function begin(session, err, capabilities, arguments, seq)
     body = capabilities or vim.empty_dict(),
   })
   local request = session.request
-  -- What is sent is told before its answer comes, as it passes.
+  -- Requests are reported when sent, before their responses.
   session.request = function(self, command, args, callback)
-    local it = followed[self.id]
-    if it and not it.asking and vim.list_contains(ANSWERS, command) then
-      tell(self, { seq = self.seq, type = 'request', command = command, arguments = args })
-    elseif it and it.asking then
-      it.ours[self.seq] = true
+    local entry = followed[self.id]
+    if entry and not entry.sending and vim.list_contains(REPORTED_COMMANDS, command) then
+      report(self, { seq = self.seq, type = 'request', command = command, arguments = args })
+    elseif entry and entry.sending then
+      entry.agent_requests[self.seq] = true
     end
     return request(self, command, args, callback)
   end
   if session.on_close then
-    session.on_close.pilcrow = over
+    session.on_close.pilcrow = on_end
   end
 end
 
 local function answered(command)
   return function(session, err, body, _, seq)
-    local it = followed[session.id]
-    if not it or it.ours[seq] then
+    local entry = followed[session.id]
+    if not entry or entry.agent_requests[seq] then
       return
     end
-    tell(session, {
+    report(session, {
       seq = 0,
       type = 'response',
       request_seq = seq,
@@ -124,7 +124,7 @@ local function answered(command)
   end
 end
 
---- Follows what nvim-dap does from now on, where it is there. May be called again.
+--- Follows the sessions of nvim-dap, if installed. May be called repeatedly.
 function M.follow()
   local found, dap = pcall(require, 'dap')
   if not found then
@@ -132,42 +132,42 @@ function M.follow()
   end
   local before = dap.listeners.before
   before.initialize.pilcrow = begin
-  for _, command in ipairs(ANSWERS) do
+  for _, command in ipairs(REPORTED_COMMANDS) do
     before[command].pilcrow = answered(command)
   end
   for _, event in ipairs(EVENTS) do
     before['event_' .. event].pilcrow = function(session, body)
-      tell(session, { seq = 0, type = 'event', event = event, body = body })
+      report(session, { seq = 0, type = 'event', event = event, body = body })
     end
   end
 end
 
---- `pilcrow/debug/request`: what the agent asks of an adapter.
+--- `pilcrow/debug/request`: sends a request of the agent to an adapter.
 ---@type lsp.Handler
 function M.on_request(_, params)
-  local it
+  local entry
   for id, candidate in pairs(followed) do
     if tostring(id) == params.session then
-      it = candidate
+      entry = candidate
     end
   end
-  if not it then
-    return nil, vim.lsp.rpc.rpc_response_error(-32803, 'this debug session is over')
+  if not entry then
+    return nil, vim.lsp.rpc.rpc_response_error(-32803, 'this debug session has ended')
   end
   if params.command == 'terminate' or params.command == 'disconnect' then
-    require('dap').terminate({ session = it.session })
+    require('dap').terminate({ session = entry.session })
     return vim.NIL
   end
   local co = coroutine.running()
   local waits, done, err, body = false, false, nil, nil
-  it.asking = true
-  it.session:request(params.command, params.arguments, function(failed, answer)
+  entry.sending = true
+  entry.session:request(params.command, params.arguments, function(failed, answer)
     done, err, body = true, failed, answer
     if waits then
       coroutine.resume(co)
     end
   end)
-  it.asking = false
+  entry.sending = false
   if not done then
     waits = true
     coroutine.yield()

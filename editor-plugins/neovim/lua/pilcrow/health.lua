@@ -37,33 +37,33 @@ function M.check()
   else
     health.error(('%s is not found'):format(path), {
       'Install it: cargo install --locked --path crates/pilcrow',
-      'or say where it is, before the server is enabled: vim.g.pilcrow_path = "/path/to/pilcrow"',
+      'or set its path before you enable the server: vim.g.pilcrow_path = "/path/to/pilcrow"',
     })
   end
 
   if vim.lsp.is_enabled('pilcrow') then
     health.ok('the server is enabled')
   else
-    health.warn('the server is not enabled', { "Put vim.lsp.enable('pilcrow') into your init.lua" })
+    health.warn('the server is not enabled', { "Add vim.lsp.enable('pilcrow') to your init.lua" })
   end
 
   local clients = vim.lsp.get_clients({ name = 'pilcrow' })
   if #clients == 0 then
-    health.info('the server is not running; it starts with the first file that is opened')
+    health.info('the server is not running; it starts with the first file you open')
   end
   for _, client in ipairs(clients) do
-    local folders = vim.tbl_map(function(folder)
-      return vim.uri_to_fname(folder.uri)
+    local projects = vim.tbl_map(function(workspace_folder)
+      return vim.uri_to_fname(workspace_folder.uri)
     end, client.workspace_folders or {})
     health.ok(
       ('running, %d files open, projects: %s'):format(
         vim.tbl_count(client.attached_buffers),
-        #folders > 0 and table.concat(folders, ', ') or 'none'
+        #projects > 0 and table.concat(projects, ', ') or 'none'
       )
     )
     if client.handlers['workspace/applyEdit'] == nil then
       health.warn('edits join your own undo step while you are in insert mode', {
-        'Put the whole plugin on the runtime path, not only lsp/pilcrow.lua',
+        'Add the whole plugin to the runtime path, not only lsp/pilcrow.lua',
       })
     end
   end
@@ -71,7 +71,7 @@ function M.check()
   if vim.fn.executable('git') == 1 then
     health.ok('git is found')
   else
-    health.info('git is not found; projects are told by their folder .git')
+    health.info('git is not found; Pilcrow finds projects by their directory .git')
   end
   health.info('language servers: run `pilcrow doctor` in the project')
 end

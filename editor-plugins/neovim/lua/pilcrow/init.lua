@@ -1,4 +1,4 @@
--- What the commands do: ask the server, show its progress and its answer. No more than that.
+-- The commands: send requests to the server, show its progress and its answers.
 
 local M = {}
 
@@ -16,10 +16,10 @@ local function client_for(buffer)
   return vim.lsp.get_clients(filter)[1] or vim.lsp.get_clients({ name = NAME })[1]
 end
 
---- Runs a command of the server. What comes of it is told by progress and messages.
+--- Runs a command of the server, which reports by progress and messages.
 ---@param command string
 ---@param argument table
----@param answered? fun(result: table) gets the server's answer
+---@param answered? fun(result: table) receives the server's response
 function M.execute(command, argument, answered)
   local client = client_for(0)
   if not client then
@@ -27,9 +27,9 @@ function M.execute(command, argument, answered)
     if vim.fn.executable(path) == 0 then
       complain(('%s is not found; install it or set g:pilcrow_path (:checkhealth pilcrow)'):format(path))
     elseif vim.lsp.is_enabled(NAME) then
-      complain('the server is not running; it starts with the next file that is opened (:edit)')
+      complain('the server is not running; it starts with the next file you open (:edit)')
     else
-      complain("the server is not running; put vim.lsp.enable('pilcrow') into your init.lua and open a file")
+      complain("the server is not running; add vim.lsp.enable('pilcrow') to your init.lua and open a file")
     end
     return
   end
@@ -43,10 +43,10 @@ function M.execute(command, argument, answered)
   end, vim.api.nvim_get_current_buf())
 end
 
---- Asks for something in words.
+--- Sends a prompt.
 ---@param text string
----@param range? { [1]: integer, [2]: integer } lines, first and last, from 1; without it the cursor
----@param resume? string the conversation that it goes on with
+---@param range? { [1]: integer, [2]: integer } first and last line, from 1; default: the cursor
+---@param resume? string the session to continue
 function M.prompt(text, range, resume)
   local client = client_for(0)
   local argument = { text = text, resume = resume }
@@ -65,8 +65,8 @@ function M.prompt(text, range, resume)
   M.execute('pilcrow.prompt', argument)
 end
 
--- The file tells which project is meant, where several are open.
-local function about_here()
+-- The current file selects the project if several are open.
+local function current_file()
   local client = client_for(0)
   if client and vim.lsp.buf_is_attached(0, client.id) then
     return { uri = vim.uri_from_bufnr(0) }
@@ -74,23 +74,23 @@ local function about_here()
   return vim.empty_dict()
 end
 
---- Says something to the run that goes on, after its turn.
+--- Sends a message to the current run, which receives it after its turn.
 ---@param text string
 function M.steer(text)
   M.execute('pilcrow.steer', { text = text })
 end
 
---- Goes on with a conversation of before: which, and then with what.
+--- Continues an earlier session: asks which, and for a prompt.
 function M.resume()
-  M.execute('pilcrow.sessions', about_here(), function(result)
+  M.execute('pilcrow.sessions', current_file(), function(result)
     if #result.sessions == 0 then
-      complain('there is no conversation yet')
+      complain('there is no session yet')
       return
     end
     local function shown(session)
       return ('%s  %s'):format(session.lastActive:sub(1, 16):gsub('T', ' '), session.title)
     end
-    vim.ui.select(result.sessions, { prompt = 'Go on with', format_item = shown }, function(session)
+    vim.ui.select(result.sessions, { prompt = 'Resume', format_item = shown }, function(session)
       if not session then
         return
       end
@@ -103,86 +103,86 @@ function M.resume()
   end)
 end
 
---- Ends what is running.
+--- Stops the current run.
 function M.stop()
   M.execute('pilcrow.stop', vim.empty_dict())
 end
 
---- Takes back the last run.
+--- Reverts the last run.
 function M.undo()
-  M.execute('pilcrow.undo', about_here())
+  M.execute('pilcrow.undo', current_file())
 end
 
---- Takes back the last undo.
+--- Reverts the last undo.
 function M.redo()
-  M.execute('pilcrow.redo', about_here())
+  M.execute('pilcrow.redo', current_file())
 end
 
---- Opens all that was said and done in the last run.
+--- Opens the transcript of the last run.
 function M.transcript()
   M.execute('pilcrow.transcript', vim.empty_dict())
 end
 
--- What `:Pilcrow` takes that is no prompt.
-local WORDS = { 'stop', 'undo', 'redo', 'resume', 'answer', 'transcript' }
+-- Subcommands of `:Pilcrow`; anything else is a prompt.
+local SUBCOMMANDS = { 'stop', 'undo', 'redo', 'resume', 'answer', 'transcript' }
 
 --- `:Pilcrow …`
 function M.command(opts)
   local text = vim.trim(opts.args)
   if opts.bang then
     if text == '' then
-      complain('what shall the run hear? For example :Pilcrow! leave the tests alone')
+      complain('the message is empty; for example :Pilcrow! leave the tests alone')
     else
       M.steer(text)
     end
   elseif text == 'answer' then
     M.show_answer()
-  elseif vim.list_contains(WORDS, text) then
+  elseif vim.list_contains(SUBCOMMANDS, text) then
     M[text]()
   elseif text == '' then
-    complain('what shall it do? For example :Pilcrow rename fetch to load')
+    complain('the prompt is empty; for example :Pilcrow rename fetch to load')
   else
     M.prompt(text, opts.range > 0 and { opts.line1, opts.line2 } or nil)
   end
 end
 
--- How requests begin that need no model.
+-- Beginnings of requests that need no model.
 local BEGINNINGS = { 'rename ', 'move ', 'find references of ', 'organize imports', 'format', 'explain the diagnostics' }
 
 --- Completion of the first words.
 function M.complete(lead, line)
   if line:match('^%S*!') then
-    -- After `:Pilcrow!` come words to the run that goes on.
+    -- `:Pilcrow!` takes a free-form message.
     return {}
   end
   local typed = line:match('^.-Pilcrow%s+(.*)$') or ''
   local matching = vim.tbl_filter(function(words)
     return vim.startswith(words, typed)
-  end, vim.list_extend(vim.deepcopy(WORDS), BEGINNINGS))
+  end, vim.list_extend(vim.deepcopy(SUBCOMMANDS), BEGINNINGS))
   -- Neovim replaces the last word only.
   return vim.tbl_map(function(words)
     return vim.trim(words:sub(#typed - #lead + 1))
   end, matching)
 end
 
--- How wide a line may be that is shown without a prompt to press a key.
-local function room()
+-- Maximum width of a line that needs no hit-enter prompt.
+local function echo_width()
   return math.max(vim.v.echospace, 20)
 end
 
--- One line below the text, never a prompt to press a key, nothing while the person types a command.
+-- Echoes one line, never with a hit-enter prompt, and not while the user types a command.
 local function echo(text, highlight, keep)
   if vim.api.nvim_get_mode().mode:match('^[cr]') then
     return
   end
   local line = '¶ ' .. text:gsub('^Pilcrow: ', ''):gsub('%s*\n.*', ' …')
-  while vim.fn.strdisplaywidth(line) > room() do
+  while vim.fn.strdisplaywidth(line) > echo_width() do
     line = vim.fn.strcharpart(line, 0, vim.fn.strchars(line) - 2) .. '…'
   end
   vim.api.nvim_echo({ { line, highlight } }, keep or false, {})
 end
 
---- Progress of the server, in one line.
+--- Shows the server's progress in one line.
 function M.on_progress(event)
   local client = vim.lsp.get_client_by_id(event.data.client_id)
   local value = event.data.params.value
@@ -207,7 +207,7 @@ local function answer_buffer()
   return buffer
 end
 
---- Opens the last answer below, the cursor stays where it is.
+--- Opens the last answer below; the cursor stays in place.
 function M.show_answer()
   local buffer = answer_buffer()
   local window = vim.fn.bufwinid(buffer)
@@ -219,13 +219,13 @@ function M.show_answer()
     vim.wo[window].winfixheight = true
     vim.keymap.set('n', 'q', '<C-w>c', { buffer = buffer })
   end
-  -- As many as are shown: a long line takes more than one.
+  -- Screen lines: a long line takes several.
   local lines = vim.api.nvim_win_text_height(window, {}).all
   vim.api.nvim_win_set_height(window, math.min(lines, 12))
   vim.o.splitkeep = splitkeep
 end
 
---- What the server says: in one line where it fits, else in a window below.
+--- Shows a message of the server in one line if it fits, else in a window below.
 function M.on_message(_, params)
   local text = vim.trim(params.message):gsub('^Pilcrow: ', '')
   vim.api.nvim_buf_set_lines(answer_buffer(), 0, -1, false, vim.split(text, '\n'))
@@ -233,7 +233,7 @@ function M.on_message(_, params)
     return line ~= ''
   end, vim.tbl_map(vim.trim, vim.split(text, '\n')))
   local line = table.concat(parts, ' · ')
-  if vim.fn.strdisplaywidth('¶ ' .. line) > room() and not vim.api.nvim_get_mode().mode:match('^[cr]') then
+  if vim.fn.strdisplaywidth('¶ ' .. line) > echo_width() and not vim.api.nvim_get_mode().mode:match('^[cr]') then
     M.show_answer()
     line = parts[1] .. ' …'
   end
@@ -241,28 +241,28 @@ function M.on_message(_, params)
   echo(line, highlight, true)
 end
 
--- Questions whose runs ended, by what the server calls them.
-local over = {}
+-- Questions whose runs ended, by the server's names.
+local cancelled = {}
 local waiting = {}
 
 -- Neovim does not say which request is cancelled, so the server names its questions.
 function M.on_question_over(_, params, ctx)
   local id = ctx.client_id .. ' ' .. params.question
-  over[id] = waiting[id]
+  cancelled[id] = waiting[id]
 end
 
---- A question of the server waits until the person is in normal mode: what they type is no answer. It
---- is not asked any more when its run has ended meanwhile.
+--- Delays a question of the server until normal mode, so that typed text does not answer it. Drops it if
+--- its run has ended meanwhile.
 function M.on_question(err, params, ctx)
   local co, is_main = coroutine.running()
   local named = type(params.pilcrow) == 'table' and params.pilcrow.question
   local question = ctx.client_id .. ' ' .. (named or '')
-  local told = false
+  local echoed = false
   waiting[question] = true
-  while co and not is_main and not over[question] and vim.api.nvim_get_mode().mode ~= 'n' do
-    if not told then
-      echo(params.message .. ' (asked when you are back in normal mode)', 'WarningMsg')
-      told = true
+  while co and not is_main and not cancelled[question] and vim.api.nvim_get_mode().mode ~= 'n' do
+    if not echoed then
+      echo(params.message .. ' (waits for normal mode)', 'WarningMsg')
+      echoed = true
     end
     vim.api.nvim_create_autocmd('ModeChanged', {
       pattern = '*:n',
@@ -274,14 +274,14 @@ function M.on_question(err, params, ctx)
     coroutine.yield()
   end
   waiting[question] = nil
-  if over[question] then
-    over[question] = nil
+  if cancelled[question] then
+    cancelled[question] = nil
     return vim.NIL
   end
   return vim.lsp.handlers['window/showMessageRequest'](err, params, ctx)
 end
 
---- Neovim starts servers for files that have a type; this one has to know the others too.
+--- Attaches to files without a type too, for which Neovim starts no servers.
 ---@param buffer integer
 function M.attach(buffer)
   local plain = vim.bo[buffer].buftype == '' and vim.bo[buffer].filetype == ''

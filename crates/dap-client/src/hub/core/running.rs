@@ -19,7 +19,7 @@ pub(super) struct Run {
 
 /// Requests that run the program or move where it runs on; a person's take control.
 pub(super) fn runs(command: &str) -> bool {
-    crate::state::runs_on(command) || matches!(command, "pause" | "terminateThreads")
+    crate::debuggee::runs_on(command) || matches!(command, "pause" | "terminateThreads")
 }
 
 impl Hub {
@@ -41,7 +41,7 @@ impl Hub {
             return self.runs_already(client, &message);
         }
         if command == "restart" && who == Who::Person && !self.launched.is_null() {
-            // Theirs says how they joined.
+            // ExternalSession says how they joined.
             message.set_content(&json!({ "arguments": self.launched }));
         }
         let work = self.run_of(client, &command, &message.content()).map_or(Work::Plain, Work::Run);

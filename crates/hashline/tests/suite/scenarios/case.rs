@@ -1,4 +1,4 @@
-//! A scenario folder as a value: its texts, byte for byte, and what `case.toml` says.
+//! A scenario directory as a value: its texts, byte for byte, and its `case.toml`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,38 +12,38 @@ pub type Files = BTreeMap<String, String>;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// What the case shows, one sentence.
+    /// The point of the case, one sentence.
     #[serde(rename = "why")]
     _why: String,
     /// Rules and hazards, by their names in `rules.toml`.
     pub covers: Vec<String>,
-    /// The path of single texts; its end decides the grammar.
+    /// The path of single texts; its extension decides the grammar.
     #[serde(default = "default_path")]
     pub path: String,
-    /// The reason of the refusal that must come; else `expected` must.
+    /// The reason of the expected refusal; otherwise `expected` must exist.
     pub refused: Option<String>,
     pub strategy: Option<String>,
-    /// Kinds of notes that must be there.
+    /// Kinds of notes that must occur.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// No note may be there.
+    /// No note may occur.
     #[serde(default)]
     pub no_notes: bool,
-    /// Some note must be there.
+    /// Some note must occur.
     #[serde(default)]
     pub some_note: bool,
-    /// Parts of what the model is told: the notes and the outcome, or the refusal.
+    /// Parts of the rendered notes and outcome, or refusal.
     #[serde(default)]
     pub says: Vec<String>,
-    /// What it must not be told.
+    /// Parts that must not be rendered.
     #[serde(default)]
     pub never_says: Vec<String>,
     #[serde(default)]
     pub options: Options,
-    /// The change from snapshot to current is known as the editor's typing.
+    /// The change from snapshot to current is recorded as the editor's typing.
     #[serde(default)]
     pub typed: bool,
-    /// What stands in place of the current text: `missing`, `not_utf8` or `too_large`.
+    /// The state of the current text: `missing`, `not_utf8` or `too_large`.
     pub current_is: Option<String>,
     #[serde(default, rename = "step")]
     pub steps: Vec<Step>,
@@ -83,25 +83,25 @@ impl Options {
     }
 }
 
-/// What happened before the patch, one thing a step.
+/// Events before the patch, one per step.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Step {
-    /// Of another path than the case's.
+    /// The path, if not the case's.
     pub path: Option<String>,
-    /// These lines are shown; an empty list stands for all of them.
+    /// Shows these lines; an empty list means all of them.
     pub read: Option<Vec<[usize; 2]>>,
-    /// These lines were shown as a fold.
+    /// Shows these lines as a fold.
     pub fold: Option<[usize; 2]>,
-    /// Someone else writes this text.
+    /// Another program writes this text.
     pub write: Option<String>,
-    /// Someone types, and ends with this text; the editor knows the edit.
+    /// A user types and ends with this text; the editor records the edit.
     pub typed: Option<String>,
-    /// This patch is applied, and its outcome recorded and shown.
+    /// Applies this patch and records and shows its outcome.
     pub edit: Option<String>,
-    /// What was read back after the edit, where that is not what was planned.
+    /// The text read back after the edit, if not the planned one.
     pub read_back: Option<String>,
-    /// This patch is refused for the reason in `reason`.
+    /// Sends this patch, which must be refused for the reason in `reason`.
     pub refuse: Option<String>,
     pub reason: Option<String>,
 }
@@ -110,13 +110,13 @@ pub struct Step {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Make {
-    /// Each line, `{n}` standing for its number.
+    /// Each line; `{n}` is its number.
     row: Option<String>,
     #[serde(default)]
     rows: usize,
     /// Or another text,
     of: Option<String>,
-    /// with the one place where this stands changed.
+    /// with the one occurrence of this changed.
     #[serde(default)]
     replace: Vec<[String; 2]>,
 }
@@ -126,14 +126,14 @@ fn default_path() -> String {
 }
 
 impl Case {
-    pub fn read(folder: &Path) -> Result<Case, String> {
+    pub fn read(directory: &Path) -> Result<Case, String> {
         let read = |path: &Path| {
             let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
             String::from_utf8(bytes).map_err(|_| format!("{}: not UTF-8", path.display()))
         };
-        let mut case: Case = toml::from_str(&read(&folder.join("case.toml"))?)
+        let mut case: Case = toml::from_str(&read(&directory.join("case.toml"))?)
             .map_err(|error| format!("case.toml: {error}"))?;
-        for entry in std::fs::read_dir(folder).map_err(|error| error.to_string())? {
+        for entry in std::fs::read_dir(directory).map_err(|error| error.to_string())? {
             let path = entry.map_err(|error| error.to_string())?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if name == "case.toml" {
@@ -147,7 +147,7 @@ impl Case {
             }
             case.texts.insert(name, files);
         }
-        // In order of name, each from texts that are there: `expected` of `current` of `snapshot`.
+        // In order of name, each from an existing text: `expected` from `current` from `snapshot`.
         let mut left: Vec<(&String, &Make)> = case.make.iter().collect();
         while !left.is_empty() {
             let before = left.len();
@@ -194,12 +194,12 @@ impl Make {
 }
 
 fn collect(
-    folder: &Path,
+    directory: &Path,
     above: &str,
     files: &mut Files,
     read: &dyn Fn(&Path) -> Result<String, String>,
 ) -> Result<(), String> {
-    for entry in std::fs::read_dir(folder).map_err(|error| error.to_string())? {
+    for entry in std::fs::read_dir(directory).map_err(|error| error.to_string())? {
         let path = entry.map_err(|error| error.to_string())?.path();
         let name = format!("{above}{}", path.file_name().unwrap_or_default().to_string_lossy());
         if path.is_dir() {

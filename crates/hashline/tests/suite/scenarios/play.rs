@@ -1,4 +1,4 @@
-//! Plays one scenario: the steps, then the patch, then what must be true.
+//! Plays one scenario: the steps, then the patch, then the checks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use text::{ChangeLog, TextEdit};
 use super::case::{Case, Step};
 use crate::session::Session;
 
-/// Versions that were shown of each path, in order.
+/// Versions of each path that were shown, in order.
 type Shown = BTreeMap<String, Vec<(Tag, Lines)>>;
 
-/// What a patch came to.
-enum Came {
+/// The result of a patch.
+enum PatchResult {
     Unread(String),
     Refused(Box<Refusal>),
     Planned(Plan, String),
@@ -74,20 +74,24 @@ impl<'a> Player<'a> {
         if let Some(name) = &step.edit {
             let patch = self.fill(self.case.text(name)?)?;
             match self.send(&patch, step.read_back.as_deref())? {
-                Came::Planned(..) => {}
-                Came::Unread(error) => return Err(format!("`{name}` cannot be read: {error}")),
-                Came::Refused(refusal) => return Err(format!("`{name}` was refused: {}", refusal.render())),
+                PatchResult::Planned(..) => {}
+                PatchResult::Unread(error) => return Err(format!("`{name}` cannot be read: {error}")),
+                PatchResult::Refused(refusal) => {
+                    return Err(format!("`{name}` was refused: {}", refusal.render()));
+                }
             }
         }
         if let Some(name) = &step.refuse {
             let patch = self.fill(self.case.text(name)?)?;
             let wanted = step.reason.as_deref().ok_or("`refuse` needs a `reason`")?;
             match self.send(&patch, None)? {
-                Came::Refused(refusal) if refusal.reason.as_str() == wanted => {}
-                Came::Unread(_) if wanted == "invalid_patch" => {}
-                Came::Refused(refusal) => return Err(format!("wanted {wanted}: {}", refusal.render())),
-                Came::Unread(error) => return Err(format!("wanted {wanted}: {error}")),
-                Came::Planned(..) => return Err(format!("`{name}` was applied, wanted {wanted}")),
+                PatchResult::Refused(refusal) if refusal.reason.as_str() == wanted => {}
+                PatchResult::Unread(_) if wanted == "invalid_patch" => {}
+                PatchResult::Refused(refusal) => {
+                    return Err(format!("wanted {wanted}: {}", refusal.render()));
+                }
+                PatchResult::Unread(error) => return Err(format!("wanted {wanted}: {error}")),
+                PatchResult::Planned(..) => return Err(format!("`{name}` was applied, wanted {wanted}")),
             }
         }
         Ok(())
@@ -105,7 +109,7 @@ impl<'a> Player<'a> {
         self.shown.entry(path.to_owned()).or_default().push((tag, Lines::new(text)));
     }
 
-    /// One edit from the text as it is, that leaves alone what both texts begin and end with.
+    /// One edit of the text that keeps the common beginning and end.
     fn typed(&mut self, path: &str, to: &str) {
         let from = self.session.text(path).to_owned();
         let mut head = from.bytes().zip(to.bytes()).take_while(|(a, b)| a == b).count();
@@ -121,7 +125,7 @@ impl<'a> Player<'a> {
         self.session.type_in(path, edit);
     }
 
-    /// The file as the patch meets it.
+    /// The state of the file when the patch arrives.
     fn now(&mut self) -> Result<(), String> {
         if let Some(files) = self.case.files("current") {
             if self.case.typed {
@@ -152,7 +156,7 @@ impl<'a> Player<'a> {
         shown.map(|(tag, lines)| (*tag, lines)).ok_or_else(|| format!("{path} has no version {version}"))
     }
 
-    /// Puts tags for `TAG` and `TAG2`, and checks for `12??` and `12?2` (with `#` before them too).
+    /// Replaces `TAG` and `TAG2` by tags, and `12??` and `12?2` (also after `#`) by checks.
     fn fill(&self, patch: &str) -> Result<String, String> {
         let mut out = String::new();
         let mut path = self.case.path.clone();
@@ -182,31 +186,31 @@ impl<'a> Player<'a> {
         Ok(out)
     }
 
-    /// Sends a patch as a model would; what becomes of it is written and recorded.
-    fn send(&mut self, patch: &str, read_back: Option<&str>) -> Result<Came, String> {
+    /// Sends a patch as a model would; writes and records the result.
+    fn send(&mut self, patch: &str, read_back: Option<&str>) -> Result<PatchResult, String> {
         let (parsed, notes) = match Patch::parse(patch) {
             Ok(parsed) => parsed,
-            Err(error) => return Ok(Came::Unread(error.to_string())),
+            Err(error) => return Ok(PatchResult::Unread(error.to_string())),
         };
         reads_alike(patch, &parsed)?;
         let before = self.session.files.texts.clone();
         let plan = match self.session.plan_parsed(&parsed) {
             Ok(plan) => plan,
             Err(refusal) => {
-                // What a refusal shows is shown.
+                // The model saw what a refusal showed.
                 for section in &refusal.sections {
                     if let (Some(tag), Some(text)) = (section.actual, before.get(&section.path)) {
                         self.note(&section.path, tag, text.clone());
                     }
                 }
-                return Ok(Came::Refused(Box::new(refusal)));
+                return Ok(PatchResult::Refused(Box::new(refusal)));
             }
         };
-        let mut told: String =
+        let mut rendered: String =
             notes.iter().map(|note| format!("{:?} {}\n", note.kind, note.message)).collect();
         let read_back = read_back.map(|name| self.case.text(name)).transpose()?;
         for (path, outcome) in self.session.write_plan(&plan, read_back)? {
-            told.push_str(&outcome.text);
+            rendered.push_str(&outcome.text);
             if let (Some(tag), Some(text)) = (outcome.tag, self.session.files.texts.get(&path).cloned()) {
                 self.note(&path, tag, text);
             }
@@ -215,13 +219,13 @@ impl<'a> Player<'a> {
         if let Some(first) = plan.sections.first_mut() {
             first.notes.extend(notes);
         }
-        Ok(Came::Planned(plan, told))
+        Ok(PatchResult::Planned(plan, rendered))
     }
 
-    fn judge(&mut self, came: Came, before: &BTreeMap<String, Arc<str>>) -> Result<(), String> {
+    fn judge(&mut self, came: PatchResult, before: &BTreeMap<String, Arc<str>>) -> Result<(), String> {
         let case = self.case;
         match came {
-            Came::Unread(error) => {
+            PatchResult::Unread(error) => {
                 match &case.refused {
                     Some(reason) if reason == "invalid_patch" => {}
                     Some(reason) => {
@@ -231,22 +235,25 @@ impl<'a> Player<'a> {
                 }
                 self.said(&error)
             }
-            Came::Refused(refusal) => {
-                let told = refusal.render();
+            PatchResult::Refused(refusal) => {
+                let rendered = refusal.render();
                 match &case.refused {
                     Some(reason) if reason == refusal.reason.as_str() => {}
                     Some(reason) => {
-                        return Err(format!("refused as {}, not {reason}\n{told}", refusal.reason.as_str()));
+                        return Err(format!(
+                            "refused as {}, not {reason}\n{rendered}",
+                            refusal.reason.as_str()
+                        ));
                     }
-                    None => return Err(format!("refused as {}\n{told}", refusal.reason.as_str())),
+                    None => return Err(format!("refused as {}\n{rendered}", refusal.reason.as_str())),
                 }
                 if self.session.files.texts != *before {
                     return Err("a refusal changed a file".into());
                 }
-                self.said(&told)?;
+                self.said(&rendered)?;
                 self.can_be_edited(&refusal)
             }
-            Came::Planned(plan, told) => {
+            PatchResult::Planned(plan, rendered) => {
                 if let Some(reason) = &case.refused {
                     let texts: String = self.session.files.texts.values().map(|text| &**text).collect();
                     return Err(format!(
@@ -275,36 +282,36 @@ impl<'a> Player<'a> {
                     .collect();
                 for note in &case.notes {
                     if !kinds.contains(note) {
-                        return Err(format!("no note {note} in {kinds:?}\n{told}"));
+                        return Err(format!("no note {note} in {kinds:?}\n{rendered}"));
                     }
                 }
                 if case.some_note && kinds.is_empty() {
-                    return Err(format!("no notes\n{told}"));
+                    return Err(format!("no notes\n{rendered}"));
                 }
                 if case.no_notes && !kinds.is_empty() {
-                    return Err(format!("notes {kinds:?}\n{told}"));
+                    return Err(format!("notes {kinds:?}\n{rendered}"));
                 }
-                self.said(&told)
+                self.said(&rendered)
             }
         }
     }
 
-    fn said(&self, told: &str) -> Result<(), String> {
+    fn said(&self, rendered: &str) -> Result<(), String> {
         for part in &self.case.says {
             let part = self.fill(part)?;
-            if !told.contains(&part) {
-                return Err(format!("`{part}` is not said:\n{told}"));
+            if !rendered.contains(&part) {
+                return Err(format!("`{part}` is not said:\n{rendered}"));
             }
         }
-        match self.case.never_says.iter().find(|part| told.contains(part.as_str())) {
-            Some(part) => Err(format!("`{part}` is said:\n{told}")),
+        match self.case.never_says.iter().find(|part| rendered.contains(part.as_str())) {
+            Some(part) => Err(format!("`{part}` is said:\n{rendered}")),
             None => Ok(()),
         }
     }
 
-    /// Whatever line a refusal shows may be edited at once under the tag it names.
+    /// Checks that every line a refusal shows can be edited at once under its tag.
     fn can_be_edited(&mut self, refusal: &Refusal) -> Result<(), String> {
-        // The probe is no source code.
+        // The probe is not source code.
         self.session.set_parse_regression(false);
         for section in &refusal.sections {
             let Some(tag) = section.actual else { continue };
@@ -327,7 +334,7 @@ fn strategies(plan: &Plan) -> Vec<String> {
     plan.sections.iter().map(name).collect()
 }
 
-/// The path that a header of any dialect names.
+/// The path in a header of any dialect.
 fn path_of(line: &str) -> Option<String> {
     let line = line.trim_start();
     let header = line.strip_prefix('[').or(line.strip_prefix('¶'));
@@ -339,7 +346,7 @@ fn path_of(line: &str) -> Option<String> {
     rest.split('"').nth(1).map(str::to_owned)
 }
 
-/// The first `12??` or `12?2`: where its two signs stand, the line, and the version named.
+/// The first `12??` or `12?2`: position of its two signs, line, and version.
 fn placeholder(text: &str) -> Option<(usize, usize, Option<usize>)> {
     let bytes = text.as_bytes();
     (1..bytes.len().saturating_sub(1)).find_map(|at| {
@@ -355,7 +362,7 @@ fn placeholder(text: &str) -> Option<(usize, usize, Option<usize>)> {
     })
 }
 
-/// A patch may come in pieces, and what it was read as prints and is read again as the same.
+/// Checks that a patch parses the same in chunks, and that its print parses to itself.
 fn reads_alike(patch: &str, parsed: &Patch) -> Result<(), String> {
     let mut parser = Parser::new();
     let chars: Vec<char> = patch.chars().collect();
@@ -365,7 +372,7 @@ fn reads_alike(patch: &str, parsed: &Patch) -> Result<(), String> {
         other => return Err(format!("in pieces it reads otherwise: {other:?}")),
     }
     if patch.trim_start().starts_with('{') && !patch.contains("\"tag\"") {
-        // Only an object may do without a tag; in print it would not be read again.
+        // Only a json object may omit the tag; in print it would not parse again.
         return Ok(());
     }
     match Patch::parse(&parsed.to_string()) {

@@ -1,32 +1,32 @@
-//! The event stream of messages, decoded. Blocks are numbered by the provider and may be interleaved; kinds
-//! of blocks and events that are not known are skipped.
+//! Decodes the event stream of messages.
+//!
+//! The provider numbers blocks, which may be interleaved. Unknown blocks and events are skipped.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
+use crate::message::{AssistantMessage, ErrorKind, ModelError, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
 use crate::protocol::sse::{SseDecoder, SseEvent};
 use crate::protocol::{Data, Decoder, error_words, no_answer, non_empty};
 use crate::stream::StreamEvent;
 
-/// Decodes one response.
 pub(super) struct MessagesDecoder {
     sse: SseDecoder,
     blocks: Blocks,
     /// Content indices by the provider's.
     indices: HashMap<u64, usize>,
-    /// The ids of the calls that have begun, by the provider's index.
+    /// Ids of the calls begun, by the provider's index.
     calls: HashMap<u64, String>,
     stop: Option<Result<StopReason, String>>,
     started: bool,
-    /// Whether the count of the output at the end came; the one at the start is of what had come by then.
+    /// Whether the final output count arrived; the first one is preliminary.
     is_counted: bool,
 }
 
 impl MessagesDecoder {
-    /// Begins a response that fills `empty`.
+    /// Starts a response that fills `empty`.
     pub fn new(empty: AssistantMessage) -> MessagesDecoder {
         MessagesDecoder {
             sse: SseDecoder::default(),
@@ -47,9 +47,9 @@ impl MessagesDecoder {
             Data::Object(data) => data,
             _ if event.event == "error" => return self.fail(ErrorKind::Provider, &event.data),
             Data::Other => return,
-            Data::Damaged(why) => return self.end(Some((ErrorKind::Protocol, why))),
+            Data::Damaged(why) => return self.end(Some(ModelError::new(ErrorKind::Protocol, why))),
         };
-        // The name stands in both; some proxies drop one of them.
+        // Both have the name; some proxies drop one of them.
         let name = non_empty(&data["type"]).unwrap_or(&event.event);
         let index = data["index"].as_u64().unwrap_or_default();
         match name {
@@ -86,7 +86,8 @@ impl MessagesDecoder {
     }
 
     fn fail(&mut self, kind: ErrorKind, text: &str) {
-        self.blocks.end(Err((kind.refined(text), format!("the provider reported an error: {text}"))));
+        self.blocks
+            .end(Err(ModelError::new(kind.refined(text), format!("the provider reported an error: {text}"))));
     }
 
     fn head(&mut self, message: &Value) {
@@ -96,7 +97,7 @@ impl MessagesDecoder {
 
     fn begin(&mut self, index: u64, block: &Value) {
         let id = non_empty(&block["id"]);
-        // An event may come twice.
+        // An event may be repeated.
         if self.indices.contains_key(&index)
             || id.is_some_and(|id| self.calls.get(&index).is_some_and(|known| known == id))
         {
@@ -123,13 +124,13 @@ impl MessagesDecoder {
                 let id = id.unwrap_or_default();
                 self.calls.insert(index, id.to_owned());
                 let begun = self.blocks.begin_call(id, non_empty(&block["name"]).unwrap_or_default());
-                // An input that comes whole is not streamed after that; an empty one is a place-holder.
+                // A complete input is not streamed; an empty one is a placeholder.
                 if let Some(input) = block["input"].as_object().filter(|input| !input.is_empty()) {
                     self.blocks.push(begun, &Value::Object(input.clone()).to_string());
                 }
                 begun
             }
-            // Tools that the provider runs itself, and whatever is new.
+            // Server-side tools and unknown blocks.
             _ => return,
         };
         self.indices.insert(index, begun);
@@ -149,7 +150,7 @@ impl MessagesDecoder {
         }
     }
 
-    /// Counts that are there replace what was known.
+    /// Reported counts replace known ones.
     fn usage(&mut self, usage: &Value) {
         let known = &mut self.blocks.message().usage;
         let count = |field: &str, known: u64| usage[field].as_u64().unwrap_or(known);
@@ -181,13 +182,13 @@ impl MessagesDecoder {
         self.blocks.message().raw_stop_reason = Some(reason.to_owned());
     }
 
-    fn end(&mut self, failure: Option<(ErrorKind, String)>) {
-        let protocol = |text: &str| Err((ErrorKind::Protocol, text.to_owned()));
+    fn end(&mut self, failure: Option<ModelError>) {
+        let protocol = |text: &str| Err(ModelError::new(ErrorKind::Protocol, text.to_owned()));
         self.blocks.message().usage.uncounted = self.stop.is_some() && !self.is_counted;
         self.blocks.end(match (failure, self.stop.take()) {
             (Some(failure), _) => Err(failure),
             (None, Some(Ok(reason))) => Ok(reason),
-            (None, Some(Err(error))) => Err((ErrorKind::Provider, error)),
+            (None, Some(Err(error))) => Err(ModelError::new(ErrorKind::Provider, error)),
             (None, None) if self.started => protocol("the stream ended without stop_reason"),
             (None, None) => protocol("the stream ended without any part of an answer"),
         });
@@ -232,11 +233,13 @@ impl Decoder for MessagesDecoder {
         self.blocks.take()
     }
 
-    fn finish(&mut self, cut: Option<(ErrorKind, String)>) -> Vec<StreamEvent> {
-        // Without `message_stop` a part may be missing, though the reason to stop was told.
+    fn finish(&mut self, cut: Option<ModelError>) -> Vec<StreamEvent> {
+        // Without `message_stop` a part may be missing, even after the stop reason.
         let unfinished = self.started && !self.blocks.ended();
         let cut = cut.or_else(|| {
-            unfinished.then(|| (ErrorKind::Protocol, "the stream ended before message_stop".to_owned()))
+            unfinished.then(|| {
+                ModelError::new(ErrorKind::Protocol, "the stream ended before message_stop".to_owned())
+            })
         });
         self.end(cut);
         self.blocks.take()

@@ -1,4 +1,4 @@
-//! A request as messages takes it. Pure: the same request gives the same bytes.
+//! Encodes a request for messages. Pure and deterministic.
 
 use serde_json::{Map, Value, json};
 
@@ -17,15 +17,16 @@ use crate::protocol::{
 };
 use crate::transcript;
 
-/// The version of the protocol that is spoken.
+/// The protocol version.
 const VERSION: &str = "2023-06-01";
-/// The ids that Anthropic takes.
 const IDS: Rule = Rule::up_to(64);
-/// Asked for where nothing is known; the protocol demands a number.
+/// Default for `max_tokens`, which the protocol requires.
 const MAX_TOKENS: u64 = 8192;
 
-/// The request for this endpoint. Results of one batch, and what the person says after them, are one message of
-/// the user; thinking goes back, signed, to the model it came from only.
+/// Encodes a request.
+///
+/// Results of one batch and the following user message become one user message; thinking goes back, signed,
+/// only to the model it came from.
 pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
     check_tools(endpoint, request)?;
     let transcript = transcript::repair(&request.messages);
@@ -63,7 +64,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
         if let Some(last) = tools.last_mut() {
             mark(last, &cache);
         }
-        // They are no part of what is cached: the model sees each where a result refers to it.
+        // They are not part of the cached prefix: the model gets each where a result refers to it.
         tools.extend(placed.late(request).map(|late| {
             let mut tool = tool(late);
             tool["defer_loading"] = json!(true);
@@ -79,7 +80,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
         body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
     }
     let thinks = thinking.as_ref().is_some_and(|it| it.level != ThinkingLevel::Off);
-    // With thinking no other temperature than the default is taken.
+    // Thinking requires the default temperature.
     if let Some(temperature) = request.temperature.filter(|_| !thinks) {
         body.insert("temperature".to_owned(), json!(temperature));
     }
@@ -104,7 +105,7 @@ fn cache_control(endpoint: &Endpoint, request: &Request) -> Option<Value> {
     }
 }
 
-/// Marks the end of a prefix to be cached. Thinking cannot be marked.
+/// Marks the end of a cached prefix. Thinking cannot be marked.
 fn mark(block: &mut Value, cache: &Option<Value>) {
     if let Some(cache) = cache
         && !matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking"))
@@ -144,7 +145,7 @@ fn messages(endpoint: &Endpoint, transcript: &[Message], placed: &Placed<'_>) ->
                 let mut block = tool_result(endpoint, result, &mut ids, &mut pictures);
                 let found = placed.after(at);
                 if let (false, Value::Array(content)) = (found.is_empty(), &mut block["content"]) {
-                    // A result that refers to tools may hold nothing else.
+                    // A result with tool references may contain nothing else.
                     let reference = |tool: &&ToolDefinition| json!({ "type": "tool_reference", "tool_name": sent_name(&tool.name) });
                     words.append(content);
                     content.extend(found.iter().map(reference));
@@ -178,7 +179,7 @@ fn messages(endpoint: &Endpoint, transcript: &[Message], placed: &Placed<'_>) ->
     out
 }
 
-/// Blank text is refused, so it is left out.
+/// Content blocks; blank text is rejected, so it is dropped.
 fn blocks(pieces: Vec<Piece<'_>>) -> Vec<Value> {
     let blocks = pieces.into_iter().filter_map(|piece| match piece {
         Piece::Text(text) if text.trim().is_empty() => None,
@@ -214,7 +215,7 @@ fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids) -> 
     blocks.collect()
 }
 
-/// A failed result takes text only: its images go to `pictures`.
+/// A result; a failed one accepts only text, so its images go to `pictures`.
 fn tool_result(
     endpoint: &Endpoint,
     result: &ToolResultMessage,

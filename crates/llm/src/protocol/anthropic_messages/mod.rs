@@ -1,4 +1,4 @@
-//! Anthropic's messages (`POST /v1/messages`, streamed) and what is compatible with it.
+//! Anthropic's messages (`POST /v1/messages`, streamed) and compatible servers.
 
 mod decode;
 mod encode;
@@ -8,10 +8,8 @@ use crate::message::AssistantMessage;
 use crate::model::Request;
 use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
 
-/// The protocol's name.
 pub const API: &str = "anthropic-messages";
 
-/// The protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct AnthropicMessages;
 

@@ -1,6 +1,7 @@
-//! The event stream of `ConverseStream`, decoded: binary frames, each an event or an exception with a JSON body. Text and
-//! reasoning begin with their first piece; events that are not known are skipped. What was counted comes after the reason
-//! to stop, so the message ends with it or with the bytes.
+//! Decodes the binary event stream of `ConverseStream`.
+//!
+//! A frame is an event or an exception with a JSON body. Text and reasoning begin with their first piece;
+//! unknown events are skipped. Usage follows the stop reason, so the message ends with it or with the bytes.
 
 use std::collections::HashMap;
 
@@ -9,18 +10,17 @@ use aws_smithy_types::base64;
 use aws_smithy_types::event_stream::Message as Frame;
 use serde_json::Value;
 
-use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
+use crate::message::{AssistantMessage, ErrorKind, ModelError, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
 use crate::protocol::{Data, Decoder, error_text, non_empty};
 use crate::stream::StreamEvent;
 
-/// The most that is kept of a frame that is not whole; Amazon's are of 24 MB at most.
+/// Maximum size of an incomplete frame; Amazon's limit is 24 MB.
 const LIMIT: usize = 64 * 1024 * 1024;
 
-/// Decodes one response.
 pub(super) struct ConverseDecoder {
     frames: MessageFrameDecoder,
-    /// Bytes of a frame that is not whole.
+    /// Bytes of an incomplete frame.
     bytes: Vec<u8>,
     blocks: Blocks,
     open: HashMap<u64, Open>,
@@ -29,10 +29,9 @@ pub(super) struct ConverseDecoder {
 }
 
 struct Open {
-    /// The content index.
     index: usize,
     kind: Kind,
-    /// Redacted reasoning as far as it has come, in base64.
+    /// Redacted reasoning so far, in base64.
     redacted: String,
 }
 
@@ -44,7 +43,7 @@ enum Kind {
 }
 
 impl ConverseDecoder {
-    /// Begins a response that fills `empty`.
+    /// Starts a response that fills `empty`.
     pub fn new(empty: AssistantMessage) -> ConverseDecoder {
         ConverseDecoder {
             frames: MessageFrameDecoder::new(),
@@ -56,7 +55,7 @@ impl ConverseDecoder {
         }
     }
 
-    /// Takes the frames that are whole.
+    /// Decodes the complete frames.
     fn frames(&mut self) -> Result<(), String> {
         let bytes = std::mem::take(&mut self.bytes);
         let mut rest = bytes.as_slice();
@@ -103,7 +102,7 @@ impl ConverseDecoder {
             _ => match crate::protocol::data(&text) {
                 Data::Object(data) => self.event(&header(":event-type").unwrap_or_default(), &data),
                 Data::Other => {}
-                Data::Damaged(why) => self.end(Some((ErrorKind::Protocol, why))),
+                Data::Damaged(why) => self.end(Some(ModelError::new(ErrorKind::Protocol, why))),
             },
         }
     }
@@ -143,7 +142,7 @@ impl ConverseDecoder {
             self.blocks.push(index, piece);
         }
         if let Some(piece) = non_empty(&delta["toolUse"]["input"]) {
-            // Without its start nobody knows which tool is called.
+            // Without its start the tool is unknown.
             if let Some(open) = self.open.get(&number).filter(|open| open.kind == Kind::Call) {
                 self.blocks.push(open.index, piece);
             }
@@ -165,7 +164,7 @@ impl ConverseDecoder {
         }
     }
 
-    /// The open block of this number, begun if it has not; one of another kind is ended.
+    /// The open block of this number, begun if needed; ends one of another kind.
     fn block(&mut self, number: u64, kind: Kind, redacted: bool) -> &mut Open {
         if self.open.get(&number).is_some_and(|open| open.kind != kind) {
             self.stop_block(number);
@@ -216,7 +215,7 @@ impl ConverseDecoder {
     }
 
     fn fail(&mut self, name: &str, words: &str) {
-        // As an event the name begins with a small letter, in an answer with a great one.
+        // Event names begin with a lowercase letter, names in complete answers with an uppercase one.
         let kind = match name.to_ascii_lowercase().as_str() {
             "throttlingexception" => ErrorKind::RateLimit,
             "internalserverexception"
@@ -229,17 +228,17 @@ impl ConverseDecoder {
         };
         let colon = if name.is_empty() || words.is_empty() { "" } else { ": " };
         let text = format!("the provider reported an error: {name}{colon}{words}");
-        self.end(Some((kind.refined(words), text)));
+        self.end(Some(ModelError::new(kind.refined(words), text)));
     }
 
-    fn end(&mut self, failure: Option<(ErrorKind, String)>) {
-        let protocol = |text: &str| Err((ErrorKind::Protocol, text.to_owned()));
+    fn end(&mut self, failure: Option<ModelError>) {
+        let protocol = |text: &str| Err(ModelError::new(ErrorKind::Protocol, text.to_owned()));
         let calls = self.blocks.has_calls();
         self.blocks.end(match (failure, self.stop.take()) {
             (Some(failure), _) => Err(failure),
             (None, Some(Ok(StopReason::Stop))) if calls => Ok(StopReason::ToolUse),
             (None, Some(Ok(reason))) => Ok(reason),
-            (None, Some(Err(error))) => Err((ErrorKind::Provider, error)),
+            (None, Some(Err(error))) => Err(ModelError::new(ErrorKind::Provider, error)),
             (None, None) if self.any => protocol("the stream ended before messageStop"),
             (None, None) => protocol("the stream ended without any part of an answer"),
         });
@@ -274,7 +273,7 @@ impl ConverseDecoder {
     }
 }
 
-/// Two pieces of one base64 text; each may have been ended by itself.
+/// Joins two pieces of base64, each of which may be padded.
 fn joined(before: &str, piece: &str) -> String {
     if before.ends_with('=')
         && let (Ok(mut bytes), Ok(more)) = (base64::decode(before), base64::decode(piece))
@@ -292,7 +291,7 @@ impl Decoder for ConverseDecoder {
         }
         self.bytes.extend_from_slice(bytes);
         if let Err(why) = self.frames() {
-            self.end(Some((ErrorKind::Protocol, why)));
+            self.end(Some(ModelError::new(ErrorKind::Protocol, why)));
         }
         self.blocks.take()
     }
@@ -304,8 +303,8 @@ impl Decoder for ConverseDecoder {
         self.blocks.take()
     }
 
-    fn finish(&mut self, cut: Option<(ErrorKind, String)>) -> Vec<StreamEvent> {
-        // After the reason to stop only the counts can be missing.
+    fn finish(&mut self, cut: Option<ModelError>) -> Vec<StreamEvent> {
+        // After the stop reason only the counts can be missing.
         self.end(if self.stop.is_some() { None } else { cut });
         self.blocks.take()
     }

@@ -1,4 +1,4 @@
-//! A request as `ConverseStream` takes it. Pure: the same request gives the same bytes; it is signed where it is sent.
+//! Encodes a request for `ConverseStream`. Pure and deterministic; the transport signs it.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
@@ -19,12 +19,11 @@ use crate::protocol::{
 use crate::sigv4::Signing;
 use crate::transcript;
 
-/// The ids that Bedrock takes.
 const IDS: Rule = Rule::up_to(64);
-/// What of a model's id stands in the path as it is.
+/// Characters of a model id that are not escaped in the path.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Whose model it is, as its id tells: they differ in what is taken beside the common fields.
+/// The model family, derived from its id; families differ in further fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     Claude,
@@ -43,13 +42,14 @@ impl Family {
     }
 }
 
-/// The request for this endpoint. Results of one batch, and what the person says after them, are one message of the user.
-/// Calls and results go as text where no tool may be called, since they are refused without tools and there is no word
-/// for that.
+/// Encodes a request.
+///
+/// Results of one batch and the following user message become one user message. Without tools, calls and
+/// results become text, since Bedrock rejects them otherwise.
 pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
     check_tools(endpoint, request)?;
     let family = Family::of(&endpoint.model);
-    // An ARN may not tell whose model it is.
+    // An ARN may not contain the family.
     if family == Family::Other && !endpoint.model.starts_with("arn:") {
         // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolChoice.html
         check_forced(request, ForcedTools::Any)?;
@@ -86,7 +86,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
             (asked.level, asked.shown())
         }),
         Family::Nova | Family::Other => endpoint.effort(request).and_then(|(level, effort)| {
-            // They have no budgets, so of one nothing is said.
+            // They have no budgets.
             let Effort::Word(word) = effort else { return None };
             match (family, level) {
                 (Family::Nova, ThinkingLevel::Off) => {
@@ -106,7 +106,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     if let Some(limit) = max_tokens {
         config.insert("maxTokens".to_owned(), json!(limit));
     }
-    // With thinking Claude takes no other temperature than the default.
+    // Thinking requires the default temperature with Claude.
     if let Some(temperature) = request.temperature.filter(|_| !thinks) {
         config.insert("temperature".to_owned(), json!(temperature));
     }
@@ -135,9 +135,9 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     Ok(http)
 }
 
-/// Has the request signed, where no key is sent and there is something to sign with.
+/// Sets up the signature if there is no key.
 fn sign(endpoint: &Endpoint, http: &mut HttpRequest) -> Result<(), EncodeError> {
-    // `arn:aws:bedrock:REGION:…` is served in that region only.
+    // `arn:aws:bedrock:REGION:…` is served only in that region.
     let of_model = endpoint.model.strip_prefix("arn:").and_then(|arn| arn.split(':').nth(2));
     let of_model = of_model.filter(|region| !region.is_empty());
     let of_address = region_of(&endpoint.base_url).map(str::to_owned);
@@ -155,7 +155,7 @@ fn sign(endpoint: &Endpoint, http: &mut HttpRequest) -> Result<(), EncodeError> 
     Ok(())
 }
 
-/// The region in an address of Amazon's.
+/// The region in an Amazon address.
 fn region_of(url: &str) -> Option<&str> {
     let (_, host) = url.split_once("://")?;
     let host = host.split(['/', ':']).next()?;
@@ -182,7 +182,7 @@ fn tool(endpoint: &Endpoint, strict: &mut Strict, tool: &ToolDefinition) -> Valu
     let is_strict = strict.is_some();
     let mut spec =
         json!({ "name": sent_name(&tool.name), "inputSchema": { "json": strict.unwrap_or(schema) } });
-    // An empty one is refused.
+    // An empty one is rejected.
     if !tool.description.trim().is_empty() {
         spec["description"] = json!(description(endpoint, tool));
     }
@@ -203,7 +203,7 @@ fn messages(endpoint: &Endpoint, family: Family, transcript: &[Message], tools: 
             Message::ToolResult(result) if tools => {
                 ("user", vec![tool_result(endpoint, family, result, &mut ids, &mut pictures)])
             }
-            Message::ToolResult(result) => ("user", told(endpoint, result)),
+            Message::ToolResult(result) => ("user", as_text(endpoint, result)),
         };
         // They follow the results of the batch.
         if !pictures.is_empty() && !matches!(transcript.get(at + 1), Some(Message::ToolResult(_))) {
@@ -228,7 +228,7 @@ fn messages(endpoint: &Endpoint, family: Family, transcript: &[Message], tools: 
     out
 }
 
-/// Blank text is refused, so it is left out.
+/// Content blocks; blank text is rejected, so it is dropped.
 fn blocks(pieces: Vec<Piece<'_>>) -> Vec<Value> {
     let blocks = pieces.into_iter().filter_map(|piece| match piece {
         Piece::Text(text) if text.trim().is_empty() => None,
@@ -251,7 +251,7 @@ fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids, too
     let own = is_own(endpoint, API, message);
     let blocks = message.content.iter().filter_map(|content| match content {
         Content::Text { text, .. } if !text.trim().is_empty() => Some(json!({ "text": text })),
-        // What was said without a signature is refused, and beside calls told as text there is none to go with.
+        // Unsigned thinking is rejected, and calls sent as text have none.
         Content::Thinking { thinking_signature: Some(data), redacted: true, .. } if own && tools => {
             Some(json!({ "reasoningContent": { "redactedContent": data } }))
         }
@@ -272,7 +272,7 @@ fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids, too
     blocks.collect()
 }
 
-/// Documents with a key that is empty are refused.
+/// The value without empty keys, which are rejected.
 fn without_empty_keys(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -284,7 +284,7 @@ fn without_empty_keys(value: &Value) -> Value {
     }
 }
 
-/// A failed result takes text only, as does any of a model that is not known to take more: its images go to `pictures`.
+/// A result; images go to `pictures` unless the model is known to accept them here.
 fn tool_result(
     endpoint: &Endpoint,
     family: Family,
@@ -310,7 +310,7 @@ fn tool_result(
 }
 
 /// A result as text, with its images.
-fn told(endpoint: &Endpoint, result: &ToolResultMessage) -> Vec<Value> {
+fn as_text(endpoint: &Endpoint, result: &ToolResultMessage) -> Vec<Value> {
     let pieces = visible(endpoint, &result.content, TOOL_IMAGE_OMITTED);
     let what = if result.is_error { "failed" } else { "answered" };
     let text = format!("[{} {what}: {}]", result.tool_name, result_text(&pieces));
@@ -322,12 +322,12 @@ fn told(endpoint: &Endpoint, result: &ToolResultMessage) -> Vec<Value> {
 mod tests {
     use super::*;
     use crate::secret::ApiKey;
-    use crate::sigv4::AwsKeys;
+    use crate::sigv4::AwsCredentials;
 
     const ARN: &str = "arn:aws:bedrock:eu-west-1:123:inference-profile/eu.anthropic.claude-x:0";
 
-    fn keys(region: Option<&str>) -> Option<AwsKeys> {
-        Some(AwsKeys {
+    fn keys(region: Option<&str>) -> Option<AwsCredentials> {
+        Some(AwsCredentials {
             access_key_id: "AKID".to_owned(),
             secret_access_key: ApiKey::new("aws-secret").unwrap(),
             session_token: ApiKey::new("aws-token"),
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_region_is_that_of_the_model_else_of_the_keys_else_of_the_address() {
+    fn the_region_comes_from_model_credentials_or_address() {
         let amazon = "https://bedrock-runtime.us-west-2.amazonaws.com";
         for (base_url, model, region, expected, host) in [
             (amazon, ARN, Some("us-east-1"), Some("eu-west-1"), "bedrock-runtime.eu-west-1.amazonaws.com"),
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_sent_and_nothing_signed_where_there_is_one() {
+    fn a_key_replaces_the_signature() {
         let base_url = "https://bedrock-runtime.us-west-2.amazonaws.com/";
         let mut endpoint = Endpoint { aws: keys(None), ..Endpoint::new("aws", base_url, ARN) };
         let http = encode(&endpoint, &Request::default()).unwrap();
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn models_are_told_how_hard_to_think_in_their_own_way() {
+    fn each_family_has_its_thinking_option() {
         let level = ThinkingLevel::High;
         for (model, effort, expected) in [
             (
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_empty_are_left_out() {
+    fn empty_keys_are_removed() {
         let value = json!({"": 1, "a": [{"": 2, "b": {"": 3}}]});
         assert_eq!(without_empty_keys(&value), json!({"a": [{"b": {}}]}));
     }

@@ -1,7 +1,7 @@
-//! Amazon Bedrock's `ConverseStream` (`POST /model/MODEL/converse-stream`), for every model that is served there.
+//! Amazon Bedrock's `ConverseStream` (`POST /model/MODEL/converse-stream`), for all its models.
 //!
-//! A key is sent as bearer token; without one the request is signed with the endpoint's [`crate::AwsKeys`], if it has any.
-//! The answer is a binary event stream, whose frames are read by `aws-smithy-eventstream`.
+//! A key is sent as a bearer token; without one the request is signed with the endpoint's
+//! [`crate::AwsCredentials`]. `aws-smithy-eventstream` parses the binary frames.
 
 mod decode;
 mod encode;
@@ -11,10 +11,8 @@ use crate::message::AssistantMessage;
 use crate::model::Request;
 use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
 
-/// The protocol's name.
 pub const API: &str = "bedrock-converse-stream";
 
-/// The protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct BedrockConverseStream;
 

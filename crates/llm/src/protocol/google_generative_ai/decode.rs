@@ -1,15 +1,16 @@
-//! The event stream of `streamGenerateContent`, decoded: each event is a whole response with the next parts. A part continues the
-//! block before it where it is of the same kind; a function call comes whole.
+//! Decodes the event stream of `streamGenerateContent`.
+//!
+//! Each event is a response with further parts. A part continues the block before it if it has the same kind;
+//! a function call is always complete.
 
 use serde_json::Value;
 
-use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
+use crate::message::{AssistantMessage, ErrorKind, ModelError, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
 use crate::protocol::sse::{SseDecoder, SseEvent};
 use crate::protocol::{Data, Decoder, error_words, named_error, no_answer, non_empty};
 use crate::stream::StreamEvent;
 
-/// Decodes one response.
 pub(in crate::protocol) struct GenerateDecoder {
     sse: SseDecoder,
     blocks: Blocks,
@@ -25,7 +26,7 @@ struct Open {
 }
 
 impl GenerateDecoder {
-    /// Begins a response that fills `empty`.
+    /// Starts a response that fills `empty`.
     pub fn new(empty: AssistantMessage) -> GenerateDecoder {
         GenerateDecoder {
             sse: SseDecoder::default(),
@@ -44,7 +45,7 @@ impl GenerateDecoder {
             Data::Object(chunk) => self.chunk(&chunk),
             Data::Other if event.event == "error" => self.end(Some(named_error(&event.data))),
             Data::Other => {}
-            Data::Damaged(why) => self.end(Some((ErrorKind::Protocol, why))),
+            Data::Damaged(why) => self.end(Some(ModelError::new(ErrorKind::Protocol, why))),
         }
     }
 
@@ -53,7 +54,7 @@ impl GenerateDecoder {
             let error = &chunk["error"];
             let kind = ErrorKind::of_code(&error["code"]);
             let text = format!("the provider reported an error: {}", error_words(error, None));
-            return self.blocks.end(Err((kind.refined(&text), text)));
+            return self.blocks.end(Err(ModelError::new(kind.refined(&text), text)));
         }
         self.chunks += 1;
         self.blocks.identity(non_empty(&chunk["responseId"]), non_empty(&chunk["modelVersion"]));
@@ -96,7 +97,7 @@ impl GenerateDecoder {
         }
         let Some(text) = part["text"].as_str() else { return };
         let thought = part["thought"].as_bool() == Some(true);
-        // A signature may come alone, on a part without text: it goes back on a part of that kind.
+        // A signature may come on a part without text, and goes back on a part of that kind.
         let open = match self.open {
             Some(open) if open.thought == thought || (text.is_empty() && signature.is_none()) => open,
             _ if text.is_empty() && signature.is_none() => return,
@@ -121,7 +122,7 @@ impl GenerateDecoder {
         }
     }
 
-    /// Each event tells the counts so far.
+    /// Each event has cumulative counts.
     fn usage(&mut self, usage: &Value) {
         if !usage.is_object() {
             return;
@@ -141,14 +142,14 @@ impl GenerateDecoder {
         .summed();
     }
 
-    fn end(&mut self, failure: Option<(ErrorKind, String)>) {
-        let protocol = |text: &str| Err((ErrorKind::Protocol, text.to_owned()));
+    fn end(&mut self, failure: Option<ModelError>) {
+        let protocol = |text: &str| Err(ModelError::new(ErrorKind::Protocol, text.to_owned()));
         let calls = self.blocks.has_calls();
         self.blocks.end(match (failure, self.finish.take()) {
             (Some(failure), _) => Err(failure),
             (None, Some(Ok(StopReason::Stop))) if calls => Ok(StopReason::ToolUse),
             (None, Some(Ok(reason))) => Ok(reason),
-            (None, Some(Err(error))) => Err((ErrorKind::Provider, error)),
+            (None, Some(Err(error))) => Err(ModelError::new(ErrorKind::Provider, error)),
             (None, None) if self.chunks == 0 => protocol("the stream ended without any part of an answer"),
             (None, None) => protocol("the stream ended without finishReason"),
         });
@@ -167,7 +168,7 @@ impl Decoder for GenerateDecoder {
         self.blocks.take()
     }
 
-    /// One response, or, where `alt=sse` is not understood, the list of them.
+    /// One response, or a list of them if `alt=sse` is not supported.
     fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
         let chunks = answer.as_array().map_or(std::slice::from_ref(answer), Vec::as_slice);
         const KNOWN: [&str; 4] = ["candidates", "promptFeedback", "usageMetadata", "error"];
@@ -186,8 +187,8 @@ impl Decoder for GenerateDecoder {
         self.blocks.take()
     }
 
-    fn finish(&mut self, cut: Option<(ErrorKind, String)>) -> Vec<StreamEvent> {
-        // The protocol has no word for the end of the stream, so after a reason to stop nothing is cut.
+    fn finish(&mut self, cut: Option<ModelError>) -> Vec<StreamEvent> {
+        // The protocol has no end marker, so nothing is cut after a finish reason.
         self.end(if self.finish.is_some() { None } else { cut });
         self.blocks.take()
     }

@@ -1,4 +1,4 @@
-//! A request as `streamGenerateContent` takes it. Pure: the same request gives the same bytes.
+//! Encodes a request for `streamGenerateContent`. Pure and deterministic.
 
 use std::collections::HashMap;
 
@@ -16,22 +16,22 @@ use crate::protocol::{
 };
 use crate::transcript;
 
-/// The ids that Google takes.
 const IDS: Rule = Rule::up_to(64);
-/// Goes with a call that this model did not make, in place of the signature that it demands.
+/// Replaces the required signature on calls of another model.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// In what the places differ where Gemini is served.
+/// Differences between Gemini's hosts.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::protocol) struct Place {
-    /// The protocol's name.
     pub api: &'static str,
-    /// Whether calls and results have ids; without, they go together by their order.
+    /// Whether calls and results have ids; otherwise they are matched by order.
     pub ids: bool,
 }
 
-/// The body of a request and what it says of thinking. What the model signed goes back with its signature; calls of other models go without one where
-/// that is allowed, else with the word that says so.
+/// The request body and its thinking option.
+///
+/// Signed parts go back with their signature; calls of other models without one, or with [`NO_SIGNATURE`] if
+/// one is required.
 pub(in crate::protocol) fn body(
     place: Place,
     endpoint: &Endpoint,
@@ -58,7 +58,7 @@ pub(in crate::protocol) fn body(
             .collect();
         body.insert("tools".to_owned(), json!([{ "functionDeclarations": declarations }]));
         let choice = match &request.tool_choice {
-            // The schemas are held to without being strict, also where some tool must be called.
+            // `VALIDATED` constrains arguments without forcing a call.
             ToolChoice::Auto => endpoint.compat.strict_tools.then(|| json!({ "mode": "VALIDATED" })),
             ToolChoice::Any => Some(json!({ "mode": "ANY" })),
             ToolChoice::None => Some(json!({ "mode": "NONE" })),
@@ -146,7 +146,7 @@ fn contents(place: Place, endpoint: &Endpoint, request: &Request) -> Vec<Value> 
     out
 }
 
-/// Images of results follow the results in one content of the user.
+/// Appends images of results as one user content.
 fn attach(pictures: &mut Vec<Value>, out: &mut Vec<Value>) {
     if !pictures.is_empty() {
         let mut parts = vec![json!({ "text": "Attached image(s) from tool result:" })];
@@ -162,7 +162,7 @@ fn part(piece: Piece<'_>) -> Value {
     }
 }
 
-/// A signature as Google's are: bytes in base64. Anything else is refused with the whole request.
+/// A signature if it is base64; any other value is rejected with the request.
 fn sendable(signature: &Option<String>) -> Option<&str> {
     let is_base64 = |it: &&str| {
         let digits = it.trim_end_matches('=');
@@ -177,7 +177,7 @@ fn sendable(signature: &Option<String>) -> Option<&str> {
 
 fn assistant(place: Place, endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids) -> Vec<Value> {
     let own = is_own(endpoint, place.api, message);
-    // Models that are told a level by its word demand a signature on the first call of an answer.
+    // Models with thinking words require a signature on the first call of an answer.
     let demands = endpoint.thinking.0.values().any(|effort| matches!(effort, Effort::Word(_)));
     let mut first_call = true;
     let mut parts = Vec::new();
@@ -198,10 +198,10 @@ fn assistant(place: Place, endpoint: &Endpoint, message: &AssistantMessage, ids:
                 if place.ids {
                     function["id"] = json!(ids.call(&call.id));
                 }
-                let stands_in = (demands && first_call).then_some(NO_SIGNATURE);
+                let placeholder = (demands && first_call).then_some(NO_SIGNATURE);
                 first_call = false;
                 let signature = sendable(&call.thought_signature).filter(|_| own);
-                (json!({ "functionCall": function }), signature.or(stands_in))
+                (json!({ "functionCall": function }), signature.or(placeholder))
             }
             _ => continue,
         };

@@ -1,4 +1,4 @@
-//! Google's generative language API (`POST /models/MODEL:streamGenerateContent`), as Gemini is served by it.
+//! Google's generative language API (`POST /models/MODEL:streamGenerateContent`), which serves Gemini.
 
 pub(super) mod decode;
 pub(super) mod encode;
@@ -8,10 +8,8 @@ use crate::message::AssistantMessage;
 use crate::model::Request;
 use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
 
-/// The protocol's name.
 pub const API: &str = "google-generative-ai";
 
-/// The protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct GoogleGenerativeAi;
 

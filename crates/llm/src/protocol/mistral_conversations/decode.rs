@@ -1,16 +1,17 @@
-//! The event stream of Mistral's chat completions, decoded. Content is text, or parts of text and thinking; a part
-//! continues the block before it where it is of the same kind. An empty piece begins no block: it would split thinking,
-//! which is refused when it goes back.
+//! Decodes the event stream of Mistral's chat completions.
+//!
+//! Content is text, or parts of text and thinking; a part continues the block before it if it has the same
+//! kind. Empty pieces are skipped: they would split thinking, which is then rejected in the next request.
 
 use serde_json::Value;
 
-use crate::message::{ErrorKind, StopReason, Usage};
+use crate::message::{ErrorKind, ModelError, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
 use crate::protocol::calls::Calls;
 use crate::protocol::chunks::Dialect;
 use crate::protocol::non_empty;
 
-/// What Mistral says in chunks.
+/// Mistral's chunk dialect.
 #[derive(Default)]
 pub(super) struct Mistral {
     open: Option<Open>,
@@ -43,7 +44,7 @@ impl Mistral {
                     blocks.sign(index, signature, false);
                 }
             }
-            // References, and whatever is new.
+            // References and unknown parts.
             _ => {}
         }
     }
@@ -82,7 +83,7 @@ impl Dialect for Mistral {
         let kind = match error["type"].as_str().unwrap_or_default() {
             "rate_limited" | "rate_limit_error" | "service_tier_capacity_exceeded" => ErrorKind::RateLimit,
             "service_unavailable" | "internal_server_error" => ErrorKind::Unavailable,
-            // The status stands in one of these, where the type says nothing of it.
+            // One of these has the status if the type is not specific.
             _ => ["raw_status_code", "status", "code"]
                 .iter()
                 .map(|field| ErrorKind::of_code(&error[*field]))
@@ -104,7 +105,7 @@ impl Dialect for Mistral {
         }
         for call in delta["tool_calls"].as_array().into_iter().flatten() {
             self.close(blocks);
-            // Pieces without an id have this word for it.
+            // Pieces without an id have this value.
             let id = non_empty(&call["id"]).filter(|id| *id != "null").unwrap_or_default();
             let function = &call["function"];
             let name = non_empty(&function["name"]).unwrap_or_default();
@@ -113,14 +114,14 @@ impl Dialect for Mistral {
         }
     }
 
-    fn finish(&self, reason: &str) -> Option<Result<StopReason, (ErrorKind, String)>> {
+    fn finish(&self, reason: &str) -> Option<Result<StopReason, ModelError>> {
         match reason {
             "stop" => Some(Ok(StopReason::Stop)),
             "length" | "model_length" => Some(Ok(StopReason::Length)),
             "tool_calls" => Some(Ok(StopReason::ToolUse)),
             "error" => {
                 let text = "the provider stopped with finish_reason error, a server error of its own";
-                Some(Err((ErrorKind::Unavailable, text.to_owned())))
+                Some(Err(ModelError::new(ErrorKind::Unavailable, text.to_owned())))
             }
             _ => None,
         }

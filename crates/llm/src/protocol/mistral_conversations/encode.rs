@@ -1,4 +1,4 @@
-//! A request as Mistral's chat completions take it. Pure: the same request gives the same bytes.
+//! Encodes a request for Mistral's chat completions. Pure and deterministic.
 
 use serde_json::{Map, Value, json};
 
@@ -15,14 +15,14 @@ use crate::protocol::{
 };
 use crate::transcript;
 
-/// The ids that Mistral takes: so many letters and digits, no more and no fewer.
+/// Mistral accepts exactly nine letters and digits.
 const IDS: Rule = Rule::exactly(9);
-/// What the model is taken to have said where a person speaks after a result, since it must speak first.
+/// Inserted assistant message between a result and a user message, which Mistral requires.
 const BETWEEN: &str = "OK.";
-/// The word of the only mode of prompts there is; any other word is an effort.
+/// The only prompt mode; any other word is an effort.
 const REASONING: &str = "reasoning";
 
-/// The request for this endpoint. Thinking goes back to the model it came from only, where it stood.
+/// Encodes a request. Thinking goes back only to the model it came from, in its place.
 pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
     check_tools(endpoint, request)?;
     let mut body = Map::new();
@@ -49,7 +49,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
         body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
     }
     let thinking = endpoint.effort(request).and_then(|(level, effort)| {
-        // It has no budgets, so of one nothing is said.
+        // It has no budgets.
         let Effort::Word(word) = effort else { return None };
         let field = if word == REASONING { "prompt_mode" } else { "reasoning_effort" };
         body.insert(field.to_owned(), json!(word));
@@ -62,7 +62,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     let mut http =
         HttpRequest::new(endpoint, request, "chat/completions", Auth::bearer(), Value::Object(body));
     if cached {
-        // Requests of one conversation go to where its start is cached.
+        // Routes the requests of a conversation to its cache.
         http.headers.push(("x-affinity".to_owned(), request.session_id.clone()));
     }
     Ok(HttpRequest { thinking, ..http })
@@ -103,7 +103,7 @@ fn part(piece: Piece<'_>) -> Value {
     }
 }
 
-/// Plain text where there are no images.
+/// A plain string if there are no images.
 fn parts(pieces: Vec<Piece<'_>>) -> Value {
     let mut texts = Vec::new();
     for piece in &pieces {
@@ -161,7 +161,7 @@ fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids) -> 
     Some(out)
 }
 
-/// A result may hold images.
+/// A result, which may contain images.
 fn tool_result(endpoint: &Endpoint, result: &ToolResultMessage, ids: &mut Ids) -> Value {
     let pieces = visible(endpoint, &result.content, TOOL_IMAGE_OMITTED);
     let text = result_text(&pieces);
@@ -181,7 +181,7 @@ mod tests {
     use crate::options::ThinkingLevel;
 
     #[test]
-    fn a_person_who_speaks_after_a_result_is_let_speak() {
+    fn an_assistant_message_separates_result_and_user() {
         let call = Content::ToolCall(crate::ToolCall {
             id: "a".to_owned(),
             name: "read".to_owned(),

@@ -1,5 +1,7 @@
-//! Mistral's own chat completions (`POST /chat/completions`, streamed): like OpenAI's, but thinking is a part of the content and goes
-//! back as such, ids of calls have nine letters and digits, and after a result nobody but the model may speak.
+//! Mistral's chat completions (`POST /chat/completions`, streamed).
+//!
+//! They differ from OpenAI's: thinking is part of the content and goes back, call ids have nine letters and
+//! digits, and a result must be followed by the assistant.
 
 mod decode;
 mod encode;
@@ -10,10 +12,8 @@ use crate::model::Request;
 use crate::protocol::chunks::ChunkDecoder;
 use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
 
-/// The protocol's name.
 pub const API: &str = "mistral-conversations";
 
-/// The protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct MistralConversations;
 

@@ -1,26 +1,25 @@
-//! The event stream of chat completions, decoded. Lenient towards what compatible servers send: fields of the wrong type
-//! count as missing.
+//! Decodes the event stream of chat completions, leniently: fields of the wrong type count as missing.
 //!
-//! Blocks stay open until the end of the stream, so that text after a tool call continues the first
-//! text block; reasoning is read before content in the same delta.
+//! Blocks stay open until the end of the stream, so that text after a tool call continues the first text
+//! block. Reasoning is read before content in the same delta.
 
 use serde_json::Value;
 
 use super::details::Details;
 use super::encode::REASONING_FIELDS;
-use crate::message::{ErrorKind, StopReason, Usage};
+use crate::message::{ErrorKind, ModelError, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
 use crate::protocol::calls::Calls;
 use crate::protocol::chunks::Dialect;
 use crate::protocol::non_empty;
 
-/// What OpenAI and those compatible with it say in chunks.
+/// The chunk dialect of OpenAI and compatible servers.
 #[derive(Default)]
 pub(super) struct Completions {
     needs_finish_reason: bool,
     text: Option<usize>,
     thinking: Option<usize>,
-    /// What goes back as it came beside or in the place of the text of thinking.
+    /// Reasoning details that go back unchanged.
     details: Details,
     calls: Calls,
 }
@@ -68,7 +67,7 @@ impl Completions {
 impl Dialect for Completions {
     fn error<'a>(&self, chunk: &'a Value) -> Option<(ErrorKind, &'a Value)> {
         let error = chunk.get("error").filter(|error| !error.is_null())?;
-        // Where there is no code, the type may be the word for it.
+        // Without a code, the type may have its role.
         let code = if error["code"].is_null() { &error["type"] } else { &error["code"] };
         Some((ErrorKind::of_code(code), error))
     }
@@ -79,14 +78,14 @@ impl Dialect for Completions {
     }
 
     fn delta(&mut self, blocks: &mut Blocks, delta: &Value) {
-        // Some servers repeat the same reasoning in two fields, so the first that has any is taken.
+        // Some servers repeat the reasoning in two fields, so the first non-empty one is used.
         let reasoning = REASONING_FIELDS.iter().find_map(|field| Some((*field, non_empty(&delta[*field])?)));
         if let Some((field, piece)) = reasoning {
             self.think(blocks, field, piece);
         }
         let details = delta["reasoning_details"].as_array().into_iter().flatten();
         for detail in details.filter(|detail| detail.is_object()) {
-            // The text stands in the other fields as well, where a server has them.
+            // The other fields may have the text.
             let piece = match reasoning {
                 None => ["text", "summary"].iter().find_map(|field| non_empty(&detail[*field])),
                 Some(_) => None,
@@ -94,7 +93,7 @@ impl Dialect for Completions {
             self.think(blocks, "reasoning", piece.unwrap_or_default());
             self.details.take(detail);
         }
-        // Gateways to other vendors pass lists of parts through.
+        // Gateways pass on lists of parts.
         for part in delta["content"].as_array().into_iter().flatten() {
             self.part(blocks, part);
         }
@@ -109,7 +108,7 @@ impl Dialect for Completions {
         }
     }
 
-    fn finish(&self, reason: &str) -> Option<Result<StopReason, (ErrorKind, String)>> {
+    fn finish(&self, reason: &str) -> Option<Result<StopReason, ModelError>> {
         match reason {
             "stop" | "end" => Some(Ok(StopReason::Stop)),
             "length" => Some(Ok(StopReason::Length)),
@@ -141,7 +140,7 @@ fn read_usage(usage: &Value) -> Usage {
         cache_read,
         cache_write,
         reasoning: usage["completion_tokens_details"]["reasoning_tokens"].as_u64(),
-        // OpenRouter says what it asked.
+        // OpenRouter reports the cost.
         cost: usage["cost"].as_f64().map(crate::price::Cost::dollars),
         ..Usage::default()
     }

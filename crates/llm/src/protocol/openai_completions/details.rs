@@ -1,5 +1,7 @@
-//! `reasoning_details`, as OpenRouter and what is compatible with it send reasoning: a list of texts, summaries and encrypted
-//! parts that is streamed in pieces, and that goes back whole, in its order, with the message it came with.
+//! `reasoning_details` of OpenRouter and compatible servers.
+//!
+//! A list of texts, summaries and encrypted parts, streamed in pieces, which goes back complete and in order
+//! with its message.
 
 use serde_json::{Value, json};
 
@@ -10,8 +12,7 @@ use crate::protocol::non_empty;
 pub(super) struct Details(Vec<Value>);
 
 impl Details {
-    /// Takes a part or a piece of one, which is an object. Texts and summaries go on where they stopped; what is encrypted is always a part
-    /// of its own.
+    /// Adds a part or a piece of one. Texts and summaries continue; an encrypted part is always new.
     pub fn take(&mut self, piece: &Value) {
         let grows =
             ["text", "summary"].into_iter().find(|field| piece["type"] == format!("reasoning.{field}"));
@@ -33,7 +34,7 @@ impl Details {
         }
     }
 
-    /// The part that this piece goes on with: the newest of its index and kind, unless it is signed.
+    /// The part that this piece continues: the newest of its index and kind, unless it is signed.
     fn begun(&mut self, piece: &Value) -> Option<&mut Value> {
         let part = match piece.get("index").filter(|index| !index.is_null()) {
             Some(index) => self.0.iter_mut().rfind(|it| it.get("index") == Some(index))?,
@@ -44,12 +45,12 @@ impl Details {
         (same && !other).then_some(part)
     }
 
-    /// As a block of thinking keeps them; `None` if there are none.
+    /// The parts as stored in a thinking block; `None` if there are none.
     pub fn signature(&self) -> Option<String> {
         (!self.0.is_empty()).then(|| json!({ "reasoning_details": self.0 }).to_string())
     }
 
-    /// What [`Details::signature`] kept; `None` for any other signature.
+    /// The parts stored by [`Details::signature`]; `None` for any other signature.
     pub fn kept(signature: &str) -> Option<Value> {
         let mut kept = serde_json::from_str::<Value>(signature).ok()?;
         let details = kept.get_mut("reasoning_details")?.take();

@@ -1,4 +1,4 @@
-//! A request as chat completions takes it. Pure: the same request gives the same bytes.
+//! Encodes a request for chat completions. Pure and deterministic.
 
 use serde_json::{Map, Value, json};
 
@@ -16,18 +16,18 @@ use crate::protocol::{
 };
 use crate::transcript;
 
-/// The fields reasoning comes in; thinking goes back into the one it came from.
+/// Fields with reasoning; thinking goes back in the field it came from.
 pub(super) const REASONING_FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
 
-/// The ids that OpenAI takes.
 const IDS: Rule = Rule::up_to(40);
 
-/// The longest key of its cache that OpenAI takes.
+/// Maximum length of OpenAI's cache key.
 const CACHE_KEY: usize = 64;
 
-/// The request for this endpoint. The transcript is repaired first ([`transcript::repair`]); images are replaced by a note
-/// where the model takes none, thinking of other models is left out, and tool call ids that the protocol refuses are
-/// replaced alike in calls and results.
+/// Encodes a request.
+///
+/// The transcript is repaired first ([`transcript::repair`]). Images become a note if the model accepts none,
+/// thinking of other models is dropped, and invalid call ids are replaced in calls and results alike.
 pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
     check_tools(endpoint, request)?;
     let mut body = Map::new();
@@ -62,7 +62,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
             body.insert("prompt_cache_retention".to_owned(), json!("24h"));
         }
     }
-    // An empty list is refused by vLLM, so it is left out.
+    // vLLM rejects an empty list.
     if !request.tools.is_empty() {
         let function = |tool: &ToolDefinition| function(endpoint, tool);
         body.insert("tools".to_owned(), placed.first.iter().copied().map(function).collect());
@@ -77,7 +77,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
         body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
     }
     let thinking = endpoint.effort(request).and_then(|(level, effort)| {
-        // It has no budgets, so of one nothing is said.
+        // It has no budgets.
         let Effort::Word(word) = effort else { return None };
         let effort = match endpoint.compat.thinking_field {
             ThinkingField::ReasoningEffort => true,
@@ -134,8 +134,10 @@ fn messages(endpoint: &Endpoint, system: &str, transcript: &[Message], placed: &
     out
 }
 
-/// What follows the results of a batch: the tools that they made known, in a message without text as Moonshot has it, and their images in
-/// one of the user, since a result takes text only.
+/// Appends what follows the results of a batch.
+///
+/// Tools that they introduced, in a message without text as in Moonshot, and their images in a user message,
+/// since a result accepts only text.
 fn attach(found: &mut Vec<Value>, pictures: &mut Vec<Value>, out: &mut Vec<Value>) {
     if !found.is_empty() {
         out.push(json!({ "role": "system", "tools": std::mem::take(found) }));
@@ -161,7 +163,7 @@ fn parts(endpoint: &Endpoint, content: &[Content]) -> Value {
     if pieces.iter().any(|piece| matches!(piece, Piece::Image { .. })) {
         return pieces.into_iter().map(part).collect();
     }
-    // Plain text is a string: some servers' templates take nothing else.
+    // Plain text is a string: some servers' templates accept nothing else.
     let texts: Vec<&str> = pieces
         .iter()
         .filter_map(|piece| match piece {
@@ -213,7 +215,7 @@ fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids) -> 
         }
     }
     if endpoint.compat.reasoning_content && !out.contains_key("reasoning_content") {
-        // Kimi takes an empty one for none.
+        // Kimi treats an empty one as missing.
         out.insert("reasoning_content".to_owned(), json!(" "));
     }
     if !calls.is_empty() {

@@ -1,5 +1,5 @@
-//! OpenAI's chat completions (`POST /chat/completions`, streamed) and what is compatible with it:
-//! llama.cpp, Ollama, LM Studio, vLLM and many hosts. Servers' oddities are fields of [`crate::Compat`].
+//! OpenAI's chat completions (`POST /chat/completions`, streamed) and compatible servers: llama.cpp, Ollama,
+//! LM Studio, vLLM and many hosts. [`crate::Compat`] has their deviations.
 
 mod decode;
 mod details;
@@ -11,10 +11,8 @@ use crate::model::Request;
 use crate::protocol::chunks::ChunkDecoder;
 use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
 
-/// The protocol's name.
 pub const API: &str = "openai-completions";
 
-/// The protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenAiCompletions;
 

@@ -1,28 +1,28 @@
-//! The event stream of responses, decoded. Items are numbered by the provider; an item that is done is
-//! authoritative over what was streamed of it. Events that are not known are skipped.
+//! Decodes the event stream of responses.
+//!
+//! The provider numbers items; a completed item is authoritative over its deltas. Unknown events are skipped.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
 use super::{call_id, is_replayable, text_signature};
-use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
+use crate::message::{AssistantMessage, ErrorKind, ModelError, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
 use crate::protocol::sse::{SseDecoder, SseEvent};
 use crate::protocol::{Data, Decoder, error_words, named_error, no_answer, non_empty};
 use crate::stream::StreamEvent;
 
-/// Decodes one response.
 pub(in crate::protocol) struct ResponsesDecoder {
     sse: SseDecoder,
     blocks: Blocks,
-    /// Content indices of items that are not done, by the provider's.
+    /// Content indices of open items, by the provider's.
     items: HashMap<u64, Item>,
-    /// Whether encrypted reasoning may come with the end of the response only.
+    /// Whether encrypted reasoning may come only at the end of the response.
     late: bool,
-    /// Reasoning that is done and waits for that.
+    /// Completed reasoning that waits for it.
     waiting: Vec<Waiting>,
-    /// Items that are done.
+    /// Completed items.
     done: HashSet<u64>,
     any: bool,
 }
@@ -37,12 +37,12 @@ struct Waiting {
 struct Item {
     index: usize,
     is_call: bool,
-    /// The part of the reasoning's summary that was streamed last.
+    /// The part of the reasoning summary streamed last.
     part: u64,
 }
 
 impl ResponsesDecoder {
-    /// Begins a response that fills `empty`.
+    /// Starts a response that fills `empty`.
     pub fn new(empty: AssistantMessage) -> ResponsesDecoder {
         ResponsesDecoder {
             sse: SseDecoder::default(),
@@ -55,8 +55,8 @@ impl ResponsesDecoder {
         }
     }
 
-    /// For servers that tell encrypted reasoning when the response ends: reasoning without it stays open until then.
-    pub fn with_late_reasoning(self) -> ResponsesDecoder {
+    /// For servers with encrypted reasoning at the end of a response: reasoning stays open until then.
+    pub(crate) fn with_late_reasoning(self) -> ResponsesDecoder {
         ResponsesDecoder { late: true, ..self }
     }
 
@@ -68,7 +68,7 @@ impl ResponsesDecoder {
             Data::Object(data) => data,
             Data::Other if event.event == "error" => return self.blocks.end(Err(named_error(&event.data))),
             Data::Other => return,
-            Data::Damaged(why) => return self.blocks.end(Err((ErrorKind::Protocol, why))),
+            Data::Damaged(why) => return self.blocks.end(Err(ModelError::new(ErrorKind::Protocol, why))),
         };
         self.any = true;
         let number = data["output_index"].as_u64().unwrap_or_default();
@@ -80,7 +80,7 @@ impl ResponsesDecoder {
                 let item = self.item(number, Blocks::begin_text);
                 self.blocks.push(item.index, piece);
             }
-            // Some servers send the text whole, and in no other place.
+            // Some servers send the complete text only here.
             "response.output_text.done"
                 if !self.items.contains_key(&number) && !self.done.contains(&number) =>
             {
@@ -130,7 +130,7 @@ impl ResponsesDecoder {
         self.blocks.identity(non_empty(&response["id"]), non_empty(&response["model"]));
     }
 
-    /// The item of this number, begun if it has not.
+    /// The item of this number, begun if needed.
     fn item(&mut self, number: u64, begin: impl FnOnce(&mut Blocks) -> usize) -> Item {
         let blocks = &mut self.blocks;
         *self.items.entry(number).or_insert_with(|| Item { index: begin(blocks), is_call: false, part: 0 })
@@ -181,7 +181,7 @@ impl ResponsesDecoder {
                 }
                 self.blocks.end_block(index, None);
             }
-            // Tools that the provider runs itself, and whatever is new.
+            // Server-side tools and unknown items.
             _ => {}
         }
         self.items.remove(&number);
@@ -191,7 +191,7 @@ impl ResponsesDecoder {
     fn failed(&mut self, error: &Value) {
         let kind = ErrorKind::of_code(&error["code"]);
         let text = format!("the provider reported an error: {}", error_words(error, None));
-        self.blocks.end(Err((kind.refined(&text), text)));
+        self.blocks.end(Err(ModelError::new(kind.refined(&text), text)));
     }
 
     fn terminal(&mut self, response: &Value) {
@@ -213,7 +213,7 @@ impl ResponsesDecoder {
             .summed();
         }
         if self.items.is_empty() && self.done.is_empty() {
-            // Some servers tell the items here and in no other place.
+            // Some servers send the items only here.
             for (number, item) in (0..).zip(response["output"].as_array().into_iter().flatten()) {
                 self.done(number, item);
             }
@@ -221,7 +221,7 @@ impl ResponsesDecoder {
         for Waiting { index, mut item, text } in std::mem::take(&mut self.waiting) {
             let mut output = response["output"].as_array().into_iter().flatten();
             let same = output.find(|it| it["id"] == item["id"]);
-            // What is not encrypted cannot go back, since nothing is stored.
+            // Unencrypted reasoning cannot go back, since nothing is stored.
             if let Some(encrypted) = same.and_then(|it| non_empty(&it["encrypted_content"])) {
                 item["encrypted_content"] = Value::from(encrypted);
                 self.blocks.sign(index, &item.to_string(), false);
@@ -232,14 +232,14 @@ impl ResponsesDecoder {
         let reason = non_empty(&response["incomplete_details"]["reason"]);
         self.blocks.message().raw_stop_reason = Some(reason.unwrap_or(status).to_owned());
         let unfinished = self.items.values().any(|item| item.is_call);
-        let provider = |text: String| Err((ErrorKind::Provider, text));
+        let provider = |text: String| Err(ModelError::new(ErrorKind::Provider, text));
         let end = match (status, reason) {
             ("incomplete", Some("max_output_tokens")) => Ok(StopReason::Length),
             ("incomplete", reason) => {
                 provider(format!("the response is incomplete: {}", reason.unwrap_or("no reason was given")))
             }
             ("failed", _) => return self.failed(&response["error"]),
-            ("completed", _) if unfinished => Err((
+            ("completed", _) if unfinished => Err(ModelError::new(
                 ErrorKind::Protocol,
                 "the response was completed with an unfinished tool call".to_owned(),
             )),
@@ -251,7 +251,7 @@ impl ResponsesDecoder {
     }
 }
 
-/// The texts of all parts, by the first of the fields that each has.
+/// The texts of all parts, by the first field that each has.
 fn texts(parts: &Value, fields: &[&str], between: &str) -> String {
     let parts = parts.as_array().into_iter().flatten();
     let texts: Vec<&str> = parts.filter_map(|part| fields.iter().find_map(|it| part[*it].as_str())).collect();
@@ -284,12 +284,12 @@ impl Decoder for ResponsesDecoder {
         self.blocks.take()
     }
 
-    fn finish(&mut self, cut: Option<(ErrorKind, String)>) -> Vec<StreamEvent> {
+    fn finish(&mut self, cut: Option<ModelError>) -> Vec<StreamEvent> {
         let text = match self.any {
             true => "the stream ended before the response did",
             false => "the stream ended without any part of an answer",
         };
-        self.blocks.end(Err(cut.unwrap_or_else(|| (ErrorKind::Protocol, text.to_owned()))));
+        self.blocks.end(Err(cut.unwrap_or_else(|| ModelError::new(ErrorKind::Protocol, text.to_owned()))));
         self.blocks.take()
     }
 

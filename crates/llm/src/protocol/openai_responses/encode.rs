@@ -1,4 +1,4 @@
-//! A request as responses takes it. Pure: the same request gives the same bytes.
+//! Encodes a request for responses. Pure and deterministic.
 
 use serde_json::{Map, Value, json};
 
@@ -15,15 +15,15 @@ use crate::protocol::{
 };
 use crate::transcript;
 
-/// The ids that OpenAI takes.
 const IDS: Rule = Rule::up_to(64);
-/// The longest key of its cache that OpenAI takes.
+/// Maximum length of OpenAI's cache key.
 const CACHE_KEY: usize = 64;
-/// The least output that can be asked for.
+/// Minimum output limit.
 const LEAST_OUTPUT: u64 = 16;
 
-/// The body of a request by the protocol `api` for what the server calls `model`, and what it says of thinking. Reasoning goes back, encrypted, to the model it came from only, and with it the ids of the
-/// items that followed it.
+/// The body for what the server calls `model`, and its thinking option.
+///
+/// Encrypted reasoning goes back only to the model it came from, with the ids of the items after it.
 pub(in crate::protocol) fn body(
     api: &str,
     model: &str,
@@ -58,7 +58,7 @@ pub(in crate::protocol) fn body(
         body.insert("temperature".to_owned(), json!(temperature));
     }
     let thinking = endpoint.effort(request).and_then(|(level, effort)| {
-        // It has no budgets, so of one nothing is said.
+        // It has no budgets.
         let Effort::Word(word) = effort else { return None };
         let mut reasoning = json!({ "effort": word });
         if level != ThinkingLevel::Off {
@@ -67,7 +67,7 @@ pub(in crate::protocol) fn body(
         body.insert("reasoning".to_owned(), reasoning);
         Some((level, word.clone()))
     });
-    // A model that reasons does so unasked, too, and goes on from there only with what it reasoned.
+    // A reasoning model always reasons, and needs its reasoning to continue.
     if !endpoint.thinking.0.is_empty() {
         body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
     }
@@ -145,7 +145,7 @@ fn assistant(
     out: &mut Vec<Value>,
 ) {
     let own = is_own(endpoint, api, message);
-    // An item that followed reasoning is refused under its id without it.
+    // The id of an item after reasoning is rejected without the reasoning.
     let whole = own
         && message.content.iter().all(|content| match content {
             Content::Thinking { thinking_signature, .. } => {
@@ -153,7 +153,7 @@ fn assistant(
             }
             _ => true,
         });
-    // Reasoning is refused where nothing follows it, as where the text after it is blank and left out.
+    // Reasoning without a following item is rejected, for example if the text after it was blank.
     let mut held = Vec::new();
     for content in &message.content {
         match content {
@@ -172,7 +172,7 @@ fn assistant(
                         "content": [{ "type": "output_text", "text": text, "annotations": [] }],
                         "id": id,
                     }),
-                    // An item of output has to have an id; what another model said has none.
+                    // An output item needs an id; another model's text has none.
                     None => json!({ "role": "assistant", "content": text }),
                 };
                 if let Some(phase) = said("phase") {
@@ -200,7 +200,7 @@ fn assistant(
     }
 }
 
-/// Reasoning as the very item it was, as it goes back; `None` for what cannot.
+/// The original reasoning item for sending back; `None` if it cannot be.
 fn reasoning(signature: &str) -> Option<Value> {
     let item: Value = serde_json::from_str(signature).ok()?;
     (item["type"] == "reasoning" && is_replayable(&item)).then_some(item)

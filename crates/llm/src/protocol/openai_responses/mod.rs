@@ -1,5 +1,5 @@
-//! OpenAI's responses (`POST /responses`, streamed), without anything stored at the provider: reasoning comes encrypted
-//! and goes back with the transcript.
+//! OpenAI's responses (`POST /responses`, streamed), without server-side storage: reasoning is encrypted and
+//! goes back with the transcript.
 
 pub(super) mod decode;
 pub(super) mod encode;
@@ -11,10 +11,8 @@ use crate::message::AssistantMessage;
 use crate::model::Request;
 use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
 
-/// The protocol's name.
 pub const API: &str = "openai-responses";
 
-/// The protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenAiResponses;
 
@@ -34,14 +32,13 @@ impl Protocol for OpenAiResponses {
     }
 }
 
-/// Whether an item of reasoning holds what it says: of one that does not, the provider has stored nothing
-/// either, and refuses its id.
+/// Whether a reasoning item has content; the provider has stored none either, and rejects its id.
 fn is_replayable(item: &Value) -> bool {
     let has_content = item["content"].as_array().is_some_and(|content| !content.is_empty());
     has_content || super::non_empty(&item["encrypted_content"]).is_some()
 }
 
-/// A text's id and phase, as they are kept in its signature.
+/// A text's id and phase, as stored in its signature.
 fn text_signature(item: &Value) -> Option<String> {
     let id = item["id"].as_str()?;
     let mut signature = json!({ "v": 1, "id": id });
@@ -51,7 +48,7 @@ fn text_signature(item: &Value) -> Option<String> {
     Some(signature.to_string())
 }
 
-/// A call's id: the provider's two, since the call is answered by one and sent back with both.
+/// A call's two ids in one: results use one, and the call goes back with both.
 fn call_id(item: &Value) -> String {
     let call = item["call_id"].as_str().unwrap_or_default();
     match item["id"].as_str() {

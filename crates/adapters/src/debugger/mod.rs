@@ -1,0 +1,457 @@
+//! Definitions of debug adapters, as data: one TOML file each (`docs/formats/adapter-definition.md`).
+//!
+//! Invariants: no code asks for an adapter by its name; an adapter's peculiarity is a key of its definition.
+
+mod selection;
+mod wrap;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::definitions::{BuiltIn, Definition, Parse, Summary};
+use crate::format::{self, DefinitionError, Globs, OldKeys, Verified, verified};
+use crate::install::{Install, exact};
+
+pub use wrap::Wrap;
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DebuggerDefinition {
+    /// Unique; the file's name without `.toml`.
+    pub name: String,
+    /// One line for users.
+    #[serde(default)]
+    pub about: String,
+    /// Order among the adapters for a program, lowest first.
+    #[serde(default)]
+    pub rank: u32,
+    /// Values of `type` in launch configurations that select the adapter, besides its name.
+    #[serde(default)]
+    pub types: Vec<String>,
+    #[serde(default)]
+    pub executables: Vec<Executable>,
+    /// The adapter also debugs a directory with such files.
+    #[serde(default)]
+    pub directories: bool,
+    /// Names of interpreters in a script's first line.
+    #[serde(default)]
+    pub interpreters: Vec<String>,
+    pub command: DebuggerCommand,
+    #[serde(default)]
+    pub transport: Transport,
+    /// Programs that its templates name, by variable: paths from the project, or names on `PATH`.
+    #[serde(default)]
+    pub variables: BTreeMap<String, Vec<String>>,
+    /// Arguments of `launch`.
+    pub launch: Value,
+    /// Arguments of `attach`, if the adapter supports it.
+    #[serde(default)]
+    pub attach: Option<Value>,
+    /// Exception filters that are on by default, in place of the adapter's own defaults.
+    #[serde(default)]
+    pub exceptions: Vec<String>,
+    /// By test runner: how a failing test is stopped.
+    #[serde(default)]
+    pub tests: BTreeMap<String, TestRule>,
+    #[serde(default)]
+    pub quirks: Quirks,
+    #[serde(deserialize_with = "exact")]
+    pub install: Install,
+    /// What last passed the tests.
+    #[serde(deserialize_with = "verified")]
+    pub verified: Option<Verified>,
+    /// Defined by the project rather than built in or by the user.
+    #[serde(skip)]
+    pub from_project: bool,
+    /// Globs over the names of programs that it debugs.
+    #[serde(default)]
+    pub(crate) patterns: Globs,
+    /// The text of the file, to compare definitions.
+    #[serde(skip)]
+    source: Box<str>,
+}
+
+/// A kind of executable, recognized by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Executable {
+    Elf,
+    MachO,
+    Pe,
+}
+
+/// How an adapter is started.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DebuggerCommand {
+    /// Names on the search path or absolute paths; the first that exists is started.
+    pub candidates: Vec<String>,
+    /// Arguments; `${port}` and `${host}` for TCP, `${socket}` for a socket.
+    #[serde(default)]
+    pub args: Vec<String>,
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+}
+
+/// How Pilcrow connects to an adapter.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case", tag = "kind")]
+pub enum Transport {
+    /// Standard input and output.
+    #[default]
+    Stdio,
+    /// The adapter listens on the loopback interface, and Pilcrow connects.
+    Connect {
+        /// The output before the port; without it Pilcrow chooses the port `${port}`.
+        #[serde(default)]
+        announces: Option<String>,
+    },
+    /// Pilcrow listens on the loopback port `${port}`, and the adapter connects.
+    Listen,
+    /// The adapter listens at the Unix socket `${socket}`, and Pilcrow connects.
+    Socket,
+}
+
+/// Departures from the protocol.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quirks {
+    /// What the adapter needs besides its program, shown when it does not start.
+    #[serde(default)]
+    pub requires: Option<String>,
+    /// "Or" in expressions of its language, to merge two conditional breakpoints on one line.
+    #[serde(default)]
+    pub or_operator: Option<String>,
+    /// Beginnings of its own output that says nothing about the program.
+    #[serde(default)]
+    pub noise_prefixes: Vec<String>,
+    /// Texts in lines of its own that it reports as the program's output.
+    #[serde(default)]
+    pub adapter_lines: Vec<String>,
+    /// Beginnings of such lines, except on standard output, also after a line that the program did not end.
+    #[serde(default)]
+    pub adapter_line_starts: Vec<String>,
+    /// The text before the program's exit code in output of the adapter where no event reports it; or the
+    /// whole text from the start of a line, with `${code}`.
+    #[serde(default)]
+    pub exit_code_text: Vec<String>,
+    /// A command around the program's interpreter.
+    #[serde(default)]
+    pub wrap: Option<Wrap>,
+    /// Its standard streams are also the program's.
+    #[serde(default)]
+    pub shares_program_output: bool,
+    /// Expressions and conditions are shell commands, so that none is free of side effects.
+    #[serde(default)]
+    pub evaluates_shell: bool,
+    /// After a signal it reports the exit code 256 less the signal's number.
+    #[serde(default)]
+    pub signals_below_256: bool,
+    /// After a signal it reports the signal's number as the exit code.
+    #[serde(default)]
+    pub signals_as_codes: bool,
+    /// Pending output is lost when the program ends.
+    #[serde(default)]
+    pub drops_output_at_exit: bool,
+    /// An expression (context `repl`) that writes `${mark}` and a newline to the program's output. The
+    /// adapter reads that output in a thread of its own, and reports stops and the end before earlier output.
+    #[serde(default)]
+    pub output_fence: Option<String>,
+    /// It reports the exit code 0 also after a signal.
+    #[serde(default)]
+    pub zero_after_signal: bool,
+    /// How it reads a hit count, if not as a number, comparison or multiple.
+    #[serde(default)]
+    pub hit_count: Option<Hits>,
+    /// It can stop at exceptions by name, besides its filters.
+    #[serde(default)]
+    pub exception_names: Option<ExceptionNames>,
+    /// Functions that a panic reaches: the exception filter `panic` stops there.
+    #[serde(default)]
+    pub panic_functions: Vec<String>,
+    /// Functions in which it stops for an exception and reports a breakpoint.
+    #[serde(default)]
+    pub exception_functions: Vec<String>,
+    /// Its log points write to the program's own output.
+    #[serde(default)]
+    pub logpoints_write_to_program: bool,
+    /// Completions are commands; with this before an expression it completes the expression.
+    #[serde(default)]
+    pub completion_prefix: Option<String>,
+    /// A command that shows the signal of a stop that names none.
+    #[serde(default)]
+    pub signal_command: Option<String>,
+    /// The launched session runs no program itself: its child sessions do.
+    #[serde(default)]
+    pub launcher: bool,
+    /// JSON pointer in the configuration of a child session to the port of its adapter.
+    #[serde(default)]
+    pub child_port: Option<String>,
+    /// Attaching to a port connects to a running adapter.
+    #[serde(default)]
+    pub attach_connects: bool,
+    /// Scopes that are left out of snapshots.
+    #[serde(default)]
+    pub skip_scopes: Vec<String>,
+    /// Variables that are left out of snapshots; a `*` at the end stands for any ending.
+    #[serde(default)]
+    pub skip_variables: Vec<String>,
+}
+
+/// How an adapter reads the hit count of a breakpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hits {
+    /// A number: the pass from which the breakpoint stops.
+    Number,
+    /// A number: how many passes are skipped.
+    Ignored,
+}
+
+impl Hits {
+    /// The hit count to send for the user's; `None` if the adapter would ignore it.
+    pub fn sent(self, hit: &str) -> Option<String> {
+        let pass: u64 = hit.trim().parse().ok().filter(|it| *it > 0)?;
+        Some(match self {
+            Self::Number => pass.to_string(),
+            Self::Ignored => (pass - 1).to_string(),
+        })
+    }
+}
+
+impl Quirks {
+    /// Whether a variable is left out of snapshots.
+    pub fn skips(&self, variable: &str) -> bool {
+        self.skip_variables.iter().any(|it| match it.strip_suffix('*') {
+            Some(beginning) => variable.starts_with(beginning),
+            None => it == variable,
+        })
+    }
+}
+
+/// Exceptions by name (DAP §ExceptionOptions), which replace filters.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExceptionNames {
+    /// The category of all exceptions.
+    pub category: String,
+    /// A filter and its break mode for the whole category; later entries win.
+    #[serde(default)]
+    pub filters: Vec<(String, String)>,
+}
+
+impl ExceptionNames {
+    /// Break modes, DAP §ExceptionBreakMode.
+    pub const MODES: [&'static str; 4] = ["always", "unhandled", "userUnhandled", "never"];
+
+    /// An `ExceptionOptions` for one exception of the category.
+    pub fn option(&self, name: &str, mode: &str) -> Value {
+        json!({ "path": [{ "names": [self.category] }, { "names": [name] }], "breakMode": mode })
+    }
+
+    /// The `ExceptionOptions` that replace these filters.
+    pub fn options(&self, filters: &[Value]) -> impl Iterator<Item = Value> {
+        let named = |filter: &str| filters.iter().any(|it| it == filter);
+        let on = self.filters.iter().filter(move |(filter, _)| named(filter));
+        on.map(|(_, mode)| json!({ "path": [{ "names": [self.category] }], "breakMode": mode }))
+    }
+}
+
+/// What a test under the debugger needs, for one test runner.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TestRule {
+    /// The rank for this runner, in place of the adapter's.
+    #[serde(default)]
+    pub rank: Option<u32>,
+    /// Merged over the template `launch`; with the same variables.
+    #[serde(default)]
+    pub launch: Option<Value>,
+    /// Filters that stop at a failure.
+    #[serde(default)]
+    pub exceptions: Option<Vec<String>>,
+    /// Functions that a failing test reaches.
+    #[serde(default)]
+    pub functions: Vec<String>,
+}
+
+/// Keys that format 1 named differently.
+const OLD_KEYS: OldKeys = &[
+    ("", "folders", "directories"),
+    ("quirks", "needs", "requires"),
+    ("quirks", "or", "or_operator"),
+    ("quirks", "exit_says", "exit_code_text"),
+    ("quirks", "own_lines", "adapter_lines"),
+    ("quirks", "own_endings", "adapter_line_starts"),
+    ("quirks", "chatter", "noise_prefixes"),
+    ("quirks", "tells_signal", "signal_command"),
+    ("quirks", "completes_after", "completion_prefix"),
+    ("quirks", "throws", "exception_functions"),
+    ("quirks", "panics", "panic_functions"),
+    ("quirks", "hits", "hit_count"),
+    ("quirks", "marks", "output_fence"),
+    ("quirks", "logs_in_program", "logpoints_write_to_program"),
+    ("quirks", "output_of_program", "shares_program_output"),
+    ("quirks", "shell", "evaluates_shell"),
+    ("quirks.wrap", "words", "args"),
+    ("quirks.wrap", "usual", "default"),
+    ("quirks.wrap", "with", "command"),
+    ("quirks.wrap", "says", "exit_code_text"),
+];
+
+impl Parse for DebuggerDefinition {
+    fn parse(text: &str, origin: &str, from_project: bool) -> Result<Self, DefinitionError> {
+        let mut definition: Self = format::parse(text, origin, OLD_KEYS)?;
+        format::check_candidates(&definition.command.candidates, origin)?;
+        (definition.from_project, definition.source) = (from_project, text.into());
+        Ok(definition)
+    }
+}
+
+impl Definition for DebuggerDefinition {
+    const DIRECTORY: &'static str = "debuggers";
+
+    fn summary(&self) -> Summary<'_> {
+        Summary {
+            name: &self.name,
+            about: &self.about,
+            group: None,
+            rank: self.rank,
+            install: &self.install,
+            programs: self.programs(),
+            verified: self.verified.as_ref(),
+            from_project: self.from_project,
+        }
+    }
+
+    fn covers(&self, path: &Path) -> bool {
+        path.file_name().is_some_and(|name| self.patterns.is_match(name))
+    }
+
+    fn built_in() -> &'static [BuiltIn<Self>] {
+        &crate::DEBUGGERS
+    }
+
+    fn source(&self) -> &str {
+        &self.source
+    }
+}
+
+impl DebuggerDefinition {
+    /// The definition of an adapter that something else started: only its name is known.
+    pub fn unknown(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            about: String::new(),
+            rank: u32::MAX,
+            patterns: Globs::default(),
+            executables: Vec::new(),
+            types: Vec::new(),
+            directories: false,
+            interpreters: Vec::new(),
+            command: DebuggerCommand { candidates: Vec::new(), args: Vec::new(), env: BTreeMap::new() },
+            transport: Transport::Stdio,
+            variables: BTreeMap::new(),
+            launch: Value::Null,
+            attach: None,
+            exceptions: Vec::new(),
+            tests: BTreeMap::new(),
+            quirks: Quirks::default(),
+            install: Install::none(),
+            verified: None,
+            from_project: false,
+            source: Box::default(),
+        }
+    }
+
+    /// The programs of which one must be installed: the adapter, or the script that it runs.
+    pub fn programs(&self) -> &[String] {
+        let own = self.command.args.iter().find_map(|word| word.strip_prefix("${")?.strip_suffix('}'));
+        own.and_then(|it| self.variables.get(it)).unwrap_or(&self.command.candidates)
+    }
+
+    /// The program's interpreter with its first arguments: the value of the argument of `launch` whose
+    /// template is a variable.
+    pub fn interpreter(&self, arguments: &Value) -> Vec<String> {
+        let is_variable = |value: &Value| self.variables.keys().any(|name| *value == format!("${{{name}}}"));
+        let launch = self.launch.as_object().into_iter().flatten();
+        let named = launch.filter(|(_, value)| is_variable(value)).find_map(|(name, _)| arguments.get(name));
+        match named {
+            Some(Value::String(program)) => vec![program.clone()],
+            Some(Value::Array(words)) => {
+                words.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether the template `launch` uses `${name}`.
+    pub fn launches(&self, name: &str) -> bool {
+        mentions(&self.launch, &format!("${{{name}}}"))
+    }
+}
+
+fn mentions(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(value) => value.contains(text),
+        Value::Array(items) => items.iter().any(|item| mentions(item, text)),
+        Value::Object(map) => map.values().any(|value| mentions(value, text)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hit_counts_are_converted_for_the_adapter() {
+        assert_eq!(Hits::Number.sent(" 3 ").as_deref(), Some("3"));
+        assert_eq!(Hits::Ignored.sent("3").as_deref(), Some("2"));
+        assert_eq!(Hits::Ignored.sent("1").as_deref(), Some("0"));
+        for odd in [">=3", "%2", "0", "-1", ""] {
+            assert_eq!((Hits::Number.sent(odd), Hits::Ignored.sent(odd)), (None, None), "{odd}");
+        }
+    }
+
+    pub(crate) const SMALL: &str = "format = 1\nname = \"a\"\npatterns = [\"*.x\"]\nverified = false\n\
+        [command]\ncandidates = [\"a\"]\n[launch]\nprogram = \"${program}\"\n\
+        [install]\nhow = \"page\"\npage = \"https://example.org\"\n";
+
+    #[test]
+    fn an_invalid_definition_is_refused_with_its_origin() {
+        let refuse = |text: &str| DebuggerDefinition::parse(text, "a.toml", false).unwrap_err().to_string();
+        let newer = SMALL.replace("format = 1", "format = 3\nnews = 1");
+        assert_eq!(refuse(&newer), "a.toml: has format 3, this program knows up to 2; use a newer Pilcrow");
+        assert!(refuse(&format!("nmae = 1\n{SMALL}")).contains("nmae"));
+        assert!(refuse(&SMALL.replace("[\"a\"]", "[]")).contains("command.candidates"));
+        assert_eq!(
+            refuse(&SMALL.replace("verified = false", "verified = true")),
+            "a.toml:4: verified is false, or {version, date, how}"
+        );
+    }
+
+    #[test]
+    fn patterns_match_file_names() {
+        let definition = DebuggerDefinition::parse(SMALL, "a.toml", false).unwrap();
+        assert!(definition.covers(Path::new("/p/q.x")) && !definition.covers(Path::new("/p/q.y")));
+        assert!(definition.launches("program") && !definition.launches("module"));
+    }
+
+    /// A directory of the project may be called `bin` too.
+    #[test]
+    fn the_interpreter_is_the_launch_argument_of_a_variable() {
+        let text = SMALL.replace(
+            "program = \"${program}\"\n",
+            "cwd = \"${cwd}\"\nmodule = \"${module}\"\npython = \"${python}\"\n[variables]\npython = [\"python3\"]\n",
+        );
+        let definition = DebuggerDefinition::parse(&text, "a.toml", false).unwrap();
+        let runs = |arguments: Value| definition.interpreter(&arguments);
+        assert_eq!(runs(json!({"cwd": "/p/bin/x", "python": "/usr/bin/python3"})), ["/usr/bin/python3"]);
+        assert_eq!(runs(json!({"python": ["/v/python", "-E"]})), ["/v/python", "-E"]);
+        assert!(runs(json!({"cwd": "/p/bin/x"})).is_empty());
+    }
+}

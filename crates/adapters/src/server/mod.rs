@@ -1,0 +1,601 @@
+//! Definitions of language servers, as data: one TOML file each (`docs/formats/server-definition.md`).
+//!
+//! Reads no files. Invariants: no code anywhere asks for a server by its name; a server's peculiarity is a
+//! key of its definition.
+
+mod feature;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use paths::AbsPath;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::definitions::{BuiltIn, Definition, Definitions, Parse, Summary};
+use crate::format::{self, DefinitionError, Globs, OldKeys, Verified, verified};
+use crate::install::{Install, exact};
+use crate::values::{empty, unfold};
+
+pub use feature::Feature;
+
+/// The longest time without progress after which begun work no longer delays answers.
+const LONGEST_SILENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerDefinition {
+    /// Unique; the file's name without `.toml`.
+    pub name: String,
+    /// One line for users.
+    #[serde(default)]
+    pub about: String,
+    /// Servers of one group are alternatives: for a file, the first installed one is used.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// Order within the group, lowest first.
+    #[serde(default)]
+    pub rank: u32,
+    pub languages: Vec<Language>,
+    /// How the root directory of a file is found.
+    #[serde(default)]
+    pub root: RootRule,
+    /// The server finds uses only in open files and files of its own project: before references and rename,
+    /// the files that contain the name are opened.
+    #[serde(default)]
+    pub open_candidates: bool,
+    /// The server has read an opened file only after it published diagnostics for it.
+    #[serde(default)]
+    pub await_candidates: bool,
+    /// Files that contain the name and are missing in the answer are listed in a note.
+    #[serde(default)]
+    pub report_missed_candidates: bool,
+    /// A document with unsaved text is opened with the text on the disk, then changed.
+    #[serde(default)]
+    pub open_saved_text: bool,
+    /// A whole file is formatted as the range of all its lines.
+    #[serde(default)]
+    pub format_by_range: bool,
+    /// Other programs that the server calls for a feature; it lacks the feature if none is installed.
+    #[serde(default)]
+    pub requires: BTreeMap<Feature, Vec<String>>,
+    /// The server updates references to a moved file only within its directory: other moves are refused.
+    #[serde(default)]
+    pub moves_within_directory: bool,
+    /// Extensions of a module and its stub (`py` and `pyi`).
+    #[serde(default)]
+    pub stub_extensions: Vec<Vec<String>>,
+    /// How the server receives the target of a move of a symbol.
+    #[serde(default)]
+    pub move_symbol: Option<MoveRule>,
+    pub command: CommandRule,
+    /// The priority of each feature, 1 to 100. `None`: every feature at 50.
+    #[serde(default)]
+    pub features: Option<BTreeMap<Feature, u8>>,
+    /// `initializationOptions`, with dotted keys unfolded.
+    #[serde(default, deserialize_with = "unfolded")]
+    pub initialization_options: Option<Value>,
+    /// The answer to `workspace/configuration`, with dotted keys unfolded.
+    #[serde(default = "empty", deserialize_with = "unfolded_value")]
+    pub settings: Value,
+    /// Merged over our own client capabilities.
+    #[serde(default = "empty")]
+    pub client_capabilities: Value,
+    /// When the server has loaded its project.
+    #[serde(default)]
+    pub ready: ReadyRule,
+    /// How its diagnostics are read.
+    #[serde(default)]
+    pub diagnostics: DiagnosticsRule,
+    /// The changes of other programs that it learns of.
+    #[serde(default)]
+    pub watch: WatchRule,
+    #[serde(deserialize_with = "exact")]
+    pub install: Install,
+    /// What last passed the tests; `None`: written from the project's documentation, never run.
+    #[serde(default, deserialize_with = "verified")]
+    pub verified: Option<Verified>,
+    /// The server can check a file before it is written.
+    #[serde(default)]
+    pub checks_new_files: bool,
+    /// Other open files find such a file too; else the server resolves imports on the disk.
+    #[serde(default)]
+    pub resolves_new_files: bool,
+    /// Defined by the project: its command is shown before the first run.
+    #[serde(skip)]
+    pub from_project: bool,
+    /// The text of the file, to compare definitions.
+    #[serde(skip)]
+    source: Box<str>,
+}
+
+/// A language and its files.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Language {
+    /// `languageId` of LSP.
+    pub id: String,
+    /// Globs over a file's name, or over its whole path if they contain a `/`.
+    pub patterns: Globs,
+}
+
+/// How the root directory of a file is found.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RootRule {
+    /// Names of files or directories that mark a root; `*` is allowed.
+    #[serde(default)]
+    pub markers: Vec<String>,
+    /// Markers that count only below no marked directory: else two nested roots would both answer for the
+    /// files of the inner one.
+    #[serde(default)]
+    pub fallback_markers: Vec<String>,
+    /// Which marked directory wins.
+    #[serde(default)]
+    pub prefer: Prefer,
+    /// The server is not used for files without a marked root.
+    #[serde(default)]
+    pub required: bool,
+    /// One server serves all roots of a workspace as workspace folders, if it supports them.
+    #[serde(default)]
+    pub workspace_folders: bool,
+    /// Settings files, each with the dotted keys that list the project's files. A directory whose settings
+    /// file has none of these tables inherits the settings of a directory above. If those list files, the
+    /// directory is no root, because the server would treat the files as its own.
+    #[serde(default)]
+    pub include_keys: BTreeMap<String, Vec<String>>,
+}
+
+/// Which of several marked directories is the root.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Prefer {
+    /// The one nearest to the file.
+    #[default]
+    Nearest,
+    /// The one nearest to the workspace's root.
+    Outermost,
+}
+
+/// How a server is started.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandRule {
+    /// Program names or absolute paths; the first usable one is started.
+    pub candidates: Vec<String>,
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Arguments with which a candidate must exit with success before it is used.
+    #[serde(default)]
+    pub probe: Option<Vec<String>>,
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Variables whose value is the last match of a glob; left out if nothing matches or they are set.
+    #[serde(default)]
+    pub env_glob: BTreeMap<String, String>,
+}
+
+/// A code action that moves a symbol to a file, and the argument that names the file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MoveRule {
+    pub kind: String,
+    /// The path to the file in the command's first argument: `a.b`.
+    pub argument: String,
+}
+
+/// When a server counts as loaded. All given conditions must hold.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadyRule {
+    /// No work that the server reports by `$/progress` on its own initiative is under way.
+    #[serde(default)]
+    pub progress: bool,
+    /// With `progress`: how long to wait for such work to begin, from the first opened document.
+    #[serde(default)]
+    pub grace_ms: u64,
+    /// Work whose title contains one of these does not count as loading.
+    #[serde(default)]
+    pub ignored_progress: Vec<String>,
+    /// The server has sent a `window/logMessage` that contains one of these.
+    #[serde(default)]
+    pub log_messages: Vec<String>,
+    /// The server has sent a request of one of these methods.
+    #[serde(default)]
+    pub requests: Vec<String>,
+    /// The method of status notifications …
+    #[serde(default)]
+    pub status_method: Option<String>,
+    /// … of which the last one has this field set to true.
+    #[serde(default)]
+    pub status_field: Option<String>,
+    /// A field of the same notification that is `ok` while all is well; `error` means that the project is not
+    /// loaded and that edits of the server would be incomplete.
+    #[serde(default)]
+    pub status_health: Option<String>,
+    /// The field with the reason.
+    #[serde(default)]
+    pub status_text: Option<String>,
+    /// No document is opened before. A server that has not listed the project's files yet would not count an
+    /// opened document among them after it is closed.
+    #[serde(default)]
+    pub delay_open: bool,
+    /// The time after which the server counts as loaded in any case.
+    #[serde(default = "default_ready_timeout")]
+    pub timeout_s: u64,
+}
+
+fn default_ready_timeout() -> u64 {
+    60
+}
+
+impl Default for ReadyRule {
+    fn default() -> Self {
+        Self {
+            progress: false,
+            grace_ms: 0,
+            ignored_progress: Vec::new(),
+            log_messages: Vec::new(),
+            requests: Vec::new(),
+            status_method: None,
+            status_field: None,
+            status_health: None,
+            status_text: None,
+            delay_open: false,
+            timeout_s: default_ready_timeout(),
+        }
+    }
+}
+
+impl ReadyRule {
+    /// The rule for a server that was never run.
+    fn cautious() -> Self {
+        Self { progress: true, grace_ms: 2000, timeout_s: 300, ..Self::default() }
+    }
+
+    /// How long to wait for work to begin.
+    pub fn grace(&self) -> Duration {
+        Duration::from_millis(self.grace_ms)
+    }
+}
+
+impl DiagnosticsRule {
+    /// The rule for a server that was never run: many first publish an empty list, and check then.
+    fn cautious() -> Self {
+        Self { progress: true, debounce_ms: 1000, ..Self::default() }
+    }
+}
+
+/// Which files are watched for changes of other programs, besides files of the server's languages and its
+/// root markers, below its root.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WatchRule {
+    /// Files of the whole workspace, not only those below the server's root.
+    pub workspace: bool,
+    /// Globs over the names of further files.
+    files: Globs,
+    /// Globs of ignored files to watch too, below the root and each directory above it.
+    pub include_ignored: Vec<String>,
+    /// A command that makes the server reload its projects, after files came or went.
+    pub reload_command: Option<String>,
+    /// The server finds a file that was open before it existed only after a change of a root marker.
+    pub touch_marker: bool,
+    /// A request about a file that fails once the server has noticed its deletion.
+    pub deletion_probe: Option<String>,
+    /// Merged over `initialization_options` if all watched files are within the limit.
+    #[serde(deserialize_with = "unfolded")]
+    pub initialization_options: Option<Value>,
+}
+
+impl WatchRule {
+    /// Whether a file is watched for its name.
+    pub fn names(&self, path: &AbsPath) -> bool {
+        self.files.is_match(path.file_name())
+    }
+}
+
+/// How the published diagnostics of a server are read.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiagnosticsRule {
+    /// How long another publish may follow one without a version; with `progress` any publish, and from the
+    /// end of the work.
+    #[serde(default)]
+    pub debounce_ms: u64,
+    /// Diagnostics that are published while the server reports work by `$/progress` are partial.
+    #[serde(default)]
+    pub progress: bool,
+    /// The server answers `textDocument/diagnostic` without announcing it, and may publish partial
+    /// diagnostics.
+    #[serde(default)]
+    pub pull: bool,
+    /// Diagnostics without a version are ignored.
+    #[serde(default)]
+    pub require_version: bool,
+    /// A publish with one of these codes is ignored: files changed while it was made.
+    #[serde(default)]
+    pub discard_codes: Vec<String>,
+    /// The `source` of diagnostics that the server finds only in saved files, so that they are not attributed
+    /// to an edit.
+    #[serde(default)]
+    pub on_save: Vec<String>,
+    /// Codes that mean that a file belongs to no project of the server, which then checks nothing else in it.
+    #[serde(default)]
+    pub outside_project_codes: Vec<String>,
+    /// A command that checks a text, for a server that publishes nothing when nothing changes.
+    #[serde(default)]
+    pub clean: Option<CleanRule>,
+    /// A notification about the server's work on one file.
+    #[serde(default)]
+    pub file_status: Option<FileStatusRule>,
+    /// A request that the server answers after it has published everything. Diagnostics that it publishes for
+    /// a changed text before that may be based on old texts of other files.
+    #[serde(default)]
+    pub barrier_request: Option<String>,
+    /// How the server is made to check a text again that is sent unchanged; else the document is closed and
+    /// opened.
+    #[serde(default, deserialize_with = "recheck")]
+    pub recheck: Option<RecheckRule>,
+    /// The request for the diagnostics of `on_save`.
+    #[serde(default)]
+    pub check: Option<CheckRule>,
+}
+
+/// A notification that starts a check of saved files, for the sources of `on_save`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckRule {
+    pub method: String,
+    #[serde(default = "empty")]
+    pub params: Value,
+    /// The beginning of the progress tokens of that check.
+    pub progress: String,
+    /// How long after the end of the check the server may still publish.
+    #[serde(default)]
+    pub debounce_ms: u64,
+}
+
+/// How a server checks a text again that is sent unchanged.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RecheckRule {
+    /// Further fields of `textDocument/didChange` that make the server read included files again. With them,
+    /// the text is sent again before its diagnostics are believed where another file changed.
+    pub params: serde_json::Map<String, Value>,
+    /// Endings of the names of files that no other file includes.
+    pub unaffected_extensions: Vec<String>,
+}
+
+/// `recheck = true`, or a table.
+fn recheck<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RecheckRule>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Form {
+        Flag(bool),
+        Rule(RecheckRule),
+    }
+    Ok(match Form::deserialize(deserializer)? {
+        Form::Flag(flag) => flag.then(RecheckRule::default),
+        Form::Rule(rule) => Some(rule),
+    })
+}
+
+/// A notification about the server's work on one file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileStatusRule {
+    pub method: String,
+    /// The field that holds the file's URI.
+    pub file: String,
+    /// The field with the status …
+    pub field: String,
+    /// … and its value when the server does nothing.
+    pub idle: Value,
+}
+
+/// A command that lists the problems of the text as it is.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CleanRule {
+    pub command: String,
+    /// The arguments of each run; `${file}` is the path.
+    pub arguments: Vec<Vec<Value>>,
+    /// The field of the answer with the list. If all lists are empty, the text is clean.
+    pub field: String,
+    /// The field of a listed problem with the `code` of its published diagnostic: published diagnostics are
+    /// partial while the code of a problem that `errors` describes is missing.
+    #[serde(default)]
+    pub code: Option<String>,
+    /// Fields and their values in the problems that must be published.
+    #[serde(default)]
+    pub errors: BTreeMap<String, Value>,
+}
+
+/// Keys that format 1 named differently.
+const OLD_KEYS: OldKeys = &[
+    ("", "opens_holders", "open_candidates"),
+    ("", "waits_for_holders", "await_candidates"),
+    ("", "names_holders_left", "report_missed_candidates"),
+    ("", "opens_saved", "open_saved_text"),
+    ("", "tries_new_files", "checks_new_files"),
+    ("", "finds_new_files", "resolves_new_files"),
+    ("", "formats_by_range", "format_by_range"),
+    ("", "moves_within_folder", "moves_within_directory"),
+    ("", "twins", "stub_extensions"),
+    ("", "needs", "requires"),
+    ("root", "lone_markers", "fallback_markers"),
+    ("root", "folders", "workspace_folders"),
+    ("root", "claims", "include_keys"),
+    ("ready", "besides", "ignored_progress"),
+    ("ready", "before_opening", "delay_open"),
+    ("diagnostics", "again_by_change", "recheck"),
+    ("diagnostics", "settle_ms", "debounce_ms"),
+    ("diagnostics", "anew", "recheck"),
+    ("diagnostics", "void", "discard_codes"),
+    ("diagnostics", "disowns", "outside_project_codes"),
+    ("diagnostics", "busy", "file_status"),
+    ("diagnostics", "done", "barrier_request"),
+    ("diagnostics", "refuse_unversioned", "require_version"),
+    ("diagnostics.check", "settle_ms", "debounce_ms"),
+    ("diagnostics.recheck", "apart", "unaffected_extensions"),
+    ("watch", "ignored", "include_ignored"),
+    ("watch", "command", "reload_command"),
+    ("watch", "by_marker", "touch_marker"),
+    ("watch", "gone", "deletion_probe"),
+];
+
+/// The keys whose absence selects the cautious rules for a server that was never run.
+#[derive(Deserialize)]
+struct GivenRules {
+    ready: Option<serde::de::IgnoredAny>,
+    diagnostics: Option<serde::de::IgnoredAny>,
+}
+
+fn unfolded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Ok(Option::<Value>::deserialize(deserializer)?.map(unfold))
+}
+
+fn unfolded_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+    Value::deserialize(deserializer).map(unfold)
+}
+
+impl Parse for ServerDefinition {
+    fn parse(text: &str, origin: &str, from_project: bool) -> Result<Self, DefinitionError> {
+        let mut definition: Self = format::parse(text, origin, OLD_KEYS)?;
+        format::check_candidates(&definition.command.candidates, origin)?;
+        // How a server that was never run loads and publishes is unknown.
+        if definition.verified.is_none() {
+            let given: GivenRules = format::parse(text, origin, OLD_KEYS)?;
+            if given.ready.is_none() {
+                definition.ready = ReadyRule::cautious();
+            }
+            if given.diagnostics.is_none() {
+                definition.diagnostics = DiagnosticsRule::cautious();
+            }
+        }
+        (definition.from_project, definition.source) = (from_project, text.into());
+        Ok(definition)
+    }
+}
+
+impl Definition for ServerDefinition {
+    const DIRECTORY: &'static str = "servers";
+
+    fn summary(&self) -> Summary<'_> {
+        Summary {
+            name: &self.name,
+            about: &self.about,
+            group: self.group.as_deref(),
+            rank: self.rank,
+            install: &self.install,
+            programs: &self.command.candidates,
+            verified: self.verified.as_ref(),
+            from_project: self.from_project,
+        }
+    }
+
+    fn covers(&self, path: &Path) -> bool {
+        self.language_id(path).is_some()
+    }
+
+    fn built_in() -> &'static [BuiltIn<Self>] {
+        &crate::SERVERS
+    }
+
+    fn source(&self) -> &str {
+        &self.source
+    }
+}
+
+impl Definitions<ServerDefinition> {
+    /// The servers to ask for `feature` of a file, best first; servers of one group by rank.
+    pub fn for_feature(&self, path: &Path, feature: Feature) -> Vec<std::sync::Arc<ServerDefinition>> {
+        let mut found = self.for_path(path);
+        found.retain(|definition| definition.priority(feature) > 0);
+        found.sort_by_key(|definition| {
+            (std::cmp::Reverse(definition.priority(feature)), definition.rank, definition.name.clone())
+        });
+        found
+    }
+}
+
+impl ServerDefinition {
+    /// How long work may continue without progress until Pilcrow stops waiting for it.
+    pub fn longest_silence(&self) -> Duration {
+        Duration::from_secs(self.ready.timeout_s).min(LONGEST_SILENCE)
+    }
+
+    /// The `languageId` of a file; `None` if the server does not support its language.
+    pub fn language_id(&self, path: &Path) -> Option<&str> {
+        let name = path.file_name()?;
+        self.languages
+            .iter()
+            .find(|language| language.patterns.is_match(name) || language.patterns.is_match(path))
+            .map(|language| language.id.as_str())
+    }
+
+    /// The priority of the server for `feature`; 0: the server is not asked.
+    pub fn priority(&self, feature: Feature) -> u8 {
+        match &self.features {
+            None => 50,
+            Some(features) => {
+                let own = features.get(&feature);
+                let like = || feature.like().and_then(|like| features.get(&like));
+                own.or_else(like).copied().unwrap_or(0)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = "name = \"s\"\n[[languages]]\nid = \"x\"\npatterns = [\"*.x\", \"**/conf/*\"]\n\
+        [command]\ncandidates = [\"s\"]\n[install]\nhow = \"page\"\ncommand = \"read it\"\n";
+
+    #[test]
+    fn languages_match_by_name_or_path() {
+        let definition = ServerDefinition::parse(SMALL, "s.toml", false).unwrap();
+        let id = |path: &str| definition.language_id(Path::new(path)).map(str::to_owned);
+        assert_eq!(id("/a/b.x"), Some("x".into()));
+        assert_eq!(id("/a/conf/any"), Some("x".into()));
+        assert_eq!(id("/a/b.xy"), None);
+        assert_eq!(definition.priority(Feature::Rename), 50);
+    }
+
+    #[test]
+    fn an_unverified_server_gets_the_cautious_rules() {
+        let rules = |more: &str| {
+            let it = ServerDefinition::parse(&format!("{SMALL}{more}"), "s.toml", false).unwrap();
+            (it.ready.progress, it.ready.grace_ms, it.diagnostics.progress, it.diagnostics.debounce_ms)
+        };
+        assert_eq!(rules(""), (true, 2000, true, 1000));
+        assert_eq!(rules("[ready]\n[diagnostics]\n"), (false, 0, false, 0));
+        assert_eq!(rules("[ready]\ngrace_ms = 1\n"), (false, 1, true, 1000));
+        let tried = "verified = { version = \"1\", date = \"2026-11-23\", how = \"x\" }\n";
+        let it = ServerDefinition::parse(&format!("{tried}{SMALL}"), "s.toml", false).unwrap();
+        assert!(!it.ready.progress && it.diagnostics.debounce_ms == 0);
+    }
+
+    #[test]
+    fn an_unlisted_feature_has_the_priority_of_its_relative() {
+        let text = format!("{SMALL}[features]\ndefinition = 70\nimplementation = 3\ncode_action = 20\n");
+        let definition = ServerDefinition::parse(&text, "s.toml", false).unwrap();
+        let numbers = [Feature::TypeDefinition, Feature::Implementation, Feature::FixAll, Feature::Hover]
+            .map(|feature| definition.priority(feature));
+        assert_eq!(numbers, [70, 3, 20, 0]);
+    }
+
+    #[test]
+    fn an_invalid_definition_is_refused_with_its_origin() {
+        let refuse = |text: &str| ServerDefinition::parse(text, "s.toml", false).unwrap_err().to_string();
+        let newer = format!("format = 3\nnews = 1\n{SMALL}");
+        assert_eq!(refuse(&newer), "s.toml: has format 3, this program knows up to 2; use a newer Pilcrow");
+        assert!(refuse(&format!("nmae = 1\n{SMALL}")).contains("nmae"));
+        let none = SMALL.replace("[\"s\"]", "[]");
+        assert_eq!(refuse(&none), "s.toml: command.candidates is empty; name a program");
+    }
+}

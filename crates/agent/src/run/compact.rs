@@ -1,0 +1,178 @@
+//! Compacts the context, by the model or by an extract.
+//!
+//! The session file keeps everything; later requests begin with the summary.
+
+use std::sync::Arc;
+
+use llm::{Message, Model, Request, StopReason};
+
+use crate::compaction::{BEGINNING, INSTRUCTIONS, Limits, cut, summary};
+use crate::events::Event;
+use crate::run::context::RunCx;
+use crate::run::summarize;
+use crate::store::{StoreError, summary_message};
+use crate::transcript::{Transcript, estimate};
+
+/// Compacts before a turn if the context is too large.
+pub(crate) async fn at_threshold(cx: &RunCx, transcript: &mut Transcript) -> Result<(), StoreError> {
+    let limits = cx.compaction_limits();
+    let is_too_large = || {
+        let tokens = transcript.tokens();
+        // A size reported by a model includes the instructions; they are estimated only when it could matter.
+        tokens > limits.threshold()
+            || !transcript.is_measured()
+                && tokens.saturating_mul(2).saturating_add(2 * BEGINNING) > limits.threshold()
+                && tokens + beginning(cx) > limits.threshold()
+    };
+    if limits.automatic && is_too_large() {
+        compact(cx, transcript, "threshold", "").await?;
+    } else if was_cut(cx, transcript) {
+        // Regardless of the setting: the model did not receive all of its context.
+        compact(cx, transcript, OVERFLOW, "").await?;
+    }
+    Ok(())
+}
+
+/// Whether the newest answer since a compaction was to an overlong context.
+///
+/// Some providers truncate such a context silently.
+fn was_cut(cx: &RunCx, transcript: &Transcript) -> bool {
+    let window = cx.current().model.info().context_window;
+    transcript.messages().with(|messages| {
+        let since = messages.get(transcript.old()..).unwrap_or_default();
+        let answer = since.iter().rev().find_map(|message| match message {
+            Message::Assistant(answer) => Some(answer),
+            _ => None,
+        });
+        answer.is_some_and(|answer| !answer.failed() && llm::is_overflow(answer, window))
+    })
+}
+
+/// Estimated tokens of the instructions and tools.
+fn beginning(cx: &RunCx) -> u64 {
+    let current = cx.current();
+    let tools = current.tools.definitions();
+    let of_tools = tools.iter().map(|it| it.description.len() + it.parameters.to_string().len());
+    (current.instructions.len() + of_tools.sum::<usize>()) as u64 / 4
+}
+
+/// Compacts after an overflow. False if there is nothing to remove.
+pub(crate) async fn on_overflow(cx: &RunCx, transcript: &mut Transcript) -> Result<bool, StoreError> {
+    compact(cx, transcript, OVERFLOW, "").await
+}
+
+const OVERFLOW: &str = "overflow";
+
+/// Compacts all but the newest messages; `wishes` are the user's for the summary.
+///
+/// False if there was nothing to compact, or the run was cancelled.
+pub(crate) async fn compact(
+    cx: &RunCx,
+    transcript: &mut Transcript,
+    reason: &str,
+    wishes: &str,
+) -> Result<bool, StoreError> {
+    let messages = transcript.messages().to_vec();
+    let limits = cx.compaction_limits();
+    let keep = match reason {
+        // The model counts more tokens than the estimate, so half of the estimate is removed.
+        OVERFLOW => limits.keep.min(messages.iter().map(estimate).sum::<u64>() / 2),
+        _ => limits.keep,
+    };
+    let Some(at) = cut(&messages, keep) else { return Ok(false) };
+    let tokens = transcript.tokens();
+    cx.emit(Event::CompactionStart { reason: reason.to_owned(), tokens }).await;
+    let kept = messages.len() - at;
+    let most = usize::try_from(limits.summary()).unwrap_or(usize::MAX).saturating_mul(4);
+    let text = match by_model(cx, &messages[..at], wishes, limits).await {
+        Ok(text) => summary::bounded(&text, most),
+        Err(None) => summary::extract_within(&messages[..at], most),
+        Err(Some(_)) if cx.cancel.is_cancelled() => {
+            let error = Some("cancelled".to_owned());
+            cx.emit(Event::CompactionEnd { summary: None, kept: messages.len(), error }).await;
+            return Ok(false);
+        }
+        Err(Some(why)) => {
+            let text = format!("the model could not summarize ({why}); using an extract");
+            cx.emit(Event::Notice { level: "warning".to_owned(), text }).await;
+            summary::extract_within(&messages[..at], most)
+        }
+    };
+    let summary = summary_message(&text);
+    let written = transcript.compact(&summary, kept, tokens);
+    let end = Event::CompactionEnd { summary: Some(summary), kept, error: None };
+    let written = written.and_then(|()| transcript.note_usage("compaction", cx.take_spent()));
+    cx.events.emit_with(end, Some(transcript.messages().clone()), &cx.cancel).await;
+    written.map(|()| true)
+}
+
+/// A summary of an abandoned branch, by the model or an extract; `None` if cancelled.
+pub(crate) async fn of_branch(cx: &RunCx, messages: &[Message], wishes: &str) -> Option<String> {
+    let limits = cx.compaction_limits();
+    let most = usize::try_from(limits.summary()).unwrap_or(usize::MAX).saturating_mul(4);
+    match by_model(cx, messages, wishes, limits).await {
+        Ok(text) => Some(summary::bounded(&text, most)),
+        Err(None) => Some(summary::extract_within(messages, most)),
+        Err(Some(_)) if cx.cancel.is_cancelled() => None,
+        Err(Some(why)) => {
+            let text =
+                format!("the model could not summarize the abandoned branch ({why}); using an extract");
+            cx.emit(Event::Notice { level: "warning".to_owned(), text }).await;
+            Some(summary::extract_within(messages, most))
+        }
+    }
+}
+
+/// The model's summary. `Err(None)` if it cannot summarize, `Err(Some)` with the reason if it failed.
+async fn by_model(
+    cx: &RunCx,
+    messages: &[Message],
+    wishes: &str,
+    limits: Limits,
+) -> Result<String, Option<String>> {
+    let current = cx.current();
+    if !current.model.can_summarize() {
+        return Err(None);
+    }
+    if let Some(other) = &current.summarizer {
+        let its = limits.within(other.info().context_window.unwrap_or(limits.window).min(limits.window));
+        match summary_of(cx, other, messages, wishes, its).await {
+            Err(Some(why)) if !cx.cancel.is_cancelled() => {
+                let name = other.info().name();
+                let text = format!("{name} could not summarize ({why}); asking the session's own model");
+                cx.emit(Event::Notice { level: "warning".to_owned(), text }).await;
+            }
+            done => return done,
+        }
+    }
+    summary_of(cx, &current.model, messages, wishes, limits).await
+}
+
+async fn summary_of(
+    cx: &RunCx,
+    model: &Arc<dyn Model>,
+    messages: &[Message],
+    wishes: &str,
+    limits: Limits,
+) -> Result<String, Option<String>> {
+    // Three characters per token, more tokens than most texts have.
+    let room = limits.window.saturating_sub(limits.summary() + INSTRUCTIONS) * 3;
+    let room = usize::try_from(room).unwrap_or(usize::MAX);
+    let request = Request {
+        system: summary::INSTRUCTIONS.trim().to_owned(),
+        messages: vec![Message::user(summary::question(messages, wishes, room, limits.summary()))].into(),
+        ..Request::default()
+    };
+    let message = summarize::ask(cx, model, request).await;
+    if message.failed() {
+        return Err(Some(message.error_message.clone().unwrap_or_else(|| "it was cancelled".to_owned())));
+    }
+    let text = message.text();
+    if message.stop_reason == StopReason::Length {
+        return Err(Some("the answer was cut at the token limit".to_owned()));
+    }
+    if text.trim().is_empty() || message.tool_calls().next().is_some() {
+        return Err(Some("the answer has no text".to_owned()));
+    }
+    Ok(text)
+}

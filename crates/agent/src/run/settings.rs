@@ -1,0 +1,83 @@
+//! Settings that can change between turns: model, thinking level, instructions, tools, limits, policy.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use llm::{Model, ThinkingLevel};
+use parking_lot::{Mutex, MutexGuard};
+use paths::AbsPath;
+use policy::Policy;
+
+use crate::run::limits::Limits;
+use crate::tool::discovery::Toolset;
+use crate::tool::registry::Registry;
+
+/// Settings of one turn.
+#[derive(Clone)]
+pub(crate) struct TurnSettings {
+    pub model: Arc<dyn Model>,
+    /// Models to try in order when this one fails.
+    pub fallbacks: VecDeque<Arc<dyn Model>>,
+    /// Summarizes conversations instead of `model`.
+    pub summarizer: Option<Arc<dyn Model>>,
+    pub thinking_level: Option<ThinkingLevel>,
+    pub instructions: String,
+    pub tools: Arc<Toolset>,
+    pub limits: Limits,
+    /// Decides on permits; without one, nothing that needs a permit is done.
+    pub policy: Option<Arc<Policy>>,
+}
+
+/// Settings of the next turn.
+pub(crate) struct SharedSettings {
+    current: Mutex<TurnSettings>,
+    /// Whether the model searches its tools.
+    searches: AtomicBool,
+    /// Paths that every policy allows to read.
+    readable: Vec<AbsPath>,
+}
+
+impl SharedSettings {
+    /// Paths below `readable` may be read under this policy and every later one.
+    pub fn new(mut current: TurnSettings, searches: bool, readable: Vec<AbsPath>) -> SharedSettings {
+        current.policy = current.policy.map(|policy| Arc::new(policy.beside_reading(&readable)));
+        SharedSettings { current: Mutex::new(current), searches: AtomicBool::new(searches), readable }
+    }
+
+    pub(crate) fn set_policy(&self, policy: &Policy) {
+        let policy = Arc::new(policy.beside_reading(&self.readable));
+        self.change(|current| current.policy = Some(policy));
+    }
+
+    /// Applies with the next change of tools.
+    pub(crate) fn set_searches(&self, searches: bool) {
+        self.searches.store(searches, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> TurnSettings {
+        self.lock().clone()
+    }
+
+    pub fn change<T>(&self, change: impl FnOnce(&mut TurnSettings) -> T) -> T {
+        change(&mut self.lock())
+    }
+
+    /// Replaces the tools; the model keeps knowing those that remain.
+    pub(crate) fn set_tools(&self, registry: Arc<Registry>) {
+        let new = if self.searches.load(Ordering::Relaxed) {
+            Toolset::searchable(registry)
+        } else {
+            Toolset::all(registry)
+        };
+        self.change(|current| {
+            new.activate(current.tools.active().iter().map(String::as_str));
+            current.tools = Arc::new(new);
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TurnSettings> {
+        // Every change sets one field.
+        self.current.lock()
+    }
+}

@@ -1,0 +1,271 @@
+//! The context of a tool call: ids, cancellation, permits and progress.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::future::BoxFuture;
+use paths::AbsPath;
+use policy::{Answer, Approver, Denied, ErrorCode, Permit, Policy, Question, SpawnGrant, SpawnRequest};
+use serde_json::Value;
+use shell::CommandLine;
+use tokio_util::sync::CancellationToken;
+use workspace::{Plan, RunId};
+
+use crate::events::emitter::Emitter;
+use crate::events::{Event, PlanStep, Update};
+use crate::tool::discovery::Toolset;
+use crate::tool::gate::Gate;
+
+/// The context of one call.
+pub struct ToolCx {
+    pub call_id: String,
+    /// The run of the call; its commits are undone together.
+    pub run: RunId,
+    /// Owner of the processes that the call starts.
+    ///
+    /// The run, or one id for successive calls outside a run.
+    pub starter: RunId,
+    /// Fires when the call should stop what it started and return.
+    pub cancel: CancellationToken,
+    gate: Arc<Gate>,
+    tools: Arc<Toolset>,
+    updates: Updates,
+}
+
+enum Updates {
+    Events { events: Emitter, open: Arc<AtomicBool> },
+    Call(Box<dyn Fn(Update) + Send + Sync>),
+}
+
+/// The parameters of [`ToolCx::standalone`].
+pub struct StandaloneCall {
+    pub call_id: String,
+    /// Commits of the call are undone as this run.
+    pub run: RunId,
+    /// One id for successive calls of one caller; see [`ToolCx::starter`].
+    pub starter: RunId,
+    pub cancel: CancellationToken,
+    pub policy: Arc<Policy>,
+    pub tools: Arc<Toolset>,
+    pub approver: Arc<dyn Approver>,
+    /// Whether the user's own command named the action, so that only a denying rule stops it.
+    pub invoked: bool,
+    /// Receives the call's progress; must not block.
+    pub on_update: Box<dyn Fn(Update) + Send + Sync>,
+}
+
+impl ToolCx {
+    /// The context of a call without a model, as for `pilcrow tool`.
+    pub fn standalone(standalone: StandaloneCall) -> ToolCx {
+        ToolCx {
+            call_id: standalone.call_id,
+            run: standalone.run,
+            starter: standalone.starter,
+            cancel: standalone.cancel,
+            gate: Arc::new(Gate::new(
+                Some(standalone.policy),
+                standalone.approver,
+                standalone.invoked,
+                Arc::default(),
+            )),
+            tools: standalone.tools,
+            updates: Updates::Call(standalone.on_update),
+        }
+    }
+
+    pub(crate) fn in_run(
+        call_id: &str,
+        run: &RunId,
+        cancel: CancellationToken,
+        gate: Arc<Gate>,
+        tools: Arc<Toolset>,
+        events: Emitter,
+        open: Arc<AtomicBool>,
+    ) -> ToolCx {
+        let updates = Updates::Events { events, open };
+        let (run, starter) = (run.clone(), run.clone());
+        ToolCx { call_id: call_id.to_owned(), run, starter, cancel, gate, tools, updates }
+    }
+
+    /// Requests the permit to commit this plan.
+    ///
+    /// Waits for the user's answer until `cancel` fires. [`crate::ToolResult::denied`] makes a result of the
+    /// error.
+    pub async fn permit(&self, plan: &Plan) -> Result<Permit, Denied> {
+        let permit = match &self.gate.policy() {
+            None => Err(no_policy()),
+            Some(policy) if self.gate.invoked => {
+                policy.permit_invoked_asking(plan, self.gate.approver.as_ref(), &self.cancel).await
+            }
+            Some(policy) => policy.permit(plan, self.gate.approver.as_ref(), &self.cancel).await,
+        };
+        self.note(permit)
+    }
+
+    /// Whether the canonical `path` may be shown to the model without a question.
+    pub fn may_read(&self, path: &AbsPath) -> bool {
+        self.gate.policy().is_some_and(|policy| policy.may_read(path))
+    }
+
+    /// Requests the permit to read this file if one is needed; see [`ToolCx::permit`].
+    pub async fn permit_read(&self, path: &AbsPath) -> Result<(), Denied> {
+        let permit = match &self.gate.policy() {
+            None => Err(no_policy()),
+            Some(policy) if self.gate.invoked => policy.permit_read(path, &Invoked, &self.cancel).await,
+            Some(policy) => policy.permit_read(path, self.gate.approver.as_ref(), &self.cancel).await,
+        };
+        self.note(permit)
+    }
+
+    /// Requests the grant to start this process; see [`ToolCx::permit`].
+    pub async fn grant_spawn(&self, request: &SpawnRequest) -> Result<SpawnGrant, Denied> {
+        let grant = match &self.gate.policy() {
+            None => Err(no_policy()),
+            Some(policy) => policy.grant_spawn(request, self.gate.approver.as_ref(), &self.cancel).await,
+        };
+        self.note(grant)
+    }
+
+    /// Requests the permit to run a user's program under the tool `by`; see [`ToolCx::permit`].
+    pub async fn permit_run(&self, by: &str, command: &CommandLine) -> Result<(), Denied> {
+        let permit = match &self.gate.policy() {
+            None => Err(no_policy()),
+            Some(policy) if self.gate.invoked => policy.permit_run(by, command, &Invoked, &self.cancel).await,
+            Some(policy) => policy.permit_run(by, command, self.gate.approver.as_ref(), &self.cancel).await,
+        };
+        self.note(permit)
+    }
+
+    /// Requests the grant to run a shell command line; see [`ToolCx::permit`].
+    ///
+    /// The line is evaluated even if the user named it.
+    pub async fn grant_line(&self, by: &str, command: &CommandLine) -> Result<SpawnGrant, Denied> {
+        let grant = match &self.gate.policy() {
+            None => Err(no_policy()),
+            Some(policy) if self.gate.invoked => policy.grant_line(by, command, &Invoked, &self.cancel).await,
+            Some(policy) => policy.grant_line(by, command, self.gate.approver.as_ref(), &self.cancel).await,
+        };
+        self.note(grant)
+    }
+
+    /// Requests grants after the call has ended, for what it started.
+    pub fn grant_requester(&self) -> GrantRequester {
+        GrantRequester { gate: self.gate.clone() }
+    }
+
+    /// Requests the permit for an action on a debugged program; see [`ToolCx::permit`].
+    pub async fn permit_debug(&self, what: &str) -> Result<(), Denied> {
+        let permit = match &self.gate.policy() {
+            None => Err(no_policy()),
+            Some(policy) if self.gate.invoked => policy.permit_debug(what, &Invoked, &self.cancel).await,
+            Some(policy) => policy.permit_debug(what, self.gate.approver.as_ref(), &self.cancel).await,
+        };
+        self.note(permit)
+    }
+
+    /// Reports progress.
+    ///
+    /// Waits only while the event queue is full; ignored once the call has a result.
+    pub async fn update(&self, update: Update) {
+        match &self.updates {
+            Updates::Events { events, open } if open.load(Ordering::Acquire) => {
+                let tool_call_id = self.call_id.clone();
+                events.send(Event::ToolExecutionUpdate { tool_call_id, update }).await;
+            }
+            Updates::Events { .. } => {}
+            Updates::Call(call) => call(update),
+        }
+    }
+
+    /// Reports the steps of the work; see [`ToolCx::update`]. Ignored outside a session.
+    pub async fn show_plan(&self, steps: Vec<PlanStep>) {
+        if let Updates::Events { events, open } = &self.updates
+            && open.load(Ordering::Acquire)
+        {
+            events.send(Event::Plan { steps }).await;
+        }
+    }
+
+    /// Reports something beside the conversation ([`Event::is_status`]).
+    ///
+    /// Other events are dropped with a warning in the log. See [`ToolCx::show_plan`].
+    pub async fn report(&self, event: Event) {
+        if !event.is_status() {
+            tracing::warn!(?event, "dropped an event that a tool may not send");
+        } else if let Updates::Events { events, open } = &self.updates
+            && open.load(Ordering::Acquire)
+        {
+            events.send(event).await;
+        }
+    }
+
+    /// Records an entry of this type in the session file, before the result of the call.
+    ///
+    /// No model is sent it. Ignored outside a session.
+    pub fn keep(&self, kind: &'static str, fields: Value) {
+        if let Updates::Events { .. } = &self.updates {
+            self.gate.notes.push(kind, fields);
+        }
+    }
+
+    /// The tools of the session, including those that the model does not know.
+    pub fn tools(&self) -> &Toolset {
+        &self.tools
+    }
+
+    pub fn policy(&self) -> Option<Arc<Policy>> {
+        self.gate.policy()
+    }
+
+    pub fn approver(&self) -> &Arc<dyn Approver> {
+        &self.gate.approver
+    }
+
+    fn note<T>(&self, outcome: Result<T, Denied>) -> Result<T, Denied> {
+        if matches!(&outcome, Err(denied) if denied.unattended) {
+            self.gate.unattended.store(true, Ordering::Release);
+        }
+        outcome
+    }
+}
+
+/// Requests grants with the authority of the call that made it.
+#[derive(Clone)]
+pub struct GrantRequester {
+    gate: Arc<Gate>,
+}
+
+impl GrantRequester {
+    /// Requests the grant to run exactly this program under the tool `by`.
+    ///
+    /// Waits for the user's answer until `cancel` fires.
+    pub async fn grant_run(
+        &self,
+        by: &str,
+        command: &CommandLine,
+        cancel: &CancellationToken,
+    ) -> Result<SpawnGrant, Denied> {
+        match &self.gate.policy() {
+            None => Err(no_policy()),
+            Some(policy) if self.gate.invoked => policy.grant_run(by, command, &Invoked, cancel).await,
+            Some(policy) => policy.grant_run(by, command, self.gate.approver.as_ref(), cancel).await,
+        }
+    }
+}
+
+/// Approves, since the user's own command named the action.
+struct Invoked;
+
+impl Approver for Invoked {
+    fn ask<'a>(&'a self, _: Question, _: &'a CancellationToken) -> BoxFuture<'a, Answer> {
+        Box::pin(async { Answer::Once })
+    }
+}
+
+fn no_policy() -> Denied {
+    Denied {
+        code: ErrorCode::Denied,
+        reason: "this session has no policy, so nothing that needs a permit is done".to_owned(),
+        unattended: false,
+    }
+}

@@ -1,0 +1,160 @@
+//! Assembles a session's tools in five layers: built-in, session, surface, filter, and a guard against
+//! cancelled calls.
+//!
+//! The order is fixed, so that later additions pass the filter too. Each layer records its effect. The same
+//! parts give the same bytes.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use llm::ToolDefinition;
+use policy::{Effects, ErrorCode};
+use serde_json::Value;
+
+use crate::tool::context::ToolCx;
+use crate::tool::registry::{Registry, RegistryError};
+use crate::tool::{ExecutionMode, Origin, Presence, Tool, ToolResult};
+
+/// The layers, in order.
+pub(crate) const LAYERS: [&str; 5] = ["base", "session", "surface", "policy filter", "cancellation"];
+
+/// The parts of the layers.
+#[derive(Default)]
+pub struct Pipeline {
+    base: Vec<Arc<dyn Tool>>,
+    session: Vec<Arc<dyn Tool>>,
+    surface: Vec<Arc<dyn Tool>>,
+    filter: Filter,
+}
+
+/// Filters tools by name or source (`builtin`, `mcp`, `mcp:SERVER`, `extension`, `custom`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Enabled although off by default.
+    pub enable: Vec<String>,
+    /// Disabled; takes precedence.
+    pub disable: Vec<String>,
+    /// Off unless enabled.
+    pub off: Vec<String>,
+}
+
+/// The effect of one layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayerTrace {
+    /// A name of [`LAYERS`].
+    pub layer: &'static str,
+    /// Names of the tools after the layer, in order.
+    pub tools: Vec<String>,
+    /// Its changes, for users.
+    pub did: Vec<String>,
+}
+
+impl Pipeline {
+    /// Layer 1: built-in tools.
+    pub fn base(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Pipeline {
+        Pipeline { base: tools.into_iter().collect(), ..Pipeline::default() }
+    }
+
+    /// Layer 2: tools of the session.
+    pub fn session(self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Pipeline {
+        Pipeline { session: tools.into_iter().collect(), ..self }
+    }
+
+    /// Layer 3: tools of this surface.
+    pub fn surface(self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Pipeline {
+        Pipeline { surface: tools.into_iter().collect(), ..self }
+    }
+
+    /// Layer 4: the filter.
+    pub fn filter(self, filter: Filter) -> Pipeline {
+        Pipeline { filter, ..self }
+    }
+
+    /// The tools and the effect of each layer. `Err` if two have the same name.
+    pub fn build(self) -> Result<(Registry, Vec<LayerTrace>), RegistryError> {
+        let mut trace = Vec::with_capacity(LAYERS.len());
+        let mut note = |tools: &[Arc<dyn Tool>], did: Vec<String>| {
+            let tools = tools.iter().map(|tool| tool.definition().name.clone()).collect();
+            trace.push(LayerTrace { layer: LAYERS[trace.len()], tools, did });
+        };
+        let mut tools = self.base;
+        note(&tools, Vec::new());
+        for added in [self.session, self.surface] {
+            let did = added.iter().map(|tool| format!("{} added", tool.definition().name)).collect();
+            tools.extend(added);
+            note(&tools, did);
+        }
+        let mut names = HashSet::new();
+        if let Some(twice) = tools.iter().find(|tool| !names.insert(tool.definition().name.clone())) {
+            return Err(RegistryError::Duplicate { name: twice.definition().name.clone() });
+        }
+        let mut did = Vec::new();
+        tools.retain(|tool| {
+            let refused = self.filter.refusal(tool.as_ref());
+            did.extend(refused.map(|why| format!("{} removed: {why}", tool.definition().name)));
+            refused.is_none()
+        });
+        note(&tools, did);
+        let guarded: Vec<Arc<dyn Tool>> =
+            tools.into_iter().map(|tool| Arc::new(Guarded(tool)) as Arc<dyn Tool>).collect();
+        note(&guarded, Vec::new());
+        Ok((Registry::new(guarded)?, trace))
+    }
+}
+
+impl Filter {
+    /// Why a tool is filtered out, if it is.
+    fn refusal(&self, tool: &dyn Tool) -> Option<&'static str> {
+        let names = called(tool);
+        let among = |list: &[String]| list.iter().any(|it| names.contains(it));
+        if among(&self.disable) {
+            Some("disabled")
+        } else if among(&self.off) && !among(&self.enable) {
+            Some("off unless enabled")
+        } else {
+            None
+        }
+    }
+}
+
+/// The names that filters know a tool by: its name, source and server.
+fn called(tool: &dyn Tool) -> Vec<String> {
+    let Origin { source, server_name, .. } = tool.origin();
+    let source = serde_json::to_value(source).ok().and_then(|it| it.as_str().map(str::to_owned));
+    let source = source.unwrap_or_default();
+    let mut names = vec![tool.definition().name.clone()];
+    names.extend(server_name.map(|server| format!("{source}:{server}")));
+    names.push(source);
+    names
+}
+
+/// A tool that does not start if its call is already cancelled.
+struct Guarded(Arc<dyn Tool>);
+
+impl Tool for Guarded {
+    fn definition(&self) -> &ToolDefinition {
+        self.0.definition()
+    }
+    fn effects(&self, args: &Value) -> Effects {
+        self.0.effects(args)
+    }
+    fn execution_mode(&self) -> ExecutionMode {
+        self.0.execution_mode()
+    }
+    fn unnamed_arguments(&self) -> &[&str] {
+        self.0.unnamed_arguments()
+    }
+    fn presence(&self) -> Presence {
+        self.0.presence()
+    }
+    fn origin(&self) -> Origin {
+        self.0.origin()
+    }
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        if cx.cancel.is_cancelled() {
+            return Box::pin(async { ToolResult::error(ErrorCode::Cancelled, "aborted before start") });
+        }
+        self.0.execute(args, cx)
+    }
+}

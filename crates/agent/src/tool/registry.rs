@@ -1,0 +1,101 @@
+//! A session's tools by name, in a fixed order.
+//!
+//! The same tools give byte-identical definitions, so that providers' caches stay valid.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use llm::ToolDefinition;
+use serde_json::Value;
+
+use crate::tool::Tool;
+use crate::tool::arguments::{self, Schema};
+
+/// Tools with unique names.
+#[derive(Clone, Default)]
+pub struct Registry {
+    tools: Vec<Arc<Registered>>,
+    by_name: HashMap<String, usize>,
+}
+
+pub(crate) struct Registered {
+    pub tool: Arc<dyn Tool>,
+    schema: OnceLock<Result<Schema, String>>,
+}
+
+/// Why a registry cannot be built.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum RegistryError {
+    #[error("two tools are called {name:?}; rename or disable one of them")]
+    Duplicate { name: String },
+}
+
+impl Registry {
+    /// The tools in this order. `Err` if two have the same name.
+    pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Registry, RegistryError> {
+        let mut registry = Registry::default();
+        for tool in tools {
+            registry.add(tool)?;
+        }
+        Ok(registry)
+    }
+
+    /// Adds a tool after the others. `Err` if its name is taken.
+    pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
+        let name = tool.definition().name.clone();
+        if self.by_name.contains_key(&name) {
+            return Err(RegistryError::Duplicate { name });
+        }
+        self.by_name.insert(name, self.tools.len());
+        self.tools.push(Arc::new(Registered { tool, schema: OnceLock::new() }));
+        Ok(())
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.registered(name).map(|registered| &registered.tool)
+    }
+
+    pub fn definitions(&self) -> Vec<ToolDefinition> {
+        self.tools.iter().map(|registered| registered.tool.definition().clone()).collect()
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.tools.iter().map(|registered| registered.tool.definition().name.clone()).collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.tools.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
+        self.tools.iter().map(|registered| &registered.tool)
+    }
+
+    pub(crate) fn at(&self, place: usize) -> Option<&Arc<dyn Tool>> {
+        self.tools.get(place).map(|registered| &registered.tool)
+    }
+
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    pub(crate) fn registered(&self, name: &str) -> Option<&Arc<Registered>> {
+        self.by_name.get(name).map(|at| &self.tools[*at])
+    }
+}
+
+impl Registered {
+    /// The arguments as the tool gets them, or a text for the model that names the problems.
+    pub fn validate(&self, args: Value) -> Result<Value, String> {
+        let definition = self.tool.definition();
+        let schema = self.schema.get_or_init(|| Schema::compile(&definition.parameters));
+        match schema {
+            Ok(schema) => arguments::validate(&definition.name, schema, args),
+            Err(error) => Err(format!("the schema of tool {:?} is invalid: {error}", definition.name)),
+        }
+    }
+}

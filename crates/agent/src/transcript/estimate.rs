@@ -1,0 +1,21 @@
+//! Estimates how many tokens a message holds. Pure.
+
+use llm::{Content, Message};
+
+/// Tokens of a picture.
+pub(crate) const PICTURE: u64 = 1_200;
+
+/// Estimated tokens of a message: a quarter of its characters.
+pub(crate) fn estimate(message: &Message) -> u64 {
+    let characters = |text: &str| text.chars().count() as u64;
+    let block = |content: &Content| match content {
+        Content::Text { text, .. } => characters(text),
+        Content::Thinking { thinking, .. } => characters(thinking),
+        Content::Image { .. } => PICTURE * 4,
+        Content::ToolCall(call) => {
+            let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
+            characters(&call.name) + characters(&arguments)
+        }
+    };
+    message.content().iter().map(block).sum::<u64>().div_ceil(4)
+}

@@ -1,0 +1,129 @@
+//! The numbers under which frames and variables are handed out, each good until the program runs on.
+//!
+//! Pure. Adapters use their numbers again after a resume for other things; ours are used once, so that
+//! an old one is known to be old, and refused by the name of what it was.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+
+/// Names kept, so that an old number can be refused by name.
+const KEPT: usize = 20_000;
+
+/// What a number stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handle {
+    pub reference: i64,
+    /// `compute at a.py:12`, `self.items`.
+    pub name: String,
+    epoch: u64,
+}
+
+/// A number that stands for nothing now.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadHandle {
+    /// It stood for something at an earlier stop.
+    #[error("{kind} {number} was `{name}` at an earlier stop; ask `{ask}` again")]
+    Stale {
+        /// `frame` or `variables_reference`.
+        kind: &'static str,
+        number: i64,
+        name: String,
+        /// The action that gives new ones.
+        ask: &'static str,
+    },
+    /// Never handed out, or too long ago.
+    #[error("there is no {kind} {number}; ask `{ask}` for those there are")]
+    Unknown {
+        /// `frame` or `variables_reference`.
+        kind: &'static str,
+        number: i64,
+        /// The action that gives them.
+        ask: &'static str,
+    },
+}
+
+/// Numbers of one kind.
+#[derive(Debug)]
+pub struct Handles {
+    kind: &'static str,
+    ask: &'static str,
+    next: i64,
+    by_number: HashMap<i64, Handle>,
+    by_reference: HashMap<i64, i64>,
+    order: VecDeque<i64>,
+    epoch: u64,
+}
+
+impl Handles {
+    /// None yet. `ask` is the action that gives new ones.
+    pub fn new(kind: &'static str, ask: &'static str) -> Self {
+        let (by_number, by_reference, order) = Default::default();
+        Self { kind, ask, next: 1, by_number, by_reference, order, epoch: 0 }
+    }
+
+    /// The number for the adapter's `reference` in `epoch`; the same for the same.
+    pub fn give(&mut self, epoch: u64, reference: i64, name: &str) -> i64 {
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            self.by_reference.clear();
+        }
+        if let Some(number) = self.by_reference.get(&reference) {
+            return *number;
+        }
+        let number = self.next;
+        self.next += 1;
+        let name: String = name.chars().take(120).collect();
+        self.by_number.insert(number, Handle { reference, name, epoch });
+        self.by_reference.insert(reference, number);
+        self.order.push_back(number);
+        if self.order.len() > KEPT
+            && let Some(oldest) = self.order.pop_front()
+            && let Some(handle) = self.by_number.remove(&oldest)
+            && self.by_reference.get(&handle.reference) == Some(&oldest)
+        {
+            self.by_reference.remove(&handle.reference);
+        }
+        number
+    }
+
+    /// What `number` stands for in `epoch`.
+    ///
+    /// # Errors
+    /// [`BadHandle`], with the name of what it was.
+    pub fn find(&self, epoch: u64, number: i64) -> Result<&Handle, BadHandle> {
+        let (kind, ask) = (self.kind, self.ask);
+        match self.by_number.get(&number) {
+            Some(handle) if handle.epoch == epoch => Ok(handle),
+            Some(handle) => Err(BadHandle::Stale { kind, number, name: handle.name.clone(), ask }),
+            None => Err(BadHandle::Unknown { kind, number, ask }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_number_is_refused_by_name_though_the_adapter_uses_its_own_again() {
+        let mut frames = Handles::new("frame", "stack");
+        let first = frames.give(1, 1000, "compute at a.py:12");
+        assert_eq!(frames.give(1, 1000, "compute at a.py:12"), first);
+        assert_eq!(frames.find(1, first).unwrap().reference, 1000);
+        let second = frames.give(2, 1000, "main at a.py:20");
+        assert_ne!(first, second);
+        let error = frames.find(2, first).unwrap_err().to_string();
+        assert_eq!(error, "frame 1 was `compute at a.py:12` at an earlier stop; ask `stack` again");
+        let error = frames.find(2, 99).unwrap_err().to_string();
+        assert_eq!(error, "there is no frame 99; ask `stack` for those there are");
+    }
+
+    #[test]
+    fn the_names_are_bounded() {
+        let mut handles = Handles::new("frame", "stack");
+        for number in 0..50_000 {
+            handles.give(number, 1, "x");
+        }
+        assert!(handles.by_number.len() <= KEPT && handles.by_reference.len() <= KEPT);
+    }
+}

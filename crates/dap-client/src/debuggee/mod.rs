@@ -1,0 +1,19 @@
+//! A debugged program as far as the adapter has reported it: state, breakpoints, output, references.
+//!
+//! Pure: no stream, no clock, no task.
+
+mod breakpoints;
+mod handles;
+mod output;
+pub(crate) mod output_fence;
+mod state;
+
+pub use breakpoints::{
+    Breakpoints, DataBreakpoint, ExceptionFilter, FunctionBreakpoint, InstructionBreakpoint, Placed,
+    SourceBreakpoint, conditional,
+};
+pub use handles::{BadHandle, Handle};
+pub use output::{Category, Output, Piece, Since};
+pub use state::{End, Ending, Input, Machine, Need, State, Stop, WrongState, runs_on};
+
+pub(crate) use handles::Handles;

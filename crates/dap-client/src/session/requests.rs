@@ -1,0 +1,620 @@
+//! What a session is asked for: breakpoints, running on, stacks, variables, expressions, output.
+
+use paths::AbsPath;
+use serde_json::{Value, json};
+
+use super::{Clock, Frame, Page, Scope, Session, Thread, Variable};
+use crate::debuggee::Since;
+use crate::debuggee::{Breakpoints, ExceptionFilter};
+use crate::debuggee::{Input, Need, State, WrongState};
+use crate::error::DapError;
+use adapters::ExceptionNames;
+
+/// The nearest that an adapter has which takes no such breakpoint.
+const PLAIN: &str = "set a plain breakpoint and look at each stop";
+
+impl Session {
+    /// The breakpoints as they are.
+    pub fn breakpoints(&self) -> Breakpoints {
+        self.inner.core().breakpoints.clone()
+    }
+
+    /// Changes breakpoints and tells the adapter of every file, function and filter that changed.
+    ///
+    /// # Errors
+    /// [`DapError`]; what the adapter did not take is as it was.
+    pub async fn change_breakpoints(
+        &self,
+        change: impl FnOnce(&mut Breakpoints),
+        clock: &Clock,
+    ) -> Result<(), DapError> {
+        self.inner.core().machine.check("breakpoints", Need::NotTerminated)?;
+        let (before, after) = {
+            let mut core = self.inner.core();
+            let before = core.breakpoints.clone();
+            change(&mut core.breakpoints);
+            (before, core.breakpoints.clone())
+        };
+        let outcome = async {
+            for path in after.paths() {
+                if before.source_arguments(&path, None) != after.source_arguments(&path, None) {
+                    self.send_source(&path, clock).await?;
+                }
+            }
+            if before.function_arguments(None) != after.function_arguments(None) {
+                self.send_functions(clock).await?;
+            }
+            if before.exceptions != after.exceptions {
+                self.send_exceptions(clock).await?;
+            }
+            if before.data_arguments(None) != after.data_arguments(None) {
+                self.send_data(clock).await?;
+            }
+            if before.instruction_arguments(None) != after.instruction_arguments(None) {
+                self.send_instructions(clock).await?;
+            }
+            Ok(())
+        };
+        let outcome = outcome.await;
+        if outcome.is_err() {
+            self.inner.core().breakpoints = before;
+        }
+        outcome
+    }
+
+    pub(super) async fn send_source(&self, path: &AbsPath, clock: &Clock) -> Result<(), DapError> {
+        let all = self.breakpoints();
+        for (it, _) in all.list().filter(|(it, _)| it.path == *path) {
+            self.takes(it.condition.as_ref(), it.hit.as_ref())?;
+            if it.log.is_some() && !self.can("supportsLogPoints") {
+                return Err(self.lacks("write log messages", Some(PLAIN.to_owned())));
+            }
+        }
+        let arguments = self.inner.core().breakpoints.source_arguments(path, self.adapter.quirks.hit_count);
+        let body = self.ask("setBreakpoints", arguments, Need::NotTerminated, clock).await?;
+        self.inner.core().breakpoints.source_answer(path, &body);
+        Ok(())
+    }
+
+    /// Whether the adapter takes this condition and hit count of a breakpoint.
+    pub(super) fn takes(&self, condition: Option<&String>, hit: Option<&String>) -> Result<(), DapError> {
+        let needs = [
+            (condition, "supportsConditionalBreakpoints", "stop on a condition"),
+            (hit, "supportsHitConditionalBreakpoints", "count hits"),
+        ];
+        for (wanted, capability, what) in needs {
+            if wanted.is_some() && !self.can(capability) {
+                return Err(self.lacks(what, Some(PLAIN.to_owned())));
+            }
+        }
+        match (self.adapter.quirks.hit_count, hit) {
+            (Some(hits), Some(hit)) if hits.sent(hit).is_none() => {
+                let nearest = "write a number, the pass from which on it stops".to_owned();
+                Err(self.lacks(&format!("read the hit count `{hit}`"), Some(nearest)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) async fn send_functions(&self, clock: &Clock) -> Result<(), DapError> {
+        if !self.can("supportsFunctionBreakpoints") {
+            return Err(self.lacks("stop at functions by name", Some("name the file and line".to_owned())));
+        }
+        for (it, _) in self.breakpoints().functions() {
+            self.takes(it.condition.as_ref(), it.hit.as_ref())?;
+        }
+        let arguments = self.inner.core().breakpoints.function_arguments(self.adapter.quirks.hit_count);
+        let body = self.ask("setFunctionBreakpoints", arguments, Need::NotTerminated, clock).await?;
+        self.inner.core().breakpoints.function_answer(&body);
+        Ok(())
+    }
+
+    /// The exception filters in force: those asked for, else the definition's, else the adapter's own choice.
+    pub fn filters(&self) -> Vec<String> {
+        let core = self.inner.core();
+        let offered = core.capabilities["exceptionBreakpointFilters"].as_array().map(Vec::as_slice);
+        let offered: Vec<(&str, bool)> = offered
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|it| Some((it["filter"].as_str()?, it["default"] == true)))
+            .collect();
+        if let Some(wanted) = &core.breakpoints.exceptions {
+            return wanted.clone();
+        }
+        let own = &self.adapter.exceptions;
+        let on = offered.iter().filter(|(name, default)| match own.is_empty() {
+            true => *default,
+            false => own.iter().any(|it| it == name),
+        });
+        on.map(|(name, _)| (*name).to_owned()).collect()
+    }
+
+    pub(super) async fn send_exceptions(&self, clock: &Clock) -> Result<(), DapError> {
+        let (offered, wanted) = {
+            let core = self.inner.core();
+            let offered = core.capabilities["exceptionBreakpointFilters"].as_array().cloned();
+            (offered.unwrap_or_default(), core.breakpoints.exceptions.clone())
+        };
+        let names: Vec<&str> = offered.iter().filter_map(|it| it["filter"].as_str()).collect();
+        let wanted_names = wanted.iter().flatten().map(|it| ExceptionFilter::read(it).name);
+        let own = self.adapter.quirks.exception_names.as_ref();
+        let is_known = |name: &str| names.contains(&name) || (own.is_some() && is_exception(name));
+        if let Some(unknown) = wanted_names.into_iter().find(|name| !is_known(name)) {
+            let panic = (!self.adapter.quirks.panic_functions.is_empty()).then_some("panic");
+            let exceptions = own.map(|_| "and exceptions by name");
+            let names: Vec<&str> = names.iter().copied().chain(panic).chain(exceptions).collect();
+            let known = if names.is_empty() { "it has no filters".to_owned() } else { names.join(", ") };
+            return Err(
+                self.lacks(&format!("stop at exceptions `{unknown}`"), Some(format!("there are: {known}")))
+            );
+        }
+        if names.is_empty() {
+            return Ok(());
+        }
+        let filters = self.filters();
+        let (mut plain, mut options, mut by_name) = (Vec::new(), Vec::new(), Vec::new());
+        for filter in &filters {
+            let ExceptionFilter { name, mode, condition } = ExceptionFilter::read(filter);
+            if let Some(own) = own.filter(|_| !names.contains(&name)) {
+                by_name.push(self.by_name(own, name, mode, condition)?);
+                continue;
+            }
+            if condition.is_none() && mode.is_none() {
+                plain.push(name);
+                continue;
+            }
+            let it = offered.iter().find(|it| it["filter"] == name);
+            let takes = it.is_some_and(|it| it["supportsCondition"] == true) || condition.is_none();
+            if !takes || !self.can("supportsExceptionFilterOptions") {
+                let (what, nearest) = match condition {
+                    Some(_) => ("on a condition", format!("name `{name}` without a condition")),
+                    None => ("in a mode", format!("name `{name}` without a mode")),
+                };
+                return Err(self.lacks(&format!("stop at exceptions `{name}` {what}"), Some(nearest)));
+            }
+            if let Some(mode) = mode {
+                self.has_mode(name, mode)?;
+            }
+            options.push(json!({ "filterId": name, "condition": condition, "mode": mode }));
+        }
+        let mut arguments = json!({ "filters": plain });
+        if !options.is_empty() {
+            arguments["filterOptions"] = json!(options);
+        }
+        if !by_name.is_empty() {
+            arguments["exceptionOptions"] = json!(by_name);
+        }
+        self.ask("setExceptionBreakpoints", arguments, Need::NotTerminated, clock).await.map(drop)
+    }
+
+    /// An exception that is named itself.
+    fn by_name(
+        &self,
+        own: &ExceptionNames,
+        name: &str,
+        mode: Option<&str>,
+        condition: Option<&str>,
+    ) -> Result<Value, DapError> {
+        let modes = ExceptionNames::MODES;
+        if condition.is_some() {
+            let nearest = format!("name `{name}` without a condition");
+            return Err(self.lacks(&format!("stop at `{name}` on a condition"), Some(nearest)));
+        }
+        match mode.unwrap_or(modes[0]) {
+            mode if modes.contains(&mode) => Ok(own.option(name, mode)),
+            mode => {
+                let nearest = format!("there are: {}", modes.join(", "));
+                Err(self.lacks(&format!("stop at `{name}` in the mode `{mode}`"), Some(nearest)))
+            }
+        }
+    }
+
+    /// Whether the adapter has this mode for exceptions; DAP §BreakpointMode.
+    fn has_mode(&self, name: &str, mode: &str) -> Result<(), DapError> {
+        let told = self.inner.core().capabilities["breakpointModes"].clone();
+        let applies =
+            |it: &&Value| it["appliesTo"].as_array().is_some_and(|it| it.iter().any(|it| it == "exception"));
+        let modes: Vec<&str> = told
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(applies)
+            .filter_map(|it| it["mode"].as_str())
+            .collect();
+        if modes.contains(&mode) {
+            return Ok(());
+        }
+        let nearest = match modes.is_empty() {
+            true => format!("name `{name}` without a mode"),
+            false => format!("there are: {}", modes.join(", ")),
+        };
+        Err(self.lacks(&format!("stop at exceptions `{name}` in the mode `{mode}`"), Some(nearest)))
+    }
+
+    pub(super) fn lacks(&self, what: &str, nearest: Option<String>) -> DapError {
+        DapError::Unsupported { adapter: self.adapter.name.clone(), what: what.to_owned(), nearest }
+    }
+
+    /// Runs on with `command` (`continue`, `next`, `stepIn`, `stepOut`). Where it goes is told by
+    /// [`Session::settled`].
+    ///
+    /// # Errors
+    /// [`DapError`]; refused by the adapter, the program is still stopped.
+    pub async fn run(&self, command: &str, thread: Option<i64>, clock: &Clock) -> Result<(), DapError> {
+        self.run_with(command, thread, json!({}), clock).await
+    }
+
+    /// [`Self::run`] with further arguments, such as the `granularity` of a step.
+    ///
+    /// # Errors
+    /// [`DapError`]; refused by the adapter, the program is still stopped.
+    pub async fn run_with(
+        &self,
+        command: &str,
+        thread: Option<i64>,
+        mut arguments: Value,
+        clock: &Clock,
+    ) -> Result<(), DapError> {
+        self.in_control(command)?;
+        let thread = self.thread(command, thread, clock).await?;
+        arguments["threadId"] = json!(thread);
+        self.run_raw(command, arguments, clock).await.map(drop)
+    }
+
+    /// [`Self::run_with`] with the arguments as they are, for any request that [`runs_on`]; the answer's body.
+    ///
+    /// # Errors
+    /// [`DapError`]; refused by the adapter, the program is still stopped.
+    pub async fn run_raw(&self, command: &str, arguments: Value, clock: &Clock) -> Result<Value, DapError> {
+        self.in_control(command)?;
+        // From here on a person who takes control is news.
+        self.control_taken();
+        // Before it is sent: the next stop may come before the answer.
+        {
+            let core = self.inner.core();
+            let need = if command == "restart" { Need::NotTerminated } else { Need::Stopped };
+            core.machine.check(command, need)?;
+        }
+        self.inner.take(Input::Resuming);
+        let answer = self.ask(command, arguments, Need::NotTerminated, clock).await;
+        match answer {
+            Err(error @ DapError::Refused { .. }) => {
+                self.inner.take(Input::NotResumed);
+                Err(error)
+            }
+            // It may have ended before it answered, which is what a last step does.
+            Err(DapError::Crashed { .. } | DapError::WrongState(_)) if self.ended_well() => Ok(Value::Null),
+            other => other,
+        }
+    }
+
+    fn ended_well(&self) -> bool {
+        matches!(self.state(), State::Terminated(end) if end.failure.is_none())
+    }
+
+    /// Stops the program.
+    ///
+    /// # Errors
+    /// [`DapError`].
+    pub async fn pause(&self, thread: Option<i64>, clock: &Clock) -> Result<(), DapError> {
+        self.inner.core().machine.check("pause", Need::Running)?;
+        self.in_control("pause")?;
+        self.control_taken();
+        let thread = match thread {
+            Some(thread) => thread,
+            None => self.threads(clock).await?.first().map_or(1, |thread| thread.id),
+        };
+        self.ask("pause", json!({ "threadId": thread }), Need::NotTerminated, clock).await.map(drop)
+    }
+
+    /// Its threads.
+    ///
+    /// # Errors
+    /// [`DapError`].
+    pub async fn threads(&self, clock: &Clock) -> Result<Vec<Thread>, DapError> {
+        let body = self.ask("threads", Value::Null, Need::Alive, clock).await?;
+        let threads = body["threads"].as_array().into_iter().flatten();
+        let read = |it: &Value| {
+            Some(Thread { id: it["id"].as_i64()?, name: it["name"].as_str().unwrap_or_default().to_owned() })
+        };
+        Ok(threads.filter_map(read).collect())
+    }
+
+    /// The thread that is meant: the one named, else the one that stopped, else the first.
+    pub(super) async fn thread(
+        &self,
+        command: &str,
+        named: Option<i64>,
+        clock: &Clock,
+    ) -> Result<i64, DapError> {
+        let stop = match self.state() {
+            State::Stopped(stop) => stop,
+            _ => {
+                self.inner.core().machine.check(command, Need::Stopped)?;
+                return Err(DapError::Cancelled);
+            }
+        };
+        if let Some(thread) = named.or(stop.thread) {
+            return Ok(thread);
+        }
+        let threads = self.threads(clock).await?;
+        let none = || DapError::Invalid("the adapter names no thread; there is nothing to run on".to_owned());
+        threads.first().map(|thread| thread.id).ok_or_else(none)
+    }
+
+    /// The frames of a thread, top first: at most `levels` of them from `start` on, and how many there are where
+    /// that is known.
+    ///
+    /// # Errors
+    /// [`DapError`].
+    pub async fn stack(
+        &self,
+        thread: Option<i64>,
+        start: u64,
+        levels: u64,
+        clock: &Clock,
+    ) -> Result<(Vec<Frame>, Option<u64>), DapError> {
+        let thread = self.thread("stack", thread, clock).await?;
+        let epoch = self.inner.core().machine.epoch();
+        // Without this, an adapter may not know where to begin (DAP §Capabilities).
+        let pages = self.can("supportsDelayedStackTraceLoading");
+        let (from, most) = if pages { (start, levels) } else { (0, start.saturating_add(levels)) };
+        let arguments = json!({ "threadId": thread, "startFrame": from, "levels": most });
+        let body = self.ask("stackTrace", arguments, Need::Stopped, clock).await?;
+        let mut core = self.inner.core();
+        current(&core.machine, epoch, "stack")?;
+        let mut frames = Vec::new();
+        let told = body["stackFrames"].as_array().map(Vec::as_slice).unwrap_or_default();
+        // Some adapters give all whatever was asked for.
+        let is_all = told.len() as u64 > most;
+        let total = body["totalFrames"].as_u64().or(is_all.then_some(told.len() as u64));
+        let skip = if is_all || !pages { start } else { 0 };
+        let as_size = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
+        for it in told.iter().skip(as_size(skip)).take(as_size(levels)) {
+            let name = it["name"].as_str().unwrap_or("?").to_owned();
+            let source = &it["source"];
+            let on_disk = source["sourceReference"].as_i64().unwrap_or(0) == 0;
+            let path = source["path"].as_str().filter(|_| on_disk).and_then(AbsPath::new);
+            let file =
+                path.as_ref().map(AbsPath::file_name).or_else(|| source["name"].as_str().map(str::to_owned));
+            let line = it["line"].as_u64().unwrap_or(0);
+            let label = file.as_ref().map_or(name.clone(), |file| format!("{name} at {file}:{line}"));
+            let reference = it["id"].as_i64().unwrap_or(0);
+            let subtle = |hint: &Value| matches!(hint.as_str(), Some("subtle" | "deemphasize" | "label"));
+            let id = core.frames.give(epoch, reference, &label);
+            let instruction = it["instructionPointerReference"].as_str().map(str::to_owned);
+            if core.details_epoch != epoch {
+                core.details_epoch = epoch;
+                core.details.clear();
+            }
+            core.details.insert(id, super::Details { source: source.clone(), instruction });
+            frames.push(Frame {
+                id,
+                name,
+                path,
+                source: file,
+                line,
+                column: it["column"].as_u64().unwrap_or(0),
+                subtle: subtle(&it["presentationHint"]) || subtle(&source["presentationHint"]),
+            });
+        }
+        Ok((frames, total))
+    }
+
+    /// The groups of variables of a frame.
+    ///
+    /// # Errors
+    /// [`DapError`]; a frame of an earlier stop is refused by name.
+    pub async fn scopes(&self, frame: i64, clock: &Clock) -> Result<Vec<Scope>, DapError> {
+        let (epoch, frame) = self.frame("scopes", Some(frame))?;
+        let body = self.ask("scopes", json!({ "frameId": frame }), Need::Stopped, clock).await?;
+        let mut core = self.inner.core();
+        current(&core.machine, epoch, "scopes")?;
+        let mut scopes = Vec::new();
+        for it in body["scopes"].as_array().into_iter().flatten() {
+            let name = it["name"].as_str().unwrap_or("?").to_owned();
+            let reference = it["variablesReference"].as_i64().unwrap_or(0);
+            scopes.push(Scope {
+                variables: core.variables.give(epoch, reference, &name),
+                count: count(it),
+                expensive: it["expensive"] == true,
+                hint: it["presentationHint"].as_str().map(str::to_owned),
+                name,
+            });
+        }
+        Ok(scopes)
+    }
+
+    /// What is in a scope or a value.
+    ///
+    /// # Errors
+    /// [`DapError`]; a number of an earlier stop is refused by name.
+    pub async fn variables(&self, of: i64, page: &Page, clock: &Clock) -> Result<Vec<Variable>, DapError> {
+        let (epoch, handle) = {
+            let core = self.inner.core();
+            core.machine.check("variables", Need::Stopped)?;
+            let epoch = core.machine.epoch();
+            (epoch, core.variables.find(epoch, of)?.clone())
+        };
+        let paged = page.count > 0 && self.can("supportsVariablePaging") || page.filter.is_some();
+        let mut arguments = json!({ "variablesReference": handle.reference, "filter": page.filter });
+        if page.count > 0 && (paged || page.filter.is_some()) {
+            arguments["start"] = json!(page.start);
+            arguments["count"] = json!(page.count);
+        }
+        let sent_page = arguments.get("count").is_some();
+        let body = self.ask("variables", arguments, Need::Stopped, clock).await?;
+        let mut core = self.inner.core();
+        current(&core.machine, epoch, "variables")?;
+        let all = body["variables"].as_array().cloned().unwrap_or_default();
+        let limit = if page.count > 0 { page.count } else { u64::MAX };
+        // An adapter that does not page gave all.
+        let skip = if sent_page && all.len() as u64 <= limit { 0 } else { page.start };
+        let (skip, limit) = (usize::try_from(skip), usize::try_from(limit));
+        let chosen = all.iter().skip(skip.unwrap_or(usize::MAX)).take(limit.unwrap_or(usize::MAX));
+        Ok(chosen.map(|it| variable(&mut core, epoch, it, "value", &handle.name)).collect())
+    }
+
+    /// What `expression` comes to, in a frame or globally.
+    ///
+    /// # Errors
+    /// [`DapError`]; a frame of an earlier stop is refused by name.
+    pub async fn evaluate(
+        &self,
+        expression: &str,
+        frame: Option<i64>,
+        context: &str,
+        clock: &Clock,
+    ) -> Result<Variable, DapError> {
+        let (epoch, frame_reference) = match frame {
+            Some(_) => self.frame("evaluate", frame).map(|(epoch, frame)| (epoch, Some(frame)))?,
+            None => (self.inner.core().machine.epoch(), None),
+        };
+        let quoted = self.adapter.quirks.evaluates_shell && context != "repl" && is_expansion(expression);
+        let sent = if quoted { format!("\"{}\"", expression.trim()) } else { expression.to_owned() };
+        let arguments = json!({ "expression": sent, "frameId": frame_reference, "context": context });
+        let body = self.ask("evaluate", arguments, Need::Stopped, clock).await?;
+        let mut core = self.inner.core();
+        let mut value = variable(&mut core, epoch, &body, "result", "");
+        value.name = expression.to_owned();
+        Ok(value)
+    }
+
+    /// Sets a variable of a scope or value; its new value.
+    ///
+    /// # Errors
+    /// [`DapError`].
+    pub async fn set_variable(
+        &self,
+        of: i64,
+        name: &str,
+        value: &str,
+        clock: &Clock,
+    ) -> Result<Variable, DapError> {
+        if !self.can("supportsSetVariable") {
+            let nearest = "evaluate an assignment, if the language has one".to_owned();
+            return Err(self.lacks("set variables", Some(nearest)));
+        }
+        let (epoch, handle) = {
+            let core = self.inner.core();
+            core.machine.check("set_variable", Need::Stopped)?;
+            let epoch = core.machine.epoch();
+            (epoch, core.variables.find(epoch, of)?.clone())
+        };
+        let arguments = json!({ "variablesReference": handle.reference, "name": name, "value": value });
+        let body = self.ask("setVariable", arguments, Need::Stopped, clock).await?;
+        let mut core = self.inner.core();
+        let mut set = variable(&mut core, epoch, &body, "value", &handle.name);
+        set.name = name.to_owned();
+        Ok(set)
+    }
+
+    /// What is known of the exception that stopped a thread: its name, and the rest for people. `None`
+    /// where the adapter does not tell.
+    ///
+    /// # Errors
+    /// [`DapError`].
+    pub async fn exception(&self, clock: &Clock) -> Result<Option<(String, String)>, DapError> {
+        if !self.can("supportsExceptionInfoRequest") {
+            return Ok(None);
+        }
+        let thread = self.thread("exception_info", None, clock).await?;
+        let body = self.ask("exceptionInfo", json!({ "threadId": thread }), Need::Stopped, clock).await?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().trim().to_owned();
+        let said = text(&body["description"]);
+        let said = if said.is_empty() { text(&body["details"]["message"]) } else { said };
+        Ok(Some((text(&body["exceptionId"]), said)))
+    }
+
+    /// Output since `from`.
+    pub fn output(&self, from: u64) -> Since {
+        self.inner.let_go();
+        self.inner.output().since(from)
+    }
+
+    /// Whether its output is that of its parent: that of all programs that a launcher runs is one.
+    pub fn shares_output(&self) -> bool {
+        self.inner.one_output
+    }
+
+    /// The adapter's number of a frame, and the epoch that it is of.
+    pub(super) fn frame(&self, command: &str, frame: Option<i64>) -> Result<(u64, i64), DapError> {
+        let core = self.inner.core();
+        core.machine.check(command, Need::Stopped)?;
+        let epoch = core.machine.epoch();
+        let frame = frame.ok_or_else(|| DapError::Invalid(format!("`{command}` needs `frame`")))?;
+        Ok((epoch, core.frames.find(epoch, frame)?.reference))
+    }
+}
+
+/// Whether a name is one of an exception rather than of a filter: `KeyError`, `decimal.Overflow`, `struct.error`.
+fn is_exception(name: &str) -> bool {
+    let is_name = |it: &str| !it.is_empty() && it.chars().all(|c| c.is_alphanumeric() || c == '_');
+    (name.starts_with(char::is_uppercase) || name.contains('.')) && name.split('.').all(is_name)
+}
+
+/// Whether an expression of a shell is one expansion and nothing else: not in quotes it is split into words
+/// and stands for names of files.
+fn is_expansion(expression: &str) -> bool {
+    let Some(rest) = expression.trim().strip_prefix('$') else { return false };
+    let is_name = |it: &str| it.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !it.is_empty();
+    let braced = rest.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
+    is_name(rest) || braced.is_some_and(|it| !it.contains(['"', '{', '}', '`', '\\']))
+}
+
+/// An answer that came after the program ran on is about nothing.
+fn current(machine: &crate::debuggee::Machine, epoch: u64, command: &str) -> Result<(), DapError> {
+    machine.check(command, Need::Stopped)?;
+    if machine.epoch() == epoch {
+        return Ok(());
+    }
+    let help = "it ran on meanwhile; ask again";
+    let error = WrongState { command: command.to_owned(), state: machine.state().name(), help };
+    Err(error.into())
+}
+
+fn count(it: &Value) -> Option<u64> {
+    let (named, indexed) = (it["namedVariables"].as_u64(), it["indexedVariables"].as_u64());
+    (named.is_some() || indexed.is_some()).then(|| named.unwrap_or(0) + indexed.unwrap_or(0))
+}
+
+pub(super) fn variable(
+    core: &mut super::Core,
+    epoch: u64,
+    it: &Value,
+    value: &str,
+    within: &str,
+) -> Variable {
+    let name = it["name"].as_str().unwrap_or_default().to_owned();
+    let expression = it["evaluateName"].as_str().map(str::to_owned);
+    let label = expression.clone().unwrap_or_else(|| format!("{within} {name}").trim().to_owned());
+    let reference = it["variablesReference"].as_i64().unwrap_or(0);
+    let variables = if reference > 0 { core.variables.give(epoch, reference, &label) } else { 0 };
+    // lldb-dap 19 answers `setVariable` with `result`.
+    let text = if it[value].is_null() { &it["result"] } else { &it[value] };
+    let text = text.as_str().map_or_else(|| text.to_string(), str::to_owned);
+    Variable {
+        name,
+        value: text,
+        kind: it["type"].as_str().filter(|kind| !kind.is_empty()).map(str::to_owned),
+        variables,
+        count: count(it),
+        expression,
+        memory: it["memoryReference"].as_str().filter(|it| !it.is_empty()).map(str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_expansion;
+
+    #[test]
+    fn an_expansion_of_a_shell_is_told_from_what_holds_one() {
+        for one in ["$f", " $1 ", "${f}", "${a[1]}", "${f%.sh}"] {
+            assert!(is_expansion(one), "{one}");
+        }
+        for other in ["f", "\"$f\"", "$f $g", "$f.sh", "$(f)", "${f}${g}", "${f:-\"a\"}", "$", "[[ $f ]]"] {
+            assert!(!is_expansion(other), "{other}");
+        }
+    }
+}

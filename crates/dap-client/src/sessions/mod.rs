@@ -1,0 +1,534 @@
+//! All debug sessions of one process: which adapter is taken for a program, starting it, finding a session,
+//! ending all.
+//!
+//! Asks nobody: [`Sessions::plan`] says what would run, whoever calls gets the grant, and
+//! [`Sessions::start`] is given it.
+
+mod external_session;
+mod program_run;
+mod relaunch;
+pub(crate) mod reverse;
+mod tree;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use adapters::{DebuggerDefinition, DebuggerDefinitions, ProjectPrograms, fill, merge};
+use parking_lot::{Mutex, MutexGuard};
+use paths::{AbsPath, StateDir};
+use policy::SpawnGrant;
+use process::Processes;
+use reverse::{NoRuns, Reverse, Runs};
+use serde_json::{Map, Value, json};
+use shell::CommandLine;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use workspace::RunId;
+
+use crate::debuggee::State;
+use crate::error::DapError;
+use crate::launch::{LaunchPlan, LaunchSpec, Target};
+use crate::session::{Clock, Identity, Session};
+use crate::transport::{self, Connection};
+
+pub use external_session::{Ask, ExternalSession, ExternalStart};
+pub use program_run::Ran;
+
+/// Sessions that are over, kept for a look at what they wrote.
+const KEPT: usize = 16;
+
+pub struct Sessions {
+    me: Weak<Self>,
+    bell: watch::Sender<u64>,
+    definitions: Mutex<Arc<DebuggerDefinitions>>,
+    programs: ProjectPrograms,
+    processes: Arc<Processes>,
+    tracker: TaskTracker,
+    next: AtomicU64,
+    list: Mutex<Vec<Arc<Session>>>,
+    /// To which run which session was shown, in the order in which that was last.
+    shown: Mutex<Vec<(RunId, String)>>,
+    /// Where sessions can be joined from other processes.
+    doors: OnceLock<StateDir>,
+}
+
+impl Sessions {
+    /// None yet.
+    pub fn new(
+        definitions: DebuggerDefinitions,
+        programs: ProjectPrograms,
+        processes: Arc<Processes>,
+    ) -> Arc<Self> {
+        let (tracker, next, list) = (TaskTracker::new(), AtomicU64::new(1), Mutex::default());
+        let bell = watch::channel(0).0;
+        Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            bell,
+            definitions: Mutex::new(Arc::new(definitions)),
+            programs,
+            processes,
+            tracker,
+            next,
+            list,
+            shown: Mutex::default(),
+            doors: OnceLock::new(),
+        })
+    }
+
+    pub(crate) fn processes(&self) -> &Arc<Processes> {
+        &self.processes
+    }
+
+    /// Where sessions are joined from other processes.
+    pub(crate) fn doors(&self) -> Option<&StateDir> {
+        self.doors.get()
+    }
+
+    pub(crate) fn tracker(&self) -> &TaskTracker {
+        &self.tracker
+    }
+
+    /// From now on each session can be joined at a socket in `folder`. The first folder stays.
+    pub fn announce(&self, folder: StateDir) {
+        drop(self.doors.set(folder));
+    }
+
+    /// Rung at every change of a session's state, output or tree. Cancel-safe to wait for.
+    pub fn bell(&self) -> &watch::Sender<u64> {
+        &self.bell
+    }
+
+    /// The adapters that are known.
+    pub fn definitions(&self) -> Arc<DebuggerDefinitions> {
+        Arc::clone(&self.definitions.lock())
+    }
+
+    /// Other adapters, for sessions that are begun from now on. Gives the names of those that are not as they were.
+    pub fn take_definitions(&self, fresh: DebuggerDefinitions) -> Vec<String> {
+        let mut definitions = self.definitions.lock();
+        let names = definitions.differences(&fresh);
+        *definitions = Arc::new(fresh);
+        names
+    }
+
+    /// What would be started for `spec`. Blocking.
+    ///
+    /// # Errors
+    /// [`DapError::NoAdapter`], [`DapError::Missing`], [`DapError::Unsupported`].
+    pub fn plan(&self, spec: &LaunchSpec) -> Result<LaunchPlan, DapError> {
+        let fitting = self.fitting(spec)?;
+        let found = fitting.iter().find_map(|adapter| {
+            let program = self
+                .programs
+                .find(&adapter.name, &adapter.command.candidates, &spec.root)
+                .into_iter()
+                .next()?;
+            Some((Arc::clone(adapter), program))
+        });
+        let (adapter, program) = found.ok_or_else(|| DapError::Missing {
+            adapter: fitting.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(" or "),
+            hint: fitting.iter().map(|it| it.install.hint(&it.name)).collect::<Vec<_>>().join("` or `"),
+        })?;
+        let attaches = matches!(spec.target, Target::Process(_) | Target::Port { .. });
+        let template = if attaches { adapter.attach.as_ref() } else { Some(&adapter.launch) };
+        let laid_over = spec.test.as_deref().and_then(|it| adapter.tests.get(it)?.launch.as_ref());
+        let template = template.ok_or_else(|| DapError::Unsupported {
+            adapter: adapter.name.clone(),
+            what: "attach to what runs already".to_owned(),
+            nearest: Some("`launch` the program".to_owned()),
+        })?;
+        let variables = self.variables(&adapter, spec);
+        let mut arguments = fill(template, &variables).unwrap_or_else(|| json!({}));
+        if let Some(over) = laid_over.and_then(|it| fill(it, &variables)) {
+            merge(&mut arguments, over);
+        }
+        if let Some(over) = &spec.arguments {
+            merge(&mut arguments, over.clone());
+        }
+        if let Some(wrap) = adapter.quirks.wrap.as_ref().filter(|_| !attaches) {
+            wrap.apply(&mut arguments);
+        }
+        let env = adapter.command.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let mut args = Vec::new();
+        for word in &adapter.command.args {
+            let missing = || DapError::Missing {
+                adapter: adapter.name.clone(),
+                hint: adapter.install.hint(&adapter.name),
+            };
+            let own = word.strip_prefix("${").and_then(|it| adapter.variables.get(it.strip_suffix('}')?));
+            let value = fill(&json!(word), &variables).and_then(|it| it.as_str().map(str::to_owned));
+            // A port is chosen at the start; what the definition looks for must be there.
+            args.push(match own {
+                Some(_) => value.ok_or_else(missing)?,
+                None => word.clone(),
+            });
+        }
+        let command = CommandLine { program, args, env, cwd: spec.root.clone() };
+        let connect = match &spec.target {
+            Target::Port { host, port } if adapter.quirks.attach_connects => Some((host.clone(), *port)),
+            _ => None,
+        };
+        let program = match &spec.target {
+            Target::Program(path) => Some((path.as_path().to_owned(), spec.args.clone())),
+            Target::Module(name) => {
+                let mut runs = adapter.interpreter(&arguments).into_iter();
+                let program = PathBuf::from(runs.next().unwrap_or_else(|| "python".to_owned()));
+                let args = runs.chain(["-m".to_owned(), name.clone()]).chain(spec.args.clone()).collect();
+                Some((program, args))
+            }
+            Target::Process(_) | Target::Port { .. } => None,
+        };
+        let program = program.map(|(program, args)| CommandLine {
+            program,
+            args,
+            env: spec.env.clone(),
+            cwd: spec.cwd.clone(),
+        });
+        let mut breakpoints = spec.breakpoints.clone();
+        breakpoints.stop_at_panics(&adapter.quirks.panic_functions);
+        Ok(LaunchPlan {
+            title: spec.target.title(&spec.root),
+            request: if attaches { "attach" } else { "launch" },
+            root: spec.root.clone(),
+            breakpoints,
+            of_persons: Vec::new(),
+            adapter,
+            command,
+            arguments,
+            program,
+            theirs: false,
+            connect,
+        })
+    }
+
+    /// The adapters that would do, best first; at least one.
+    fn fitting(&self, spec: &LaunchSpec) -> Result<Vec<Arc<DebuggerDefinition>>, DapError> {
+        let definitions = self.definitions();
+        let known = || definitions.list().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
+        let none = |what: String| DapError::NoAdapter { what, known: known() };
+        if let Some(name) = &spec.adapter {
+            let adapter = definitions.get(name).cloned();
+            if let (Some(adapter), Some(test)) = (&adapter, &spec.test)
+                && !adapter.tests.contains_key(test)
+            {
+                return Err(none(format!("tests of {test} with {name}")));
+            }
+            return adapter.map(|it| vec![it]).ok_or_else(|| none(format!("the name `{name}`")));
+        }
+        let fitting = match &spec.target {
+            _ if spec.test.is_some() => {
+                let test = spec.test.as_deref().unwrap_or_default();
+                let mut fitting = definitions.ranked(|it| it.tests.contains_key(test));
+                fitting.sort_by_key(|it| it.tests.get(test).and_then(|it| it.rank).unwrap_or(it.rank));
+                fitting
+            }
+            Target::Program(path) => definitions.for_program(path.as_path()),
+            Target::Module(_) => definitions.ranked(|it| it.launches("module")),
+            Target::Process(_) | Target::Port { .. } => Vec::new(),
+        };
+        if fitting.is_empty() { Err(none(spec.target.title(&spec.root))) } else { Ok(fitting) }
+    }
+
+    fn variables(&self, adapter: &DebuggerDefinition, spec: &LaunchSpec) -> Map<String, Value> {
+        let mut variables = spec.more.clone();
+        let mut set = |name: &str, value: Value| drop(variables.insert(name.to_owned(), value));
+        set("workspace", json!(spec.root.to_string()));
+        let number = self.next.load(Ordering::Relaxed);
+        let scratch = format!("pilcrow-debug-{}-{number}", std::process::id());
+        set("scratch", json!(std::env::temp_dir().join(scratch).to_string_lossy()));
+        set("args", json!(spec.args));
+        set("cwd", json!(spec.cwd.to_string()));
+        set("stop_on_entry", json!(spec.stop_on_entry));
+        if !spec.env.is_empty() {
+            set("env_list", spec.env.iter().map(|(name, value)| json!(format!("{name}={value}"))).collect());
+            set("env", spec.env.iter().map(|(name, value)| (name.clone(), json!(value))).collect());
+        }
+        match &spec.target {
+            Target::Program(path) => {
+                let folder = if path.as_path().is_dir() { Some(path.clone()) } else { path.parent() };
+                set("program", json!(path.to_string()));
+                set("folder", json!(folder.map(|it| it.to_string())));
+            }
+            Target::Module(name) => set("module", json!(name)),
+            Target::Process(pid) => set("pid", json!(pid)),
+            Target::Port { host, port } => {
+                set("host", json!(host));
+                set("port", json!(port));
+            }
+        }
+        for (name, candidates) in &adapter.variables {
+            let find = |it: &String| self.nearest(&adapter.name, it, spec);
+            if let Some(path) = candidates.iter().find_map(find) {
+                set(name, json!(path.to_string_lossy()));
+            }
+        }
+        variables
+    }
+
+    /// A program of an adapter's variables: what is in a folder is looked for from where the program runs, since
+    /// a project may hold others.
+    fn nearest(&self, owner: &str, candidate: &String, spec: &LaunchSpec) -> Option<PathBuf> {
+        if let Some(name) = candidate.strip_prefix("${venv}/") {
+            let program = self.programs.environment(&spec.cwd)?.join(name);
+            return program.is_file().then_some(program);
+        }
+        let names = std::slice::from_ref(candidate);
+        let folders = spec.cwd.as_path().ancestors().take_while(|it| it.starts_with(spec.root.as_path()));
+        let within = folders.filter(|_| candidate.contains('/')).filter_map(AbsPath::new);
+        let mut folders = within.chain([spec.root.clone()]);
+        folders.find_map(|folder| self.programs.find(owner, names, &folder).into_iter().next())
+    }
+
+    /// Starts what was planned, up to where the program runs; programs that the adapter wants run in a
+    /// terminal are refused. Dropping the future ends what was started.
+    ///
+    /// # Errors
+    /// [`DapError`]; nothing is left running then.
+    pub async fn start(
+        &self,
+        plan: &LaunchPlan,
+        grant: &SpawnGrant,
+        clock: &Clock,
+    ) -> Result<Arc<Session>, DapError> {
+        self.start_with(plan, grant, Arc::new(NoRuns), clock).await
+    }
+
+    /// [`Self::start`] with somebody who is asked about programs that the adapter wants run.
+    ///
+    /// # Errors
+    /// [`DapError`]; nothing is left running then.
+    pub async fn start_with(
+        &self,
+        plan: &LaunchPlan,
+        grant: &SpawnGrant,
+        runs: Arc<dyn Runs>,
+        clock: &Clock,
+    ) -> Result<Arc<Session>, DapError> {
+        let connect = async {
+            match &plan.connect {
+                Some((host, port)) => transport::reach(&plan.adapter.name, host, *port, clock.until).await,
+                None => {
+                    let doors = self.doors();
+                    transport::open(&self.processes, plan, grant, doors, clock.until, &self.tracker).await
+                }
+            }
+        };
+        let connection = tokio::select! {
+            biased;
+            // What was started so far is owned by `connect` and killed with it.
+            () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
+            connection = connect => connection?,
+        };
+        let session = self.enter(plan, connection, Some(grant.clone()), runs, None);
+        let unfinished = GiveUp(Some(Arc::clone(&session)));
+        match session.handshake(plan, clock).await {
+            Ok(()) => {
+                unfinished.defuse();
+                if let Some(folder) = self.doors.get() {
+                    session.open_door(folder, &self.tracker);
+                }
+                Ok(session)
+            }
+            Err(error) => {
+                session.not_begun(&error.to_string());
+                session.over().await;
+                let needs = plan.adapter.quirks.requires.as_ref();
+                Err(match (error, needs) {
+                    (DapError::Refused { adapter, command, reason }, _) => {
+                        // A build that failed is told in its output alone.
+                        let pieces = session.output(0).pieces;
+                        let said: Vec<&str> = pieces.iter().flat_map(|it| it.text.lines()).collect();
+                        let said = said[said.len().saturating_sub(20)..].join("\n");
+                        let reason = if said.is_empty() { reason } else { format!("{reason}\n{said}") };
+                        DapError::Refused { adapter, command, reason }
+                    }
+                    (DapError::Crashed { adapter, why }, Some(needs)) => {
+                        DapError::Crashed { adapter, why: format!("{why}\nit needs {needs}") }
+                    }
+                    // What was left of the time says nothing, and the session is gone.
+                    (DapError::Timeout { adapter, command, .. }, _) => {
+                        DapError::Late { adapter, why: format!("it did not answer `{command}` in time") }
+                    }
+                    (error, _) => error,
+                })
+            }
+        }
+    }
+
+    /// A session over `connection`, in the list.
+    pub(crate) fn enter(
+        &self,
+        plan: &LaunchPlan,
+        mut connection: Connection,
+        grant: Option<SpawnGrant>,
+        runs: Arc<dyn Runs>,
+        parent: Option<&Session>,
+    ) -> Arc<Session> {
+        let id = format!("debug-{}", self.next.fetch_add(1, Ordering::Relaxed));
+        let owner = Reverse::new(self.me.clone(), runs, connection.address.take());
+        let identity = Identity { id, grant, owner };
+        let session = Session::new(identity, plan, connection, self.bell.clone(), parent, &self.tracker);
+        self.add(Arc::clone(&session));
+        self.bell.send_modify(|rung| *rung = rung.wrapping_add(1));
+        session
+    }
+
+    fn add(&self, session: Arc<Session>) {
+        let mut list = self.lock();
+        list.push(session);
+        let mut excess = list.iter().filter(|it| it.is_over()).count().saturating_sub(KEPT);
+        list.retain(|it| {
+            let drop_it = excess > 0 && it.is_over();
+            excess -= usize::from(drop_it);
+            !drop_it
+        });
+    }
+
+    /// All sessions, oldest first, with the last that are over.
+    pub fn list(&self) -> Vec<Arc<Session>> {
+        self.lock().clone()
+    }
+
+    /// A session was shown to `run` as it is: where it is of that run it is meant from now on where none is named.
+    pub fn show(&self, session: &Session, run: &RunId) {
+        let list = self.list();
+        let mut shown = self.shown.lock();
+        let lives_on = |id: &String| list.iter().any(|it| it.id == *id);
+        shown.retain(|(to, id)| !(to == run && *id == session.id) && lives_on(id));
+        shown.push((run.clone(), session.id.clone()));
+    }
+
+    /// Of its own that `run` was shown the last that lives: itself while it is stopped, else what is meant of its
+    /// tree. What another run started may be in the middle of something.
+    fn shown_last(&self, list: &[Arc<Session>], run: &RunId) -> Option<Arc<Session>> {
+        let shown = self.shown.lock().clone();
+        let shown = shown.iter().rev().filter(|(to, _)| to == run);
+        for session in shown.filter_map(|(_, id)| list.iter().find(|it| it.id == *id)) {
+            let root = self.root_of(session);
+            if root.run_id() != Some(run) {
+                continue;
+            }
+            if session.is_stopped() {
+                return Some(Arc::clone(session));
+            }
+            if self.tree(&root).iter().any(|it| !it.is_over()) {
+                return Some(self.focus(&root));
+            }
+        }
+        None
+    }
+
+    /// Of a tree the session that is stopped and was shown last, to whomever.
+    fn shown_of(&self, root: &Session) -> Option<Arc<Session>> {
+        let shown = self.shown.lock().clone();
+        let tree = self.tree(root);
+        let stopped = |id: &String| tree.iter().find(|it| it.id == *id && it.is_stopped()).cloned();
+        shown.iter().rev().find_map(|(_, id)| stopped(id))
+    }
+
+    /// The session of that name, or what it launched; without a name the one of `run` that it was shown last, where
+    /// that lives, else that of the only live tree, else of the last one.
+    ///
+    /// # Errors
+    /// [`DapError::NoSession`], [`DapError::Ambiguous`].
+    pub fn get(&self, id: Option<&str>, run: &RunId) -> Result<Arc<Session>, DapError> {
+        let list = self.list();
+        let names = |of: &[&Arc<Session>]| {
+            of.iter()
+                .map(|it| format!("{} ({}, {})", it.id, it.title, it.state().name()))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        if let Some(id) = id {
+            let all: Vec<_> = list.iter().collect();
+            let none = || {
+                let there = if all.is_empty() { "none".to_owned() } else { names(&all) };
+                DapError::NoSession(format!("there is no session `{id}`; there are: {there}"))
+            };
+            let found = list.iter().find(|it| it.id == id).ok_or_else(none)?;
+            return Ok(if found.adapter_launches_only() { self.focus(found) } else { Arc::clone(found) });
+        }
+        if let Some(shown) = self.shown_last(&list, run) {
+            return Ok(shown);
+        }
+        let roots: Vec<_> = list.iter().filter(|it| it.parent.is_none()).collect();
+        let lives = |root: &&&Arc<Session>| self.tree(root).iter().any(|it| !it.is_over());
+        let live: Vec<_> = roots.iter().filter(lives).copied().collect();
+        match (live.as_slice(), roots.last()) {
+            ([one], _) => Ok(self.shown_of(one).unwrap_or_else(|| self.focus(one))),
+            ([], Some(last)) => Ok(self.focus(last)),
+            ([], None) => {
+                Err(DapError::NoSession("there is no debug session; `launch` a program".to_owned()))
+            }
+            (many, _) => {
+                // Those that wait for somebody first.
+                let meant: Vec<_> = many.iter().map(|root| self.focus(root)).collect();
+                let running = meant.iter().filter(|it| !it.is_stopped());
+                let all: Vec<_> = list.iter().filter(|it| it.is_stopped()).chain(running).collect();
+                Err(DapError::Ambiguous(names(&all)))
+            }
+        }
+    }
+
+    /// The person gives control of all sessions back to the agent.
+    pub async fn hand_back(&self) {
+        let sessions = self.list();
+        futures_util::future::join_all(sessions.iter().map(|session| session.hub().hand_back())).await;
+    }
+
+    /// The sessions of ours that a person has joined and that are not over.
+    pub fn joined(&self) -> Vec<Arc<Session>> {
+        let joined = |it: &Arc<Session>| it.shared().persons > 0 && !it.is_theirs() && !it.is_over();
+        self.list().into_iter().filter(joined).collect()
+    }
+
+    /// A run was stopped: what it started ends, but for sessions that a person has joined or started: those
+    /// only lose the agent's breakpoints.
+    pub async fn stop(&self, run: &RunId, deadline: Duration) {
+        let clock = Clock::new(deadline, &CancellationToken::new());
+        let of_run = |it: &Arc<Session>| it.run_id() == Some(run) || it.is_theirs();
+        let started: Vec<_> = self.list().into_iter().filter(of_run).collect();
+        futures_util::future::join_all(started.iter().map(|session| session.stop(&clock))).await;
+    }
+
+    /// Ends all sessions with what they launched, within `deadline`; what they were attached to runs on.
+    pub async fn shutdown(&self, deadline: Duration) {
+        let clock = Clock::new(deadline, &CancellationToken::new());
+        let live: Vec<_> =
+            self.list().into_iter().filter(|it| !matches!(it.state(), State::Terminated(_))).collect();
+        let ends = futures_util::future::join_all(live.iter().map(|session| session.close(&clock)));
+        // What is not ours must be let go of before its adapter is killed.
+        let patience = live.iter().map(|session| session.patience(deadline)).max().unwrap_or(deadline);
+        let ended = tokio::time::timeout(patience, ends).await;
+        self.tracker.close();
+        let rest = tokio::time::timeout(deadline, self.tracker.wait()).await;
+        if ended.is_err() || rest.is_err() {
+            tracing::warn!("debug sessions are still ending; their processes are killed");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Session>>> {
+        // The list is always whole, so a panic elsewhere does no harm to it.
+        self.list.lock()
+    }
+}
+
+/// Ends a session whose start was dropped in the middle.
+struct GiveUp(Option<Arc<Session>>);
+
+impl GiveUp {
+    fn defuse(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for GiveUp {
+    fn drop(&mut self) {
+        if let Some(session) = self.0.take() {
+            session.not_begun("its start was given up");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Running a program to its end before a session: a build, a list of tests.
+//!
+//! Only under a grant. What must stay true: it ends with the deadline or the cancel; what it wrote is
+//! bounded.
+
+use policy::SpawnGrant;
+use shell::CommandLine;
+use tokio::io::AsyncReadExt;
+
+use crate::error::DapError;
+use crate::session::Clock;
+use crate::sessions::Sessions;
+
+/// How much of its standard output is kept.
+const OUTPUT: u64 = 64 * 1024 * 1024;
+
+/// How a program ended, and what it wrote.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    /// It ended with 0.
+    pub success: bool,
+    pub status: String,
+    /// The first 64 MiB of its standard output.
+    pub stdout: String,
+    /// The last of its standard error.
+    pub stderr: String,
+}
+
+impl Sessions {
+    /// Runs `command` to its end. Dropping the future ends it.
+    ///
+    /// # Errors
+    /// [`DapError::Spawn`], [`DapError::Timeout`], [`DapError::Cancelled`].
+    pub async fn run(
+        &self,
+        command: &CommandLine,
+        grant: &SpawnGrant,
+        clock: &Clock,
+    ) -> Result<Ran, DapError> {
+        let name = command.program.display().to_string();
+        let spawned = self.processes().spawn(command, grant).await;
+        let mut process = spawned.map_err(|source| DapError::Spawn { adapter: name.clone(), source })?;
+        drop(process.take_stdin());
+        let stdout = process.take_stdout();
+        let ran = async {
+            let mut bytes = Vec::new();
+            if let Some(stdout) = stdout
+                && let Err(error) = stdout.take(OUTPUT).read_to_end(&mut bytes).await
+            {
+                tracing::debug!(%error, "what a program wrote is read in part");
+            }
+            (process.exited().await, bytes)
+        };
+        let ran = tokio::select! {
+            biased;
+            // The process is owned here and killed with this future.
+            () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
+            ran = tokio::time::timeout_at(clock.until, ran) => ran,
+        };
+        let (status, bytes) = ran.map_err(|_| {
+            DapError::Invalid(format!("{command} did not end in time; give it more `timeout`"))
+        })?;
+        Ok(Ran {
+            success: status.success(),
+            status: status.to_string(),
+            stdout: String::from_utf8_lossy(&bytes).into_owned(),
+            stderr: process.stderr_tail(),
+        })
+    }
+}

@@ -1,0 +1,145 @@
+//! What an adapter asks of us (DAP §Reverse Requests): a session for a child of the program, or a program
+//! run in a terminal. Every request is answered, with what was done or with why not.
+//!
+//! There is no terminal here: a program runs as a process of ours, with its output in that of the session.
+//! Whether it may is asked of [`Runs`]. What must stay true: what was started for a session ends with it.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use paths::AbsPath;
+use policy::SpawnGrant;
+use process::Process;
+use serde_json::{Value, json};
+use shell::CommandLine;
+use tokio::io::AsyncReadExt;
+
+use crate::debuggee::Category;
+use crate::session::{Owner, Session};
+use crate::sessions::Sessions;
+use crate::transport::Address;
+
+/// How long a program that was run for an adapter may take to end when its session is over.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// Who is asked whether a program that an adapter names may run.
+pub trait Runs: Send + Sync + 'static {
+    /// The permission for exactly `command`, or why not. May wait for a person.
+    fn grant(&self, adapter: &str, command: &CommandLine) -> BoxFuture<'static, Result<SpawnGrant, String>>;
+}
+
+pub struct NoRuns;
+
+impl Runs for NoRuns {
+    fn grant(&self, _: &str, _: &CommandLine) -> BoxFuture<'static, Result<SpawnGrant, String>> {
+        Box::pin(std::future::ready(Err("nobody can be asked whether it may run".to_owned())))
+    }
+}
+
+/// What the reverse requests of one session need.
+pub(crate) struct Reverse {
+    pub(crate) sessions: Weak<Sessions>,
+    pub(crate) runs: Arc<dyn Runs>,
+    /// Where its adapter can be reached again.
+    pub(crate) address: Option<Address>,
+    started: Mutex<Vec<Process>>,
+}
+
+impl Reverse {
+    pub(crate) fn new(sessions: Weak<Sessions>, runs: Arc<dyn Runs>, address: Option<Address>) -> Arc<Self> {
+        Arc::new(Self { sessions, runs, address, started: Mutex::default() })
+    }
+
+    async fn run_in_terminal(
+        &self,
+        sessions: &Sessions,
+        session: &Arc<Session>,
+        arguments: &Value,
+    ) -> Result<Value, String> {
+        let words: Vec<String> = arguments["args"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|it| it.as_str().map(str::to_owned).ok_or("`args` is not a list of texts"))
+            .collect::<Result<_, _>>()?;
+        let (program, args) = words.split_first().ok_or("`args` names no program")?;
+        // `null` takes a variable away, which is not done: the program has it then.
+        let env = arguments["env"].as_object().into_iter().flatten();
+        let env = env.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
+        let cwd = arguments["cwd"].as_str().and_then(AbsPath::new);
+        let cwd = cwd.unwrap_or_else(|| session.plan().root.clone());
+        let command = CommandLine { program: PathBuf::from(program), args: args.to_vec(), env, cwd };
+        let grant = self.runs.grant(&session.adapter.name, &command).await?;
+        let spawned = sessions.processes().spawn_apart(&command, &grant, &[]).await;
+        let mut process = spawned.map_err(|error| error.to_string())?;
+        let id = process.id();
+        // It has no terminal, so nothing is ever typed.
+        drop(process.take_stdin());
+        if let Some(mut stdout) = process.take_stdout() {
+            let session = Arc::downgrade(session);
+            sessions.tracker().spawn(async move {
+                let mut buffer = vec![0; 8 * 1024];
+                while let Ok(count @ 1..) = stdout.read(&mut buffer).await {
+                    let Some(session) = session.upgrade() else { break };
+                    session.push_output(Category::Stdout, &String::from_utf8_lossy(&buffer[..count]));
+                }
+            });
+        }
+        self.started().push(process);
+        Ok(json!({ "processId": id }))
+    }
+
+    fn started(&self) -> parking_lot::MutexGuard<'_, Vec<Process>> {
+        // The list is always whole, so a panic elsewhere does no harm to it.
+        self.started.lock()
+    }
+}
+
+impl Owner for Reverse {
+    fn answer(
+        self: Arc<Self>,
+        session: Arc<Session>,
+        command: String,
+        arguments: Value,
+    ) -> BoxFuture<'static, Result<Value, String>> {
+        Box::pin(async move {
+            let sessions = self.sessions.upgrade().ok_or("the session is over")?;
+            match command.as_str() {
+                "startDebugging" => {
+                    let started = sessions.start_child(&session, &self, arguments).await;
+                    started.map(|()| json!({})).map_err(|error| error.to_string())
+                }
+                "runInTerminal" => self.run_in_terminal(&sessions, &session, &arguments).await,
+                _ => Err(format!("this client does not know `{command}`")),
+            }
+        })
+    }
+
+    fn descendants(&self, session: &Session) -> Vec<Arc<Session>> {
+        let tree = self.sessions.upgrade().map(|sessions| sessions.tree(session)).unwrap_or_default();
+        tree.into_iter().skip(1).collect()
+    }
+
+    fn program_of(&self, session: &Arc<Session>) -> Option<Arc<Session>> {
+        self.sessions.upgrade().map(|sessions| sessions.program_of(session))
+    }
+
+    fn end_programs<'a>(&'a self, session: &'a Session) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let started = std::mem::take(&mut *self.started());
+            for process in started {
+                // One that ended by itself has an exit code, which no adapter may have told.
+                let ended = tokio::time::timeout(GRACE, process.exited()).await;
+                process.end(GRACE).await;
+                let wrote = process.stderr_tail();
+                session.push_output(Category::Stderr, &session.adapter.quirks.without_own(false, &wrote));
+                if let Ok(status) = ended {
+                    session.ended_with(status);
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,263 @@
+//! Commits that reach into the editor: what is open and what is not are one commit, undo goes the
+//! same way, and nobody reads a text that is in flight.
+
+use std::time::Instant;
+
+use policy::ErrorCode;
+use testing::editor::{Fault, Personality};
+use workspace::{Editor as _, Owner};
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn open_files_change_in_the_editor_and_closed_ones_on_the_disk() {
+    for personality in all_personalities() {
+        let rig = Rig::new(personality, &[("a", "foo\n"), ("b", "foo\n"), ("c", "foo\n")]);
+        let (a, b) = (rig.open("a").await, rig.open("b").await);
+        // b holds typing that was never saved.
+        rig.editor.type_in(&b, 0..0, "typed\n").await;
+        rig.sees(&b).await;
+        let all = |rig: &Rig| ["a", "b", "c"].map(|path| rig.replace(path, "foo", "bar")).to_vec();
+        rig.commit(all(&rig)).await.unwrap();
+        assert_eq!([&a, &b].map(|uri| rig.editor.text(uri)), ["bar\n", "typed\nbar\n"]);
+        assert_eq!(["a", "b", "c"].map(|path| rig.on_disk(path)), ["foo\n", "foo\n", "bar\n"]);
+        assert_eq!(rig.documents.unsaved(), [rig.path("a"), rig.path("b")], "nothing was saved for anybody");
+        assert!(
+            rig.editor.got_of("workspace/applyEdit").iter().all(|edit| edit["params"]["metadata"].is_null())
+        );
+        // Undo, after more typing, through the editor too.
+        rig.editor.type_in(&b, 0..0, "more ").await;
+        rig.sees(&b).await;
+        rig.undo().await.unwrap();
+        assert_eq!([&a, &b].map(|uri| rig.editor.text(uri)), ["foo\n", "more typed\nfoo\n"]);
+        assert_eq!(["a", "b", "c"].map(|path| rig.on_disk(path)), ["foo\n"; 3]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn typing_between_plan_and_commit_is_followed() {
+    let rig = Rig::new(Personality::vscode(), &[("a", "1\n2\n3\nfoo\n")]);
+    let a = rig.open("a").await;
+    let plan = rig.plan(vec![rig.replace("a", "foo", "bar")]).unwrap();
+    rig.editor.type_in(&a, 4..4, "three\nand ").await;
+    rig.sees(&a).await;
+    let commit = rig.commit_plan(plan).await.unwrap();
+    assert_eq!(rig.editor.text(&a), "1\n2\nthree\nand 3\nbar\n");
+    assert_eq!(commit.files[0].edits, [TextEdit::replace(16..19, "bar")], "told where it landed");
+    // Typing in the place itself is a conflict, and nothing is sent.
+    let plan = rig.plan(vec![rig.replace("a", "bar", "qux")]).unwrap();
+    rig.editor.type_after(&a, "ba", "X").await;
+    rig.sees(&a).await;
+    let error = rig.commit_plan(plan).await.unwrap_err();
+    assert_eq!((error.code(), rig.edits_sent()), (ErrorCode::StaleText, 1));
+    // Nor is it taken back over what was typed.
+    assert!(rig.workspace.plan_undo(&Undo::LastRun).is_err());
+    assert_eq!(rig.editor.text(&a), "1\n2\nthree\nand 3\nbaXr\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_files_fate_is_told() {
+    for personality in [Personality::neovim(), Personality::vscode()] {
+        let rig = Rig::new(personality, &[("a", "foo\n"), ("b", "foo\nfoo\n"), ("c", "foo\n")]);
+        let (a, b) = (rig.open("a").await, rig.open("b").await);
+        let separate = rig.editor.got().is_empty() && rig.documents.get(&a).unwrap().version == 0;
+        if separate {
+            rig.editor.fault(Fault::Fine);
+        }
+        rig.editor.fault(Fault::Half { applied: true });
+        let all = ["a", "b", "c"].map(|path| rig.replace(path, "foo", "bar")).to_vec();
+        let error = rig.commit(all).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::NotApplied, "{error}");
+        let text = error.to_string();
+        for part in ["/a: reverted", "/b: unchanged (it landed elsewhere and was reverted", "/c: unchanged"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert_eq!([&a, &b].map(|uri| rig.editor.text(uri)), ["foo\n", "foo\nfoo\n"]);
+        assert_eq!(rig.on_disk("c"), "foo\n");
+        assert!(rig.workspace.history().unwrap().is_empty());
+        // What was typed in the meantime cannot be taken back, and that is said.
+        if separate {
+            rig.editor.fault(Fault::Fine);
+        }
+        rig.editor.fault(Fault::Half { applied: true });
+        rig.editor.fault(Fault::Refuse);
+        rig.editor.fault(Fault::Refuse);
+        let all = ["a", "b", "c"].map(|path| rig.replace(path, "foo", "bar")).to_vec();
+        let error = rig.commit(all).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::PartlyReverted, "{error}");
+        assert!(error.to_string().contains("/b: could not be reverted, because"), "{error}");
+        assert!(error.to_string().contains("/a: reverted"), "{error}");
+        assert_eq!(rig.on_disk("c"), "foo\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_reads_a_text_in_flight() {
+    let rig = Rig::new(Personality::vscode(), &[("a", "foo\n"), ("b", "foo\n")]);
+    let a = rig.open("a").await;
+    rig.open("b").await;
+    rig.editor.withhold();
+    rig.editor.fault(Fault::Late);
+    let plan = rig.plan(vec![rig.replace("a", "foo", "bar")]).unwrap();
+    let (workspace, path) = (rig.workspace.clone(), rig.path("a"));
+    let (commit, ()) = tokio::join!(rig.commit_plan(plan), async {
+        rig.editor.until("the edit", |got| !got.is_empty()).await;
+        let read = tokio::spawn(async move { workspace.document(&path).unwrap().text.to_string() });
+        // Another file is nobody's business.
+        assert_eq!(&*rig.document("b").text, "foo\n");
+        // So is what is needed to answer a code action.
+        assert_eq!(&*rig.documents.at(&rig.path("a")).unwrap().text, "foo\n");
+        assert!(!read.is_finished());
+        rig.editor.flush().await;
+        rig.editor.release();
+        assert_eq!(read.await.unwrap(), "bar\n");
+    });
+    commit.unwrap();
+    assert_eq!(rig.editor.text(&a), "bar\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_edit_is_in_flight() {
+    let rig = Rig::new(Personality::vscode(), &[("a", "1\n"), ("b", "1\n")]);
+    rig.open("a").await;
+    rig.open("b").await;
+    rig.editor.fault(Fault::Late);
+    let changes: Vec<_> = ["a", "b"]
+        .map(|path| rig.plan(vec![rig.replace(path, "1", "2")]).unwrap().changes().to_vec())
+        .into_iter()
+        .collect();
+    let run = RunId::new();
+    let applied = changes.iter().map(|changes| rig.port.apply(&run, changes)).collect::<Vec<_>>();
+    let [one, other] = <[_; 2]>::try_from(applied).ok().unwrap();
+    let (first, second, ()) = tokio::join!(one, other, async {
+        rig.editor.until("an edit", |got| !got.is_empty()).await;
+        rig.sees(&rig.uri("a")).await;
+        assert_eq!(rig.edits_sent(), 1);
+        rig.editor.release();
+    });
+    assert_eq!((first, second), (vec![workspace::Settled::Landed], vec![workspace::Settled::Landed]));
+    assert_eq!(rig.edits_sent(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stop_settles_what_is_in_flight() {
+    for made in [true, false] {
+        let rig = Rig::new(Personality::vscode(), &[("a", "foo\n")]);
+        let a = rig.open("a").await;
+        rig.editor.withhold();
+        rig.editor.fault(Fault::Silent { made });
+        let plan = rig.plan(vec![rig.replace("a", "foo", "bar")]).unwrap();
+        let run = RunId::new();
+        let (result, asked) = tokio::join!(rig.commit_plan_of(&run, plan), async {
+            rig.editor.until("the edit", |got| !got.is_empty()).await;
+            rig.port.hasten(&run);
+            rig.editor.flush().await;
+            Instant::now()
+        });
+        assert!(asked.elapsed() < std::time::Duration::from_millis(1900), "{:?}", asked.elapsed());
+        assert_eq!(result.is_ok(), made, "it says whether it landed");
+        assert_eq!(rig.editor.text(&a), if made { "bar\n" } else { "foo\n" });
+        assert_eq!(rig.edits_sent(), 1);
+    }
+    // Before it is sent: it is not.
+    let rig = Rig::new(Personality::neovim(), &[("a", "foo\n")]);
+    rig.open("a").await;
+    let plan = rig.plan(vec![rig.replace("a", "foo", "bar")]).unwrap();
+    let changes = plan.changes().to_vec();
+    let run = RunId::new();
+    let (settled, ()) = tokio::join!(rig.port.apply(&run, &changes), async { rig.port.hasten(&run) });
+    assert!(
+        matches!(&settled[..], [workspace::Settled::Absent { reason: Some(reason) }] if reason.contains("stopped"))
+    );
+    assert_eq!(rig.edits_sent(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stopping_one_run_hurries_no_other() {
+    let rig = Rig::new(Personality::vscode(), &[("a", "foo\n"), ("b", "foo\n")]);
+    let (a, b) = (rig.open("a").await, rig.open("b").await);
+    let plan_of = |path: &str| rig.plan(vec![rig.replace(path, "foo", "bar")]).unwrap();
+    let (mine, other) = (RunId::new(), RunId::new());
+    // Dropped by the editor, so it has to be made again: a run in haste would not.
+    rig.editor.fault(Fault::Drop);
+    let slow = async {
+        rig.editor.until("the edit", |got| !got.is_empty()).await;
+        rig.port.hasten(&other);
+        // What the stopped run still wants does not wait for its turn, nor come at all.
+        let settled = rig.port.apply(&other, plan_of("b").changes()).await;
+        let is_stopped = |reason: &str| reason.contains("stopped before it was sent");
+        assert!(matches!(&settled[..], [workspace::Settled::Absent { reason: Some(it) }] if is_stopped(it)));
+    };
+    let (result, ()) = tokio::join!(rig.commit_plan_of(&mine, plan_of("a")), slow);
+    result.unwrap();
+    assert_eq!((rig.editor.text(&a).as_str(), rig.editor.text(&b).as_str()), ("bar\n", "foo\n"));
+    assert_eq!(rig.edits_sent(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn open_files_move_and_go_through_the_editor() {
+    for personality in [Personality::neovim(), Personality::vscode()] {
+        let rig = Rig::new(personality, &[("a", "foo\n"), ("b", "b\n"), ("d/c", "a\n")]);
+        let a = rig.open("a").await;
+        let b = rig.open("b").await;
+        rig.editor.type_in(&a, 0..0, "typed\n").await;
+        rig.sees(&a).await;
+        let before = rig.disk();
+        let rename = Operation::Rename {
+            from: rig.path("a"),
+            to: rig.path("sub/new"),
+            expected: None,
+            replaces: None,
+        };
+        let delete = Operation::Delete { path: rig.path("b"), expected: rig.document("b").version };
+        rig.commit(vec![rig.replace("a", "foo", "bar"), rename, delete, rig.replace("d/c", "a", "z")])
+            .await
+            .unwrap();
+        let new = rig.uri("sub/new");
+        assert_eq!(rig.editor.open_uris(), [new.as_str()]);
+        assert_eq!(rig.editor.text(&new), "typed\nbar\n");
+        assert_eq!(&*rig.document("sub/new").text, "typed\nbar\n");
+        assert!(!exists(&rig.path("a")) && !exists(&rig.path("b")));
+        rig.undo().await.unwrap();
+        assert_eq!(rig.editor.open_uris(), [a.as_str()]);
+        assert_eq!(rig.editor.text(&a), "typed\nfoo\n");
+        let mut after = rig.disk();
+        // The editor made the folder.
+        after.retain(|path, _| !path.starts_with("sub"));
+        assert_eq!(after, before);
+        drop(b);
+    }
+    // One that cannot: nothing is done.
+    let rig = Rig::new(Personality::careless(), &[("a", "foo\n")]);
+    rig.open("a").await;
+    let rename =
+        Operation::Rename { from: rig.path("a"), to: rig.path("new"), expected: None, replaces: None };
+    let error = rig.commit(vec![rig.replace("a", "foo", "bar"), rename]).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::NotApplied, "{error}");
+    assert!(error.to_string().contains("cannot rename files"), "{error}");
+    assert_eq!((&*rig.document("a").text, rig.on_disk("a").as_str()), ("foo\n", "foo\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_we_made_goes_through_the_editor_that_opened_it() {
+    let rig = Rig::new(Personality::vscode(), &[("a", "foo\n")]);
+    let create = Operation::Create { path: rig.path("new"), text: "made\n".to_owned(), replaces: None };
+    rig.commit(vec![create, rig.replace("a", "foo", "bar")]).await.unwrap();
+    assert_eq!((rig.on_disk("new").as_str(), rig.edits_sent()), ("made\n", 0));
+    rig.open("new").await;
+    rig.undo().await.unwrap();
+    assert!(rig.editor.open_uris().is_empty() && !exists(&rig.path("new")));
+    assert_eq!(rig.on_disk("a"), "foo\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_file_is_written_whole_and_opens_clean() {
+    let rig = Rig::new(Personality::vscode(), &[]);
+    rig.write("a", "\u{feff}one\r\nfoo\r\nno end");
+    rig.commit(vec![rig.replace("a", "foo", "bar")]).await.unwrap();
+    assert_eq!(rig.on_disk("a"), "\u{feff}one\r\nbar\r\nno end");
+    assert_eq!(rig.edits_sent(), 0);
+    rig.open("a").await;
+    let document = rig.document("a");
+    assert_eq!((document.owner, document.bom, document.held), (Owner::Editor { dirty: false }, true, None));
+}

@@ -1,0 +1,162 @@
+//! The form in which lines are shown and edits are taught.
+//!
+//! Every dialect is read, whatever is shown; a [`View`] only decides what a model sees. All text that names a
+//! line for a model is written here.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use crate::format::patch::Anchor;
+use crate::{LineCheck, Lines, Tag};
+
+/// One of the three ways to write a patch; all of them parse to the same [`Patch`](crate::Patch).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Dialect {
+    /// The canonical dialect: `[PATH#3F2A]`, `PUT 12kq..=14mz:`, rows `12kq:text`.
+    #[default]
+    Put,
+    /// `¶PATH#3f2a`, `12..14:`, rows `12:text`.
+    Arrow,
+    /// `{"path": …, "edits": [{"op": "replace", "pos": "12#KQ", …}]}`, rows `12#KQ:text`.
+    Json,
+}
+
+impl Dialect {
+    /// Every dialect, the canonical one first.
+    pub const ALL: [Self; 3] = [Self::Put, Self::Arrow, Self::Json];
+
+    /// `put`, `arrow` or `json`: the values of the setting `hashline.dialect`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Put => "put",
+            Self::Arrow => "arrow",
+            Self::Json => "json",
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A word that names no dialect.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a dialect: use put, arrow or json")]
+pub struct NotADialect(
+    /// The word.
+    pub String,
+);
+
+impl FromStr for Dialect {
+    type Err = NotADialect;
+
+    fn from_str(word: &str) -> Result<Self, NotADialect> {
+        let named = Self::ALL.into_iter().find(|dialect| dialect.as_str() == word);
+        named.ok_or_else(|| NotADialect(word.to_owned()))
+    }
+}
+
+impl Serialize for Dialect {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// How lines are shown: settings `hashline.dialect` and `hashline.line_checks`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    /// The dialect that the model is taught.
+    pub dialect: Dialect,
+    /// Whether rows of the canonical dialect carry their checks.
+    ///
+    /// The arrow dialect has none, the json dialect always has them; see
+    /// [`shows_checks`](Self::shows_checks).
+    pub checks: bool,
+}
+
+impl Default for View {
+    /// The canonical dialect, with checks.
+    fn default() -> Self {
+        Self { dialect: Dialect::Put, checks: true }
+    }
+}
+
+impl View {
+    /// The canonical dialect with numbers alone: `12:text`.
+    pub const PLAIN: Self = Self { dialect: Dialect::Put, checks: false };
+
+    /// A dialect, with checks where it has them.
+    pub fn of(dialect: Dialect) -> Self {
+        Self { dialect, checks: true }
+    }
+
+    /// Whether rows carry checks. If so, a number without one proves less.
+    pub fn shows_checks(self) -> bool {
+        match self.dialect {
+            Dialect::Put => self.checks,
+            Dialect::Arrow => false,
+            Dialect::Json => true,
+        }
+    }
+
+    /// The row above a text's lines, without line end: `[PATH#3F2A]`, or `¶PATH#3f2a`.
+    pub fn header(self, path: &str, tag: Tag) -> String {
+        match self.dialect {
+            Dialect::Put | Dialect::Json => format!("[{path}#{tag}]"),
+            Dialect::Arrow => format!("¶{path}#{}", tag.to_string().to_lowercase()),
+        }
+    }
+
+    /// One line of a text as a row, without line end: `12kq:text`, `12:text` or `12#KQ:text`.
+    pub fn row(self, lines: &Lines, line: usize) -> String {
+        let check = self.shows_checks().then(|| lines.check(line));
+        self.numbered(line, check, lines.content(line))
+    }
+
+    /// A row from its number, check and text.
+    pub(crate) fn numbered(self, line: usize, check: Option<LineCheck>, text: &str) -> String {
+        format!("{}:{text}", self.anchor(Anchor { line, check: check.filter(|_| self.shows_checks()) }))
+    }
+
+    /// The operation that inserts at the head of a file, which may have no line to name.
+    pub fn at_head(self) -> &'static str {
+        match self.dialect {
+            Dialect::Put => "`PUT <1:`",
+            Dialect::Arrow => "`1↑`",
+            Dialect::Json => "a prepend without `pos`",
+        }
+    }
+
+    /// A check as shown: upper case in the json dialect.
+    pub(crate) fn check(self, check: LineCheck) -> String {
+        let check = check.to_string();
+        if self.dialect == Dialect::Json { check.to_uppercase() } else { check }
+    }
+
+    /// A line's name as a model writes it: `12kq`, or `12#KQ`.
+    pub fn anchor(self, anchor: Anchor) -> String {
+        match (self.dialect, anchor.check) {
+            (Dialect::Json, Some(check)) => {
+                format!("{}#{}", anchor.line, self.check(check))
+            }
+            _ => anchor.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dialect_names_round_trip() {
+        for dialect in Dialect::ALL {
+            assert_eq!(dialect.to_string().parse(), Ok(dialect));
+        }
+        assert!("PUT".parse::<Dialect>().is_err());
+    }
+}

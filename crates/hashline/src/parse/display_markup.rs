@@ -1,0 +1,419 @@
+//! Markup that a read adds to lines, and that must never become file content.
+//!
+//! Rows with numbers, elision rows, headers, operation lines. A file may legitimately hold such lines (a test
+//! of this crate does). So a body row that looks like markup is refused only if the file itself has no line
+//! of that form.
+
+use crate::lines::Lines;
+use crate::parse::error::excerpt;
+use crate::parse::{arrow, operation};
+use crate::{LineCheck, Tag};
+
+/// A row as a read renders it in any dialect: `12kq:text`, `12:text` or `12#KQ:text`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Numbered {
+    pub line: usize,
+    pub check: Option<LineCheck>,
+    pub text: String,
+}
+
+/// Parses a row as a read renders it.
+pub(crate) fn numbered(row: &str) -> Option<Numbered> {
+    let digits = row.len() - row.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let line = row[..digits].parse().ok().filter(|line| *line > 0 && *line < usize::MAX)?;
+    let (word, text) = row[digits..].split_once(':')?;
+    let check = match word {
+        "" => None,
+        word => Some(word.strip_prefix('#').unwrap_or(word).parse().ok()?),
+    };
+    Some(Numbered { line, check, text: text.to_owned() })
+}
+
+/// The number of a row as other tools render it.
+///
+/// `12|text`, `12 | text`, `12→text`, and with blanks before the number also `12` and a tab.
+fn numbered_elsewhere(row: &str) -> Option<usize> {
+    let number = row.trim_start_matches(' ');
+    let rest = number.trim_start_matches(|c: char| c.is_ascii_digit());
+    let line = number[..number.len() - rest.len()].parse().ok().filter(|line| *line > 0)?;
+    let padded = number.len() < row.len();
+    let word = rest.trim_start_matches(|c: char| c.is_ascii_lowercase());
+    let check = &rest[..rest.len() - word.len()];
+    let bar = word.trim_start_matches(' ').starts_with(['|', '│', '→']) || padded && word.starts_with('\t');
+    (bar && (check.is_empty() || check.parse::<LineCheck>().is_ok())).then_some(line)
+}
+
+/// The row that stands for omitted lines.
+pub(crate) fn elision(first: usize, last: usize) -> String {
+    if first == last { format!("… {first} not shown") } else { format!("… {first}..={last} not shown") }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Elision,
+    Header,
+    Operation,
+}
+
+fn kind(row: &str) -> Option<Kind> {
+    let row = row.trim();
+    if is_elision(row) {
+        return Some(Kind::Elision);
+    }
+    let bracketed = row.strip_prefix('[').and_then(|row| row.strip_suffix(']'));
+    let header = bracketed.or(row.strip_prefix('¶')).and_then(|row| row.rsplit_once('#'));
+    if header.is_some_and(|(path, tag)| !path.is_empty() && tag.parse::<Tag>().is_ok()) {
+        return Some(Kind::Header);
+    }
+    let upper = row.starts_with("PUT ") || row.starts_with("CUT ");
+    let operation = upper && matches!(operation::parse(row), Some(Ok(parsed)) if parsed.repairs.is_empty());
+    (operation || is_arrow(row)).then_some(Kind::Operation)
+}
+
+/// Whether a row is an operation of the arrow dialect and nothing else: `12..14:`, `12↓`.
+fn is_arrow(row: &str) -> bool {
+    let distinct = row.ends_with(['↑', '↓']) || row.contains("..") && row.ends_with([':', '!']);
+    distinct
+        && matches!(arrow::parse(row), Some(Ok(parsed)) if parsed.repairs.is_empty() && parsed.inline.is_none())
+}
+
+/// Whether a row is an elision: `… 3..=9 not shown`, or `3-9: …`, `3..9: ...` of other tools.
+fn is_elision(row: &str) -> bool {
+    let range = |word: &str| {
+        let word = word.trim();
+        let split = ["..=", "..", "-"].iter().find_map(|by| word.split_once(by)).unwrap_or((word, "1"));
+        let number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+        number(split.0.trim()) && number(split.1.trim())
+    };
+    if let Some(rest) = row.strip_prefix('…') {
+        return rest.strip_suffix(" not shown").is_some_and(range);
+    }
+    row.split_once(':').is_some_and(|(word, rest)| {
+        let rest = rest.trim();
+        word.contains(['-', '.']) && range(word) && (rest.ends_with('…') || rest.ends_with("..."))
+    })
+}
+
+/// Why the body must not be written to the file, if so.
+///
+/// `first` is the line at which it is inserted.
+pub(crate) fn refuse(body: &[String], first: usize, lines: &Lines) -> Option<String> {
+    if let Some((row, kind)) = body.iter().find_map(|row| Some((row, kind(row)?))) {
+        let known = (1..=lines.count()).any(|line| self::kind(lines.content(line)) == Some(kind));
+        if !known {
+            let what = match kind {
+                Kind::Elision => {
+                    "stands for lines that were not shown; write those lines out, or leave them out of the range"
+                }
+                Kind::Header => "is a header, not text of a file; a section begins without `+`",
+                Kind::Operation => "is an operation, not text of a file; it is written without `+`",
+            };
+            return Some(format!("the body row `{}` {what}", row.trim()));
+        }
+    }
+    numbered_rows(body, first, lines).then(|| {
+        "the body rows begin with line numbers, as a read shows them; write the text alone".to_owned()
+    })
+}
+
+/// Why the rows must not replace the lines `first..=last`, if so.
+///
+/// A row that those lines do not hold may stand for omitted text, which would be lost.
+pub(crate) fn shortened(
+    path: &str,
+    body: &[String],
+    first: usize,
+    last: usize,
+    lines: &Lines,
+) -> Option<String> {
+    let shorter = body.len() < last + 1 - first;
+    let held = |row: &str| (first..=last).any(|line| lines.content(line).trim() == row);
+    let stands = |row: &str| match Rest::of(row) {
+        Rest::No => false,
+        // Probably an example in prose, or a statement of Python.
+        Rest::Dots => shorter,
+        Rest::DotsAlone | Rest::Comment => shorter || !is_prose(path),
+        Rest::Words => first < last && !is_prose(path),
+    };
+    let row = body.iter().map(|row| row.trim()).find(|row| stands(row) && !held(row))?;
+    Some(format!(
+        "the body row `{}` stands for text left out, which would be lost; write all rows out, or replace fewer lines",
+        excerpt(row)
+    ))
+}
+
+/// Why the rows must not be inserted, if so.
+///
+/// A row of a kind that the file does not hold may stand for other text. Nothing would be lost, but the
+/// placeholder would stay in the file.
+pub(crate) fn stand_in(path: &str, body: &[String], lines: &Lines) -> Option<String> {
+    if is_prose(path) {
+        return None;
+    }
+    let says_so = |row: &str| match Rest::of(row) {
+        Rest::Comment => true,
+        // A single row may be a comment on the line below.
+        Rest::Words => body.len() > 1,
+        Rest::No | Rest::Dots | Rest::DotsAlone => false,
+    };
+    let row = body.iter().map(|row| row.trim()).find(|row| says_so(row))?;
+    let held = (1..=lines.count()).any(|line| lines.content(line).trim() == row);
+    (!held).then(|| {
+        format!(
+            "the body row `{}` stands for text left out; write the rows that are meant, or leave it out: what is there already stays",
+            excerpt(row)
+        )
+    })
+}
+
+/// Whether a file is prose, in which a comment-like row may be an example.
+fn is_prose(path: &str) -> bool {
+    let end = path.rsplit_once('.').map_or("", |(_, end)| end).to_ascii_lowercase();
+    matches!(end.as_str(), "md" | "markdown" | "mdx" | "rst" | "txt" | "adoc" | "tex" | "org")
+}
+
+/// Kinds of rows that may stand for other rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    No,
+    /// `...` alone.
+    Dots,
+    /// A comment of dots alone.
+    DotsAlone,
+    /// A comment such as `# ... rest of the code ...`.
+    Comment,
+    /// A comment that only says so: `// existing code`.
+    Words,
+}
+
+impl Rest {
+    fn of(row: &str) -> Self {
+        const OPENING: &[&str] = &["{/*", "<!--", "//", "/*", "#", "--", ";", "%", "*"];
+        const CLOSING: &[&str] = &["*/}", "-->", "*/"];
+        const WORDS: &[&str] =
+            &["rest", "existing", "unchanged", "remain", "same", "omitted", "previous", "other", "code"];
+        let is_dots = |text: &str| matches!(text, "..." | "…");
+        let row = row.trim();
+        let Some(text) = OPENING.iter().find_map(|sign| row.strip_prefix(sign)) else {
+            return if is_dots(row) { Self::Dots } else { Self::No };
+        };
+        let text = CLOSING.iter().find_map(|sign| text.strip_suffix(sign)).unwrap_or(text).trim();
+        let dots = |text: &str, at_end: bool| match at_end {
+            true => text.ends_with("...") || text.ends_with('…'),
+            false => text.starts_with("...") || text.starts_with('…'),
+        };
+        let lower = text.to_lowercase();
+        let worded = || WORDS.iter().any(|word| lower.contains(word));
+        if is_dots(text) {
+            return Self::DotsAlone;
+        }
+        if dots(text, false) && (dots(text, true) || worded()) {
+            return Self::Comment;
+        }
+        // `#[…]` is not a comment.
+        if lower.starts_with(char::is_alphabetic) && says_only_rest(&lower) { Self::Words } else { Self::No }
+    }
+}
+
+/// Whether a lower-case comment says only that code was left out.
+///
+/// Every word belongs to such a remark; one says what was left out, and another that it was.
+fn says_only_rest(lower: &str) -> bool {
+    const WHAT: &[&str] = &[
+        "code",
+        "function",
+        "functions",
+        "method",
+        "methods",
+        "class",
+        "file",
+        "implementation",
+        "body",
+        "logic",
+        "lines",
+        "module",
+        "imports",
+    ];
+    const THAT: &[&[&str]] = &[
+        &["rest", "of"],
+        &["rest", "unchanged"],
+        &["existing"],
+        &["unchanged"],
+        &["remaining"],
+        &["previous"],
+        &["same", "before"],
+        &["omitted"],
+    ];
+    const ALSO: &[&str] = &[
+        "the",
+        "of",
+        "here",
+        "is",
+        "are",
+        "as",
+        "as-is",
+        "remains",
+        "stays",
+        "the",
+        "rest",
+        "same",
+        "existing",
+        "unchanged",
+        "remaining",
+        "previous",
+        "before",
+        "omitted",
+        "for",
+        "brevity",
+        "goes",
+        "and",
+        "this",
+        "other",
+    ];
+    let words: Vec<&str> = lower
+        .split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_')
+        .filter(|word| !word.is_empty())
+        .collect();
+    let has = |word: &&str| words.contains(word);
+    let closed = words.iter().all(|word| WHAT.contains(word) || ALSO.contains(word));
+    let that = THAT.iter().any(|all| all.iter().all(has));
+    let whole =
+        ["rest unchanged", "same as before", "unchanged", "the rest is unchanged", "omitted for brevity"];
+    closed && that && (WHAT.iter().any(has) || whole.contains(&words.join(" ").as_str()))
+}
+
+/// Whether rows carry line numbers of the edited place.
+///
+/// They do if they carry a line's true number and check, or if all carry ascending numbers from the edited
+/// place in a file whose lines have no such numbers.
+fn numbered_rows(body: &[String], first: usize, lines: &Lines) -> bool {
+    let rows: Vec<Option<Numbered>> = body.iter().map(|row| numbered(row)).collect();
+    let is_numbered = |line: usize| numbered(lines.content(line)).is_some();
+    let shown = |row: &Numbered| {
+        row.line <= lines.count() && row.check == Some(lines.check(row.line)) && !is_numbered(row.line)
+    };
+    if rows.iter().flatten().any(shown) {
+        return true;
+    }
+    // Rows of a search and of an edit's result carry a mark before the number.
+    let marked = body.iter().filter_map(|row| numbered(row.strip_prefix([' ', '+', '-'])?));
+    if marked.into_iter().any(|row| shown(&row)) {
+        return true;
+    }
+    let around = first.saturating_sub(1).max(1)..=(first + 1).min(lines.count());
+    let count_here = |number: &dyn Fn(&str) -> Option<usize>| {
+        let Some(rows) = body.iter().map(|row| number(row)).collect::<Option<Vec<usize>>>() else {
+            return false;
+        };
+        let in_order = rows.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+        let here = rows.first().is_some_and(|start| start.abs_diff(first) <= 1);
+        in_order && here && !around.clone().any(|line| number(lines.content(line)).is_some())
+    };
+    count_here(&|row| numbered(row).map(|row| row.line)) || count_here(&numbered_elsewhere)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recognizes_elision_rows() {
+        for row in [elision(3, 9).as_str(), &elision(4, 4), "3-4: …", "12..40: def f(): ...", "3..=9: …"]
+        {
+            assert!(is_elision(row), "{row}");
+        }
+        for row in ["…", "… and so on", "...", "x: ...", "3: x", "10:30 - 11:00: lunch", "a-b: …"] {
+            assert!(!is_elision(row), "{row}");
+        }
+    }
+
+    #[test]
+    fn recognizes_placeholder_rows() {
+        for row in [
+            "...",
+            "…",
+            "  # ...",
+            "// …",
+            "/* ... */",
+            "# ... rest of the code unchanged ...",
+            "// ... existing code ...",
+            "<!-- ... same as before -->",
+            "{/* ... */}",
+            "-- ... remaining columns",
+        ] {
+            assert!(matches!(Rest::of(row), Rest::Dots | Rest::DotsAlone | Rest::Comment), "{row}");
+        }
+        for row in [
+            "...rest,",
+            "# and so on...",
+            "// ...args are passed on",
+            "x = ...",
+            "#",
+            "// x",
+            "print(...)",
+            "",
+        ] {
+            assert_eq!(Rest::of(row), Rest::No, "{row}");
+        }
+        for row in [
+            "// existing code",
+            "# rest of the function unchanged",
+            "/* rest of the implementation remains unchanged */",
+            "// unchanged",
+            "# The rest of the file is unchanged.",
+            "<!-- same as before -->",
+            "// code omitted for brevity",
+            "-- Rest of code here",
+        ] {
+            assert_eq!(Rest::of(row), Rest::Words, "{row}");
+        }
+        for row in [
+            "# Keep existing keys, the rest is new.",
+            "// existing users are kept",
+            "# the rest of the arguments",
+            "// the code",
+            "# Remaining time",
+            "// previous",
+            "/* other functions */",
+            "#[unchanged]",
+            "# The function is the same",
+        ] {
+            assert_eq!(Rest::of(row), Rest::No, "{row}");
+        }
+    }
+
+    #[test]
+    fn parses_rows_of_a_read() {
+        let row = numbered("12kq:a: b").unwrap();
+        assert_eq!(
+            (row.line, row.check.unwrap().to_string().as_str(), row.text.as_str()),
+            (12, "kq", "a: b")
+        );
+        assert_eq!(numbered("3:").unwrap().text, "");
+        assert_eq!(numbered("12#KQ:a: b"), Some(row));
+        for row in ["a", "12", "12px x: y", "12pxx: y", ":x", "0:x", "12#:x", "12##kq:x"] {
+            assert_eq!(numbered(row), None, "{row}");
+        }
+    }
+
+    #[test]
+    fn parses_rows_of_other_tools() {
+        for row in ["12|x", "12 | x", "12kq|x", "  12→x", "   12\tx", "12│x"] {
+            assert_eq!(numbered_elsewhere(row), Some(12), "{row}");
+        }
+        for row in ["12\tx", "12 x", "|12|", "0|x", "12il|x", "12"] {
+            assert_eq!(numbered_elsewhere(row), None, "{row}");
+        }
+    }
+
+    #[test]
+    fn recognizes_operations_of_line_based_dialects() {
+        for row in ["PUT 3kq:", "CUT 3..=4", "3..4:", "3kq..4mz!", "12↓", "1↑"] {
+            assert_eq!(kind(row), Some(Kind::Operation), "{row}");
+        }
+        for row in ["3:", "3!", "12: x", "1..2", "a..b:", "PUT", "x↓", "1..3: x"] {
+            assert_eq!(kind(row), None, "{row}");
+        }
+        assert_eq!(kind("¶src/a.rs#3f2a"), Some(Kind::Header));
+    }
+}

@@ -1,0 +1,190 @@
+//! Why a patch was refused, with everything its author needs to try again.
+//!
+//! A refusal shows the current lines, under a tag that is valid for the next edit. Nothing was changed, in
+//! any section.
+
+use std::ops::RangeInclusive;
+
+use serde::Serialize;
+
+use crate::parse::display_markup;
+use crate::{LineCheck, ParseError, Tag, View, render};
+
+/// Reasons of a refusal; a closed list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// No version is kept under the tag.
+    UnknownTag,
+    /// The text changed since the tag was shown, and the places could not be mapped.
+    Stale,
+    /// The edit touches lines that were not shown.
+    UnseenLines,
+    /// A number and its check, or a `-` row and its line, do not agree.
+    CheckMismatch,
+    /// The numbers fit two versions and mean different lines.
+    Ambiguous,
+    /// Two operations claim the same lines.
+    Overlap,
+    /// The file would no longer parse, and an edge of the edit does not fit its surroundings.
+    Boundary,
+    /// The file would no longer parse.
+    ParseRegression,
+    /// The patch cannot be read, or asks for something that would become wrong content.
+    InvalidPatch,
+    /// The file is not UTF-8 text.
+    NotUtf8,
+    /// The file is too large for this format.
+    TooLarge,
+    /// Valid, but not supported here.
+    Unsupported,
+    /// The file does not exist.
+    NotFound,
+    /// The destination exists already.
+    Exists,
+}
+
+impl Reason {
+    /// The reason as it is serialized: `unknown_tag`, …
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UnknownTag => "unknown_tag",
+            Self::Stale => "stale",
+            Self::UnseenLines => "unseen_lines",
+            Self::CheckMismatch => "check_mismatch",
+            Self::Ambiguous => "ambiguous",
+            Self::Overlap => "overlap",
+            Self::Boundary => "boundary",
+            Self::ParseRegression => "parse_regression",
+            Self::InvalidPatch => "invalid_patch",
+            Self::NotUtf8 => "not_utf8",
+            Self::TooLarge => "too_large",
+            Self::Unsupported => "unsupported",
+            Self::NotFound => "not_found",
+            Self::Exists => "exists",
+        }
+    }
+}
+
+impl ParseError {
+    /// Always [`Reason::InvalidPatch`].
+    pub fn reason(&self) -> Reason {
+        Reason::InvalidPatch
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Problem {
+    pub reason: Reason,
+    pub message: String,
+    /// Lines to show besides the anchors, in the current text.
+    pub show: Vec<usize>,
+}
+
+impl Problem {
+    pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), show: Vec::new() }
+    }
+}
+
+/// A patch that was not planned. Serializes as the `details` of a tool's result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("not applied: {}", self.first_message())]
+pub struct Refusal {
+    /// The reason of the first section refused.
+    pub reason: Reason,
+    /// The sections that were refused; the others were not applied either.
+    pub sections: Vec<SectionRefusal>,
+    /// How often this patch was refused so far, including this time.
+    pub times: usize,
+    #[serde(skip)]
+    pub(crate) view: View,
+}
+
+/// The refusal of one section.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SectionRefusal {
+    /// The section's path.
+    pub path: String,
+    /// The reason.
+    pub reason: Reason,
+    /// The problem and the next step, in one sentence.
+    pub message: String,
+    /// The tag that the patch named, if any.
+    pub expected: Option<Tag>,
+    /// The tag of the current text, valid for the next edit; `None` if there is no text.
+    pub actual: Option<Tag>,
+    /// Number of lines of the current text.
+    pub line_count: usize,
+    /// The anchors, each with the current lines around its place.
+    pub anchors: Vec<AnchorLines>,
+}
+
+/// An anchor of a refused section, or a run of lines that were not shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AnchorLines {
+    /// As written (`12kq`), or a range (`12..=20`) for lines that were not shown.
+    pub anchor: String,
+    /// Lines of the current text around it; empty if it has no place nearby. They count as seen.
+    pub lines: Vec<CurrentLine>,
+}
+
+/// A line of the current text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CurrentLine {
+    /// Its number.
+    pub line: usize,
+    /// Its check.
+    pub check: LineCheck,
+    /// Its content, without line end.
+    pub text: String,
+}
+
+impl Refusal {
+    fn first_message(&self) -> String {
+        match self.sections.first() {
+            Some(section) => format!("{}: {}", section.path, section.message),
+            None => self.reason.as_str().to_owned(),
+        }
+    }
+
+    /// Renders the refusal for the model.
+    ///
+    /// Per section the problem and the next step, then the current lines under their tag, in the view of the
+    /// plan's [`Options`](crate::Options).
+    pub fn render(&self) -> String {
+        let mut out = String::from("Not applied, nothing was changed.\n");
+        if self.times >= 3 {
+            let times = self.times;
+            render::push_line(
+                &mut out,
+                format!(
+                    "This same patch was refused {times} times; sending it again will not help. Rewrite it from the lines below."
+                ),
+            );
+        }
+        for section in &self.sections {
+            render::push_line(&mut out, format!("{}: {}", section.path, section.message));
+            let Some(tag) = section.actual else { continue };
+            render::push_line(&mut out, self.view.header(&section.path, tag));
+            let mut lines: Vec<&CurrentLine> =
+                section.anchors.iter().flat_map(|anchor| &anchor.lines).collect();
+            lines.sort_by_key(|line| line.line);
+            lines.dedup_by_key(|line| line.line);
+            let mut next = 1;
+            for line in lines {
+                gap(&mut out, next..=line.line - 1);
+                render::push_line(&mut out, self.view.numbered(line.line, Some(line.check), &line.text));
+                next = line.line + 1;
+            }
+            gap(&mut out, next..=section.line_count);
+        }
+        out
+    }
+}
+
+fn gap(out: &mut String, lines: RangeInclusive<usize>) {
+    if !lines.is_empty() {
+        render::push_line(out, display_markup::elision(*lines.start(), *lines.end()));
+    }
+}

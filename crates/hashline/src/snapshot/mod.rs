@@ -1,0 +1,164 @@
+//! One version of a text that the model was shown, and the lines it saw.
+
+pub(crate) mod chain;
+pub(crate) mod history;
+pub(crate) mod store;
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use crate::{Lines, Tag};
+
+/// The exact text of one version of one path, identified by its [`Tag`].
+///
+/// Created by a [`SnapshotStore`](crate::SnapshotStore); immutable.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    lines: Lines,
+    tag: Tag,
+}
+
+impl Snapshot {
+    pub(crate) fn new(lines: Lines, tag: Tag) -> Self {
+        Self { lines, tag }
+    }
+
+    /// The text as recorded.
+    pub fn text(&self) -> &Arc<str> {
+        self.lines.text()
+    }
+
+    /// The text's lines.
+    pub fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    /// Its tag in the store that made it.
+    pub fn tag(&self) -> Tag {
+        self.tag
+    }
+}
+
+/// The lines of a version that were shown, and those that were folded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct SeenLines {
+    /// In order, not touching each other.
+    shown: Vec<RangeInclusive<usize>>,
+    folds: Vec<RangeInclusive<usize>>,
+}
+
+impl SeenLines {
+    pub(crate) fn show(&mut self, lines: RangeInclusive<usize>) {
+        if lines.is_empty() {
+            return;
+        }
+        let (mut first, mut last) = (*lines.start(), *lines.end());
+        let touches = |range: &RangeInclusive<usize>| *range.start() <= last + 1 && first <= *range.end() + 1;
+        let from = self.shown.partition_point(|range| *range.end() + 1 < first);
+        let to = from + self.shown[from..].iter().take_while(|range| touches(range)).count();
+        if from < to {
+            first = first.min(*self.shown[from].start());
+            last = last.max(*self.shown[to - 1].end());
+        }
+        self.shown.splice(from..to, [first..=last]);
+    }
+
+    /// Adds the lines shown in another version, by their numbers.
+    pub(crate) fn show_all(&mut self, other: &SeenLines) {
+        other.shown.iter().for_each(|lines| self.show(lines.clone()));
+    }
+
+    pub(crate) fn fold(&mut self, lines: RangeInclusive<usize>) {
+        if !self.folds.contains(&lines) {
+            self.folds.push(lines);
+        }
+    }
+
+    pub(crate) fn contains(&self, line: usize) -> bool {
+        let at = self.shown.partition_point(|range| *range.end() < line);
+        self.shown.get(at).is_some_and(|range| range.contains(&line))
+    }
+
+    pub(crate) fn shown(&self) -> &[RangeInclusive<usize>] {
+        &self.shown
+    }
+
+    /// Number of lines shown.
+    pub(crate) fn count(&self) -> usize {
+        self.shown.iter().map(|range| range.end() + 1 - range.start()).sum()
+    }
+
+    pub(crate) fn folds(&self) -> &[RangeInclusive<usize>] {
+        &self.folds
+    }
+
+    /// Lines of the range that the model has not seen.
+    ///
+    /// A fold counts as seen if the range names all of it: the fold lies inside, is the only one that does,
+    /// and the range begins with the line shown before it or ends with the one shown after it. Then the
+    /// author of the range meant the fold, and did not merely pass over it.
+    pub(crate) fn missing(&self, lines: RangeInclusive<usize>) -> Vec<usize> {
+        let (first, last) = (*lines.start(), *lines.end());
+        let mut unseen: Vec<usize> = lines.filter(|line| !self.contains(*line)).collect();
+        let (Some(from), Some(to)) = (unseen.first(), unseen.last()) else { return unseen };
+        let fold = self.folds.iter().find(|fold| fold.contains(from) && fold.contains(to));
+        if let Some(fold) = fold
+            && *fold.start() > first
+            && *fold.end() < last
+            && (*fold.start() == first + 1 || *fold.end() + 1 == last)
+        {
+            unseen.clear();
+        }
+        unseen
+    }
+
+    /// Whether all of `count` lines were shown; folded lines were not.
+    pub(crate) fn is_all(&self, count: usize) -> bool {
+        self.shown.iter().any(|range| *range.start() <= 1 && *range.end() >= count) || count == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_fold_counts_when_named_whole() {
+        let mut seen = SeenLines::default();
+        seen.show(1..=2);
+        seen.show(8..=9);
+        seen.fold(3..=7);
+        assert_eq!(seen.missing(2..=8), [0; 0]);
+        assert_eq!(seen.missing(2..=7), [3, 4, 5, 6, 7]);
+        assert_eq!(seen.missing(3..=8), [3, 4, 5, 6, 7]);
+        assert_eq!(seen.missing(9..=10), [10]);
+        // A fold that is passed over is not named.
+        assert_eq!(seen.missing(1..=8), [0; 0]);
+        assert_eq!(seen.missing(2..=9), [0; 0]);
+        assert_eq!(seen.missing(1..=9), [3, 4, 5, 6, 7]);
+        seen.fold(11..=12);
+        seen.show(10..=10);
+        seen.show(13..=13);
+        assert_eq!(seen.missing(10..=13), [0; 0]);
+        assert_eq!(seen.missing(2..=13), [3, 4, 5, 6, 7, 11, 12]);
+        assert!(!seen.is_all(9));
+        seen.show(3..=7);
+        assert!(seen.is_all(9) && !seen.is_all(11));
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_shown_in_any_range_is_seen(ranges in prop::collection::vec((1usize..30, 0usize..6), 0..12)) {
+            let mut seen = SeenLines::default();
+            for (first, more) in &ranges {
+                seen.show(*first..=first + more);
+            }
+            for line in 1..40 {
+                let expected = ranges.iter().any(|(first, more)| (*first..=first + more).contains(&line));
+                prop_assert_eq!(seen.contains(line), expected);
+            }
+            prop_assert!(seen.shown().windows(2).all(|pair| pair[0].end() + 1 < *pair[1].start()));
+        }
+    }
+}

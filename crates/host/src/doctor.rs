@@ -1,0 +1,442 @@
+//! What is installed, what is missing, and the command that installs it.
+//!
+//! The answer is data ([`Report`]) first; the text is made of it. Programs are run only to ask for
+//! their version, one that belongs to the project only if the project is trusted. Which programs are
+//! looked for is the caller's list: this knows no language server by name.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use paths::{AbsPath, Homes};
+use policy::Policy;
+use process::Processes;
+use serde::Serialize;
+use shell::CommandLine;
+use tokio::io::AsyncReadExt;
+
+/// How long a program may take to say its version.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How much of its answer is read.
+const ANSWER: u64 = 64 * 1024;
+
+/// A program to look for.
+#[derive(Debug, Clone)]
+pub struct Probe {
+    /// What it is called in the report: `basedpyright`.
+    pub name: String,
+    /// What it is for: `language server for Python`.
+    pub purpose: String,
+    /// The programs that will do, best first: names to be found on PATH.
+    pub programs: Vec<String>,
+    /// Where it was found already; PATH is not searched then.
+    pub found: Option<PathBuf>,
+    /// The arguments that make it say its version; empty: it is not run.
+    pub version_args: Vec<String>,
+    /// The command that installs it.
+    pub install: String,
+}
+
+impl Probe {
+    /// The programs that Pilcrow and most servers are installed with.
+    pub fn basics() -> Vec<Self> {
+        let probe = |name: &str, purpose: &str, programs: &[&str], install: &str| Self {
+            name: name.into(),
+            purpose: purpose.into(),
+            programs: programs.iter().map(|program| (*program).to_owned()).collect(),
+            found: None,
+            version_args: vec!["--version".into()],
+            install: install.into(),
+        };
+        vec![
+            probe("git", "version control", &["git"], "apt install git"),
+            probe(
+                "python3",
+                "installs servers with pip",
+                &["python3", "python"],
+                "apt install python3 python3-venv",
+            ),
+            probe("node", "runs servers from npm", &["node", "nodejs"], "apt install nodejs npm"),
+        ]
+    }
+}
+
+/// What became of a probe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum Status {
+    Found {
+        path: PathBuf,
+        /// The first line of its answer; `None` when it was not asked.
+        version: Option<String>,
+    },
+    /// It is there and does not work.
+    Broken {
+        path: PathBuf,
+        detail: String,
+        /// The command that installs it.
+        install: String,
+    },
+    /// It is not there.
+    Missing {
+        /// The command that installs it.
+        install: String,
+    },
+}
+
+/// A probe with its outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// As the probe says.
+    pub name: String,
+    /// As the probe says.
+    pub purpose: String,
+    #[serde(flatten)]
+    pub status: Status,
+    /// What is to be known besides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// All that the doctor says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The version of this program.
+    pub pilcrow: String,
+    pub root: AbsPath,
+    /// Whether its tools may run unasked.
+    pub trusted: bool,
+    /// What confines the commands the agent runs: nothing yet.
+    pub confinement: String,
+    pub folders: Vec<Folder>,
+    /// The probes in their order.
+    pub findings: Vec<Finding>,
+}
+
+/// A folder of our own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Folder {
+    /// `config`, `state`, …
+    pub name: &'static str,
+    pub path: AbsPath,
+    /// Why it cannot be used; `None`: it can, or will be made when needed.
+    pub problem: Option<String>,
+}
+
+/// Looks at everything. Runs the found programs side by side, each with a deadline.
+pub async fn examine(
+    homes: &Homes,
+    root: &AbsPath,
+    probes: &[Probe],
+    policy: &Policy,
+    processes: &Arc<Processes>,
+) -> Report {
+    let trusted = policy.is_trusted();
+    let findings = probes.iter().map(|probe| async move {
+        let status = probe_status(probe, root, trusted, policy, processes).await;
+        Finding { name: probe.name.clone(), purpose: probe.purpose.clone(), status, notes: Vec::new() }
+    });
+    let findings = futures_util::future::join_all(findings).await;
+    let folders = [
+        ("config", &homes.config),
+        ("state", homes.state.path()),
+        ("data", homes.data.path()),
+        ("cache", homes.cache.path()),
+        ("run", homes.run.path()),
+    ];
+    Report {
+        pilcrow: env!("CARGO_PKG_VERSION").into(),
+        root: root.clone(),
+        trusted,
+        confinement: "none: commands run without a sandbox, with your own rights".into(),
+        folders: folders.map(|(name, path)| folder(name, path)).into(),
+        findings,
+    }
+}
+
+async fn probe_status(
+    probe: &Probe,
+    root: &AbsPath,
+    trusted: bool,
+    policy: &Policy,
+    processes: &Arc<Processes>,
+) -> Status {
+    let install = probe.install.clone();
+    let path = match &probe.found {
+        Some(path) => Some(path.clone()).filter(|path| is_executable(path)),
+        None => on_path(&probe.programs, std::env::var_os("PATH").as_deref()),
+    };
+    let Some(path) = path else { return Status::Missing { install } };
+    let is_project =
+        std::fs::canonicalize(&path).is_ok_and(|path| path.starts_with(root)) || path.starts_with(root);
+    if probe.version_args.is_empty() || is_project && !trusted {
+        return Status::Found { path, version: None };
+    }
+    match version(&path, &probe.version_args, policy, processes).await {
+        Ok(version) => Status::Found { path, version: Some(version) },
+        Err(detail) => Status::Broken { path, detail, install },
+    }
+}
+
+/// The first line with text that the program answers.
+async fn version(
+    path: &Path,
+    args: &[String],
+    policy: &Policy,
+    processes: &Arc<Processes>,
+) -> Result<String, String> {
+    let cwd = AbsPath::new(path).and_then(|path| path.parent()).ok_or("its path is not absolute")?;
+    let command = CommandLine { program: path.to_owned(), args: args.to_vec(), env: Vec::new(), cwd };
+    let grant = policy.grant_invoked("doctor", &command).map_err(|denied| denied.to_string())?;
+    let mut process = processes.spawn(&command, &grant).await.map_err(|error| error.to_string())?;
+    drop(process.take_stdin());
+    let mut output = Vec::new();
+    let answer = async {
+        if let Some(stdout) = process.take_stdout() {
+            stdout.take(ANSWER).read_to_end(&mut output).await?;
+        }
+        Ok::<_, std::io::Error>(process.exited().await)
+    };
+    let answer = tokio::time::timeout(PATIENCE, answer).await;
+    let status = process.end(Duration::from_millis(100)).await;
+    match answer {
+        Err(_) => return Err(format!("it did not answer in {} s", PATIENCE.as_secs())),
+        Ok(Err(error)) => return Err(error.to_string()),
+        Ok(Ok(_)) => {}
+    }
+    let stderr = process.stderr_tail();
+    let output = String::from_utf8_lossy(&output);
+    let line = |text: &str| text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned);
+    if !status.success() {
+        return Err(line(&stderr).unwrap_or_else(|| status.to_string()));
+    }
+    // Some programs say their version on stderr.
+    line(&output).or_else(|| line(&stderr)).ok_or_else(|| "it said nothing".to_owned())
+}
+
+/// The first of `programs` that is on `path`.
+fn on_path(programs: &[String], path: Option<&std::ffi::OsStr>) -> Option<PathBuf> {
+    let folders: Vec<PathBuf> = path.map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
+    let places = programs.iter().flat_map(|program| folders.iter().map(move |folder| folder.join(program)));
+    // A relative entry of PATH would name whatever lies in the current folder.
+    places.filter(|place| place.is_absolute()).find(|place| is_executable(place))
+}
+
+fn is_executable(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// Whether a folder, or the nearest one above it that is there, can be written.
+fn folder(name: &'static str, path: &AbsPath) -> Folder {
+    let mut there = path.clone();
+    while let (false, Some(parent)) = (there.as_path().exists(), there.parent()) {
+        there = parent;
+    }
+    let problem = if !there.as_path().is_dir() {
+        Some(format!("{there} is not a folder"))
+    } else {
+        let access = rustix::fs::access(there.as_path(), rustix::fs::Access::WRITE_OK);
+        access.err().map(|error| format!("{there} cannot be written: {error}"))
+    };
+    Folder { name, path: path.clone(), problem }
+}
+
+impl Report {
+    /// Whether nothing is broken. What is missing is no fault: not everybody needs everything.
+    pub fn is_healthy(&self) -> bool {
+        let broken = |finding: &Finding| matches!(finding.status, Status::Broken { .. });
+        !self.findings.iter().any(broken) && self.folders.iter().all(|folder| folder.problem.is_none())
+    }
+
+    /// For people: one line each, and below what is missing or broken what to do.
+    pub fn render(&self) -> String {
+        let mut out = String::new();
+        let trust = if self.trusted {
+            "trusted".to_owned()
+        } else {
+            format!("not trusted: its tools do not run; `{}` changes that", policy::trust_command(&self.root))
+        };
+        let mut row = |mark: &str, name: &str, text: &str| out.push_str(&row(mark, name, text));
+        row("·", "pilcrow", &self.pilcrow);
+        row("·", "workspace", &format!("{} ({trust})", self.root));
+        row("·", "confinement", &self.confinement);
+        for folder in &self.folders {
+            match &folder.problem {
+                None => row("·", &format!("{} folder", folder.name), &folder.path.to_string()),
+                Some(problem) => row("✗", &format!("{} folder", folder.name), problem),
+            }
+        }
+        self.findings.iter().for_each(|finding| out.push_str(&finding.render()));
+        out
+    }
+}
+
+impl Finding {
+    /// Its line, and below it what to do and to know.
+    pub fn render(&self) -> String {
+        let Self { name, purpose, status, notes } = self;
+        let mut out = match status {
+            Status::Found { path, version } => {
+                let version = version.as_deref().unwrap_or("found, not run");
+                row("✓", name, &format!("{version} ({})", path.display()))
+            }
+            Status::Broken { path, detail, install } => {
+                row("✗", name, &format!("{} does not work: {detail}", path.display()))
+                    + &row(" ", "", &format!("{purpose}; install again: {install}"))
+            }
+            Status::Missing { install } => {
+                row("–", name, &format!("missing ({purpose})"))
+                    + &row(" ", "", &format!("install: {install}"))
+            }
+        };
+        notes.iter().for_each(|note| out.push_str(&row(" ", "", note)));
+        out
+    }
+}
+
+fn row(mark: &str, name: &str, text: &str) -> String {
+    format!("{mark} {name:<28} {text}\n")
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests make the files they need")]
+mod tests {
+    use paths::StateDir;
+    use policy::{PolicyOptions, TrustStore};
+
+    use super::*;
+
+    struct Fixture {
+        temp: tempfile::TempDir,
+        root: AbsPath,
+        trust: TrustStore,
+    }
+
+    fn fixture() -> Fixture {
+        let temp = tempfile::tempdir().unwrap();
+        let base = AbsPath::new(std::fs::canonicalize(temp.path()).unwrap()).unwrap();
+        std::fs::create_dir(base.join("root")).unwrap();
+        let trust = TrustStore::new(StateDir::new(base.join("state")));
+        Fixture { temp, root: base.join("root"), trust }
+    }
+
+    impl Fixture {
+        fn script(&self, path: &str, script: &str) -> PathBuf {
+            let path = std::fs::canonicalize(self.temp.path()).unwrap().join(path);
+            std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            path
+        }
+
+        async fn examine(&self, probes: &[Probe]) -> Report {
+            let base = self.root.parent().unwrap();
+            let dir = |name: &str| StateDir::new(base.join(name));
+            let homes = Homes {
+                config: base.join("config"),
+                state: dir("state"),
+                data: dir("data"),
+                cache: dir("cache"),
+                run: dir("run"),
+            };
+            let policy = Policy::new(PolicyOptions::new(self.trust.clone(), self.root.clone()));
+            let processes = Processes::new(None);
+            let report = examine(&homes, &self.root, probes, &policy, &processes).await;
+            assert!(processes.end_all(Duration::from_secs(20)).await.is_empty());
+            report
+        }
+    }
+
+    fn probe(name: &str, found: Option<PathBuf>) -> Probe {
+        Probe {
+            name: name.into(),
+            purpose: "a test".into(),
+            programs: vec![name.into()],
+            found,
+            version_args: vec!["--version".into()],
+            install: format!("get {name}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn found_broken_and_missing() {
+        let fixture = fixture();
+        let good = fixture.script("good", "echo; echo \"good 1.2 $1\"; echo more");
+        let bad = fixture.script("bad", "echo no library >&2; exit 127");
+        let quiet = fixture.script("quiet", "echo 'quiet 3' >&2");
+        let probes = [
+            probe("good", Some(good.clone())),
+            probe("bad", Some(bad.clone())),
+            probe("quiet", Some(quiet.clone())),
+            probe("no-such-program-anywhere", None),
+            probe("gone", Some(fixture.root.join("gone").into())),
+        ];
+        let report = fixture.examine(&probes).await;
+        let statuses: Vec<Status> = report.findings.iter().map(|finding| finding.status.clone()).collect();
+        assert_eq!(
+            statuses,
+            [
+                Status::Found { path: good, version: Some("good 1.2 --version".into()) },
+                Status::Broken { path: bad, detail: "no library".into(), install: "get bad".into() },
+                Status::Found { path: quiet, version: Some("quiet 3".into()) },
+                Status::Missing { install: "get no-such-program-anywhere".into() },
+                Status::Missing { install: "get gone".into() },
+            ]
+        );
+        assert!(!report.is_healthy());
+        let text = report.render();
+        for part in ["✓ good ", "✗ bad ", "install: get gone", "no sandbox", "not trusted", "pilcrow trust "]
+        {
+            let part = if part == "no sandbox" { "without a sandbox" } else { part };
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["findings"][0]["status"], "found");
+        assert_eq!(json["findings"][3]["install"], "get no-such-program-anywhere");
+    }
+
+    #[tokio::test]
+    async fn a_program_of_an_untrusted_project_is_not_run() {
+        let fixture = fixture();
+        let tool = fixture.script("root/tool", "touch \"$0.ran\"; echo 1");
+        let ran = tool.with_file_name("tool.ran");
+        let report = fixture.examine(&[probe("tool", Some(tool.clone()))]).await;
+        assert_eq!(report.findings[0].status, Status::Found { path: tool.clone(), version: None });
+        assert!(!ran.exists() && report.is_healthy());
+        fixture.trust.trust(&fixture.root).unwrap();
+        let report = fixture.examine(&[probe("tool", Some(tool))]).await;
+        assert!(report.trusted && ran.exists());
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_cannot_be_used_is_named() {
+        let fixture = fixture();
+        let base = fixture.root.parent().unwrap();
+        std::fs::write(base.join("cache"), "").unwrap();
+        let report = fixture.examine(&[]).await;
+        let problems: Vec<_> = report.folders.iter().filter(|folder| folder.problem.is_some()).collect();
+        assert_eq!(problems.len(), 1);
+        assert_eq!((problems[0].name, report.is_healthy()), ("cache", false));
+        assert!(report.render().contains("✗ cache folder"), "{}", report.render());
+    }
+
+    #[test]
+    fn path_is_searched_in_order_and_only_absolute() {
+        let fixture = fixture();
+        for folder in ["a", "b"] {
+            std::fs::create_dir(fixture.temp.path().join(folder)).unwrap();
+        }
+        let two = fixture.script("b/two", "");
+        let base = two.parent().unwrap().parent().unwrap();
+        std::fs::write(base.join("a/two"), "not executable").unwrap();
+        let path = format!("{0}/a:relative::{0}/b", base.display());
+        let find = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            on_path(&names, Some(path.as_ref()))
+        };
+        assert_eq!(find(&["one", "two"]), Some(two));
+        assert_eq!(find(&["one"]), None);
+        assert_eq!(on_path(&["two".into()], None), None);
+    }
+}

@@ -1,0 +1,67 @@
+//! The port to the user: whoever answers questions, receives events and shows files.
+
+use std::sync::Arc;
+
+use agent::{Envelope, EventSink};
+use futures_util::future::{BoxFuture, ready};
+use policy::{Answer, Approver, Choice, Chosen, Question};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use workspace::Editor;
+
+use crate::config::Config;
+use crate::project::Show;
+
+/// A surface as a project sees it.
+pub trait Frontend: Approver + EventSink {
+    /// Reports a problem that stops nothing.
+    fn notify(&self, text: &str);
+
+    /// The editor that has files open, if there is one.
+    fn editor(&self) -> Option<Arc<dyn Editor>> {
+        None
+    }
+
+    /// The settings of the editor, as JSON.
+    fn settings(&self) -> Option<Value> {
+        None
+    }
+
+    /// Shows a file with a range of LSP selected.
+    fn show_document(&self) -> Option<Show> {
+        None
+    }
+
+    /// Called with the settings before anything else of the project starts.
+    ///
+    /// # Errors
+    /// When the surface cannot work with them; the project then does not open.
+    fn config_loaded(&self, _config: &Config) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+/// A frontend without a user: questions stay unanswered, events go nowhere, problems go to the log.
+pub struct HeadlessFrontend;
+
+impl Frontend for HeadlessFrontend {
+    fn notify(&self, text: &str) {
+        tracing::warn!("{text}");
+    }
+}
+
+impl Approver for HeadlessFrontend {
+    fn ask<'a>(&'a self, _: Question, _: &'a CancellationToken) -> BoxFuture<'a, Answer> {
+        Box::pin(ready(Answer::Unattended))
+    }
+
+    fn choose<'a>(&'a self, _: Choice, _: &'a CancellationToken) -> BoxFuture<'a, Chosen> {
+        Box::pin(ready(Chosen::Unattended))
+    }
+}
+
+impl EventSink for HeadlessFrontend {
+    fn deliver<'a>(&'a self, _: &'a Envelope) -> BoxFuture<'a, ()> {
+        Box::pin(ready(()))
+    }
+}

@@ -1,0 +1,65 @@
+//! The product without a surface: opens projects and sessions, calls tools, undoes, and chooses models.
+//!
+//! A surface implements [`Frontend`], opens a [`Project`] with [`Host::open_project`] and a session with
+//! [`Project::open_session`]. `examples/headless.rs` is the whole of it.
+
+mod announce;
+pub mod config;
+pub mod debug_sessions;
+pub mod doctor;
+mod frontend;
+pub mod harmless;
+pub mod models;
+pub mod project;
+mod request;
+mod scope;
+pub mod session;
+pub mod shown;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use paths::Homes;
+
+pub use announce::{Announcement, Announcer, ProjectHandle, ServedProject};
+pub use frontend::{Frontend, HeadlessFrontend};
+pub use project::{Access, Project};
+pub use request::{
+    BranchReport, BranchRequest, CompactReport, CompactRequest, Outcome, PromptRequest, Reply, RequestError,
+    RunReport, Stop, ToolCallRequest, UndoRequest, parse_compact,
+};
+pub use scope::RequestScope;
+pub use session::unsaved::describe_unsaved;
+pub use session::{HostedSession, Input, SessionRequest};
+
+/// The directories that all projects of a process share.
+#[derive(Debug, Clone)]
+pub struct Host {
+    pub homes: Homes,
+}
+
+impl Host {
+    /// The host with the directories that the environment names.
+    ///
+    /// # Errors
+    /// When the environment names none.
+    pub fn from_env() -> anyhow::Result<Self> {
+        Ok(Self { homes: Homes::from_env()? })
+    }
+
+    /// Opens the project at `root`. Needs a tokio runtime; blocks on the file system.
+    ///
+    /// # Errors
+    /// When its settings are wrong, or a directory cannot be used.
+    pub fn open_project(
+        &self,
+        root: &Path,
+        access: Access,
+        frontend: Arc<dyn Frontend>,
+    ) -> anyhow::Result<Arc<Project>> {
+        Ok(Arc::new(Project::open(&self.homes, root, access, frontend)?))
+    }
+}
+
+#[cfg(test)]
+mod tests;

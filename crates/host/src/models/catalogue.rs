@@ -1,0 +1,883 @@
+//! The catalogue of providers and models: ours, with a person's `models.toml` laid over it. Pure.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use llm::{ApiKey, Auth, Compat, Effort, Endpoint, Price, Thinking, ThinkingLevel};
+use serde::Deserialize;
+use toml::de::{DeTable, DeValue};
+use toml::{Table, Value};
+
+use crate::config::distance;
+use crate::shown;
+
+/// Values of the environment up to this many bytes are no secrets.
+const LEAST_SECRET: usize = 5;
+
+const OURS: &str = include_str!("models.toml");
+
+/// All providers, by name.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Catalogue {
+    /// The version of the format, 1.
+    #[serde(default)]
+    #[expect(dead_code, reason = "read by the check that it is one we know")]
+    format: Option<u32>,
+    #[serde(default)]
+    pub providers: BTreeMap<String, Provider>,
+}
+
+/// Where models are served.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provider {
+    /// Its name for people.
+    pub label: Option<String>,
+    #[serde(default = "completions")]
+    pub protocol: String,
+    /// May hold `{name}`s, which stand for `values`.
+    pub base_url: String,
+    #[serde(default)]
+    pub values: BTreeMap<String, String>,
+    /// How the key is sent, if not as the protocol does it.
+    pub auth: Option<Auth>,
+    /// Variables of the environment that may hold the key; the first that is set counts.
+    #[serde(default)]
+    pub api_key_env: Vec<String>,
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// What is said beside an answer of this HTTP status.
+    #[serde(default)]
+    pub texts: BTreeMap<String, String>,
+    #[serde(default)]
+    pub compat: Compat,
+    /// A server on this machine that is asked for its models where no model is set.
+    #[serde(default)]
+    pub local: bool,
+    /// The model that is meant by the provider's name alone.
+    pub default: Option<String>,
+    #[serde(default)]
+    pub models: BTreeMap<String, Entry>,
+    pub source: Option<String>,
+    pub as_of: Option<String>,
+    /// Whether the settings say where its keys are.
+    #[serde(skip)]
+    pub written: bool,
+    /// The variables, one of which the settings need for a key, that are not set.
+    #[serde(skip)]
+    pub unset: Option<String>,
+}
+
+/// What is known of a model.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Entry {
+    /// The protocol, if not the provider's.
+    pub protocol: Option<String>,
+    /// The address, if not the provider's.
+    pub base_url: Option<String>,
+    pub context_window: Option<u64>,
+    pub max_output: Option<u64>,
+    pub images: bool,
+    /// Whether it can be told of tools in the middle of a transcript.
+    pub late_tools: bool,
+    pub thinking: Thinking,
+    pub price: Option<Price>,
+    pub source: Option<String>,
+    pub as_of: Option<String>,
+}
+
+/// Why the catalogue, or a model in it, cannot be used.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum CatalogueError {
+    #[error("{file} cannot be used: {why}")]
+    File { file: String, why: String },
+    #[error(
+        "no provider `{name}` is known; the nearest are {known}, and `pilcrow models list` shows all; \
+         for one of your own write [providers.{name}] with base_url into {file}"
+    )]
+    NoProvider { name: String, known: String, file: String },
+    #[error(
+        "behind `{0}:` stands how hard it is to think: {levels}",
+        levels = ThinkingLevel::ALL.map(ThinkingLevel::name).join(", ")
+    )]
+    NoLevel(String),
+    #[error("name a model of `{0}`, as `{0}/MODEL`: it has no default")]
+    NoDefault(String),
+    #[error(
+        "the base URL of `{provider}` needs a value for `{{{name}}}`; write it into [providers.{provider}.values]"
+    )]
+    NoValue { provider: String, name: String },
+    #[error("the variable {variable} is not set, which [providers.{provider}] names")]
+    NoVariable { provider: String, variable: String },
+}
+
+/// A model as it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    pub provider: String,
+    pub model: String,
+    pub level: Option<ThinkingLevel>,
+}
+
+impl Provider {
+    /// A provider of which only the address is known: it is compatible with OpenAI's completions.
+    fn at(base_url: String) -> Provider {
+        Provider {
+            label: None,
+            protocol: completions(),
+            base_url,
+            values: BTreeMap::new(),
+            auth: None,
+            api_key_env: Vec::new(),
+            headers: BTreeMap::new(),
+            texts: BTreeMap::new(),
+            compat: Compat::default(),
+            local: false,
+            default: None,
+            models: BTreeMap::new(),
+            source: None,
+            as_of: None,
+            written: false,
+            unset: None,
+        }
+    }
+}
+
+fn completions() -> String {
+    llm::protocol::openai_completions::API.to_owned()
+}
+
+impl Provider {
+    /// What is written into it and must not be shown: passwords and keys of addresses and headers.
+    fn secrets(&self) -> impl Iterator<Item = String> {
+        let of_models = self.models.values().filter_map(|entry| entry.base_url.as_ref());
+        let addresses = std::iter::once(&self.base_url).chain(of_models);
+        // Variables are taken note of when they are read.
+        let headers =
+            self.headers.iter().filter(|(name, value)| holds_secret(name, value) && !value.contains("${"));
+        // Before it stands a scheme's name.
+        let words = headers.filter_map(|(_, value)| value.split_whitespace().next_back().map(str::to_owned));
+        addresses.flat_map(|url| shown::secrets_of_address(url)).chain(words)
+    }
+}
+
+impl Catalogue {
+    /// Takes note of what is written into it and must not be shown.
+    pub fn learn_secrets(&self) {
+        self.providers.values().flat_map(Provider::secrets).for_each(|secret| policy::learn_secret(&secret));
+    }
+
+    /// Our catalogue with the text of a person's file, if there is one, laid over it; `file` names it in
+    /// errors. Tables are joined key by key, anything else replaces what stood there.
+    ///
+    /// # Errors
+    /// When the person's file is not TOML, has a key that is not known, or a provider of it lacks its base URL.
+    pub fn read(person: Option<&str>, file: &str) -> Result<Catalogue, CatalogueError> {
+        let wrong = |why: String| CatalogueError::File { file: file.to_owned(), why };
+        let mut table: Table = OURS.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+        if let Some(person) = person {
+            // Not the line itself: a key may stand in it.
+            let at = |error: toml::de::Error| {
+                let line = error
+                    .span()
+                    .and_then(|span| person.get(..span.start))
+                    .map(|it| it.matches('\n').count() + 1);
+                wrong(line.map_or_else(String::new, |line| format!("line {line}: ")) + error.message())
+            };
+            let over: Table = person.parse().map_err(at)?;
+            if let Some(format) = over.get("format").filter(|format| format.as_integer() != Some(1)) {
+                let format = format.as_integer().map_or("another".to_owned(), |format| format.to_string());
+                return Err(wrong(format!("its format is {format}; this Pilcrow knows format 1")));
+            }
+            unknown_keys(person).map_err(wrong)?;
+            lay_over(&mut table, over);
+        }
+        let providers = table.get("providers").cloned();
+        let catalogue = Value::Table(table).try_into::<Catalogue>();
+        let catalogue = catalogue.map_err(|error| {
+            let of_one = providers.as_ref().and_then(Value::as_table).and_then(wrong_one);
+            wrong(of_one.unwrap_or_else(|| without_values(error.message())))
+        })?;
+        for (name, provider) in &catalogue.providers {
+            if let Some(status) =
+                provider.texts.keys().find(|it| !it.parse().is_ok_and(|it| (100..600).contains(&it)))
+            {
+                return Err(wrong(format!("providers.{name}.texts: {status:?} is no HTTP status")));
+            }
+            for (id, entry) in &provider.models {
+                let limits = [("max_output", entry.max_output), ("context_window", entry.context_window)];
+                if let Some((key, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
+                    return Err(wrong(format!(
+                        "providers.{name}.models.{id:?}: {key} is 0; leave it out where it is not known"
+                    )));
+                }
+                if entry.price.as_ref().is_some_and(|price| !is_price(price)) {
+                    return Err(wrong(format!("providers.{name}.models.{id:?}.price: no price is below 0")));
+                }
+            }
+        }
+        Ok(catalogue)
+    }
+
+    /// What the settings say of a provider, over what is known of it.
+    pub fn set(&mut self, name: &str, base_url: Option<String>, api_key_env: Option<String>) {
+        if let Some(base_url) = base_url {
+            match self.providers.get_mut(name) {
+                Some(provider) => provider.base_url = base_url,
+                None => {
+                    self.providers.insert(name.to_owned(), Provider::at(base_url));
+                }
+            }
+        }
+        if let (Some(variable), Some(provider)) = (api_key_env, self.providers.get_mut(name)) {
+            provider.api_key_env = vec![variable];
+        }
+    }
+
+    /// Other budgets for thinking than ours, where a model is given one: no less than its least level has and no more than its last,
+    /// which stays what `xhigh` and `max` have where they are not set.
+    pub fn set_budgets(&mut self, budgets: &BTreeMap<ThinkingLevel, u64>) {
+        let models = self.providers.values_mut().flat_map(|provider| provider.models.values_mut());
+        for entry in models {
+            let thinking = &mut entry.thinking;
+            let budget = |effort: Option<&Effort>| match effort {
+                Some(Effort::Budget(tokens @ 1..)) => Some(*tokens),
+                _ => None,
+            };
+            let ceiling = budget(thinking.0.values().next_back());
+            let least = budget(thinking.0.get(&ThinkingLevel::Minimal)).unwrap_or(1);
+            let taken = |tokens: u64| Effort::Budget(tokens.max(least).min(ceiling.unwrap_or(u64::MAX)));
+            for (level, tokens) in budgets {
+                if let Some(effort) = thinking.0.get_mut(level).filter(|it| budget(Some(it)).is_some()) {
+                    *effort = taken(*tokens);
+                }
+            }
+            let Some(ceiling) = ceiling else { continue };
+            for level in [ThinkingLevel::Xhigh, ThinkingLevel::Max] {
+                let set = budgets.get(&level).map(|tokens| taken(*tokens));
+                let usual = Effort::Budget(ceiling);
+                let is_usual = thinking.at(level).is_some_and(|(_, effort)| *effort == usual);
+                if !thinking.0.contains_key(&level) && (set.is_some() || !is_usual) {
+                    thinking.0.insert(level, set.unwrap_or(usual));
+                }
+            }
+        }
+    }
+
+    /// What `PROVIDER`, `PROVIDER/MODEL` or either with `:LEVEL` means. A model whose own name ends in such a word is
+    /// that model.
+    ///
+    /// # Errors
+    /// When the provider is not known, or has no default and no model is named.
+    pub fn asked(&self, name: &str, file: &str) -> Result<Asked, CatalogueError> {
+        let (provider, model) = match name.split_once('/') {
+            Some((provider, model)) => (provider, Some(model)),
+            None => (name, None),
+        };
+        let split = |text: &str| {
+            let (rest, level) = text.rsplit_once(':')?;
+            Some((rest.to_owned(), ThinkingLevel::named(level)?))
+        };
+        let is_whole = model.is_some_and(|model| {
+            self.providers.get(provider).is_some_and(|it| it.models.contains_key(model))
+        });
+        if let Some(bare) = name.strip_suffix(':').filter(|_| !is_whole) {
+            return Err(CatalogueError::NoLevel(bare.to_owned()));
+        }
+        let (provider, model, level) = match model {
+            None => match split(provider) {
+                Some((provider, level)) => (provider, None, Some(level)),
+                None => (provider.to_owned(), None, None),
+            },
+            Some(model) => match split(model).filter(|_| !is_whole) {
+                Some((model, level)) => (provider.to_owned(), Some(model), Some(level)),
+                None => (provider.to_owned(), Some(model.to_owned()), None),
+            },
+        };
+        let Some(known) = self.providers.get(&provider) else {
+            let mut names: Vec<&String> = self.providers.keys().collect();
+            names.sort_by_key(|name| distance(name, &provider));
+            let names: Vec<String> = names.iter().take(5).map(|name| format!("`{name}`")).collect();
+            let (known, file) = (names.join(", "), file.to_owned());
+            return Err(CatalogueError::NoProvider { name: provider, known, file });
+        };
+        let model = model.filter(|model| !model.is_empty()).or_else(|| known.default.clone());
+        match model {
+            Some(model) => Ok(Asked { provider, model, level }),
+            None => Err(CatalogueError::NoDefault(provider)),
+        }
+    }
+
+    /// What is known of what was asked for, without an address or a key: another asks the provider.
+    pub fn known(&self, asked: &Asked) -> Endpoint {
+        let entry =
+            self.providers.get(&asked.provider).and_then(|provider| provider.models.get(&asked.model));
+        let entry = entry.cloned().unwrap_or_default();
+        Endpoint {
+            images: entry.images,
+            context_window: entry.context_window,
+            max_output: entry.max_output,
+            thinking: entry.thinking,
+            level: asked.level,
+            ..Endpoint::new(&asked.provider, "", &asked.model)
+        }
+    }
+
+    /// The protocol and endpoint of what was asked for, without a key; `env` gives variables of the environment.
+    ///
+    /// # Errors
+    /// When a value that the base URL or a header needs is not there.
+    pub fn endpoint(
+        &self,
+        asked: &Asked,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<(String, Endpoint), CatalogueError> {
+        let Some(provider) = self.providers.get(&asked.provider) else {
+            return Err(CatalogueError::NoDefault(asked.provider.clone()));
+        };
+        let entry = provider.models.get(&asked.model).cloned().unwrap_or_default();
+        let written = provider.secrets().filter(|secret| secret.len() > LEAST_SECRET);
+        let mut secrets: Vec<ApiKey> = written.filter_map(|secret| ApiKey::new(&secret)).collect();
+        let no_variable =
+            |variable| CatalogueError::NoVariable { provider: asked.provider.clone(), variable };
+        let mut base_url = entry.base_url.unwrap_or_else(|| provider.base_url.clone());
+        for (name, value) in &provider.values {
+            base_url = base_url
+                .replace(&format!("{{{name}}}"), &expanded(value, env, &mut secrets).map_err(no_variable)?);
+        }
+        if let Some((_, rest)) = base_url.split_once('{')
+            && let Some((name, _)) = rest.split_once('}')
+        {
+            let (provider, name) = (asked.provider.clone(), name.to_owned());
+            return Err(CatalogueError::NoValue { provider, name });
+        }
+        let mut headers = Vec::new();
+        for (name, value) in &provider.headers {
+            let is_secret = holds_secret(name, value);
+            let keys = RefCell::new(Vec::new());
+            // Not what else is said there, nor in the address: a region, a person's or an account's name stands in many texts.
+            let learned = |variable: &str| {
+                env(variable).inspect(|value| {
+                    if is_secret || policy::is_secret_name(variable) {
+                        policy::learn_secret(value);
+                        keys.borrow_mut().push(value.clone());
+                    }
+                })
+            };
+            let mut read = Vec::new();
+            let value = expanded(value, &learned, &mut read).map_err(no_variable)?;
+            headers.push((name.clone(), value));
+            read.retain(|key| {
+                is_secret || keys.borrow().iter().any(|it| ApiKey::new(it).as_ref() == Some(key))
+            });
+            secrets.extend(read);
+        }
+        let texts =
+            provider.texts.iter().filter_map(|(status, text)| Some((status.parse().ok()?, text.clone())));
+        let protocol = entry.protocol.unwrap_or_else(|| provider.protocol.clone());
+        let endpoint = Endpoint {
+            secrets,
+            auth: provider.auth.clone(),
+            headers,
+            images: entry.images,
+            context_window: entry.context_window,
+            max_output: entry.max_output,
+            late_tools: entry.late_tools,
+            price: entry.price,
+            thinking: entry.thinking,
+            level: asked.level,
+            texts: texts.collect(),
+            compat: provider.compat.clone(),
+            ..Endpoint::new(&asked.provider, &base_url, &asked.model)
+        };
+        Ok((protocol, endpoint))
+    }
+}
+
+fn lay_over(under: &mut Table, over: Table) {
+    for (key, value) in over {
+        match (under.get_mut(&key), value) {
+            (Some(Value::Table(under)), Value::Table(over)) => lay_over(under, over),
+            (_, value) => {
+                under.insert(key, value);
+            }
+        }
+    }
+}
+
+/// Whether a header's value is one: it is called so, or a scheme's name stands before it.
+fn holds_secret(name: &str, value: &str) -> bool {
+    let scheme = value.trim_start().split_once(' ').map(|(scheme, _)| scheme.to_ascii_lowercase());
+    shown::is_secret_name(name) || scheme.is_some_and(|it| ["basic", "bearer"].contains(&it.as_str()))
+}
+
+/// The keys that there are, by what they stand below: names of providers and of models are `*`.
+const KNOWN: &[(&str, &[&str])] = &[
+    ("", &["format", "providers"]),
+    (
+        "providers.*",
+        &[
+            "label",
+            "protocol",
+            "base_url",
+            "values",
+            "auth",
+            "api_key_env",
+            "headers",
+            "texts",
+            "compat",
+            "local",
+            "default",
+            "models",
+            "source",
+            "as_of",
+        ],
+    ),
+    ("providers.*.auth", &["header", "prefix"]),
+    (
+        "providers.*.compat",
+        &[
+            "max_tokens_field",
+            "usage_in_streaming",
+            "finish_reason",
+            "non_null_assistant_content",
+            "reasoning_content",
+            "strict_tools",
+            "eager_input_streaming",
+            "tool_choice",
+            "most_tools",
+            "longest_description",
+            "thinking_field",
+            "prompt_cache_key",
+            "cache_control",
+            "deployments",
+        ],
+    ),
+    (
+        "providers.*.models.*",
+        &[
+            "protocol",
+            "base_url",
+            "context_window",
+            "max_output",
+            "images",
+            "late_tools",
+            "thinking",
+            "price",
+            "source",
+            "as_of",
+        ],
+    ),
+    ("providers.*.models.*.thinking", &["off", "none", "minimal", "low", "medium", "high", "xhigh", "max"]),
+    (
+        "providers.*.models.*.price",
+        &["input", "output", "cache_read", "cache_write", "cache_write_1h", "above"],
+    ),
+];
+
+/// Refuses a key that is not known, with its line and the nearest that is; what the file's types are is looked at later.
+fn unknown_keys(text: &str) -> Result<(), String> {
+    let Ok(table) = DeTable::parse(text) else { return Ok(()) };
+    look_at(table.get_ref(), &mut Vec::new(), text)
+}
+
+fn look_at(table: &DeTable<'_>, path: &mut Vec<String>, text: &str) -> Result<(), String> {
+    let pattern: Vec<&str> =
+        path.iter().enumerate().map(|(at, part)| if at == 1 || at == 3 { "*" } else { part }).collect();
+    let known = KNOWN.iter().find(|(below, _)| *below == pattern.join(".")).map(|(_, known)| *known);
+    let mut members: Vec<_> = table.iter().collect();
+    members.sort_by_key(|(key, _)| key.span().start);
+    for (key, value) in members {
+        let name = key.get_ref().as_ref();
+        if let Some(known) = known.filter(|known| !known.contains(&name)) {
+            let line = text.as_bytes()[..key.span().start].iter().filter(|it| **it == b'\n').count() + 1;
+            let nearest = known.iter().min_by_key(|it| distance(it, name)).copied().unwrap_or_default();
+            let place = if path.is_empty() { String::new() } else { format!(" in [{}]", path.join(".")) };
+            return Err(format!("line {line}: there is no key `{name}`{place}; the nearest is `{nearest}`"));
+        }
+        if let DeValue::Table(inner) = value.get_ref() {
+            path.push(name.to_owned());
+            look_at(inner, path, text)?;
+            path.pop();
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with the first provider that cannot be read, or with the first model of it.
+fn wrong_one(providers: &Table) -> Option<String> {
+    providers.iter().find_map(|(name, provider)| {
+        let error = provider.clone().try_into::<Provider>().err()?;
+        let models = provider.get("models").and_then(Value::as_table);
+        let of_model = models.into_iter().flatten().find_map(|(id, entry)| {
+            let error = entry.clone().try_into::<Entry>().err()?;
+            Some(format!("providers.{name}.models.{id:?}: {}", without_values(error.message())))
+        });
+        Some(of_model.unwrap_or_else(|| format!("providers.{name}: {}", without_values(error.message()))))
+    })
+}
+
+/// A message about a type, without the value that it names: a key may stand in the wrong place.
+fn without_values(message: &str) -> String {
+    let Some((before, expected)) = message.rsplit_once(", expected") else { return message.to_owned() };
+    let quote = before.find(['"', '`']).unwrap_or(before.len());
+    format!("{}, expected{expected}", before[..quote].trim_end())
+}
+
+fn is_price(price: &Price) -> bool {
+    let above = price
+        .above
+        .iter()
+        .flat_map(|it| [it.input, it.output, it.cache_read, it.cache_write, it.cache_write_1h]);
+    let parts =
+        [Some(price.input), Some(price.output), price.cache_read, price.cache_write, price.cache_write_1h];
+    parts.into_iter().chain(above).flatten().all(|it| it.is_finite() && it >= 0.0)
+}
+
+/// `text` with each `${NAME}` replaced by that variable, whose value goes to `secrets`; the name of one that
+/// is not set if there is any. `${ONE,OTHER:-DEFAULT}` is the first that is set, else the default.
+pub(super) fn expanded(
+    text: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+    secrets: &mut Vec<ApiKey>,
+) -> Result<String, String> {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((name, after)) = after.split_once('}') else { break };
+        out.push_str(before);
+        let (names, default) = match name.split_once(":-") {
+            Some((names, default)) => (names, Some(default)),
+            None => (name, None),
+        };
+        let set = names.split(',').find_map(|name| env(name.trim()).filter(|value| !value.is_empty()));
+        let value = set.or_else(|| default.map(str::to_owned)).ok_or_else(|| names.replace(',', " or "))?;
+        out.push_str(&value);
+        // What is as short as a port number would take words out of every message.
+        secrets.extend(ApiKey::new(&value).filter(|_| value.trim().len() > LEAST_SECRET));
+        rest = after;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn none(_: &str) -> Option<String> {
+        None
+    }
+
+    #[test]
+    fn ours_is_read_and_every_figure_has_its_source() {
+        let catalogue = Catalogue::read(None, "models.toml").unwrap();
+        let protocols = llm::protocol::Protocols::default();
+        for (name, provider) in &catalogue.providers {
+            assert!(provider.source.is_some() && provider.as_of.is_some(), "{name}");
+            assert!(protocols.get(&provider.protocol).is_some(), "{name}");
+            assert!(provider.default.as_ref().is_none_or(|it| provider.models.contains_key(it)), "{name}");
+            let env = |_: &str| Some("value".to_owned());
+            for (id, entry) in &provider.models {
+                assert_eq!(entry.source.is_some(), entry.as_of.is_some(), "{name}/{id}");
+                let price = entry.price.as_ref();
+                assert!(price.is_none_or(|it| it.input > 0.0 || it.output > 0.0), "{name}/{id} is not free");
+                let asked = catalogue.asked(&format!("{name}/{id}"), "models.toml").unwrap();
+                assert_eq!((&asked.model, asked.level), (id, None));
+                let (protocol, endpoint) = catalogue.endpoint(&asked, &env).unwrap();
+                assert!(protocols.get(&protocol).is_some(), "{name}/{id}");
+                assert!(!endpoint.base_url.contains(['{', '$']), "{name}/{id}: {}", endpoint.base_url);
+            }
+            // Where no model is the usual one, one has to be named.
+            assert_eq!(catalogue.asked(name, "models.toml").is_ok(), provider.default.is_some(), "{name}");
+        }
+        assert!(catalogue.providers.len() >= 40, "{}", catalogue.providers.len());
+    }
+
+    #[test]
+    fn where_the_maker_asks_more_for_long_requests_no_other_is_taken_to_ask_less() {
+        let catalogue = Catalogue::read(None, "models.toml").unwrap();
+        let mut served = 0;
+        for (maker, others) in [
+            ("google", &["google-vertex", "cloudflare-ai-gateway", "opencode"][..]),
+            ("openai", &["amazon-bedrock", "azure", "cloudflare-ai-gateway", "opencode"]),
+            ("xai", &["cloudflare-ai-gateway", "opencode"]),
+            ("meta", &["opencode"]),
+        ] {
+            for (id, entry) in &catalogue.providers[maker].models {
+                let Some(above) = entry.price.as_ref().and_then(|it| it.above.first()) else { continue };
+                for name in others {
+                    let is_it = |it: &str| it == id || it.strip_prefix("openai.") == Some(id);
+                    let models = catalogue.providers[*name].models.iter().filter(|(it, _)| is_it(it));
+                    for price in models.filter_map(|(_, entry)| entry.price.as_ref()) {
+                        let long = llm::Usage { input: above.tokens + 1, ..llm::Usage::default() };
+                        let short = llm::Usage { input: 1_000_000.min(above.tokens), ..long };
+                        let rate = |usage: &llm::Usage| {
+                            price.of(usage).map(|it| it.in_dollars() / usage.input as f64)
+                        };
+                        assert!(rate(&long).is_none_or(|it| it > rate(&short).unwrap()), "{name}/{id}");
+                        served += 1;
+                    }
+                }
+            }
+        }
+        assert!(served > 20, "{served}");
+    }
+
+    #[test]
+    fn a_value_in_the_wrong_place_is_not_repeated() {
+        for (text, expected) in [
+            (
+                "[providers.x]\nbase_url = \"http://x\"\nlocal = \"sk-secret\"",
+                "providers.x: invalid type: string, expected a boolean",
+            ),
+            (
+                "[providers.x]\nbase_url = \"http://x\"\napi_key_env = \"sk-secret\"",
+                "providers.x: invalid type: string, expected a sequence",
+            ),
+            (
+                "[providers.x]\nbase_url = \"http://x\"\n[providers.x.models.m]\ncontext_window = \"sk-secret\"",
+                "providers.x.models.\"m\": invalid type: string, expected u64",
+            ),
+            (
+                "[providers.x]\nbase_url = \"http://x\"\ncompat = { thinking_field = \"sk-secret\" }",
+                "providers.x: unknown variant, expected one of",
+            ),
+            (
+                "[providers.x]\nbase_url = \"http://x\"\nmodels = \"sk-secret, expected\"",
+                "providers.x: invalid type: string, expected a map",
+            ),
+            ("format = 1\nproviders = \"sk-secret\"", "invalid type: string, expected a map"),
+            ("format = \"sk-secret\"", "its format is another; this Pilcrow knows format 1"),
+        ] {
+            let error = Catalogue::read(Some(text), "models.toml").unwrap_err().to_string();
+            assert!(error.contains(expected) && !error.contains("sk-secret"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn variables_have_others_and_a_default_beside_them() {
+        let env = |name: &str| (name == "B").then(|| "b".to_owned());
+        let read = |text| expanded(text, &env, &mut Vec::new());
+        assert_eq!(read("x-${A,B}-y").unwrap(), "x-b-y");
+        assert_eq!(read("${A:-d}${B:-d}").unwrap(), "db");
+        assert_eq!(read("${A,C}").unwrap_err(), "A or C");
+        assert_eq!(read("${A").unwrap(), "${A");
+    }
+
+    #[test]
+    fn a_secret_of_a_header_is_kept_out_of_texts_and_a_part_of_the_address_is_not() {
+        let person = r#"
+            [providers.x]
+            protocol = "openai-completions"
+            base_url = "http://x/{region}"
+            values = { region = "${X_REGION}" }
+            headers = { X-Gate = "Basic ${X_GATE}", X-Team = "${X_TEAM}", X-Who = "${X_USER} ${X_TEAM_TOKEN}" }
+        "#;
+        let catalogue = Catalogue::read(Some(person), "models.toml").unwrap();
+        let env = |name: &str| match name {
+            "X_GATE" => Some("gate-5f1c-words-of-a-header".to_owned()),
+            "X_REGION" => Some("moon-west-1-of-a-header".to_owned()),
+            "X_TEAM" => Some("team-of-a-header".to_owned()),
+            "X_USER" => Some("user-of-a-header".to_owned()),
+            "X_TEAM_TOKEN" => Some("token-4a7e-of-a-header".to_owned()),
+            _ => None,
+        };
+        let asked = catalogue.asked("x/m", "models.toml").unwrap();
+        let (_, endpoint) = catalogue.endpoint(&asked, &env).unwrap();
+        assert_eq!(endpoint.headers[0].1, "Basic gate-5f1c-words-of-a-header");
+        let told = format!("{:?} at {}", endpoint.headers, endpoint.base_url);
+        let redacted = policy::Redactor::from_env().redact(&told).into_owned();
+        for secret in ["gate-5f1c", "token-4a7e"] {
+            assert!(!redacted.contains(secret), "{redacted}");
+        }
+        for open in ["moon-west-1-of-a-header", "team-of-a-header", "user-of-a-header"] {
+            assert!(redacted.contains(open), "{redacted}");
+        }
+        assert_eq!(endpoint.secrets.len(), 3, "the region too, of the address");
+    }
+
+    #[test]
+    fn what_is_written_into_addresses_and_headers_is_kept_out_of_texts() {
+        let person = r#"
+            [providers.x]
+            base_url = "http://me:pw-of-an-address@x/v1?key=key-of-an-address&v=version-of-it"
+            headers = { X-Api-Key = "key-of-a-header", Authorization = "Bearer token-of-a-header", x-team = "the-tools-team" }
+        "#;
+        let catalogue = Catalogue::read(Some(person), "models.toml").unwrap();
+        catalogue.learn_secrets();
+        let secrets = ["pw-of-an-address", "key-of-an-address", "key-of-a-header", "token-of-a-header"];
+        let open = ["version-of-it", "the-tools-team"];
+        let said = [secrets.as_slice(), &open].concat().join(" ");
+        let redacted = policy::Redactor::from_env().redact(&said).into_owned();
+        assert_eq!(redacted, format!("{} {}", ["[redacted:api-key]"; 4].join(" "), open.join(" ")));
+        let asked = catalogue.asked("x/m", "models.toml").unwrap();
+        let (_, endpoint) = catalogue.endpoint(&asked, &none).unwrap();
+        assert_eq!(endpoint.secrets.len(), secrets.len());
+    }
+
+    #[test]
+    fn every_level_has_a_budget_that_can_be_set() {
+        let mut catalogue = Catalogue::read(None, "models.toml").unwrap();
+        catalogue.set_budgets(&BTreeMap::from([(ThinkingLevel::Low, 2_000), (ThinkingLevel::Max, 50_000)]));
+        let of = |model: &str| &catalogue.providers["anthropic"].models[model].thinking;
+        let budgets = of("claude-haiku-4-5");
+        assert_eq!(budgets.at(ThinkingLevel::Low), Some((ThinkingLevel::Low, &Effort::Budget(2_000))));
+        assert_eq!(budgets.at(ThinkingLevel::Max), Some((ThinkingLevel::Max, &Effort::Budget(50_000))));
+        let word = Effort::Word("max".to_owned());
+        assert_eq!(of("claude-sonnet-5").at(ThinkingLevel::Max), Some((ThinkingLevel::Max, &word)));
+    }
+
+    /// The budgets of the levels from `minimal` to `max`.
+    fn budgets_of(provider: &str, model: &str, set: &[(ThinkingLevel, u64)]) -> [u64; 6] {
+        let mut catalogue = Catalogue::read(None, "models.toml").unwrap();
+        catalogue.set_budgets(&set.iter().copied().collect());
+        let thinking = &catalogue.providers[provider].models[model].thinking;
+        use ThinkingLevel::{High, Low, Max, Medium, Minimal, Xhigh};
+        [Minimal, Low, Medium, High, Xhigh, Max].map(|level| match thinking.at(level) {
+            Some((_, Effort::Budget(tokens))) => *tokens,
+            other => panic!("{level:?} of {model} has no budget: {other:?}"),
+        })
+    }
+
+    #[test]
+    fn the_highest_levels_have_the_most_that_a_model_takes_whatever_is_set_below() {
+        use ThinkingLevel::{High, Max, Medium, Minimal, Xhigh};
+        let (haiku, flash) = (("anthropic", "claude-haiku-4-5"), ("google", "gemini-2.5-flash"));
+        let opus = ("amazon-bedrock", "anthropic.claude-opus-4-1-20250805-v1:0");
+        type Case = ((&'static str, &'static str), Vec<(ThinkingLevel, u64)>, [u64; 6]);
+        let cases: [Case; 9] = [
+            (haiku, vec![], [1024, 1024, 8192, 32_768, 62_976, 62_976]),
+            (haiku, vec![(Xhigh, 20_000)], [1024, 1024, 8192, 32_768, 20_000, 62_976]),
+            (haiku, vec![(High, 9000), (Max, 900_000)], [1024, 1024, 8192, 9000, 62_976, 62_976]),
+            (opus, vec![(High, 9000)], [1024, 1024, 8192, 9000, 30_976, 30_976]),
+            (opus, vec![(Xhigh, 20_000)], [1024, 1024, 8192, 30_976, 20_000, 30_976]),
+            (flash, vec![], [512, 1024, 8192, 24_576, 24_576, 24_576]),
+            (flash, vec![(High, 10_000)], [512, 1024, 8192, 10_000, 24_576, 24_576]),
+            (flash, vec![(Xhigh, 20_000)], [512, 1024, 8192, 24_576, 20_000, 24_576]),
+            (flash, vec![(Minimal, 1), (Medium, 99_999)], [512, 1024, 24_576, 24_576, 24_576, 24_576]),
+        ];
+        for ((provider, model), set, expected) in cases {
+            assert_eq!(budgets_of(provider, model, &set), expected, "{model} {set:?}");
+        }
+    }
+
+    #[test]
+    fn budgets_are_the_documented_ones_in_every_model() {
+        let catalogue = Catalogue::read(None, "models.toml").unwrap();
+        let mut count = 0;
+        for (id, entry) in catalogue.providers.values().flat_map(|provider| &provider.models) {
+            let Some(Effort::Budget(ceiling @ 1..)) = entry.thinking.0.values().next_back() else { continue };
+            for (level, effort) in &entry.thinking.0 {
+                let expected = match level {
+                    ThinkingLevel::Off => 0,
+                    // 512, or the least that is taken.
+                    ThinkingLevel::Minimal if id.starts_with("gemini-2.5-pro") => 128,
+                    ThinkingLevel::Minimal if id.starts_with("gemini-2.5") => 512,
+                    ThinkingLevel::Minimal | ThinkingLevel::Low => 1024,
+                    ThinkingLevel::Medium => 8192,
+                    ThinkingLevel::High => 32_768.min(*ceiling),
+                    ThinkingLevel::Xhigh | ThinkingLevel::Max => *ceiling,
+                };
+                assert_eq!(*effort, Effort::Budget(expected), "{id} {level:?}");
+            }
+            count += 1;
+        }
+        assert!(count > 100, "only {count} are given budgets");
+    }
+
+    #[test]
+    fn a_person_adds_a_provider_and_corrects_ours() {
+        let person = r#"
+            format = 1
+            [providers.cloudflare]
+            protocol = "openai-completions"
+            base_url = "https://api.cloudflare.com/client/v4/accounts/{account_id}/ai/v1"
+            api_key_env = ["CLOUDFLARE_API_TOKEN"]
+            values = { account_id = "${CLOUDFLARE_ACCOUNT_ID}" }
+            texts = { 402 = "the plan has no Workers AI left" }
+            default = "@cf/some/model"
+            [providers.cloudflare.models."@cf/some/model"]
+            context_window = 32_000
+            thinking = { low = 1024, high = "much" }
+            [providers.anthropic.models.claude-opus-5-5]
+            max_output = 1
+        "#;
+        let catalogue = Catalogue::read(Some(person), "models.toml").unwrap();
+        let corrected = &catalogue.providers["anthropic"].models["claude-opus-5-5"];
+        assert_eq!((corrected.max_output, corrected.context_window), (Some(1), Some(1_000_000)));
+        let asked = catalogue.asked("cloudflare:high", "models.toml").unwrap();
+        let env = |name: &str| (name == "CLOUDFLARE_ACCOUNT_ID").then(|| "abc".to_owned());
+        let (protocol, endpoint) = catalogue.endpoint(&asked, &env).unwrap();
+        assert_eq!(protocol, "openai-completions");
+        assert_eq!(endpoint.base_url, "https://api.cloudflare.com/client/v4/accounts/abc/ai/v1");
+        assert_eq!((endpoint.model.as_str(), endpoint.level), ("@cf/some/model", Some(ThinkingLevel::High)));
+        assert_eq!(endpoint.texts[&402], "the plan has no Workers AI left");
+        assert_eq!(endpoint.secrets, [], "too short for a secret");
+        let error = catalogue.endpoint(&asked, &none).unwrap_err();
+        assert!(error.to_string().contains("CLOUDFLARE_ACCOUNT_ID is not set"), "{error}");
+    }
+
+    #[test]
+    fn names_are_split_where_a_level_is_meant() {
+        let person =
+            "[providers.local]\nbase_url = 'http://localhost:1/v1'\n[providers.local.models.'odd:high']\n";
+        let catalogue = Catalogue::read(Some(person), "f").unwrap();
+        let asked = |name| catalogue.asked(name, "f").map(|it| (it.model, it.level));
+        assert_eq!(asked("local/qwen3:8b"), Ok(("qwen3:8b".to_owned(), None)));
+        assert_eq!(asked("local/qwen3:8b:low"), Ok(("qwen3:8b".to_owned(), Some(ThinkingLevel::Low))));
+        assert_eq!(asked("local/qwen3:8b:LOW"), Ok(("qwen3:8b".to_owned(), Some(ThinkingLevel::Low))));
+        let error = asked("local/qwen3:").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "behind `local/qwen3:` stands how hard it is to think: off, minimal, low, medium, high, xhigh, max"
+        );
+        assert_eq!(asked("local:"), Err(CatalogueError::NoLevel("local".to_owned())));
+        assert_eq!(asked("local/a/b:none"), Ok(("a/b".to_owned(), Some(ThinkingLevel::Off))));
+        assert_eq!(asked("local/odd:high"), Ok(("odd:high".to_owned(), None)));
+        assert_eq!(asked("local"), Err(CatalogueError::NoDefault("local".to_owned())));
+        let error = asked("loca/x").unwrap_err().to_string();
+        assert!(error.contains("nearest are `local`") && error.contains("[providers.loca]"), "{error}");
+    }
+
+    #[test]
+    fn what_is_wrong_in_the_file_is_said() {
+        for (person, words) in [
+            ("[providers.x]\n", "base_url"),
+            (
+                "[providers.x]\nbase_url = 'http://x'\nbase_ur = 'sk'\n",
+                "line 3: there is no key `base_ur` in [providers.x]; the nearest is `base_url`",
+            ),
+            (
+                "[providers.x]\nbase_url = 'http://x'\n[providers.x.models.'a/b']\nmax_outptu = 1\n",
+                "line 4: there is no key `max_outptu` in [providers.x.models.a/b]; the nearest is `max_output`",
+            ),
+            ("[provider.x]\n", "the nearest is `providers`"),
+            ("[providers.openai]\ncompat = { cache_contol = true }\n", "the nearest is `cache_control`"),
+            ("[providers.openai]\ntexts = { 4029 = 'x' }\n", "\"4029\" is no HTTP status"),
+            ("[providers.openai.models.m]\nprice = { input = -1.0, output = 1.0 }\n", "no price is below 0"),
+            ("[providers.openai.models.m]\nmax_output = 0\n", "max_output is 0; leave it out"),
+            ("[providers.openai.models.m]\ncontext_window = 0\n", "context_window is 0; leave it out"),
+            ("format = 2\n", "format is 2"),
+            ("providers = [", "cannot be used"),
+            (
+                "[providers.x]\nbase_url = 'http://x'\n[providers.x.models.m]\nthinking = { much = 1 }\n",
+                "much",
+            ),
+        ] {
+            let error = Catalogue::read(Some(person), "/home/models.toml").unwrap_err().to_string();
+            assert!(
+                error.starts_with("/home/models.toml cannot be used") && error.contains(words),
+                "{error}"
+            );
+        }
+        let catalogue =
+            Catalogue::read(Some("[providers.x]\nbase_url = 'http://{place}/v1'\ndefault = 'm'\n"), "f")
+                .unwrap();
+        let asked = catalogue.asked("x", "f").unwrap();
+        let error = catalogue.endpoint(&asked, &none).unwrap_err().to_string();
+        assert!(error.contains("`{place}`") && error.contains("[providers.x.values]"), "{error}");
+    }
+}

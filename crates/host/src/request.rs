@@ -1,0 +1,228 @@
+//! Requests to a project and its replies: values that one process can send to another.
+
+use std::path::PathBuf;
+
+use agent::store::StoreError;
+use agent::{SessionError, ToolResult};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use workspace::{CommitId, Undo};
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Done,
+    Failed,
+    /// The request itself is wrong: an unknown tool, model or session.
+    InvalidRequest,
+    /// The policy denied an effect because no approver could be asked.
+    Denied,
+}
+
+impl Outcome {
+    /// The outcome of a tool call.
+    pub fn of(result: &ToolResult) -> Self {
+        match &result.error {
+            Some(error) if error.data["unattended"] == true => Self::Denied,
+            _ if result.is_error => Self::Failed,
+            _ => Self::Done,
+        }
+    }
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply<T> {
+    /// The request was carried out, successfully or not.
+    Done(T),
+    /// The request is wrong, for this reason; nothing was done.
+    InvalidRequest(String),
+}
+
+/// Why a request has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// The request is wrong, for this reason.
+    #[error("{0}")]
+    Invalid(String),
+    /// Our own directories or tasks failed.
+    #[error(transparent)]
+    Failed(#[from] anyhow::Error),
+}
+
+impl RequestError {
+    /// The request is wrong for the reason that `error` gives.
+    pub(crate) fn invalid(error: impl Into<anyhow::Error>) -> Self {
+        Self::Invalid(format!("{:#}", error.into()))
+    }
+}
+
+impl From<StoreError> for RequestError {
+    fn from(error: StoreError) -> Self {
+        if error.is_usage_error() { Self::Invalid(error.to_string()) } else { Self::Failed(error.into()) }
+    }
+}
+
+impl From<SessionError> for RequestError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Store(error) => error.into(),
+            error => Self::Failed(error.into()),
+        }
+    }
+}
+
+impl From<tokio::task::JoinError> for RequestError {
+    fn from(error: tokio::task::JoinError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Puts a wrong request into the reply, where the client can tell it from a failure.
+pub(crate) fn reply<T>(result: Result<T, RequestError>) -> anyhow::Result<Reply<T>> {
+    match result {
+        Ok(value) => Ok(Reply::Done(value)),
+        Err(RequestError::Invalid(reason)) => Ok(Reply::InvalidRequest(reason)),
+        Err(RequestError::Failed(error)) => Err(error),
+    }
+}
+
+/// Calls one tool.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ToolCallRequest {
+    pub name: String,
+    #[serde(default)]
+    pub arguments: Value,
+    /// Whether the user's own command names the change, so that only a denying rule stops it.
+    #[serde(default)]
+    pub invoked: bool,
+    /// Whether an unknown tool is an invalid request instead of a failed call.
+    #[serde(default)]
+    pub named: bool,
+}
+
+/// Undoes or redoes.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct UndoRequest {
+    /// Redo the last undo.
+    #[serde(default)]
+    pub redo: bool,
+    /// Undo this commit instead of the last run.
+    #[serde(default)]
+    pub commit: Option<String>,
+}
+
+impl UndoRequest {
+    /// What to undo; `None` redoes the last undo.
+    pub fn target(self) -> Option<Undo> {
+        match self.commit {
+            _ if self.redo => None,
+            Some(id) => Some(Undo::Commit(CommitId(id))),
+            None => Some(Undo::LastRun),
+        }
+    }
+}
+
+/// Runs a prompt in a session.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct PromptRequest {
+    pub prompt: String,
+    /// A model other than the configured one.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// The directory that the request comes from; files of scripts are relative to it.
+    #[serde(default, rename = "folder")]
+    pub directory: PathBuf,
+    /// The session to continue, by id or a unique part of it; without it a new one begins.
+    #[serde(default)]
+    pub resume: Option<String>,
+    /// An agent profile, by name.
+    #[serde(default)]
+    pub agent: Option<String>,
+}
+
+/// Compacts a session.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct CompactRequest {
+    /// The session, by id or a unique part of it; without it the newest.
+    #[serde(default)]
+    pub session: Option<String>,
+    /// What the summary must mention.
+    #[serde(default)]
+    pub instructions: String,
+    /// A model other than the one that answered last.
+    #[serde(default)]
+    pub model: Option<String>,
+    #[serde(default)]
+    pub directory: Option<PathBuf>,
+    /// An agent profile other than the session's, by name.
+    #[serde(default)]
+    pub agent: Option<String>,
+}
+
+/// Continues a session from an earlier entry, with a summary of what follows it.
+#[derive(Debug, Clone, Default)]
+pub struct BranchRequest {
+    pub session: String,
+    /// The entry to continue from.
+    pub entry: String,
+    /// What the summary must mention.
+    pub instructions: String,
+    /// The model that writes the summary, if not the one that answered last.
+    pub model: Option<String>,
+    pub directory: Option<PathBuf>,
+}
+
+/// How a run ended; its events reported what it did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunReport {
+    pub outcome: Outcome,
+    /// Why it failed.
+    #[serde(default, rename = "why")]
+    pub reason: Option<String>,
+    /// Files that the run changed in the editor and that are not saved.
+    #[serde(default)]
+    pub unsaved: Vec<String>,
+}
+
+/// How a compaction ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompactReport {
+    /// `false` if the session is short enough.
+    pub compacted: bool,
+    /// Why it failed.
+    #[serde(default)]
+    pub error: Option<String>,
+    /// What to know about the choice of the model.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// A session that continues from an earlier entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BranchReport {
+    pub session: String,
+    /// The entry that it continues from.
+    pub at: String,
+    /// The entry that records the branch.
+    pub entry: String,
+    pub notes: Vec<String>,
+}
+
+/// What stops a request before it is done.
+#[derive(Clone, Copy)]
+pub struct Stop<'a> {
+    /// Fires when the user stops it, and when its surface is gone.
+    pub cancel: &'a CancellationToken,
+    /// Fires before `cancel` when its surface is gone.
+    pub gone: &'a CancellationToken,
+}
+
+/// The instructions of `/compact INSTRUCTIONS`; `None` for any other prompt.
+pub fn parse_compact(prompt: &str) -> Option<&str> {
+    let rest = prompt.trim().strip_prefix("/compact")?;
+    (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| rest.trim())
+}

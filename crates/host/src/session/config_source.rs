@@ -1,0 +1,376 @@
+//! Everything a session takes from files: context, skills, templates, settings and adapter definitions.
+//! Read when the session opens, and again before each turn where a file has changed.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use adapters::{DebuggerDefinitions, ServerDefinitions};
+
+use agent::compaction::Limits as CompactionLimits;
+use agent::context::{Context, ContextSources, ExpandError, Stamps};
+use agent::{Limits, Registry, Reload, ReloadSource};
+use llm::Model;
+use parking_lot::{Mutex, MutexGuard};
+use paths::{AbsPath, Homes};
+use policy::Policy;
+use tools::{Shell, ToolContext};
+
+use crate::config::Config;
+use crate::project::{self, Project};
+
+use super::INSTRUCTIONS;
+use super::profile::profile_directory;
+
+/// The files that one session depends on.
+pub struct SessionConfigSource {
+    project: Arc<Project>,
+    context: Arc<ToolContext>,
+    policy: Arc<Policy>,
+    choose: OnceLock<ChooseModel>,
+    sources: ContextSources,
+    state: Mutex<Current>,
+}
+
+/// Chooses the model that the settings name.
+pub type ChooseModel = Box<dyn Fn(&Config) -> anyhow::Result<Arc<dyn Model>> + Send + Sync>;
+
+/// The files as last read.
+struct Current {
+    context: Context,
+    stamps: Stamps,
+    config: Arc<Config>,
+    config_stamps: Stamps,
+    definitions: Stamps,
+    /// Problems already reported, so that each is reported once.
+    reported: HashSet<String>,
+    /// Notes to report before the first turn.
+    pending: Vec<String>,
+}
+
+/// The session that a source is for.
+pub struct SourceOptions<'a> {
+    pub policy: &'a Arc<Policy>,
+    pub context: &'a Arc<ToolContext>,
+    /// An agent profile by name; `None` for the default one.
+    pub agent: Option<&'a str>,
+    /// The directory that the request comes from; ignored outside of the workspace.
+    pub cwd: Option<&'a Path>,
+}
+
+impl SessionConfigSource {
+    /// Reads the files. Blocks.
+    ///
+    /// # Errors
+    /// When the agent profile does not exist, or its `tools.toml` is wrong.
+    pub fn new(project: &Arc<Project>, options: SourceOptions<'_>) -> anyhow::Result<Self> {
+        let homes = &project.homes;
+        let agent = options.agent.map(|name| profile_directory(homes, name)).transpose()?;
+        let root = project.workspace.root().clone();
+        let cwd = options.cwd.and_then(|cwd| AbsPath::new(cwd.canonicalize().ok()?));
+        let policy = Arc::clone(options.policy);
+        let sources = ContextSources {
+            user: Some(homes.config.clone()),
+            agent: agent.clone(),
+            shared_skills: shared_skills(),
+            cwd: cwd.filter(|cwd| cwd.starts_with(&root)).unwrap_or_else(|| root.clone()),
+            root,
+            trusted: project.trusted || policy.is_trusted(),
+            may_read: Arc::new(move |path| policy.may_read(path)),
+        };
+        let config_stamps = config_stamps(homes, &sources);
+        let config = match &agent {
+            Some(folder) => Arc::new(project.config.for_agent(folder)?),
+            None => Arc::clone(&project.config),
+        };
+        let (context, stamps) = Context::load(&sources, None);
+        let mut pending = context.notes.clone();
+        pending.extend(project::unknown_tools(options.context, &config));
+        let state = Current {
+            pending,
+            context,
+            stamps,
+            config,
+            config_stamps,
+            definitions: definition_stamps(homes, &sources),
+            reported: HashSet::new(),
+        };
+        Ok(Self {
+            project: Arc::clone(project),
+            context: Arc::clone(options.context),
+            policy: Arc::clone(options.policy),
+            choose: OnceLock::new(),
+            sources,
+            state: Mutex::new(state),
+        })
+    }
+
+    /// Reports `note` before the first turn.
+    pub fn note(&self, note: String) {
+        self.state().pending.push(note);
+    }
+
+    /// Has changed settings choose the model again.
+    pub(super) fn choose_by(&self, choose: ChooseModel) {
+        self.choose.set(choose).ok();
+    }
+
+    /// The system prompt, with the context files.
+    pub fn instructions(&self) -> String {
+        self.state().context.instructions(INSTRUCTIONS)
+    }
+
+    /// The settings in force, with those of the agent profile.
+    pub fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.state().config)
+    }
+
+    pub fn context(&self) -> Context {
+        self.state().context.clone()
+    }
+
+    /// The tools that the settings enable.
+    ///
+    /// # Errors
+    /// When two have one name.
+    pub fn registry(&self) -> anyhow::Result<Registry> {
+        project::registry(&self.context, &self.config())
+    }
+
+    /// The prompt with its skill or template filled in.
+    ///
+    /// # Errors
+    /// When it names an unknown skill.
+    pub fn expand(&self, prompt: &str) -> Result<String, ExpandError> {
+        Ok(self.state().context.expand(prompt)?.unwrap_or_else(|| prompt.to_owned()))
+    }
+
+    /// Directories outside of the workspace that the agent may read: skills, resources, output of commands.
+    pub fn readable(&self) -> Vec<AbsPath> {
+        self.readable_with(&self.state().context)
+    }
+
+    fn readable_with(&self, context: &Context) -> Vec<AbsPath> {
+        let ContextSources { user: person, agent, shared_skills, .. } = &self.sources;
+        let skills = person.iter().map(|person| person.join("skills")).chain(shared_skills.clone());
+        let folders = skills.chain(agent.iter().map(|agent| agent.join("resources")));
+        // A skill may be a link to where it is worked on.
+        let linked = context.skills.iter().filter(|skill| !skill.path.starts_with(&self.sources.root));
+        let all: Vec<AbsPath> = folders.chain(linked.filter_map(|skill| skill.path.parent())).collect();
+        let mut real: Vec<AbsPath> =
+            all.iter().filter_map(|folder| AbsPath::new(folder.as_path().canonicalize().ok()?)).collect();
+        real.dedup();
+        real.push(Shell::outputs(&self.project.workspace));
+        real
+    }
+
+    /// Reads changed settings again; keeps those in force where a file is wrong.
+    fn reload_config(&self, state: &mut Current, change: &mut Reload) {
+        if state.config_stamps.hold() {
+            return;
+        }
+        state.config_stamps = config_stamps(&self.project.homes, &self.sources);
+        let loaded =
+            self.project.load_config(self.sources.trusted).and_then(|config| match &self.sources.agent {
+                Some(folder) => config.for_agent(folder),
+                None => Ok(config),
+            });
+        match loaded {
+            Err(errors) => {
+                change.problems.push(format!("{errors}\nthe previous settings stay in force"));
+            }
+            Ok(config) => {
+                let names = state.config.differences(&config);
+                if names.is_empty() {
+                    return;
+                }
+                if names.iter().any(|name| name.starts_with("tools.")) {
+                    match project::registry(&self.context, &config) {
+                        Ok(registry) => change.tools = Some(registry),
+                        Err(error) => change.problems.push(format!("{error:#}")),
+                    }
+                }
+                self.apply_config(&config, &names, &state.context, change);
+                change.changed.extend(names.into_iter().map(|name| match applies_next_turn(&name) {
+                    true => name,
+                    false => format!("{name} (from the next run on)"),
+                }));
+                state.config = Arc::new(config);
+            }
+        }
+    }
+
+    /// Puts changed settings into the next turn.
+    fn apply_config(&self, config: &Config, names: &[String], context: &Context, change: &mut Reload) {
+        let any = |groups: &[&str]| names.iter().any(|name| groups.iter().any(|it| name.starts_with(it)));
+        if any(&["tools.discovery"]) {
+            change.searches = Some(config.searches_tools());
+        }
+        if any(&["run.turn_limit", "model.context_window", "tools.parallel"]) {
+            change.limits = Some(limits(config));
+        }
+        if any(&["edit.", "run.on_unsaved"]) {
+            self.context.take_settings(project::tool_settings(config));
+        }
+        if any(&["policy.", "exec."]) {
+            let policy = self.policy.under(config.mode(), config.rules(), config.exec());
+            change.policy = Some(Arc::new(policy.beside_reading(&self.readable_with(context))));
+        }
+        if let Some(choose) =
+            self.choose.get().filter(|_| any(&["model.d", "providers.", "roles.", "thinking.", "proxy."]))
+        {
+            match choose(config) {
+                Ok(model) => change.model = Some(model),
+                Err(error) => change.problems.push(format!("{error:#}\nthe previous model stays in use")),
+            }
+        }
+    }
+
+    fn reload_context(&self, state: &mut Current, change: &mut Reload) {
+        if state.stamps.hold() {
+            return;
+        }
+        let (context, stamps) = Context::load(&self.sources, Some(&state.context));
+        state.stamps = stamps;
+        if context == state.context {
+            return;
+        }
+        change.changed.extend(differences(&state.context, &context));
+        let known = &state.context.notes;
+        change.problems.extend(context.notes.iter().filter(|note| !known.contains(note)).cloned());
+        let before = state.context.instructions(INSTRUCTIONS);
+        let now = context.instructions(INSTRUCTIONS);
+        change.instructions = (before != now).then_some(now);
+        state.context = context;
+    }
+
+    fn reload_definitions(&self, state: &mut Current, change: &mut Reload) {
+        if state.definitions.hold() {
+            return;
+        }
+        let homes = &self.project.homes;
+        state.definitions = definition_stamps(homes, &self.sources);
+        let trusted = self.sources.trusted;
+        let servers: ServerDefinitions = project::load_definitions(homes, &self.sources.root, trusted);
+        let debuggers: DebuggerDefinitions = project::load_definitions(homes, &self.sources.root, trusted);
+        let stay =
+            |problem: &dyn std::fmt::Display| format!("{problem}\nthe previous definitions stay in force");
+        change.problems.extend(servers.refused().iter().map(|problem| stay(problem)));
+        change.problems.extend(debuggers.refused().iter().map(|problem| stay(problem)));
+        // Without a file that does not parse, another definition of its name would take its place.
+        if servers.refused().is_empty() {
+            let differing = self.context.servers.take_definitions(servers);
+            change.changed.extend(differing.into_iter().map(|name| format!("language server {name}")));
+        }
+        if debuggers.refused().is_empty() {
+            let differing = self.context.debug.take_definitions(debuggers);
+            change.changed.extend(differing.into_iter().map(|name| format!("debugger {name}")));
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, Current> {
+        // Fields are put in whole.
+        self.state.lock()
+    }
+}
+
+impl ReloadSource for SessionConfigSource {
+    fn poll_changes(&self) -> Option<Reload> {
+        let mut state = self.state();
+        let mut change = Reload { problems: std::mem::take(&mut state.pending), ..Reload::default() };
+        self.reload_config(&mut state, &mut change);
+        self.reload_context(&mut state, &mut change);
+        self.reload_definitions(&mut state, &mut change);
+        let Current { reported, .. } = &mut *state;
+        if !change.changed.is_empty() {
+            // A problem that comes back after a change is reported again.
+            reported.clear();
+        }
+        change.problems.retain(|problem| reported.insert(problem.clone()));
+        (!change.changed.is_empty() || !change.problems.is_empty()).then_some(change)
+    }
+}
+
+/// Whether a setting takes effect at the next turn. The others concern what outlives a run.
+fn applies_next_turn(name: &str) -> bool {
+    const LATER: &[&str] = &[
+        "hashline.",
+        "sessions.",
+        "editor.",
+        "lsp.",
+        "log.",
+        "run.steering",
+        "run.queue",
+        "retry.",
+        "roles.smol.",
+        "model.discovery",
+    ];
+    !LATER.iter().any(|group| name.starts_with(group)) && !name.ends_with(".fallbacks")
+}
+
+/// The limits of a run.
+pub(super) fn limits(config: &Config) -> Limits {
+    let usual = Limits::default();
+    Limits {
+        turns: u32::try_from(config.turn_limit()).unwrap_or(u32::MAX),
+        sequential_tools: !config.runs_tools_at_once(),
+        compaction: CompactionLimits { window: config.context_window(), ..usual.compaction },
+        ..usual
+    }
+}
+
+/// `~/.agents/skills`, which several programs share; not below `PILCROW_HOME`.
+fn shared_skills() -> Option<AbsPath> {
+    if std::env::var_os("PILCROW_HOME").is_some_and(|home| !home.is_empty()) {
+        return None;
+    }
+    AbsPath::new(std::env::var_os("HOME")?).map(|home| home.join(".agents/skills"))
+}
+
+fn config_stamps(homes: &Homes, sources: &ContextSources) -> Stamps {
+    let mut stamps = project::config_stamps(homes, &sources.root);
+    if let Some(agent) = &sources.agent {
+        stamps.add(&agent.join("tools.toml"));
+    }
+    stamps
+}
+
+/// The directories of definitions, with their files.
+fn definition_stamps(homes: &Homes, sources: &ContextSources) -> Stamps {
+    let mut stamps = Stamps::default();
+    for kind in ["adapters/servers", "adapters/debuggers"] {
+        for folder in [homes.config.join(kind), sources.root.join(".pilcrow").join(kind)] {
+            stamps.add(&folder);
+            let entries = std::fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok);
+            entries.filter_map(|entry| AbsPath::new(entry.path())).for_each(|path| stamps.add(&path));
+        }
+    }
+    stamps
+}
+
+/// The parts in which two contexts differ, by name.
+fn differences(old: &Context, new: &Context) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let mut compare = |old: Vec<(String, String)>, new: Vec<(String, String)>| {
+        let changed = new.iter().filter(|it| !old.contains(it));
+        let gone = old.iter().filter(|(name, _)| !new.iter().any(|(other, _)| other == name));
+        names.extend(changed.map(|(name, _)| name.clone()));
+        names.extend(gone.map(|(name, _)| format!("{name} is gone")));
+    };
+    let files = |context: &Context| {
+        let all = context.system.iter().chain(&context.append).chain(&context.files);
+        all.map(|file| (file.path.to_string(), format!("{} {}", file.size, file.text))).collect()
+    };
+    compare(files(old), files(new));
+    let skills = |context: &Context| {
+        let all = context.skills.iter();
+        all.map(|skill| (format!("skill {}", skill.name), format!("{skill:?}"))).collect()
+    };
+    compare(skills(old), skills(new));
+    let templates = |context: &Context| {
+        let all = context.templates.iter();
+        all.map(|template| (format!("template /{}", template.name), format!("{template:?}"))).collect()
+    };
+    compare(templates(old), templates(new));
+    names
+}

@@ -1,0 +1,463 @@
+//! Sessions: the one place where a session is assembled from a project, a request and the settings.
+
+mod config_source;
+mod profile;
+mod prompt;
+mod status_events;
+pub(crate) mod unsaved;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use agent::store::{LoadedSession, SessionStore, StoreError};
+use agent::{Event, EventSink, Registry, ReplayModel, RunOutcome, Session, TerminationReason, deadlines};
+use paths::AbsPath;
+use policy::Policy;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+use tools::planner::Planner;
+use workspace::RunId;
+
+pub use config_source::{SessionConfigSource, SourceOptions};
+pub use profile::profile_directory;
+pub use prompt::{Focus, PLANNER_HELP, Subject, is_undo};
+
+use crate::config::Config;
+use crate::models::{self, Asking, Chosen};
+use crate::project::Project;
+use crate::request::{BranchReport, BranchRequest, RequestError, Stop};
+use crate::scope::RequestScope;
+use profile::AgentProfile;
+use status_events::StatusForwarder;
+use unsaved::UnsavedFiles;
+
+/// The system prompt of every session.
+pub const INSTRUCTIONS: &str = include_str!("instructions.md");
+
+/// The argument of a call that names the text to which its positions belong.
+pub const AS_OF: &str = "as_of";
+
+/// A session to open.
+pub struct SessionRequest {
+    pub input: Input,
+    /// Receives the events of the session.
+    pub sink: Arc<dyn EventSink>,
+    /// The session to continue, by id or a unique part of it.
+    pub resume: Option<String>,
+    /// The id of a new session.
+    pub id: Option<String>,
+    /// A model other than the configured one.
+    pub model: Option<String>,
+    /// An agent profile, by name.
+    pub agent: Option<String>,
+    /// The profile of a session that neither the request nor its file gives one.
+    pub default_agent: Option<String>,
+    /// The directory that the request comes from; the project's root without it.
+    pub directory: Option<PathBuf>,
+}
+
+impl SessionRequest {
+    /// A new session with the configured model.
+    pub fn new(input: Input, sink: Arc<dyn EventSink>) -> Self {
+        Self {
+            input,
+            sink,
+            resume: None,
+            id: None,
+            model: None,
+            agent: None,
+            default_agent: None,
+            directory: None,
+        }
+    }
+}
+
+/// What a session starts with.
+pub enum Input {
+    Prompt {
+        text: String,
+        subject: Option<Subject>,
+    },
+    /// One tool call that the user's own command names; no model is asked.
+    ToolCall {
+        tool: &'static str,
+        arguments: Map<String, Value>,
+        /// The text to which the positions in `arguments` belong.
+        as_of: Option<(AbsPath, Arc<str>)>,
+        /// The call in words.
+        text: String,
+    },
+    /// Nothing: the session is compacted or branched.
+    None,
+}
+
+impl Input {
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Prompt { text, .. } => Some(text),
+            Self::ToolCall { .. } | Self::None => None,
+        }
+    }
+
+    fn subject(&self) -> Option<&Subject> {
+        match self {
+            Self::Prompt { subject, .. } => subject.as_ref(),
+            Self::ToolCall { .. } | Self::None => None,
+        }
+    }
+
+    fn is_call(&self) -> bool {
+        matches!(self, Self::ToolCall { .. })
+    }
+}
+
+/// An open session, with everything of its project that it uses.
+pub struct HostedSession {
+    session: Session,
+    scope: RequestScope,
+    prompts: Vec<String>,
+    notes: Vec<String>,
+    unsaved: UnsavedFiles,
+}
+
+impl HostedSession {
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// What to know about the choice of the model and the profile.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Runs the session's input, and reports status changes of servers and programs meanwhile.
+    pub async fn run(&mut self, stop: Stop<'_>) -> RunOutcome {
+        let forwarder = StatusForwarder::start(&self.session, &self.scope.context);
+        let mut prompts = std::mem::take(&mut self.prompts).into_iter();
+        let mut outcome = self.prompt(prompts.next().unwrap_or_default(), stop).await;
+        for prompt in prompts {
+            if outcome.reason != TerminationReason::NoToolCalls {
+                break;
+            }
+            outcome = self.prompt(prompt, stop).await;
+        }
+        drop(forwarder);
+        if was_stopped(outcome.reason) {
+            self.scope.context.debug.stop(&outcome.run, deadlines::STOPPED_PROGRAMS).await;
+        }
+        outcome
+    }
+
+    /// Runs one prompt. A session whose surface is gone ends by itself, as disconnected.
+    async fn prompt(&self, prompt: String, stop: Stop<'_>) -> RunOutcome {
+        let stopped = CancellationToken::new();
+        let run = self.session.prompt_messages(vec![llm::Message::user(prompt)], stopped.clone());
+        let mut run = std::pin::pin!(run);
+        tokio::select! {
+            outcome = &mut run => return outcome,
+            // The run continues to its end.
+            () = stop.cancel.cancelled() => {}
+        }
+        if !stop.gone.is_cancelled() {
+            stopped.cancel();
+        }
+        run.await
+    }
+
+    /// The files that `run` changed in the editor and that are not saved. Reads the disk.
+    pub fn unsaved_files(&mut self, run: &RunId) -> Vec<String> {
+        self.unsaved.files(run)
+    }
+
+    /// Reports `text` to the session's sink and into its file.
+    pub async fn note(&self, text: String) {
+        self.session.report(Event::Notice { level: "info".to_owned(), text }).await;
+    }
+
+    /// Closes the session, with its last entries written.
+    pub async fn close(self) {
+        self.session.close(deadlines::SESSION_CLOSE).await;
+        self.scope.notify_project_servers().await;
+    }
+}
+
+/// Whether a run came to its end, with a whole answer.
+pub fn ended_well(outcome: &RunOutcome) -> bool {
+    matches!(outcome.reason, TerminationReason::NoToolCalls | TerminationReason::TerminatedByTools)
+        && outcome.error.is_none()
+}
+
+/// Whether a run was stopped from outside.
+pub fn was_stopped(reason: TerminationReason) -> bool {
+    matches!(reason, TerminationReason::Aborted | TerminationReason::Disconnected)
+}
+
+/// Assembles a session. Files are read on blocking threads.
+pub(crate) async fn open(
+    scope: &RequestScope,
+    request: SessionRequest,
+    stop: Stop<'_>,
+) -> Result<HostedSession, RequestError> {
+    let (parts, given) = (scope.clone(), Arc::new(request));
+    let request = Arc::clone(&given);
+    let loaded = blocking(move || load(&parts, &given)).await?;
+    let asks_model = request.model.is_none() && !request.input.is_call();
+    let found = match asks_model {
+        true => models::find_local(&loaded.source.config(), &user_file(&scope.project)).await,
+        false => None,
+    };
+    let (parts, given) = (scope.clone(), Arc::clone(&request));
+    let Assembly { loaded, chosen, prompts, registry, policy, notes } =
+        blocking(move || assemble(&parts, &given, loaded, found)).await?;
+    let Loaded { store, resumed, profile, source, .. } = loaded;
+    let config = source.config();
+    let builder = Session::builder(chosen.model, registry)
+        .fallbacks(chosen.fallbacks)
+        .summarizer(chosen.summarizer)
+        .system(source.instructions())
+        .cwd(scope.project.workspace.root().to_string())
+        .store(store)
+        .sink(Arc::clone(&request.sink))
+        .policy(Arc::new(policy))
+        .approver(Arc::clone(&scope.approver))
+        .invoked(request.input.is_call())
+        .searches_tools(config.searches_tools())
+        .queues(config.steering(), config.drain())
+        .limits(config_source::limits(&config))
+        .commits(scope.project.workspace.subscribe())
+        .disconnected(stop.gone.clone())
+        .reload_source(source);
+    let builder = match (resumed, &request.id) {
+        (Some(loaded), _) => builder.resume(loaded),
+        (None, Some(id)) => builder.id(id),
+        (None, None) => builder,
+    };
+    let session = match request.input {
+        // A run has a token of its own, which knows what stops it.
+        Input::Prompt { .. } | Input::ToolCall { .. } => builder.build(),
+        Input::None => builder.cancel(stop.cancel.clone()).build(),
+    };
+    profile.record(&session).await?;
+    if matches!(request.input, Input::Prompt { .. }) {
+        // A prompt lets the agent work again.
+        scope.context.debug.hand_back().await;
+    }
+    let unsaved = UnsavedFiles::watch(&scope.project.workspace);
+    Ok(HostedSession { session, scope: scope.clone(), prompts, notes, unsaved })
+}
+
+/// What the files of a request say.
+struct Loaded {
+    store: SessionStore,
+    resumed: Option<LoadedSession>,
+    /// The model that answered last, with its level of thinking.
+    last_model: Option<String>,
+    profile: AgentProfile,
+    source: Arc<SessionConfigSource>,
+    /// The files that the prompt is about.
+    files: Vec<String>,
+}
+
+/// Reads the session's file, its profile and the settings. Blocks.
+fn load(scope: &RequestScope, request: &SessionRequest) -> Result<Loaded, RequestError> {
+    let project = &scope.project;
+    let store = project.sessions()?;
+    let resumed = match &request.resume {
+        None => None,
+        Some(id) => Some(store.load_locked(id)?),
+    };
+    let last_model = resumed.as_ref().filter(|_| request.model.is_none()).and_then(models::had);
+    let default = request.default_agent.as_deref();
+    let profile = AgentProfile::choose(request.agent.as_deref(), default, resumed.as_ref());
+    let options = SourceOptions {
+        policy: &scope.policy,
+        context: &scope.context,
+        agent: profile.name.as_deref(),
+        cwd: request.directory.as_deref(),
+    };
+    let source = SessionConfigSource::new(project, options).map_err(RequestError::invalid)?;
+    let place = request.input.subject().and_then(|subject| subject.path.as_ref());
+    let directory = directory(scope, request);
+    let files = request.input.text().map(|text| models::files_about(text, project, directory, place));
+    let files = files.unwrap_or_default();
+    Ok(Loaded { store, resumed, last_model, profile, source: Arc::new(source), files })
+}
+
+/// The parts of a session.
+struct Assembly {
+    loaded: Loaded,
+    chosen: Chosen,
+    prompts: Vec<String>,
+    registry: Registry,
+    policy: Policy,
+    notes: Vec<String>,
+}
+
+/// Chooses the model and renders the prompt. Blocks.
+fn assemble(
+    scope: &RequestScope,
+    request: &SessionRequest,
+    loaded: Loaded,
+    found: Option<String>,
+) -> Result<Assembly, RequestError> {
+    let Loaded { source, profile, store, .. } = &loaded;
+    if request.model.is_none() && !request.input.is_call() {
+        source.choose_by(reload_choice(scope, request, &loaded, found.clone()));
+    }
+    let config = source.config();
+    let asking = Asking {
+        project: &scope.project,
+        config: &config,
+        folder: directory(scope, request),
+        found: found.as_deref(),
+        files: &loaded.files,
+    };
+    let (chosen, prompts) = match &request.input {
+        Input::ToolCall { tool, arguments, as_of, text } => {
+            let mut arguments = arguments.clone();
+            if let Some((path, seen)) = as_of {
+                let tag = scope.context.remember(path, Arc::clone(seen));
+                arguments.insert(AS_OF.to_owned(), Value::String(tag));
+            }
+            let model = Arc::new(Planner::with_call(tool, arguments));
+            let chosen = Chosen { model, fallbacks: Vec::new(), summarizer: None, notes: Vec::new() };
+            (chosen, vec![text.clone()])
+        }
+        Input::Prompt { text, subject } => {
+            let chosen = choose(asking, request, &loaded)?;
+            let prompts = match recorded_prompts(request, store)? {
+                Some(prompts) => prompts,
+                None => {
+                    let text = source.expand(text).map_err(RequestError::invalid)?;
+                    let is_planner = chosen.model.info().api == "planner";
+                    vec![prompt::render(&text, subject.as_ref(), is_planner, &scope.project.workspace)]
+                }
+            };
+            (chosen, prompts)
+        }
+        Input::None => {
+            let chosen = choose(asking, request, &loaded)?;
+            // The model that the request names writes the summary itself.
+            let summarizer = chosen.summarizer.filter(|_| request.model.is_none());
+            (Chosen { summarizer, ..chosen }, Vec::new())
+        }
+    };
+    let mut notes = chosen.notes.clone();
+    notes.extend(profile.note(request.agent.as_deref()));
+    if let Some(name) = found.filter(|name| *name == chosen.model.info().name()) {
+        notes.push(format!("no model is set; using {name}, which was found on this machine"));
+    }
+    notes.iter().for_each(|note| source.note(note.clone()));
+    let registry = source.registry()?;
+    let policy = scope.policy.beside_reading(&source.readable());
+    Ok(Assembly { loaded, chosen, prompts, registry, policy, notes })
+}
+
+/// The models that the request names, else those that the session continues with.
+fn choose(asking: Asking<'_>, request: &SessionRequest, loaded: &Loaded) -> Result<Chosen, RequestError> {
+    let chosen = match &request.model {
+        Some(name) => asking.choose(Some(name)),
+        None => asking.go_on(loaded.last_model.as_deref()),
+    };
+    chosen.map_err(RequestError::invalid)
+}
+
+/// Chooses the model again when the settings change.
+fn reload_choice(
+    scope: &RequestScope,
+    request: &SessionRequest,
+    loaded: &Loaded,
+    found: Option<String>,
+) -> config_source::ChooseModel {
+    let (project, folder) = (Arc::clone(&scope.project), directory(scope, request).to_owned());
+    let (files, last_model) = (loaded.files.clone(), loaded.last_model.clone());
+    Box::new(move |config: &Config| {
+        let asking =
+            Asking { project: &project, config, folder: &folder, found: found.as_deref(), files: &files };
+        Ok(asking.go_on(last_model.as_deref())?.model)
+    })
+}
+
+/// The prompts of a recorded session that is replayed without another one.
+fn recorded_prompts(
+    request: &SessionRequest,
+    store: &SessionStore,
+) -> Result<Option<Vec<String>>, RequestError> {
+    let id = request.model.as_deref().and_then(|name| name.strip_prefix("replay:"));
+    let is_empty = request.input.text().is_some_and(|text| text.trim().is_empty());
+    match id.filter(|_| is_empty) {
+        Some(id) => Ok(Some(ReplayModel::new(&store.load(id)?).prompts().to_vec())),
+        None => Ok(None),
+    }
+}
+
+/// Continues a session from an earlier entry.
+pub(crate) async fn switch_branch(
+    scope: &RequestScope,
+    request: BranchRequest,
+    sink: Arc<dyn EventSink>,
+    cancel: &CancellationToken,
+) -> Result<BranchReport, RequestError> {
+    let BranchRequest { session, entry, instructions, model, directory } = request;
+    let store = scope.project.sessions()?;
+    let reading = store.clone();
+    let (id, at) = match blocking(move || branch_point(&reading, &session, &entry)).await? {
+        BranchPoint::Empty(report) => return Ok(report),
+        BranchPoint::Summarize { session, at } => (session, at),
+    };
+    let request = SessionRequest {
+        resume: Some(id.clone()),
+        model,
+        directory,
+        ..SessionRequest::new(Input::None, sink)
+    };
+    let stop = Stop { cancel, gone: &CancellationToken::new() };
+    let hosted = open(scope, request, stop).await?;
+    let switched = hosted.session.switch_with_summary(&*at, instructions).await;
+    let notes = hosted.notes.clone();
+    hosted.close().await;
+    switched?;
+    let reading = id.clone();
+    let leaf = blocking(move || Ok(store.load(&reading)?.leaf().map(|entry| entry.id.clone()))).await?;
+    Ok(BranchReport { session: id, at, entry: leaf.unwrap_or_default(), notes })
+}
+
+/// Where a session is to continue.
+enum BranchPoint {
+    /// Nothing follows the entry, so there is nothing to summarize.
+    Empty(BranchReport),
+    Summarize {
+        session: String,
+        at: String,
+    },
+}
+
+/// Finds the entry; records the branch where nothing follows it. Blocks.
+fn branch_point(store: &SessionStore, session: &str, entry: &str) -> Result<BranchPoint, RequestError> {
+    let no_entry = || StoreError::NoEntry { id: entry.to_owned() };
+    let mut loaded = store.load_locked(session)?;
+    let at = loaded.find(entry).ok_or_else(no_entry)?.id.clone();
+    let id = loaded.header.id.clone();
+    if !loaded.leave_for(&at).ok_or_else(no_entry)?.is_empty() {
+        return Ok(BranchPoint::Summarize { session: id, at });
+    }
+    let notes = loaded.warnings.iter().map(ToString::to_string).collect();
+    let mut file = store.reopen(&loaded);
+    let entry = file.new_id();
+    file.append_custom(&entry, "branch", &Value::Null)?;
+    Ok(BranchPoint::Empty(BranchReport { session: id, at, entry, notes }))
+}
+
+fn directory<'a>(scope: &'a RequestScope, request: &'a SessionRequest) -> &'a Path {
+    request.directory.as_deref().unwrap_or(scope.project.workspace.root().as_path())
+}
+
+fn user_file(project: &Project) -> String {
+    project.homes.config.join("config.toml").to_string()
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RequestError> + Send + 'static,
+) -> Result<T, RequestError> {
+    tokio::task::spawn_blocking(work).await?
+}

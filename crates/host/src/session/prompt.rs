@@ -1,0 +1,128 @@
+//! The prompt as the model gets it: the user's text and what it is about. The planner gets its own grammar.
+
+use std::ops::Range;
+
+use paths::AbsPath;
+use tools::planner::grammar;
+use workspace::Workspace;
+
+/// The planner's grammar, for users.
+pub const PLANNER_HELP: &str = grammar::HELP;
+
+/// More of a selection is left to the model to read.
+const MAX_SELECTION: usize = 4 << 10;
+
+/// What a prompt is about.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// The document, as the client spells it.
+    pub uri: String,
+    /// Its file; `None` for a document without one.
+    pub path: Option<AbsPath>,
+    pub focus: Focus,
+}
+
+/// The part of a document that a prompt is about.
+#[derive(Debug, Clone)]
+pub enum Focus {
+    Document,
+    Selection {
+        /// From 1.
+        lines: Range<usize>,
+        text: String,
+    },
+    /// A comment that is hidden while the prompt runs.
+    Comment {
+        /// Its line, from 0.
+        line: usize,
+    },
+}
+
+/// The prompt with its subject.
+pub(super) fn render(
+    text: &str,
+    subject: Option<&Subject>,
+    is_planner: bool,
+    workspace: &Workspace,
+) -> String {
+    let Some(Subject { uri, path, focus }) = subject else { return text.to_owned() };
+    let file = path.as_ref().map_or_else(|| uri.clone(), |path| workspace.relative(path));
+    if is_planner { for_planner(text, &file) } else { with_subject(text, &file, focus) }
+}
+
+/// Whether the planner reads `text` as an undo.
+pub fn is_undo(text: &str) -> bool {
+    matches!(grammar::parse(text), Some(grammar::Job::Undo))
+}
+
+/// The text with its file, in a form that the planner's grammar accepts, if there is one.
+fn for_planner(text: &str, file: &str) -> String {
+    let quote = if file.contains('`') { '"' } else { '`' };
+    let text = text.trim().trim_end_matches(['.', '!', '?']);
+    let with_file =
+        [format!("{text} in {quote}{file}{quote}"), text.to_owned(), format!("{text} {quote}{file}{quote}")];
+    with_file.into_iter().find(|text| grammar::parse(text).is_some()).unwrap_or_else(|| text.to_owned())
+}
+
+fn with_subject(text: &str, file: &str, focus: &Focus) -> String {
+    let mut prompt = text.to_owned();
+    match focus {
+        Focus::Comment { line } => {
+            // The comment is hidden, so the line after it has its number.
+            prompt.push_str(&format!(
+                "\n\n(This stood in a comment of {file}, above line {} of the file as it is without that comment. \
+                 It is about the code there.)",
+                line + 1
+            ));
+        }
+        Focus::Selection { lines, text: selected } => {
+            let (first, last) = (lines.start, lines.end.saturating_sub(1).max(lines.start));
+            let lines =
+                if first == last { format!("line {first}") } else { format!("lines {first} to {last}") };
+            prompt.push_str(&format!("\n\n(This is about {lines} of {file}"));
+            if selected.trim().is_empty() {
+                prompt.push_str(".)");
+            } else {
+                let cut: String = selected.chars().take(MAX_SELECTION).collect();
+                let fence = "`".repeat(longest_run(&cut).max(2) + 1);
+                let rest = if cut.len() < selected.len() { ", the beginning of which is" } else { "" };
+                prompt.push_str(&format!("{rest}:)\n{fence}\n{cut}\n{fence}"));
+            }
+        }
+        Focus::Document => prompt.push_str(&format!("\n\n(This is about {file}.)")),
+    }
+    prompt
+}
+
+/// The length of the longest run of backticks.
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn planner_prompts_name_the_file_where_the_grammar_allows() {
+        let check = |text: &str, expected: &str| assert_eq!(for_planner(text, "src/a b.py"), expected);
+        check("rename a to b", "rename a to b in `src/a b.py`");
+        check("rename a to b.", "rename a to b in `src/a b.py`");
+        check("rename a to b in c.py", "rename a to b in c.py");
+        check("organize imports", "organize imports in `src/a b.py`");
+        check("format", "format `src/a b.py`");
+        check("undo", "undo");
+        check("explain the diagnostics", "explain the diagnostics in `src/a b.py`");
+        check("make it faster", "make it faster");
+    }
+
+    #[test]
+    fn prompts_quote_the_selection() {
+        let selection = Focus::Selection { lines: 3..5, text: "a ``` b".to_owned() };
+        assert_eq!(
+            with_subject("Why?", "a.py", &selection),
+            "Why?\n\n(This is about lines 3 to 4 of a.py:)\n````\na ``` b\n````"
+        );
+        assert_eq!(with_subject("Why?", "a.py", &Focus::Document), "Why?\n\n(This is about a.py.)");
+    }
+}

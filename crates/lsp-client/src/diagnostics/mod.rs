@@ -1,0 +1,544 @@
+//! Published diagnostics, and waiting for those of the text that was sent.
+//!
+//! Invariants: diagnostics of another text are never returned; those that a speculative edit causes are
+//! returned to that edit alone.
+
+pub(crate) mod check_on_save;
+pub(crate) mod result_ids;
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use paths::AbsPath;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::answer::RawJson;
+use crate::server::documents::{Sent, Synced};
+use adapters::DiagnosticsRule;
+
+/// After a speculative edit that was answered: how long nothing may be published before diagnostics are
+/// believed …
+const QUIET: Duration = Duration::from_millis(500);
+/// … and after one that was not, whose answers may still arrive.
+const LONG_QUIET: Duration = Duration::from_secs(2);
+/// How long an empty list may be the one that a server publishes for a closed file.
+const CLEARING: Duration = Duration::from_secs(2);
+
+/// How long announced work may take to begin.
+const ANNOUNCED: Duration = Duration::from_secs(5);
+
+/// The reader of published diagnostics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Any request, about the true texts.
+    Any,
+    /// The same, ignoring this many publishes: something else changed after them.
+    After(u64),
+    /// The active speculative edit.
+    Speculative,
+}
+
+/// Maximum number of files; bounds a server that publishes for a whole workspace.
+const LIMIT: usize = 4096;
+
+pub(crate) struct PushedDiagnostics {
+    rule: DiagnosticsRule,
+    /// How long work may continue without progress.
+    silent: Duration,
+    state: Mutex<State>,
+    changed: watch::Sender<()>,
+}
+
+#[derive(Default)]
+struct State {
+    count: u64,
+    files: HashMap<AbsPath, Push>,
+    /// Progress tokens of announced work that has not ended, and when it no longer counts without progress.
+    work: HashMap<String, Work>,
+    work_ended: Option<Instant>,
+    /// The reported status of files.
+    busy: HashMap<AbsPath, Busy>,
+    /// The server sends versions: a publish without one is not about an open text (basedpyright 1.40.2
+    /// reports closed files like that).
+    versioned: bool,
+    /// Everything that is published during a speculative edit.
+    speculative: Option<HashMap<AbsPath, Push>>,
+    after: Option<After>,
+    moved: Moved,
+    heard: Heard,
+}
+
+/// When the server last learned of changed files on the disk.
+#[derive(Default)]
+struct Heard {
+    /// How often it did.
+    count: u64,
+    /// With the file, if it was a single one.
+    last: (Option<AbsPath>, Sent),
+    /// The last change before it that was not of the same single file.
+    before: Sent,
+}
+
+/// When the server last received a change of a file: the file, and the number of publishes so far. What it
+/// had published for any other file may be outdated.
+#[derive(Default)]
+struct Moved {
+    last: Option<(AbsPath, u64)>,
+    /// The same for the last change of another file before.
+    before: u64,
+}
+
+/// After a speculative edit, while diagnostics may still be about its texts.
+struct After {
+    quiet: Duration,
+    /// When the edit was reverted, or diagnostics arrived that may be about it.
+    last: Instant,
+    /// The first version of each file of the edit that is not the edit's own.
+    versions: HashMap<AbsPath, i32>,
+    /// The last publish of each file, believed when nothing more arrives.
+    held: HashMap<AbsPath, Push>,
+}
+
+struct Work {
+    begun: bool,
+    /// The work does not affect answers about the project.
+    besides: bool,
+    /// When the work no longer counts.
+    until: Instant,
+}
+
+/// The server's status of a file.
+#[derive(Clone, Copy, PartialEq)]
+enum Busy {
+    Working,
+    Idle(Instant),
+}
+
+#[derive(Clone)]
+struct Push {
+    number: u64,
+    /// The number of the first publish about the same version of the file.
+    first: u64,
+    at: Instant,
+    /// When the previous publish about the same file arrived.
+    previous: Option<Instant>,
+    version: Option<i32>,
+    items: RawJson,
+}
+
+impl PushedDiagnostics {
+    pub fn new(rule: DiagnosticsRule, silent: Duration) -> Self {
+        Self { rule, silent, state: Mutex::default(), changed: watch::channel(()).0 }
+    }
+
+    fn state(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// The number of publishes, and of changes that the server has learned of.
+    pub fn now(&self) -> Sent {
+        let state = self.state();
+        Sent { pushes: state.count, heard: state.heard.count }
+    }
+
+    /// The next message reports that these files on the disk changed, were created or deleted.
+    pub fn hears<'a>(&self, mut paths: impl Iterator<Item = &'a AbsPath>) {
+        let Some(first) = paths.next() else { return };
+        let one = paths.all(|path| path == first).then(|| first.clone());
+        let mut state = self.state();
+        let pushes = state.count;
+        let heard = &mut state.heard;
+        heard.count += 1;
+        if one.is_none() || heard.last.0 != one {
+            heard.before = heard.last.1;
+        }
+        heard.last = (one, Sent { pushes, heard: heard.count });
+    }
+
+    /// Whether the first diagnostics of a text may predate the last change of other files: the text was sent
+    /// before the change, and nothing was published for it by then. Unknown for servers that send no
+    /// versions.
+    pub fn may_be_late(&self, path: &AbsPath, synced: &Synced) -> bool {
+        let state = self.state();
+        let heard = match &state.heard.last {
+            (Some(last), _) if last == path => state.heard.before,
+            (_, last) => *last,
+        };
+        let pushed = state.files.get(path).filter(|push| push.version == Some(synced.number));
+        (state.versioned || state.count == 0)
+            && synced.sent.heard < heard.heard
+            && pushed.is_none_or(|push| push.first > heard.pushes)
+    }
+
+    /// The server is about to receive a change of a file; `pushes` were published so far.
+    pub fn moves(&self, path: &AbsPath, pushes: u64) {
+        let moved = &mut self.state().moved;
+        if let Some((last, count)) = &moved.last
+            && last != path
+        {
+            moved.before = *count;
+        }
+        moved.last = Some((path.clone(), pushes));
+    }
+
+    /// The number of publishes when another file than `path` was last changed.
+    pub fn moved(&self, path: &AbsPath) -> u64 {
+        let moved = &self.state().moved;
+        match &moved.last {
+            Some((last, count)) if last != path => *count,
+            _ => moved.before,
+        }
+    }
+
+    /// Whether diagnostics of the sent text are known, but none after the first `pushes`.
+    pub fn is_outdated(&self, path: &AbsPath, synced: &Synced, pushes: u64) -> bool {
+        self.state().files.get(path).is_some_and(|push| {
+            let of_it = match push.version {
+                Some(version) => version == synced.number,
+                None => push.number > synced.sent.pushes,
+            };
+            of_it && push.number <= pushes
+        })
+    }
+
+    /// Whether the server sends versions, so that late diagnostics of an older text are recognized.
+    pub fn is_versioned(&self) -> bool {
+        self.state().versioned
+    }
+
+    /// Whether announced work, or work on a file, is under way.
+    pub fn is_working(&self, path: &AbsPath) -> bool {
+        let state = self.state();
+        let now = Instant::now();
+        state.work.values().any(|work| now < work.until) || state.busy.get(path) == Some(&Busy::Working)
+    }
+
+    /// Whether nothing was ever published, and no work is under way that could end with a publish.
+    pub fn is_mute(&self, path: &AbsPath) -> bool {
+        self.state().count == 0 && !self.is_working(path)
+    }
+
+    /// Any other notification.
+    pub fn status(&self, method: &str, params: &Value) {
+        let Some(rule) = self.rule.file_status.as_ref().filter(|rule| rule.method == method) else { return };
+        let path = params[&rule.file].as_str().and_then(paths::uri_to_path).and_then(AbsPath::new);
+        let Some(path) = path else { return };
+        {
+            let mut state = self.state();
+            if state.busy.len() >= LIMIT {
+                state.busy.retain(|_, busy| *busy == Busy::Working);
+            }
+            let idle = params[&rule.field] == rule.idle;
+            state.busy.insert(path, if idle { Busy::Idle(Instant::now()) } else { Busy::Working });
+        }
+        self.changed.send_replace(());
+    }
+
+    /// `textDocument/publishDiagnostics`.
+    pub fn push(&self, path: AbsPath, version: Option<i32>, items: RawJson) {
+        if self.is_void(&items) {
+            return;
+        }
+        {
+            let mut state = self.state();
+            state.settle();
+            state.count += 1;
+            let known = state.files.get(&path);
+            let previous = known.map(|push| push.at);
+            let same = known.filter(|push| version.is_some() && push.version == version);
+            let first = same.map_or(state.count, |push| push.first);
+            let push = Push { number: state.count, first, at: Instant::now(), previous, version, items };
+            state.take(path, push);
+        }
+        self.changed.send_replace(());
+    }
+
+    fn is_void(&self, items: &RawJson) -> bool {
+        if !self.rule.discard_codes.iter().any(|code| items.get().contains(code.as_str())) {
+            return false;
+        }
+        let items: Vec<Value> = serde_json::from_str(items.get()).unwrap_or_default();
+        items.iter().any(|item| self.rule.discard_codes.iter().any(|code| item["code"] == **code))
+    }
+
+    /// Begins a speculative edit, before its texts are sent.
+    pub fn begin_speculation(&self) {
+        let mut state = self.state();
+        state.settle();
+        // Held diagnostics may be about the previous speculative edit.
+        if let Some(after) = state.after.take() {
+            state.after = Some(After { held: HashMap::new(), ..after });
+        }
+        state.speculative = Some(HashMap::new());
+    }
+
+    /// Ends a speculative edit whose texts were reverted. `versions`: the first version of each of its files
+    /// that is not its own; `answered`: none of its diagnostics are still to arrive.
+    pub fn end_speculation(&self, versions: HashMap<AbsPath, i32>, answered: bool) {
+        {
+            let mut state = self.state();
+            // Diagnostics of files outside the edit, unknown before it, may be right; if the edit caused
+            // them, the server publishes again.
+            let mut held = state.speculative.take().unwrap_or_default();
+            held.retain(|path, push| {
+                let known = state.files.get(path).is_some_and(|known| known.version == push.version);
+                !known && !versions.contains_key(path)
+            });
+            let quiet = Duration::from_millis(self.rule.debounce_ms);
+            let quiet = quiet.max(if answered { QUIET } else { LONG_QUIET });
+            let after = After { quiet, last: Instant::now(), versions, held };
+            state.after = Some(after);
+        }
+        self.changed.send_replace(());
+    }
+
+    /// `window/workDoneProgress/create`: work is about to begin.
+    pub fn announced(&self, token: &Value) {
+        let until = Instant::now() + self.silent.min(ANNOUNCED);
+        self.state().work(token.to_string(), Work { begun: false, besides: false, until });
+    }
+
+    /// Whether work that answers depend on has had no progress for so long that it is not awaited.
+    pub fn is_stuck(&self) -> bool {
+        let now = Instant::now();
+        self.state().work.values().any(|work| work.begun && !work.besides && now >= work.until)
+    }
+
+    /// `$/progress`; `besides`: answers do not depend on work that begins.
+    pub fn progress(&self, params: &Value, besides: bool) {
+        {
+            let mut state = self.state();
+            let token = params["token"].to_string();
+            match params["value"]["kind"].as_str() {
+                Some("begin") => {
+                    let until = Instant::now() + self.silent;
+                    state.work(token, Work { begun: true, besides, until });
+                }
+                Some("report") => {
+                    let Some(work) = state.work.get_mut(&token) else { return };
+                    work.until = Instant::now() + self.silent;
+                }
+                Some("end") => {
+                    state.work.remove(&token);
+                    state.work_ended = Some(Instant::now());
+                }
+                _ => return,
+            }
+        }
+        self.changed.send_replace(());
+    }
+
+    /// When a publish may be believed if nothing else arrives: `None` while the server works on the file.
+    fn settled(&self, state: &State, path: &AbsPath, push: &Push) -> Option<Instant> {
+        match state.busy.get(path) {
+            Some(Busy::Working) => return None,
+            // The server has finished the file.
+            Some(Busy::Idle(since)) if *since >= push.at => return Some(push.at),
+            _ => {}
+        }
+        let last = if self.rule.progress {
+            // During work: when it will have had no progress for too long.
+            let work = state.work.values().map(|work| work.until);
+            work.chain(state.work_ended).chain([push.at]).max().unwrap_or(push.at)
+        } else {
+            push.at
+        };
+        Some(last + Duration::from_millis(self.rule.debounce_ms))
+    }
+
+    /// The diagnostics of exactly the sent text; `None` if they are not known by `until`. Cancel-safe.
+    pub async fn wait(
+        &self,
+        path: &AbsPath,
+        synced: &Synced,
+        until: Instant,
+        reader: Reader,
+    ) -> Option<RawJson> {
+        self.wait_for(path, synced, until, reader, &|_| true).await
+    }
+
+    /// The same for the first publish that `whole` accepts as complete.
+    pub async fn wait_for(
+        &self,
+        path: &AbsPath,
+        synced: &Synced,
+        until: Instant,
+        reader: Reader,
+        whole: &(dyn Fn(&RawJson) -> bool + Sync),
+    ) -> Option<RawJson> {
+        let mut changed = self.changed.subscribe();
+        loop {
+            changed.mark_unchanged();
+            let (push, settled, believed) = {
+                let mut state = self.state();
+                state.settle();
+                let push = match reader {
+                    Reader::Any => state.files.get(path).cloned(),
+                    Reader::After(pushes) => {
+                        state.files.get(path).filter(|push| push.number > pushes).cloned()
+                    }
+                    Reader::Speculative => {
+                        state.speculative.as_ref().and_then(|speculative| speculative.get(path).cloned())
+                    }
+                };
+                let settled = push.as_ref().and_then(|push| self.settled(&state, path, push));
+                (push, settled, state.after.as_ref().map(|after| after.last + after.quiet))
+            };
+            let mut wake = believed.map_or(until, |believed| until.min(believed));
+            if let Some(push) = push {
+                let parts = self.rule.progress || self.rule.file_status.is_some();
+                let settles = match push.version {
+                    Some(version) => (version == synced.number).then_some(parts),
+                    None if self.rule.require_version => None,
+                    // A publish after our change may still be about the text before it, or partial; another
+                    // within the debounce time replaces it.
+                    None => (push.number > synced.sent.pushes).then_some(true),
+                };
+                // Some servers report no problems for a file that was closed before it was opened; such a
+                // publish may arrive now.
+                let clearing = push.version.is_none()
+                    && push.items.get() == "[]"
+                    && synced.closed.is_some_and(|closed| push.previous.is_none_or(|at| at < closed));
+                let settled = match clearing {
+                    true => settled.map(|at| at.max(push.at + CLEARING)),
+                    false => settled,
+                };
+                let at = match (settles, settled) {
+                    (Some(false), _) => Some(push.at),
+                    (Some(true), settled) => settled,
+                    (None, _) => None,
+                };
+                match at {
+                    Some(at) if Instant::now() < at => wake = wake.min(at),
+                    // A partial publish is followed by another.
+                    Some(_) if whole(&push.items) => return Some(push.items),
+                    Some(_) | None => {}
+                }
+            }
+            if Instant::now() >= until {
+                return None;
+            }
+            tokio::select! {
+                _ = changed.changed() => {}
+                () = tokio::time::sleep_until(wake.into()) => {}
+            }
+        }
+    }
+}
+
+impl State {
+    fn work(&mut self, token: String, work: Work) {
+        if self.work.len() >= LIMIT {
+            let now = Instant::now();
+            self.work.retain(|_, work| now < work.until);
+        }
+        self.work.insert(token, work);
+    }
+
+    /// Stores a publish.
+    fn take(&mut self, path: AbsPath, push: Push) {
+        self.versioned |= push.version.is_some();
+        if self.versioned && push.version.is_none() {
+            return;
+        }
+        if let Some(speculative) = &mut self.speculative {
+            speculative.insert(path, push);
+            return;
+        }
+        if let Some(after) = &mut self.after {
+            match (push.version, after.versions.get(&path)) {
+                (Some(version), Some(first)) if version < *first => return,
+                (Some(_), Some(_)) => {}
+                // Of another file, or without a version: it may be about the texts of the speculative edit.
+                _ => {
+                    after.last = push.at;
+                    after.held.insert(path, push);
+                    return;
+                }
+            }
+        }
+        self.keep(path, push);
+    }
+
+    fn keep(&mut self, path: AbsPath, push: Push) {
+        // Late, about an older text than the stored one.
+        let known = self.files.get(&path).and_then(|known| known.version);
+        if push.version.zip(known).is_some_and(|(version, known)| version < known) {
+            return;
+        }
+        if self.files.len() >= LIMIT && !self.files.contains_key(&path) {
+            let oldest = self.files.iter().min_by_key(|(_, push)| push.number);
+            if let Some(oldest) = oldest.map(|(path, _)| path.clone()) {
+                self.files.remove(&oldest);
+            }
+        }
+        self.files.insert(path, push);
+    }
+
+    /// Believes held diagnostics after the server was quiet for long enough.
+    fn settle(&mut self) {
+        if self.speculative.is_some() {
+            return;
+        }
+        let Some(after) = self.after.take_if(|after| after.last.elapsed() >= after.quiet) else { return };
+        for (path, push) in after.held {
+            self.keep(path, push);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::view::View;
+    use serde_json::json;
+
+    /// How long a publish is held after progress; `silent` is the longest time without progress.
+    async fn held(
+        silent: Duration,
+        until: Duration,
+        act: impl FnOnce(&PushedDiagnostics),
+    ) -> Option<Duration> {
+        let rule = DiagnosticsRule { progress: true, debounce_ms: 10, ..DiagnosticsRule::default() };
+        let diagnostics = PushedDiagnostics::new(rule, silent);
+        let path = AbsPath::new("/p/a.txt").unwrap();
+        let synced = Synced {
+            uri: String::new(),
+            number: 1,
+            opened: 1,
+            version: workspace::Version { hash: workspace::ContentHash::of(b""), editor: None },
+            view: std::sync::Arc::new(View::new("".into())),
+            sent: Sent::default(),
+            closed: None,
+        };
+        act(&diagnostics);
+        diagnostics.push(path.clone(), None, RawJson::empty_list());
+        let started = Instant::now();
+        let items = diagnostics.wait(&path, &synced, started + until, Reader::Any).await;
+        items.map(|_| started.elapsed())
+    }
+
+    #[tokio::test]
+    async fn endless_work_does_not_withhold_diagnostics() {
+        let (short, long) = (Duration::from_millis(100), Duration::from_secs(20));
+        let begin = |diagnostics: &PushedDiagnostics| {
+            diagnostics.progress(&json!({"token": "t", "value": {"kind": "begin"}}), false);
+        };
+        let end = |diagnostics: &PushedDiagnostics| {
+            begin(diagnostics);
+            diagnostics.progress(&json!({"token": "t", "value": {"kind": "end"}}), false);
+            assert!(!diagnostics.is_stuck());
+        };
+        assert_eq!(held(long, short, begin).await, None);
+        assert!(held(short, long, begin).await.unwrap() >= short);
+        assert!(held(short, long, |diagnostics| diagnostics.announced(&json!("t"))).await.unwrap() >= short);
+        assert!(held(long, long, end).await.unwrap() < long);
+        let diagnostics = PushedDiagnostics::new(DiagnosticsRule::default(), Duration::ZERO);
+        diagnostics.announced(&json!("t"));
+        assert!(!diagnostics.is_stuck());
+        begin(&diagnostics);
+        assert!(diagnostics.is_stuck());
+    }
+}

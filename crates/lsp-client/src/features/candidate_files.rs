@@ -1,0 +1,192 @@
+//! Candidate files: the files that contain a name, opened before a question about all of its uses.
+//!
+//! Some servers search only the files of their project and those that are open: the tests of a package may be
+//! neither. And a server reads a file that is not open itself, with positions that may differ from ours
+//! (basedpyright 1.40.2 counts a byte order mark).
+
+use std::time::{Duration, Instant};
+
+use paths::AbsPath;
+use workspace::Document;
+
+use crate::error::ServerError;
+use crate::note::Note;
+use crate::pool::ServerPool;
+use crate::server::{Clock, Opened, Server};
+
+/// Files opened for one question.
+pub(super) const MAX_OPENED: usize = 400;
+/// Files read, of the server's languages and of others.
+const MAX_READ: usize = 20_000;
+/// Size of the largest file that is read.
+const MAX_BYTES: usize = 1 << 20;
+/// Time for files of other languages.
+const OTHERS_TIME: Duration = Duration::from_secs(5);
+
+/// The files that contain a name as a word.
+#[derive(Debug, Default)]
+pub struct Candidates {
+    /// Files of the server's languages, those in its root first; at most 400.
+    pub documents: Vec<Document>,
+    /// Further files of its languages.
+    pub omitted: Vec<AbsPath>,
+    /// Whether the scan ended before every file of its languages was read.
+    pub is_cut: bool,
+    /// Files of other languages, if they were requested.
+    pub others: Vec<AbsPath>,
+    /// Whether the scan ended before every file of another language was read.
+    pub others_cut: bool,
+}
+
+/// Which files a scan reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kinds {
+    /// Files of the server's languages.
+    Own,
+    All,
+}
+
+/// Candidates that are open in a server until they are closed.
+#[derive(Default)]
+pub struct OpenCandidates {
+    opened: Option<Opened>,
+    found: Option<Candidates>,
+}
+
+impl OpenCandidates {
+    /// The candidates, where the server needs them open.
+    pub fn found(&self) -> Option<&Candidates> {
+        self.found.as_ref()
+    }
+
+    /// Reports candidates that the server was not shown.
+    pub fn note(&self) -> Option<Note> {
+        self.found()?.note()
+    }
+
+    pub(super) async fn close(&mut self, server: &Server) {
+        if let Some(opened) = self.opened.take() {
+            server.close_all(opened).await;
+        }
+    }
+}
+
+impl Candidates {
+    /// The files of the server's languages that were read, in order.
+    pub fn paths(&self) -> impl Iterator<Item = &AbsPath> {
+        self.documents.iter().map(|document| &document.path)
+    }
+
+    /// Reports candidates that the server was not shown.
+    pub(super) fn note(&self) -> Option<Note> {
+        let (omitted, is_cut) = (self.omitted.len(), self.is_cut);
+        (omitted > 0 || is_cut).then_some(Note::CandidatesOmitted { omitted, is_cut })
+    }
+
+    /// Reports candidates that are not among the files of an answer, where the server may miss some.
+    pub(super) fn missed(&self, server: &Server, name: &str, answered: &[&AbsPath]) -> Option<Note> {
+        if !server.core.definition.report_missed_candidates {
+            return None;
+        }
+        let files: Vec<AbsPath> = self.paths().filter(|path| !answered.contains(path)).cloned().collect();
+        let (server, name) = (server.name().to_owned(), name.to_owned());
+        (!files.is_empty()).then_some(Note::CandidatesMissed { server, name, files })
+    }
+}
+
+impl ServerPool {
+    /// Opens the candidates for `name`, where the server's definition says that it needs that.
+    pub(super) async fn open_candidates(
+        &self,
+        server: &Server,
+        name: &str,
+        clock: Clock<'_>,
+    ) -> Result<OpenCandidates, ServerError> {
+        if !server.core.definition.open_candidates || name.is_empty() {
+            return Ok(OpenCandidates::default());
+        }
+        let found = self.find_candidates(server, name, Kinds::Own, clock).await?;
+        let opened = self.open_found(server, &found, clock).await?;
+        Ok(OpenCandidates { opened, found: Some(found) })
+    }
+
+    /// Opens candidates that were found, where the server's definition says that it needs that.
+    pub(super) async fn open_found(
+        &self,
+        server: &Server,
+        found: &Candidates,
+        clock: Clock<'_>,
+    ) -> Result<Option<Opened>, ServerError> {
+        if !server.core.definition.open_candidates {
+            return Ok(None);
+        }
+        // Changes on disk are reported before a file is opened, otherwise it is closed again for that. The
+        // question itself notes a scan that was cut.
+        drop(server.hear_news(clock).await?);
+        let opened = server.open_all(&found.documents, clock).await?;
+        if server.core.definition.await_candidates {
+            server.wait_until_read(&found.documents, clock).await;
+        }
+        Ok(Some(opened))
+    }
+
+    /// Finds the files that contain `name` as a word, within three quarters of the time.
+    pub(super) async fn find_candidates(
+        &self,
+        server: &Server,
+        name: &str,
+        kinds: Kinds,
+        clock: Clock<'_>,
+    ) -> Result<Candidates, ServerError> {
+        if name.is_empty() {
+            return Ok(Candidates::default());
+        }
+        let until = clock.at(75);
+        let others_until = until.min(Instant::now() + OTHERS_TIME);
+        let (workspace, definition) = (self.workspace.clone(), server.core.definition.clone());
+        let (root, name, cancel) = (server.core.root.clone(), name.to_owned(), clock.cancel.clone());
+        let scan = tokio::task::spawn_blocking(move || {
+            let mut found = Candidates::default();
+            let (mut own, mut others) = (0, 0);
+            let rest = (root != *workspace.root()).then(|| workspace.files(workspace.root()));
+            let rest = rest.into_iter().flatten().filter(|path| !path.starts_with(&root));
+            for path in workspace.files(&root).chain(rest) {
+                let is_own = definition.language_id(path.as_path()).is_some();
+                if !is_own && (kinds == Kinds::Own || found.others_cut) {
+                    continue;
+                }
+                let (count, until) = if is_own { (&mut own, until) } else { (&mut others, others_until) };
+                let is_over = *count == MAX_READ || cancel.is_cancelled() || Instant::now() >= until;
+                *count += 1;
+                if is_over && is_own {
+                    found.is_cut = true;
+                    break;
+                } else if is_over {
+                    found.others_cut = true;
+                    continue;
+                }
+                // A file that is not text contains no name.
+                let Ok(document) = workspace.document(&path) else { continue };
+                if document.text.len() > MAX_BYTES
+                    || text::occurrences(&document.text, &name).next().is_none()
+                {
+                    continue;
+                }
+                match is_own {
+                    false => found.others.push(path),
+                    true if found.documents.len() == MAX_OPENED => found.omitted.push(path),
+                    true => found.documents.push(document),
+                }
+            }
+            found
+        });
+        let cut = || Candidates { is_cut: true, ..Candidates::default() };
+        // The scan ends by itself after the next file; a read that hangs is abandoned.
+        tokio::select! {
+            biased;
+            () = clock.cancel.cancelled() => Err(ServerError::Cancelled),
+            found = scan => Ok(found.unwrap_or_else(|_| cut())),
+            () = tokio::time::sleep_until(clock.at(90).into()) => Ok(cut()),
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Check on save: diagnostics from a program that reads saved files (rust-analyzer: flycheck).
+//!
+//! Pilcrow requests the check, since no editor triggers it on save here.
+//!
+//! Invariants: results belong to the requested texts, which are those on disk; where that cannot be known, the
+//! result is a [`SaveCheckError`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use paths::AbsPath;
+use workspace::{Document, Owner};
+
+use super::diagnostics::{read, refreshed};
+use crate::answer::Diagnostic;
+use crate::diagnostics::check_on_save::Waited;
+use crate::error::ServerError;
+use crate::pool::{RequestCx, ServerPool};
+use crate::server::documents::{Sent, Synced};
+use crate::server::view::View;
+use crate::server::{Clock, Server};
+use adapters::CheckRule;
+
+/// Time for a check to start …
+const BEGINS: Duration = Duration::from_secs(10);
+/// … and for one that did not start the last time.
+const BEGINS_LATE: Duration = Duration::from_secs(1);
+/// Attempts while files change during the check.
+const MAX_ATTEMPTS: usize = 3;
+/// Why a server's check of saved files has no result.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SaveCheckError {
+    /// The server has no such check.
+    Unsupported,
+    /// Files changed during the check.
+    FilesChanged,
+    /// The server reloaded its project during the check.
+    Reloaded,
+    /// A file is not saved.
+    Unsaved(AbsPath),
+    /// The server has not loaded its project.
+    Loading(String),
+    /// The check did not start.
+    NotStarted,
+    /// The check found problems in too many files.
+    TooManyFiles,
+    /// The check did not end in time.
+    Unfinished {
+        /// Its progress, as the server reports it.
+        progress: Option<String>,
+    },
+    /// A problem of the project, as the server reports it.
+    Reported(String),
+    Failed(ServerError),
+}
+
+/// The check of one server.
+#[derive(Debug, Clone)]
+pub struct FoundSaved {
+    pub server: String,
+    /// The requested files; another server of that name may have been asked about others.
+    pub asked: Vec<AbsPath>,
+    pub found: Result<SavedProblems, SaveCheckError>,
+}
+
+/// Diagnostics of a server's sources in `diagnostics.on_save`.
+#[derive(Debug, Clone)]
+pub struct SavedProblems {
+    /// Diagnostics of each requested file.
+    pub files: BTreeMap<AbsPath, Vec<Diagnostic>>,
+    /// All files with an error, requested or not. The program may not have checked all that depends on them:
+    /// Cargo skips dependents of a crate that fails, and rustc skips borrow checking if a name is not found.
+    pub with_errors: BTreeSet<AbsPath>,
+}
+
+impl ServerPool {
+    /// Whether a server's check on save can be requested.
+    pub fn checks_saved(&self, server: &str) -> bool {
+        self.definitions().get(server).is_some_and(|it| it.diagnostics.check.is_some())
+    }
+
+    /// Requests the check of `docs` from their running servers that offer it.
+    ///
+    /// # Errors
+    /// [`ServerError::Cancelled`] only.
+    pub async fn check_saved(
+        self: &Arc<Self>,
+        docs: &[&Document],
+        cx: &RequestCx,
+    ) -> Result<Vec<FoundSaved>, ServerError> {
+        let clock = cx.clock();
+        let servers = self.use_running();
+        let asks = servers.iter().filter_map(|server| {
+            let definition = &server.core.definition;
+            let speaks = |doc: &&Document| definition.language_id(doc.path.as_path()).is_some();
+            definition.diagnostics.check.as_ref()?;
+            let own: Vec<&Document> =
+                docs.iter().copied().filter(|doc| speaks(doc) && server.is_below(&doc.path)).collect();
+            (!own.is_empty()).then_some(async move {
+                let found = match of_one(server, &own, clock).await {
+                    Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),
+                    Err(error) => Err(SaveCheckError::Failed(error)),
+                    Ok(found) => found,
+                };
+                let asked = own.iter().map(|doc| doc.path.clone()).collect();
+                Ok(FoundSaved { server: server.name().to_owned(), asked, found })
+            })
+        });
+        futures_util::future::join_all(asks).await.into_iter().collect()
+    }
+}
+
+type Checked = Result<SavedProblems, SaveCheckError>;
+
+/// Repeats the check until files and project stay unchanged during it. The first check may change files itself:
+/// Cargo writes a missing `Cargo.lock`.
+async fn of_one(server: &Server, docs: &[&Document], clock: Clock<'_>) -> Result<Checked, ServerError> {
+    let saved = &server.core.check_on_save;
+    let Some(rule) = saved.rule() else { return Ok(Err(SaveCheckError::Unsupported)) };
+    let turn = tokio::select! {
+        biased;
+        () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
+        turn = tokio::time::timeout(clock.left(), saved.turn.acquire()) => turn,
+    };
+    let Ok(Ok(_turn)) = turn else { return Ok(Err(unfinished(server))) };
+    let mut attempts = 1;
+    loop {
+        // Notifications may have made it reload its project.
+        tokio::select! {
+            biased;
+            () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
+            _ = server.peer.closed() => return Err(server.crashed(&rule.method).await),
+            _ = server.core.loading.wait(clock.until) => {}
+        }
+        match check(server, rule, docs, clock).await? {
+            Attempt::Ended(found) => return Ok(found),
+            Attempt::Void(why) if attempts == MAX_ATTEMPTS => return Ok(Err(why)),
+            Attempt::Void(_) => attempts += 1,
+        }
+    }
+}
+
+/// The outcome of one attempt.
+enum Attempt {
+    Ended(Checked),
+    /// Files or project changed, so the result may belong to either state.
+    Void(SaveCheckError),
+}
+
+async fn check(
+    server: &Server,
+    rule: &CheckRule,
+    docs: &[&Document],
+    clock: Clock<'_>,
+) -> Result<Attempt, ServerError> {
+    let saved = &server.core.check_on_save;
+    let unknown = |why: SaveCheckError| Ok(Attempt::Ended(Err(why)));
+    if let Some(path) = unsaved(server) {
+        return unknown(SaveCheckError::Unsaved(path));
+    }
+    let loads = server.core.loading.loads();
+    if !server.core.loading.is_ready() {
+        return unknown(SaveCheckError::Loading(server.doing()));
+    }
+    // Without a project there is nothing to check.
+    if let Some(why) = server.core.loading.failure() {
+        return unknown(SaveCheckError::Reported(why));
+    }
+    // Changes up to now are reported before the check.
+    refreshed(server, clock).await?;
+    let heard = server.core.diagnostics.now().heard;
+    let room = server.room(&rule.method, clock).await?;
+    let (begun, again) = saved.asks(heard);
+    if again && room.notify(&rule.method, &rule.params).is_err() {
+        return Err(server.crashed(&rule.method).await);
+    }
+    drop(room);
+    let begins = Instant::now() + if saved.is_mute() { BEGINS_LATE } else { BEGINS };
+    let waited = tokio::select! {
+        biased;
+        () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
+        _ = server.peer.closed() => return Err(server.crashed(&rule.method).await),
+        waited = saved.wait(begun, begins, clock.until) => waited,
+    };
+    match waited {
+        Waited::Ended => {}
+        Waited::GoesOn => return unknown(unfinished(server)),
+        // A server that reloads its project may forget the request.
+        Waited::Silent if server.core.loading.loads() != loads => {
+            return Ok(Attempt::Void(SaveCheckError::Reloaded));
+        }
+        Waited::Silent => {
+            saved.did_not_begin();
+            return unknown(SaveCheckError::NotStarted);
+        }
+    }
+    if let Some(trouble) = server.core.loading.trouble() {
+        return unknown(SaveCheckError::Reported(trouble.text));
+    }
+    if saved.is_full() {
+        return unknown(SaveCheckError::TooManyFiles);
+    }
+    // Files that changed during the check may have been read in either state.
+    refreshed(server, clock).await?;
+    if unsaved(server).is_some() {
+        return unknown(SaveCheckError::FilesChanged);
+    }
+    let on_save = &server.core.definition.diagnostics.on_save;
+    let mut files = BTreeMap::new();
+    for doc in docs {
+        let is_as_asked = |now: Document| now.text == doc.text && now.owner != Owner::Editor { dirty: true };
+        if !server.core.workspace.document(&doc.path).is_ok_and(is_as_asked) {
+            return unknown(SaveCheckError::FilesChanged);
+        }
+        let mut items = match saved.of(&doc.path) {
+            Some(items) => read(server, &on_disk(doc), &items)?,
+            None => Vec::new(),
+        };
+        items.retain(|item| item.source.as_ref().is_some_and(|it| on_save.contains(it)));
+        files.insert(doc.path.clone(), items);
+    }
+    let with_errors = saved.with_errors(on_save);
+    if server.core.diagnostics.now().heard != heard {
+        return Ok(Attempt::Void(SaveCheckError::FilesChanged));
+    }
+    // A check that runs during a reload ends without results (rust-analyzer 1.96).
+    if server.core.loading.loads() != loads {
+        return Ok(Attempt::Void(SaveCheckError::Reloaded));
+    }
+    Ok(Attempt::Ended(Ok(SavedProblems { files, with_errors })))
+}
+
+fn unfinished(server: &Server) -> SaveCheckError {
+    SaveCheckError::Unfinished { progress: server.core.check_on_save.doing() }
+}
+
+/// A document of the server that an editor has not saved.
+fn unsaved(server: &Server) -> Option<AbsPath> {
+    let open = server.core.workspace.open_documents();
+    open.into_iter().find(|document| server.hides(document)).map(|document| document.path)
+}
+
+/// A document as it is on disk.
+fn on_disk(document: &Document) -> Synced {
+    Synced {
+        uri: document.uri.clone(),
+        number: 0,
+        opened: 0,
+        version: document.version,
+        view: Arc::new(View::new(Arc::clone(&document.text))),
+        sent: Sent::default(),
+        closed: None,
+    }
+}

@@ -1,0 +1,92 @@
+//! Requests that Pilcrow sends, each declared beside the code that sends it.
+
+use adapters::Feature;
+use serde_json::{Value, json};
+
+use super::{
+    code_actions, diagnostics, edits, file_operations, hierarchy, hints, navigation, rename, symbols,
+    workspace_diagnostics,
+};
+
+/// A request, as choosing a server, sending it and announcing our capabilities need to know it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    pub method: &'static str,
+    /// The feature that ranks servers for it; follow-up requests have none.
+    pub feature: Option<Feature>,
+    /// Key of the server capability that offers it.
+    pub provider: Option<&'static str>,
+    /// Key of our capability below `textDocument`, where it only says that there is no dynamic registration.
+    client: Option<&'static str>,
+    /// Whether it is about one place or file, so that a third of the time of a call has to suffice.
+    is_quick: bool,
+    /// Whether it is sent again when the server reports that the text changed or that it gave the request up.
+    is_repeated: bool,
+}
+
+/// The requests of each file of features.
+const GROUPS: [&[Request]; 10] = [
+    navigation::REQUESTS,
+    hints::REQUESTS,
+    hierarchy::REQUESTS,
+    symbols::REQUESTS,
+    rename::REQUESTS,
+    file_operations::REQUESTS,
+    code_actions::REQUESTS,
+    edits::REQUESTS,
+    diagnostics::REQUESTS,
+    workspace_diagnostics::REQUESTS,
+];
+
+impl Request {
+    /// A request that is sent again if need be.
+    pub const fn new(method: &'static str) -> Self {
+        let (feature, provider, client) = (None, None, None);
+        Self { method, feature, provider, client, is_quick: false, is_repeated: true }
+    }
+
+    /// Ranks its servers by a feature, and requires a capability of them.
+    pub const fn of(self, feature: Feature, provider: &'static str) -> Self {
+        Self { feature: Some(feature), provider: Some(provider), ..self }
+    }
+
+    /// Announces a capability of ours without options.
+    pub const fn announced(self, client: &'static str) -> Self {
+        Self { client: Some(client), ..self }
+    }
+
+    pub const fn quick(self) -> Self {
+        Self { is_quick: true, ..self }
+    }
+}
+
+fn all() -> impl Iterator<Item = &'static Request> {
+    GROUPS.iter().copied().flatten()
+}
+
+/// The request for a feature; `None` for diagnostics, which servers may push.
+pub(crate) fn of_feature(feature: Feature) -> Option<&'static Request> {
+    all().find(|request| request.feature == Some(feature))
+}
+
+/// The feature that a method alone requests of one server; `None` if all servers of a file may answer.
+pub(crate) fn feature_of(method: &str) -> Option<Feature> {
+    let mut features = all().filter(|request| request.method == method).filter_map(|request| request.feature);
+    let feature = features.next().filter(|feature| *feature != Feature::RenameFile)?;
+    features.next().is_none().then_some(feature)
+}
+
+/// Whether a method is about one place or file.
+pub(crate) fn is_quick(method: &str) -> bool {
+    all().any(|request| request.method == method && request.is_quick)
+}
+
+/// The methods that are sent again. Others may have had an effect already.
+pub(crate) fn repeated() -> impl Iterator<Item = &'static str> {
+    all().filter(|request| request.is_repeated).map(|request| request.method)
+}
+
+/// Our capabilities below `textDocument` that have no options.
+pub(crate) fn announced() -> impl Iterator<Item = (&'static str, Value)> {
+    all().filter_map(|request| Some((request.client?, json!({"dynamicRegistration": false}))))
+}

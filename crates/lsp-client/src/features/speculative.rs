@@ -1,0 +1,481 @@
+//! Speculative edits: a server is shown an edit that is not made, asked for diagnostics, and shown the true
+//! texts again.
+//!
+//! Runs in a task of its own, so that the texts are restored even if the caller leaves.
+//!
+//! Invariants: afterwards, however it ends, the server has the texts that it had before; meanwhile no other
+//! request is answered from its texts; nothing is saved, and no file is created or deleted.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use paths::AbsPath;
+use policy::ErrorCode;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use wire::{Closed, RequestError, codes};
+use workspace::{Document, ReadError};
+
+use super::check::Extra;
+use super::diagnostics::{Looked, METHOD, look, pulled, question, read, whole_publication};
+use crate::answer::{Diagnostic, RawJson};
+use crate::diagnostics::Reader;
+use crate::note::Note;
+use crate::server::documents::Synced;
+use crate::server::protocol::Report;
+use crate::server::{Clock, Server};
+
+/// The longest time that other requests wait, from the request for exclusive access.
+const LIMIT: Duration = Duration::from_secs(5);
+/// The pause before a request is repeated because the text changed, as the server says; it doubles.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A file as an edit would leave it.
+#[derive(Debug, Clone)]
+pub struct SpeculativeFile {
+    /// The current document; of a file that would be created, with an empty text.
+    pub document: Document,
+    /// Its text after the edit.
+    pub text: Arc<str>,
+    /// Whether the edit creates it.
+    pub created: bool,
+}
+
+/// Why an edit was not shown to a server.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SpeculativeError {
+    /// A text changed meanwhile, so the result would belong to another.
+    #[error("text moved")]
+    Moved,
+    /// The caller cancelled.
+    #[error("cancelled")]
+    Cancelled,
+    /// The server's answers may be incomplete.
+    #[error("the server is not ready")]
+    Noted(Note),
+    #[error("{0}")]
+    Because(String),
+}
+
+/// The diagnostics of each file, or why they are not known.
+pub(crate) type Findings = Vec<(AbsPath, Result<Vec<Diagnostic>, String>)>;
+
+/// A speculative edit for one server.
+pub(crate) struct SpeculativeEdit {
+    pub server: Arc<Server>,
+    /// The edited files that servers of this definition are shown; created files first, so that others find
+    /// them.
+    pub files: Vec<SpeculativeFile>,
+    /// The files to request diagnostics of.
+    pub asked: BTreeSet<AbsPath>,
+    /// Unchanged files that may be affected, of which diagnostics are requested too.
+    pub dependents: Vec<Document>,
+}
+
+/// A document that was shown for the edit.
+struct Shown {
+    document: Document,
+    was_open: bool,
+    /// Whether it was opened, or opened again, for the edit; otherwise changed.
+    opened: bool,
+    /// Whether it does not exist on disk.
+    created: bool,
+    synced: Synced,
+}
+
+/// Runs a speculative edit to its end. If the future is dropped, the texts are restored all the same.
+pub(crate) async fn run(
+    trial: SpeculativeEdit,
+    clock: Clock<'_>,
+    tracker: &TaskTracker,
+) -> Result<Findings, SpeculativeError> {
+    let (reply, findings) = oneshot::channel();
+    let (limit, cancel) = (LIMIT.min(clock.left()), clock.cancel.clone());
+    tracker.spawn(async move { trial.act(reply, limit, cancel).await });
+    findings.await.unwrap_or(Err(SpeculativeError::Cancelled))
+}
+
+impl SpeculativeEdit {
+    async fn act(
+        self,
+        mut reply: oneshot::Sender<Result<Findings, SpeculativeError>>,
+        limit: Duration,
+        cancel: CancellationToken,
+    ) {
+        let until = Instant::now() + limit;
+        let server = &self.server;
+        let announced = server.gate.announce();
+        let moved = announced.moved.clone();
+        let ends = |reason: SpeculativeError| Err(reason);
+        let late =
+            || Err(SpeculativeError::Because(format!("{} is busy with other requests", server.name())));
+        let outcome = {
+            // Each branch may be dropped: the texts are restored below in any case.
+            tokio::select! {
+                biased;
+                () = reply.closed() => ends(SpeculativeError::Cancelled),
+                () = cancel.cancelled() => ends(SpeculativeError::Cancelled),
+                () = moved.cancelled() => ends(SpeculativeError::Moved),
+                _ = server.peer.closed() => Err(SpeculativeError::Because(format!("{} ended", server.name()))),
+                alone = tokio::time::timeout_at(until.into(), server.gate.alone()) => match alone {
+                    Ok(alone) => Ok(alone),
+                    Err(_) => late(),
+                },
+            }
+        };
+        let outcome = match outcome {
+            Err(reason) => Err(reason),
+            Ok(alone) => {
+                let mut shown = Vec::new();
+                let tried = tokio::select! {
+                    biased;
+                    () = reply.closed() => Err(SpeculativeError::Cancelled),
+                    () = cancel.cancelled() => Err(SpeculativeError::Cancelled),
+                    () = moved.cancelled() => Err(SpeculativeError::Moved),
+                    tried = self.tried(&mut shown, until, limit) => tried,
+                };
+                self.restore(&shown, &tried).await;
+                drop(alone);
+                tried
+            }
+        };
+        drop(announced);
+        if reply.send(outcome).is_err() {
+            tracing::debug!(server = server.name(), "a speculative edit ended after its caller left");
+        }
+    }
+
+    async fn tried(
+        &self,
+        shown: &mut Vec<Shown>,
+        until: Instant,
+        limit: Duration,
+    ) -> Result<Findings, SpeculativeError> {
+        let server = &self.server;
+        let workspace = &server.core.workspace;
+        // Subscribed before the texts are read, so that no change is missed.
+        let mut moves = workspace.editor_moves();
+        if let Some(moves) = &mut moves {
+            moves.mark_unchanged();
+        }
+        // A caller that cancels drops this.
+        let cancel = CancellationToken::new();
+        let clock = Clock { until, ..Clock::new(LIMIT, &cancel) };
+        server
+            .await_deletions(METHOD, clock)
+            .await
+            .map_err(|error| SpeculativeError::Because(error.to_string()))?;
+        if server.core.deleted_files.is_awaited() {
+            return Err(server.note().map_or(SpeculativeError::Moved, SpeculativeError::Noted));
+        }
+        let room = match tokio::time::timeout_at(until.into(), server.peer.room()).await {
+            Ok(Ok(room)) => room,
+            Ok(Err(closed)) => return Err(SpeculativeError::Because(closed.to_string())),
+            Err(_) => return Err(SpeculativeError::Because(format!("{} does not read", server.name()))),
+        };
+        let fresh = server.read_open(None);
+        let base: Vec<(AbsPath, Option<Arc<str>>)> = {
+            let others =
+                fresh.iter().map(|(path, open)| (path.clone(), open.as_ref().map(|it| it.text.clone())));
+            let own = self.files.iter().map(|file| {
+                (file.document.path.clone(), (!file.created).then(|| file.document.text.clone()))
+            });
+            let dependents = self.dependents.iter().map(|it| (it.path.clone(), Some(it.text.clone())));
+            others.chain(own).chain(dependents).collect()
+        };
+        if !self.stands(&base) {
+            return Err(SpeculativeError::Moved);
+        }
+        // From here to the end of the block nothing awaits: all texts are shown, or the stream is closed.
+        let _room = Extra::new(&server.core, self.files.len() + self.dependents.len());
+        self.show(&room, &fresh, shown).map_err(|closed| SpeculativeError::Because(closed.to_string()))?;
+        drop(room);
+        let is_asked = |it: &&Shown| {
+            let path = &it.document.path;
+            self.asked.contains(path) || self.dependents.iter().any(|dependent| dependent.path == *path)
+        };
+        let asks = shown.iter().filter(is_asked).map(|it| self.ask(it, until, limit));
+        let asking = futures_util::future::join_all(asks);
+        tokio::pin!(asking);
+        let found = loop {
+            let changed = async {
+                // A disconnected editor changes nothing more.
+                let has_moved = match &mut moves {
+                    Some(moves) => moves.changed().await.is_ok(),
+                    None => false,
+                };
+                if !has_moved {
+                    std::future::pending::<()>().await;
+                }
+            };
+            tokio::select! {
+                biased;
+                () = changed => if !self.stands(&base) { return Err(SpeculativeError::Moved) },
+                _ = server.peer.closed() => {
+                    return Err(SpeculativeError::Because(format!("{} ended during the preview", server.name())));
+                }
+                found = &mut asking => break found,
+            }
+        };
+        // Other programs than the editor change files too.
+        if !self.stands(&base) {
+            return Err(SpeculativeError::Moved);
+        }
+        Ok(found)
+    }
+
+    /// Whether the texts are still those of the edit. Reads files.
+    fn stands(&self, base: &[(AbsPath, Option<Arc<str>>)]) -> bool {
+        base.iter().all(|(path, text)| match (self.server.core.workspace.document(path), text) {
+            (Ok(now), Some(text)) => now.text == *text,
+            (Err(ReadError::NotFound { .. }), None) => true,
+            _ => false,
+        })
+    }
+
+    /// Shows the server the true texts of all documents, then the edited ones.
+    fn show(
+        &self,
+        room: &wire::Room,
+        fresh: &[(AbsPath, Option<Document>)],
+        shown: &mut Vec<Shown>,
+    ) -> Result<(), Closed> {
+        let server = &self.server;
+        let rule = server.core.sync_rule();
+        let pushes = pulled(server).is_none();
+        let versioned = server.core.diagnostics.is_versioned();
+        let mut documents = server.core.documents();
+        server.sync_locked(&mut documents, rule, room, fresh, None)?;
+        server.core.diagnostics.begin_speculation();
+        let now = server.core.diagnostics.now();
+        let language = |path: &AbsPath| {
+            server.core.definition.language_id(path.as_path()).unwrap_or("plaintext").to_owned()
+        };
+        for file in &self.files {
+            let tried = Document { text: Arc::clone(&file.text), ..file.document.clone() };
+            let was_open = documents.holds(&tried.path);
+            let synced = documents.sync(room, rule, &tried, &language(&tried.path), now)?;
+            documents.changed(&tried.path);
+            let (document, created) = (file.document.clone(), file.created);
+            shown.push(Shown { document, was_open, opened: !was_open, created, synced });
+        }
+        let rereads = documents.rereads_includes();
+        for document in &self.dependents {
+            let was_open = documents.holds(&document.path);
+            let reopens = was_open && pushes && !rereads;
+            // Opened again, so that publications from now on differ from later ones. Without versions a server
+            // would publish an empty list for a closed document.
+            if reopens && versioned {
+                documents.close(room, rule, &document.path)?;
+            }
+            let mut synced = documents.sync(room, rule, document, &language(&document.path), now)?;
+            if reopens && !versioned {
+                synced = documents.send_again(room, rule, &document.path, now)?.unwrap_or(synced);
+            }
+            let opened = !was_open || reopens && versioned;
+            shown.push(Shown { document: document.clone(), was_open, opened, created: false, synced });
+        }
+        // After all files exist that they may include.
+        for it in shown.iter_mut().filter(|_| rereads && pushes) {
+            if documents.is_behind(&it.document.path) {
+                let again = documents.send_again(room, rule, &it.document.path, now)?;
+                it.synced = again.unwrap_or_else(|| it.synced.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// The diagnostics of one file by then; `limit` is the longest time of the whole edit.
+    async fn ask(
+        &self,
+        shown: &Shown,
+        until: Instant,
+        limit: Duration,
+    ) -> (AbsPath, Result<Vec<Diagnostic>, String>) {
+        let server = &self.server;
+        let path = shown.document.path.clone();
+        let tenths = (limit.as_secs_f64() * 10.0).round() / 10.0;
+        let late = || Err(format!("it did not answer within {tenths} s"));
+        let items = match pulled(server) {
+            Some(options) => {
+                // Without a result id: this answer is not for later requests.
+                let params = question(Some(&shown.synced), &options, None);
+                let cancel = CancellationToken::new();
+                let mut pause = PAUSE;
+                loop {
+                    let left = until.saturating_duration_since(Instant::now());
+                    match server.peer.request(METHOD, &params, left, &cancel).await {
+                        Ok(raw) => match server.read_borrowed::<Option<Report<'_>>>(METHOD, &raw) {
+                            Ok(Some(Report { items: Some(items), .. })) => break RawJson::new(items),
+                            Ok(_) => return (path, Err("it returned no report".to_owned())),
+                            Err(error) => return (path, Err(error.to_string())),
+                        },
+                        Err(RequestError::Rpc { error, .. })
+                            if Instant::now() + pause < until
+                                && matches!(
+                                    error.code,
+                                    codes::CONTENT_MODIFIED | codes::SERVER_CANCELLED
+                                ) =>
+                        {
+                            tokio::time::sleep(pause).await;
+                            pause *= 2;
+                        }
+                        Err(RequestError::Deadline { .. }) => return (path, late()),
+                        Err(error) => return (path, Err(error.to_string())),
+                    }
+                }
+            }
+            None => {
+                let looked = look(server, &shown.document, until, &CancellationToken::new()).await;
+                let whole = |items: &RawJson| looked.is_whole(items);
+                match looked == Looked::Clean {
+                    true => RawJson::empty_list(),
+                    false => {
+                        let (wait, cancel) = ((until, Reader::Speculative), CancellationToken::new());
+                        match whole_publication(server, &path, &shown.synced, wait, &whole, &cancel).await {
+                            Some(items) => items,
+                            None => return (path, late()),
+                        }
+                    }
+                }
+            }
+        };
+        let found = read(server, &shown.synced, &items).map_err(|error| error.to_string());
+        (path, found)
+    }
+
+    /// Restores the server's texts. Waits only while the server does not read.
+    async fn restore(&self, shown: &[Shown], tried: &Result<Findings, SpeculativeError>) {
+        if shown.is_empty() {
+            return;
+        }
+        let server = &self.server;
+        let room = server.peer.room().await;
+        let rule = server.core.sync_rule();
+        let mut documents = server.core.documents();
+        let mut versions = HashMap::new();
+        let shown_again = room.and_then(|room| {
+            // Edited files first: a dependent that is opened again is checked with the true texts.
+            shown.iter().try_for_each(|it| {
+                let document = &it.document;
+                let language =
+                    server.core.definition.language_id(document.path.as_path()).unwrap_or("plaintext");
+                // Publications from now on, with whatever version, are not about the edit.
+                versions.insert(document.path.clone(), documents.next_number(&document.path));
+                if it.opened {
+                    // A server may keep the last text of a closed file until it has read the file again
+                    // (rust-analyzer 1.96).
+                    if !it.created {
+                        let now = server.core.diagnostics.now();
+                        documents.sync(&room, rule, document, language, now)?;
+                    }
+                    documents.close(&room, rule, &document.path)?;
+                    documents.changed(&document.path);
+                    versions.insert(document.path.clone(), documents.next_number(&document.path));
+                }
+                if it.was_open {
+                    let now = server.core.diagnostics.now();
+                    documents.sync(&room, rule, document, language, now)?;
+                    documents.is_back(&document.path);
+                }
+                Ok::<(), Closed>(())
+            })
+        });
+        let answered = tried
+            .as_ref()
+            .is_ok_and(|found| found.len() == shown.len() && found.iter().all(|(_, known)| known.is_ok()));
+        server.core.diagnostics.end_speculation(versions, answered);
+        if let Err(closed) = shown_again {
+            tracing::debug!(server = server.name(), %closed, "cannot restore the texts");
+        }
+    }
+}
+
+impl SpeculativeEdit {
+    /// Removes files that the server cannot check exactly, since it searches created files on disk; the reason,
+    /// if any were removed.
+    pub fn narrow(&mut self) -> Option<SpeculativeError> {
+        if self.server.core.definition.resolves_new_files {
+            return None;
+        }
+        let new: Vec<&SpeculativeFile> = self.files.iter().filter(|file| file.created).collect();
+        let alone = match new[..] {
+            [] => return None,
+            // The diagnostics of a single new file are exact, unless they depend on another file that uses it.
+            [one] => (!self.files.iter().any(|it| !it.created && name_each_other(one, it))).then_some(one),
+            _ => None,
+        };
+        let names: Vec<String> =
+            new.iter().map(|it| self.server.core.workspace.relative(&it.document.path)).collect();
+        let alone = alone.map(|it| it.document.path.clone());
+        let all = self.asked.len() + self.dependents.len();
+        self.asked.retain(|path| Some(path) == alone.as_ref());
+        self.dependents.clear();
+        (self.asked.len() < all).then(|| {
+            let (name, names) = (self.server.name(), names.join(", "));
+            SpeculativeError::Because(format!(
+                "{name} searches {names} on disk, so files that may use them were not checked"
+            ))
+        })
+    }
+}
+
+/// Whether each of two files may use the other.
+fn name_each_other(one: &SpeculativeFile, other: &SpeculativeFile) -> bool {
+    names(&one.text, &other.document.path) && names(&other.text, &one.document.path)
+}
+
+/// Whether a text contains the name of a file as a word, without extension; for a module of a directory
+/// (`__init__.py`) the name of the directory.
+fn names(text: &str, path: &AbsPath) -> bool {
+    let name = |path: &Path| Some(path.file_stem()?.to_str()?.to_owned());
+    let own = name(path.as_path()).filter(|it| !it.starts_with("__"));
+    let Some(name) = own.or_else(|| name(path.as_path().parent()?)) else { return true };
+    let in_word = |it: char| it.is_alphanumeric() || it == '_';
+    text.match_indices(&name)
+        .any(|(at, found)| !text[..at].ends_with(in_word) && !text[at + found.len()..].starts_with(in_word))
+}
+
+/// Why an edit cannot be shown to a server; not all of `edited` may be shown.
+pub(crate) fn hindrance(trial: &SpeculativeEdit, edited: &BTreeSet<&AbsPath>) -> Option<SpeculativeError> {
+    let (server, files) = (&trial.server, &trial.files);
+    let name = server.name();
+    let because = |why: String| Some(SpeculativeError::Because(why));
+    if files.iter().any(|file| file.created) && !server.core.definition.checks_new_files {
+        return because(format!("{name} cannot check files that do not exist yet"));
+    }
+    let is_shown = |path: &AbsPath| files.iter().any(|file| file.document.path == *path);
+    if let Some(path) = edited.iter().find(|path| !is_shown(path) && server.reads(path)) {
+        let path = server.core.workspace.relative(path);
+        return because(format!("{name} reads {path} from disk, which the edit changes too"));
+    }
+    if !server.core.sync_rule().open {
+        return because(format!("{name} only reads files from disk"));
+    }
+    if !server.core.loading.is_ready() {
+        return Some(server.note().map_or(SpeculativeError::Moved, SpeculativeError::Noted));
+    }
+    // Without a project it finds nothing wrong in any text.
+    if let Some(why) = server.core.loading.failure() {
+        return because(why);
+    }
+    // It would wait for itself.
+    if server.core.edits().is_some() {
+        return because(format!("{name} is running a command"));
+    }
+    None
+}
+
+impl SpeculativeError {
+    /// The code that surfaces and models are given.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Moved => ErrorCode::StaleText,
+            Self::Cancelled => ErrorCode::Cancelled,
+            Self::Noted(_) | Self::Because(_) => ErrorCode::NotApplied,
+        }
+    }
+}

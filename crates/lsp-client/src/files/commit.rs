@@ -1,0 +1,126 @@
+//! Notification of servers after a commit.
+
+use paths::{AbsPath, path_to_uri};
+use serde_json::{Value, json};
+use workspace::{ChangeKind, Commit, Document, Owner};
+
+use crate::files::file_filter::wanted;
+use crate::files::file_poll::{CHANGED, CREATED, DELETED};
+use crate::pool::ServerPool;
+use crate::server::Server;
+
+impl ServerPool {
+    /// Sends a commit to every running server: new texts of open documents, deleted documents, and watched
+    /// files. Done when all messages are in the servers' queues.
+    pub async fn did_commit(&self, commit: &Commit) {
+        let mut events: Vec<(AbsPath, u8)> = Vec::new();
+        let mut closed: Vec<AbsPath> = Vec::new();
+        let mut operations = FileOperations::default();
+        for file in &commit.files {
+            match &file.kind {
+                ChangeKind::Modified => events.push((file.path.clone(), CHANGED)),
+                ChangeKind::Created => {
+                    events.push((file.path.clone(), CREATED));
+                    operations.created.push(file.path.clone());
+                }
+                ChangeKind::Deleted => {
+                    operations.deleted.push(file.path.clone());
+                    events.push((file.path.clone(), DELETED));
+                    closed.push(file.path.clone());
+                }
+                ChangeKind::Renamed { from } => {
+                    events.push((from.clone(), DELETED));
+                    events.push((file.path.clone(), CREATED));
+                    closed.push(from.clone());
+                    operations.renamed.0.push(from.clone());
+                    operations.renamed.1.push(file.path.clone());
+                }
+            }
+        }
+        for server in self.running() {
+            notify(&server, &events, &closed, &operations).await;
+        }
+    }
+}
+
+/// File operations, in the lists of the protocol.
+#[derive(Default)]
+struct FileOperations {
+    created: Vec<AbsPath>,
+    deleted: Vec<AbsPath>,
+    /// Old and new path.
+    renamed: (Vec<AbsPath>, Vec<AbsPath>),
+}
+
+async fn notify(server: &Server, events: &[(AbsPath, u8)], closed: &[AbsPath], operations: &FileOperations) {
+    let mut messages = Vec::new();
+    server.moves(events.iter().map(|(path, _)| path));
+    server.core.diagnostics.hears(events.iter().map(|(path, _)| path));
+    let (definition, watchers) = (&server.core.definition, server.core.watchers());
+    server.core.file_poller.knows(definition, &watchers, events.iter().map(|(path, _)| path));
+    server
+        .core
+        .file_poller
+        .changed(events.iter().map(|(path, _)| path).filter(|path| server.is_source(path)));
+    server.core.file_poller.happened(definition, events);
+    server.went(events.iter().filter(|(_, kind)| *kind == DELETED).map(|(path, _)| path));
+    let mut all = events.to_vec();
+    if server.core.definition.watch.touch_marker {
+        // An editor or a speculative edit may have opened the file before it existed.
+        let came = events.iter().filter(|(_, kind)| *kind == CREATED);
+        all.extend(came.filter_map(|(path, _)| server.marker(path)));
+        all.dedup();
+    }
+    let watched = watched(server, &all);
+    let (from, to) = &operations.renamed;
+    for (operation, method, files) in [
+        ("didCreate", "workspace/didCreateFiles", &operations.created),
+        ("didDelete", "workspace/didDeleteFiles", &operations.deleted),
+        ("didRename", "workspace/didRenameFiles", from),
+    ] {
+        let uri = |path: &AbsPath| path_to_uri(path.as_path());
+        let files: Vec<Value> = wanted(server, operation, method, files)
+            .into_iter()
+            .map(|path| match from.iter().position(|it| it == path).and_then(|at| to.get(at)) {
+                Some(to) if operation == "didRename" => json!({"oldUri": uri(path), "newUri": uri(to)}),
+                _ => json!({"uri": uri(path)}),
+            })
+            .collect();
+        if !files.is_empty() {
+            messages.push((method, json!({"files": files})));
+        }
+    }
+    for (path, kind) in events {
+        if matches!(*kind, CHANGED | CREATED) {
+            messages.extend(saved(server, path).map(|params| ("textDocument/didSave", params)));
+        }
+    }
+    server.refresh(events, closed, &watched, &messages).await;
+}
+
+/// The `didSave` notification for an open file that the commit wrote; not for one that an editor has open,
+/// since the commit does not save it.
+fn saved(server: &Server, path: &AbsPath) -> Option<Value> {
+    if !server.core.documents().holds(path) {
+        return None;
+    }
+    let document = server.core.workspace.document(path).ok().filter(|it| it.owner == Owner::Disk)?;
+    did_save(server, &document)
+}
+
+/// `DidSaveTextDocumentParams`; `None` for a server that takes no such notification.
+pub(crate) fn did_save(server: &Server, document: &Document) -> Option<Value> {
+    let options = server.core.capabilities().save()?;
+    let mut params = json!({"textDocument": {"uri": path_to_uri(document.path.as_path())}});
+    if options["includeText"] == true {
+        params["text"] = json!(&*document.text);
+    }
+    Some(params)
+}
+
+/// The events that match a watcher of the server (LSP 3.17 §DidChangeWatchedFiles).
+pub(crate) fn watched(server: &Server, events: &[(AbsPath, u8)]) -> Vec<Value> {
+    let watchers = server.core.watchers();
+    let wanted = events.iter().filter(|(path, kind)| watchers.reports(path, *kind));
+    wanted.map(|(path, kind)| json!({"uri": path_to_uri(path.as_path()), "type": kind})).collect()
+}

@@ -1,0 +1,159 @@
+//! Deleted files that a server still answers about, because it reads the disk in the background.
+//!
+//! A request right after the notification may be answered before the server has read the disk. Invariants: if
+//! the definition has a probe for that, requests are sent after it fails, or the answer carries a note.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use paths::{AbsPath, path_to_uri};
+use serde_json::json;
+use wire::{RequestError, codes};
+use workspace::Document;
+
+use crate::error::ServerError;
+use crate::server::{Clock, LONGEST_PAUSE, PAUSE, Server};
+
+/// Maximum number of files to probe, the newest: such a server processes deletions in order.
+const LIMIT: usize = 16;
+/// How long a server may take to notice a deletion.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Deleted files, the newest last.
+#[derive(Default)]
+pub(crate) struct DeletedFiles(Mutex<Vec<Deletion>>);
+
+#[derive(Clone)]
+struct Deletion {
+    path: AbsPath,
+    /// When the server was notified.
+    since: Instant,
+    /// When the file was last probed after its time was over.
+    asked: Option<Instant>,
+}
+
+impl DeletedFiles {
+    fn list(&self) -> parking_lot::MutexGuard<'_, Vec<Deletion>> {
+        self.0.lock()
+    }
+
+    fn went<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
+        let mut list = self.list();
+        for path in paths {
+            list.retain(|it| it.path != *path);
+            list.push(Deletion { path: path.clone(), since: Instant::now(), asked: None });
+        }
+        let more = list.len().saturating_sub(LIMIT);
+        list.drain(..more);
+    }
+
+    fn seen(&self, path: &AbsPath) {
+        self.list().retain(|it| it.path != *path);
+    }
+
+    /// Whether to probe a file again whose time is over. The caller that gets `true` probes.
+    fn is_due(&self, path: &AbsPath) -> bool {
+        let mut list = self.list();
+        let Some(went) = list.iter_mut().find(|it| it.path == *path) else { return false };
+        let is_due = went.asked.is_none_or(|asked| asked.elapsed() >= PATIENCE);
+        if is_due {
+            went.asked = Some(Instant::now());
+        }
+        is_due
+    }
+
+    /// A file whose deletion the server has not noticed.
+    pub fn unseen(&self) -> Option<AbsPath> {
+        self.list().last().map(|it| it.path.clone())
+    }
+
+    /// Whether the server may still notice a deletion: its answers are not believed.
+    pub fn is_awaited(&self) -> bool {
+        self.list().iter().any(|it| it.since.elapsed() < PATIENCE)
+    }
+}
+
+impl Server {
+    /// Records files whose deletion the server is notified of.
+    pub fn went<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
+        if self.core.definition.watch.deletion_probe.is_some() {
+            self.core.deleted_files.went(paths.filter(|path| self.is_source(path)));
+        }
+    }
+
+    /// Closes deleted documents, and waits until the server has noticed the deletions, for at most three
+    /// quarters of the time. Reads files.
+    pub async fn await_deletions(&self, method: &str, clock: Clock<'_>) -> Result<(), ServerError> {
+        let Some(question) = &self.core.definition.watch.deletion_probe else { return Ok(()) };
+        let mut gone: Vec<(AbsPath, Option<Document>)> = self.read_open(None);
+        gone.retain(|(_, document)| document.is_none());
+        if !gone.is_empty() {
+            let room = self.room(method, clock).await?;
+            if self.sync(&room, &gone, None).is_err() {
+                return Err(self.crashed(method).await);
+            }
+            self.went(gone.iter().map(|(path, _)| path));
+        }
+        let left = self.core.deleted_files.list().clone();
+        for Deletion { path, since, .. } in left {
+            let most = clock.at(75);
+            let until = most.min(since + PATIENCE);
+            // A deletion that was not noticed in time is probed now and then, and not awaited.
+            let is_late = since.elapsed() >= PATIENCE;
+            let mut pause = PAUSE;
+            loop {
+                // A file that exists again, or is open in an editor, is handled elsewhere.
+                if path.as_path().exists() || self.core.documents().holds(&path) {
+                    self.core.deleted_files.seen(&path);
+                    break;
+                }
+                let now = Instant::now();
+                let within = match is_late {
+                    true => most.saturating_duration_since(now).min(LONGEST_PAUSE),
+                    false => until.saturating_duration_since(now),
+                };
+                if within.is_zero() || is_late && !self.core.deleted_files.is_due(&path) {
+                    break;
+                }
+                let params = json!({"textDocument": {"uri": path_to_uri(path.as_path())}});
+                match self.peer.request(question, &params, within, clock.cancel).await {
+                    Err(RequestError::Rpc { error, .. })
+                        if !matches!(error.code, codes::CONTENT_MODIFIED | codes::SERVER_CANCELLED) =>
+                    {
+                        self.core.deleted_files.seen(&path);
+                        break;
+                    }
+                    Err(RequestError::Cancelled { .. }) => return Err(ServerError::Cancelled),
+                    // The request itself will report this.
+                    Err(RequestError::Closed { .. } | RequestError::Encode { .. }) => return Ok(()),
+                    Ok(_) | Err(RequestError::Rpc { .. } | RequestError::Deadline { .. }) => {}
+                }
+                if Instant::now() + pause >= until {
+                    break;
+                }
+                tokio::select! {
+                    biased;
+                    () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
+                    () = tokio::time::sleep(pause) => {}
+                }
+                pause = LONGEST_PAUSE.min(pause * 2);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unnoticed_deletion_is_probed_now_and_then() {
+        let gone = DeletedFiles::default();
+        let path = AbsPath::new("/p/a.txt").unwrap();
+        gone.went([&path].into_iter());
+        assert!(gone.is_due(&path) && !gone.is_due(&path));
+        gone.seen(&path);
+        assert!(!gone.is_due(&path) && gone.unseen().is_none());
+    }
+}

@@ -1,0 +1,548 @@
+//! Polling for files that other programs changed, so that a server learns of files that it has read but not
+//! open.
+//!
+//! A notification is not enough: a server may answer before it has read the file again (rust-analyzer 1.96,
+//! ty 0.0.105), or watch files by itself with a delay. So the last changed files are opened in the server
+//! before the next request.
+//!
+//! Reads names, sizes and times only. Scans the files that the server's definition names, at most [`LIMIT`],
+//! and as many that globs of the server's registrations name; not more than once in [`PAUSE`] except for
+//! diagnostics. A change between two requests is found by the second, one during a request by the next.
+//! Invariants: no existing file is reported as deleted, and none as created that may have existed.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::Mutex;
+use paths::AbsPath;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use workspace::{EntryKind, Workspace};
+
+use crate::files::watchers::Watchers;
+use adapters::ServerDefinition;
+
+/// Maximum number of files for one server.
+const LIMIT: usize = 4096;
+/// Maximum number of changed files to open, the newest; of more, as after a checkout, the server is only
+/// notified.
+const SHOWN: usize = 16;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The time of a file may lag behind the clock by a tick of the kernel.
+const TICK: Duration = Duration::from_millis(20);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PollMode {
+    /// Before the server reads anything: nothing is reported.
+    First,
+    IfDue,
+    Now,
+}
+
+/// `FileChangeType` of LSP.
+pub(crate) const CREATED: u8 = 1;
+pub(crate) const CHANGED: u8 = 2;
+pub(crate) const DELETED: u8 = 3;
+
+type Stamp = (u64, Option<SystemTime>);
+
+#[derive(Clone)]
+struct Known {
+    stamp: Stamp,
+    /// Only a glob of the server's registrations names the file, not the definition.
+    registered: bool,
+}
+
+/// The files of one scan.
+#[derive(Default)]
+pub(crate) struct FileSnapshot {
+    files: HashMap<AbsPath, Known>,
+    /// The registrations of the server.
+    watchers: Arc<Watchers>,
+    /// There are more files than the limit.
+    cut: bool,
+    at: Option<SystemTime>,
+    /// The time of the first scan: the server has read nothing that is older.
+    first: Option<SystemTime>,
+}
+
+pub(crate) struct FilePoller {
+    /// One permit: its holder scans. A waiting caller may find that a scan has finished meanwhile.
+    pub looking: Semaphore,
+    /// When the last finished scan began.
+    looked: Mutex<Option<Instant>>,
+    /// Number of events that require a reload of the server's projects, and how many of them a reload has
+    /// covered.
+    happened: AtomicU64,
+    reloads: AtomicU64,
+    /// Changed files that were not opened since; the newest last.
+    pending_resync: Mutex<Vec<AbsPath>>,
+    /// Files that were closed so that the server notices their creation, to be opened again before the next
+    /// request.
+    again: Mutex<Vec<AbsPath>>,
+    /// The last reload.
+    pub reload: Mutex<Option<ProjectReload>>,
+    state: Mutex<(Option<Instant>, FileSnapshot)>,
+}
+
+/// A reload of the server's projects.
+#[derive(Clone)]
+pub(crate) struct ProjectReload {
+    /// The number of events that it covers.
+    pub happened: u64,
+    /// Fires at its end.
+    pub ended: CancellationToken,
+    /// The time until which callers wait.
+    pub until: Instant,
+}
+
+impl ProjectReload {
+    /// Whether this reload suffices for the events `happened`: it is awaited, or covers them already.
+    pub fn is_enough(&self, happened: u64) -> bool {
+        !self.ended.is_cancelled() && (self.happened == happened || Instant::now() < self.until)
+    }
+
+    /// Waits for the end; whether it came. Cancel-safe.
+    pub async fn wait(&self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.ended.cancelled() => true,
+            () = tokio::time::sleep_until(self.until.into()) => false,
+        }
+    }
+}
+
+impl Default for FilePoller {
+    fn default() -> Self {
+        Self {
+            looking: Semaphore::new(1),
+            looked: Mutex::default(),
+            happened: AtomicU64::new(0),
+            reloads: AtomicU64::new(0),
+            pending_resync: Mutex::default(),
+            again: Mutex::default(),
+            reload: Mutex::default(),
+            state: Mutex::default(),
+        }
+    }
+}
+
+impl FilePoller {
+    /// Whether a scan began and finished since then.
+    pub fn looked_since(&self, asked: Instant) -> bool {
+        self.looked.lock().is_some_and(|began| began >= asked)
+    }
+
+    /// Records a finished scan whose changes were reported.
+    pub fn looked(&self, began: Instant) {
+        *self.looked.lock() = Some(began);
+    }
+
+    /// Records changes that a server does not notice by itself: created or deleted files, files that are no
+    /// source, or more than are opened.
+    pub fn happened(&self, definition: &ServerDefinition, events: &[(AbsPath, u8)]) {
+        let is_seen = |(path, kind): &(AbsPath, u8)| {
+            *kind == CHANGED && definition.language_id(path.as_path()).is_some()
+        };
+        let is_read = definition.watch.reload_command.is_some();
+        if is_read && (events.len() > SHOWN || !events.iter().all(is_seen)) {
+            self.happened.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// The number of events that a reload has to cover; `None`: none.
+    pub fn pending_reload(&self) -> Option<u64> {
+        let happened = self.happened.load(Ordering::SeqCst);
+        (happened != self.reloads.load(Ordering::SeqCst)).then_some(happened)
+    }
+
+    /// Records a reload that covered these events.
+    pub fn reloaded(&self, happened: u64) {
+        self.reloads.fetch_max(happened, Ordering::SeqCst);
+    }
+
+    fn state(&self) -> parking_lot::MutexGuard<'_, (Option<Instant>, FileSnapshot)> {
+        self.state.lock()
+    }
+
+    /// Records files to open in the server, which may not read them at once.
+    pub fn changed<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
+        let there = paths.filter_map(|path| Some((stamp(path)?.1, path.clone())));
+        let mut there: Vec<(Option<SystemTime>, AbsPath)> = there.collect();
+        there.sort();
+        let mut pending_resync = self.pending_resync.lock();
+        for (_, path) in there {
+            pending_resync.retain(|it| *it != path);
+            pending_resync.push(path);
+        }
+        let more = pending_resync.len().saturating_sub(SHOWN);
+        pending_resync.drain(..more);
+    }
+
+    /// The files to open again, the newest last: changed files, and those that were closed for it.
+    pub fn pending_resync(&self) -> Vec<AbsPath> {
+        let pending_resync = self.pending_resync.lock();
+        let mut paths = self.again.lock().clone();
+        paths.retain(|path| !pending_resync.contains(path));
+        paths.extend(pending_resync.iter().cloned());
+        paths
+    }
+
+    /// Records files that were closed, and have to be opened again for a pending request.
+    pub fn closed<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
+        let mut again = self.again.lock();
+        for path in paths {
+            if !again.contains(path) {
+                again.push(path.clone());
+            }
+        }
+    }
+
+    pub fn resynced<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
+        let mut pending_resync = self.pending_resync.lock();
+        let mut again = self.again.lock();
+        if pending_resync.is_empty() && again.is_empty() {
+            return;
+        }
+        for path in paths {
+            pending_resync.retain(|it| it != path);
+            again.retain(|it| it != path);
+        }
+    }
+
+    /// Whether a scan is due. The caller that gets `true` scans.
+    pub fn is_due(&self) -> bool {
+        let mut state = self.state();
+        let due = state.0.is_none_or(|at| at.elapsed() >= PAUSE);
+        if due {
+            state.0 = Some(Instant::now());
+        }
+        due
+    }
+
+    /// Records the state of files whose changes were reported otherwise.
+    pub fn knows<'a>(
+        &self,
+        definition: &ServerDefinition,
+        watchers: &Watchers,
+        paths: impl Iterator<Item = &'a AbsPath>,
+    ) {
+        for path in paths {
+            let registered = !wanted(definition, path);
+            if registered && !watchers.names(path) {
+                continue;
+            }
+            let now = stamp(path);
+            let mut state = self.state();
+            match now {
+                Some(stamp) => state.1.files.insert(path.clone(), Known { stamp, registered }),
+                None => state.1.files.remove(path),
+            };
+        }
+    }
+
+    /// Whether there are more files than the limit.
+    pub fn is_cut(&self) -> bool {
+        self.state().1.cut
+    }
+
+    /// Whether a scan has covered what `watchers` name.
+    pub fn knows_of(&self, watchers: &Watchers) -> bool {
+        self.state().1.watchers.are_same(watchers)
+    }
+
+    /// Adds files that the server has registered since the last scan. A file written since the first scan may
+    /// have been read before: the next scan reports it.
+    pub fn begins(&self, seen: FileSnapshot) {
+        let mut state = self.state();
+        let first = state.1.first;
+        for (path, mut known) in seen.files {
+            if !known.registered || state.1.files.contains_key(&path) {
+                continue;
+            }
+            if known.may_follow(first) {
+                known.stamp = (u64::MAX, None);
+            }
+            state.1.files.insert(path, known);
+        }
+        state.1.watchers = seen.watchers;
+    }
+
+    /// The changes since the last scan; none at the first. Checks missing files once more.
+    pub fn changes(&self, mut now: FileSnapshot, first: bool) -> Vec<(AbsPath, u8)> {
+        let mut state = self.state();
+        let before = std::mem::take(&mut state.1);
+        if first {
+            now.first = now.at;
+            state.1 = now;
+            return Vec::new();
+        }
+        now.first = before.first;
+        let is_new_glob = !now.watchers.are_same(&before.watchers);
+        let is_reported =
+            |path: &AbsPath, known: &Known, kind| !known.registered || now.watchers.reports(path, kind);
+        let mut changes = Vec::new();
+        let mut found = |path: &AbsPath, known: &Known, kind| {
+            if is_reported(path, known, kind) {
+                changes.push((path.clone(), kind));
+            }
+        };
+        for (path, known) in &now.files {
+            match before.files.get(path) {
+                Some(before) if before.stamp != known.stamp => found(path, known, CHANGED),
+                Some(_) => {}
+                // A file beyond the limit is new only if it was written since.
+                None if before.cut && known.is_older(before.at) => {}
+                // First scanned now: the file may have existed, and been read before it was written.
+                None if known.registered && is_new_glob => {
+                    if known.may_follow(before.first) {
+                        found(path, known, CHANGED);
+                    }
+                }
+                None => found(path, known, CREATED),
+            }
+        }
+        let mut kept = Vec::new();
+        for (path, known) in before.files {
+            if now.files.contains_key(&path) {
+                continue;
+            }
+            // A file that is no longer registered is reported after its next registration.
+            if known.registered && !now.watchers.names(&path) {
+                kept.push((path, known));
+                continue;
+            }
+            match stamp(&path) {
+                None => found(&path, &known, DELETED),
+                // Ignored now, or beyond the limit.
+                Some(stamp) => {
+                    if stamp != known.stamp {
+                        found(&path, &known, CHANGED);
+                    }
+                    kept.push((path, Known { stamp, ..known }));
+                }
+            }
+        }
+        now.files.extend(kept);
+        state.1 = now;
+        changes.sort();
+        changes
+    }
+}
+
+impl Known {
+    /// Whether the file was written before `at`.
+    fn is_older(&self, at: Option<SystemTime>) -> bool {
+        at.is_none_or(|at| self.stamp.1.is_none_or(|it| it < at))
+    }
+
+    /// Whether the file may have been written after `at`.
+    fn may_follow(&self, at: Option<SystemTime>) -> bool {
+        !self.is_older(at.and_then(|at| at.checked_sub(TICK)))
+    }
+}
+
+/// Whether a file has the server's language, marks a root, or is watched for its name.
+pub(crate) fn wanted(definition: &ServerDefinition, path: &AbsPath) -> bool {
+    definition.language_id(path.as_path()).is_some() || is_named(definition, path)
+}
+
+fn is_named(definition: &ServerDefinition, path: &AbsPath) -> bool {
+    let root = &definition.root;
+    root.markers.iter().chain(&root.fallback_markers).any(|marker| *marker == path.file_name())
+        || definition.watch.names(path)
+}
+
+fn stamp(path: &AbsPath) -> Option<(u64, Option<SystemTime>)> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.len(), metadata.modified().ok()))
+}
+
+/// Scans the files of the server's language, its root markers, further files of its definition, and
+/// registered names. Blocking.
+pub(crate) fn scan(
+    workspace: &Workspace,
+    root: &AbsPath,
+    definition: &ServerDefinition,
+    watchers: Arc<Watchers>,
+) -> FileSnapshot {
+    let at = Some(SystemTime::now());
+    let mut found =
+        ScanResult { own: Vec::new(), registered: placed(workspace, root, &watchers), cut: false };
+    // The server's own root first: a large workspace exceeds the limit.
+    let mut walked = vec![root.clone()];
+    let is_whole = definition.watch.workspace && workspace.root() != root;
+    walked.extend(is_whole.then(|| workspace.root().clone()));
+    for directory in 0..walked.len() {
+        let entries = workspace.files_and_hidden(&walked[directory], &walked[..directory]);
+        found.take(definition, &watchers, true, entries);
+    }
+    // Other directories contain registered files only.
+    for top in &watchers.tops {
+        let top = if workspace.root().starts_with(top) { workspace.root() } else { top };
+        if top.starts_with(workspace.root()) && !walked.iter().any(|it| is_met(it, top)) {
+            let entries = workspace.files_and_hidden(top, &walked);
+            found.take(definition, &watchers, false, entries);
+            walked.push(top.clone());
+        }
+    }
+    let mut ignored = ignored(workspace, root, definition);
+    let cut = found.cut || ignored.len() > LIMIT;
+    ignored.truncate(LIMIT);
+    let own = found.own.into_iter().chain(ignored).map(|path| (path, false));
+    // A file in both is the definition's.
+    let all = found.registered.into_iter().map(|path| (path, true)).chain(own);
+    let stamped =
+        all.filter_map(|(path, registered)| Some((Known { stamp: stamp(&path)?, registered }, path)));
+    FileSnapshot {
+        files: stamped.map(|(known, path)| (path, known)).collect(),
+        watchers,
+        cut,
+        at,
+        first: None,
+    }
+}
+
+/// Whether a walk of one directory reaches another one, ignore files aside.
+fn is_met(walked: &AbsPath, directory: &AbsPath) -> bool {
+    let below = directory.strip_prefix(walked);
+    below.is_some_and(|it| it.iter().all(|part| !part.as_encoded_bytes().starts_with(b".")))
+}
+
+/// The files of a scan, up to [`LIMIT`] of each kind.
+struct ScanResult {
+    /// Files that the definition names.
+    own: Vec<AbsPath>,
+    registered: Vec<AbsPath>,
+    cut: bool,
+}
+
+impl ScanResult {
+    /// Takes the files of a walk, until the server's own exceed the limit.
+    fn take(
+        &mut self,
+        definition: &ServerDefinition,
+        watchers: &Watchers,
+        own: bool,
+        entries: impl Iterator<Item = (AbsPath, EntryKind)>,
+    ) {
+        for (path, kind) in entries {
+            if self.own.len() >= LIMIT && self.cut {
+                return;
+            }
+            if kind == EntryKind::Directory {
+                let name = path.file_name();
+                let named = watchers.hidden.iter().filter(|(directory, _)| *directory == name);
+                let inside = named.flat_map(|(_, it)| adapters::matches_below(path.as_path(), it));
+                self.registered.extend(files(inside, watchers));
+            } else if own && is_own(definition, &path) {
+                match self.own.len() < LIMIT {
+                    true => self.own.push(path),
+                    false => self.cut = true,
+                }
+            } else if watchers.names(&path) {
+                match self.registered.len() < LIMIT {
+                    true => self.registered.push(path),
+                    false => self.cut = true,
+                }
+            }
+        }
+    }
+}
+
+/// Whether a file of a walk counts. Of hidden files only named ones: no server reads others as sources.
+fn is_own(definition: &ServerDefinition, path: &AbsPath) -> bool {
+    match path.file_name().starts_with('.') {
+        true => is_named(definition, path),
+        false => wanted(definition, path),
+    }
+}
+
+/// Registered files in single directories, and by name in the server's root and the directories above it in
+/// the workspace, also ignored and hidden ones.
+fn placed(workspace: &Workspace, root: &AbsPath, watchers: &Watchers) -> Vec<AbsPath> {
+    let directories =
+        root.as_path().ancestors().take_while(|directory| directory.starts_with(workspace.root()));
+    let ends = directories.flat_map(|directory| watchers.ends.iter().map(|end| directory.join(end)));
+    let places = watchers.places.iter().take(LIMIT);
+    let inside = places.flat_map(|(directory, glob)| adapters::matches_below(directory.as_path(), glob));
+    files(ends.chain(inside), watchers).take(LIMIT).collect()
+}
+
+/// The existing files among them that are named.
+fn files(paths: impl Iterator<Item = PathBuf>, watchers: &Watchers) -> impl Iterator<Item = AbsPath> {
+    let paths = paths.filter_map(AbsPath::new).filter(|path| watchers.names(path));
+    paths.filter(|path| path.as_path().is_file())
+}
+
+/// The definition's ignored files, for the root and each directory above it in the workspace.
+fn ignored(workspace: &Workspace, root: &AbsPath, definition: &ServerDefinition) -> Vec<AbsPath> {
+    let directories =
+        root.as_path().ancestors().take_while(|directory| directory.starts_with(workspace.root()));
+    let patterns = &definition.watch.include_ignored;
+    let found = directories.flat_map(|directory| patterns.iter().map(move |it| (directory, it)));
+    found
+        .flat_map(|(directory, it)| adapters::matches_below(directory, it))
+        .filter_map(AbsPath::new)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_later_scan_counts_for_a_request() {
+        let (poller, began) = (FilePoller::default(), Instant::now());
+        assert!(!poller.looked_since(began));
+        let asked = Instant::now().max(began + Duration::from_nanos(1));
+        poller.looked(began);
+        assert!(poller.looked_since(began) && !poller.looked_since(asked));
+    }
+
+    #[tokio::test]
+    async fn a_slow_reload_is_repeated_for_new_events_only() {
+        let ended = CancellationToken::new();
+        let late = ProjectReload { happened: 1, ended: ended.clone(), until: Instant::now() };
+        assert!(!late.wait().await && late.is_enough(1) && !late.is_enough(2));
+        let early = ProjectReload { until: Instant::now() + Duration::from_secs(60), ..late.clone() };
+        assert!(early.is_enough(2));
+        ended.cancel();
+        assert!(early.wait().await && !early.is_enough(1));
+        // It may end after a scan that began later.
+        let poller = FilePoller::default();
+        poller.happened.store(2, Ordering::SeqCst);
+        poller.reloaded(2);
+        poller.reloaded(1);
+        assert_eq!(poller.pending_reload(), None);
+    }
+
+    #[test]
+    fn existing_files_are_neither_deleted_nor_created() {
+        let here = AbsPath::new(file!()).or_else(|| AbsPath::new(std::env::current_exe().ok()?)).unwrap();
+        let old = Some(SystemTime::UNIX_EPOCH);
+        let seen = |paths: &[&AbsPath], cut| {
+            let known = Known { stamp: (1, old), registered: false };
+            let files = paths.iter().map(|path| ((*path).clone(), known.clone())).collect();
+            FileSnapshot { files, cut, at: Some(SystemTime::now()), ..FileSnapshot::default() }
+        };
+        let gone = AbsPath::new("/no/such/file.py").unwrap();
+        let poller = FilePoller::default();
+        assert!(poller.changes(seen(&[&here, &gone], true), true).is_empty() && poller.is_cut());
+        let changes = poller.changes(seen(&[], true), false);
+        assert_eq!(changes, {
+            let mut expected = vec![(here.clone(), CHANGED), (gone.clone(), DELETED)];
+            expected.sort();
+            expected
+        });
+        let beyond = AbsPath::new("/beyond/the/limit.py").unwrap();
+        assert!(poller.changes(seen(&[&beyond], true), false).is_empty(), "it may have been there");
+        let poller = FilePoller::default();
+        poller.changes(seen(&[], false), true);
+        assert_eq!(poller.changes(seen(&[&beyond], false), false), [(beyond, CREATED)]);
+    }
+}

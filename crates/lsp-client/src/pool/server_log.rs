@@ -1,0 +1,541 @@
+//! Logs of servers on the disk, for use after they have ended (`docs/formats/server-log.md`).
+//!
+//! Written while the server runs, in parts of which the oldest is removed, so that a log exists after Pilcrow
+//! is killed, and little is left to write at the end. Secrets are redacted. Invariants: a log that cannot be
+//! written affects nothing else, and no other process removes a log that is being written.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use paths::{AbsPath, StateDir, StateError, StateLock};
+use policy::{Pieces, Redactor};
+use process::ProcessView;
+use serde::{Deserialize, Serialize};
+use wire::{Direction, Peer};
+
+use crate::server::LAST_WORDS;
+use crate::server::traffic::{Traffic, TrafficEntry};
+
+/// In the workspace's state.
+const DIRECTORY: &str = "servers";
+const FORMAT: u32 = 1;
+/// Bytes of a part of the messages, and of standard error; at most two parts of each exist.
+const MESSAGES: u64 = 256 * 1024;
+const STDERR: u64 = 32 * 1024;
+/// Bytes stored of one message.
+const MESSAGE: usize = 8 * 1024;
+/// Number of stored logs, of all servers of a workspace and of one; plus the last crash.
+const KEPT: usize = 16;
+const KEPT_OF_ONE: usize = 2;
+/// Age at which an unreadable log is removed: another process may just be creating it.
+const UNREADABLE: Duration = Duration::from_secs(60);
+/// The longest time from a message to its writing, and between reads of standard error.
+const SOON: Duration = Duration::from_secs(1);
+const LATE: Duration = Duration::from_secs(10);
+
+/// The end of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerEnd {
+    /// Unix time in milliseconds.
+    pub at_ms: u64,
+    /// The server ended by itself.
+    pub crashed: bool,
+    /// The reason, or what the system reports.
+    pub why: String,
+}
+
+/// The header of a log.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct LogHeader {
+    format: u32,
+    pub server: String,
+    pub root: String,
+    /// The process id of Pilcrow.
+    pub pid: u32,
+    pub started_ms: u64,
+}
+
+/// The end of a server, shared by its users and its log.
+#[derive(Debug, Default)]
+pub(crate) struct Ending {
+    /// Our reason to end it, set before it is sent.
+    ours: OnceLock<&'static str>,
+    end: OnceLock<ServerEnd>,
+}
+
+impl Ending {
+    /// Sets the reason, unless there was one before.
+    pub fn begin(&self, why: &'static str) {
+        self.ours.get_or_init(|| why);
+    }
+
+    pub fn has_begun(&self) -> bool {
+        self.ours.get().is_some()
+    }
+
+    /// The end; of a server that ended this moment, that it did.
+    pub fn end(&self) -> ServerEnd {
+        self.end.get().cloned().unwrap_or_else(|| self.now("its stream closed".to_owned()))
+    }
+
+    fn now(&self, otherwise: String) -> ServerEnd {
+        let ours = self.ours.get().map(|why| (*why).to_owned());
+        ServerEnd { at_ms: now_ms(), crashed: ours.is_none(), why: ours.unwrap_or(otherwise) }
+    }
+}
+
+/// A server as its log sees it.
+pub(crate) struct LoggedServer {
+    pub id: String,
+    pub head: LogHeader,
+    pub peer: Peer,
+    pub process: ProcessView,
+    pub traffic: Arc<Traffic>,
+    pub ending: Arc<Ending>,
+}
+
+impl LogHeader {
+    pub fn new(server: &str, root: &AbsPath) -> Self {
+        let (pid, started_ms) = (std::process::id(), now_ms());
+        Self { format: FORMAT, server: server.to_owned(), root: root.to_string(), pid, started_ms }
+    }
+
+    /// A unique id of the log, in order of time.
+    pub fn id(&self) -> String {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        format!("{:013}-{}-{}", self.started_ms, self.pid, NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// The directory of a log.
+pub(crate) fn directory(state: &StateDir, id: &str) -> AbsPath {
+    state.path().join(DIRECTORY).join(id)
+}
+
+/// Writes the log of a server, until the server has ended and that is written too.
+pub(crate) async fn keep(state: StateDir, seen: LoggedServer) {
+    let LoggedServer { id, head, peer, process, traffic, ending } = seen;
+    let server = head.server.clone();
+    let view = process.clone();
+    let ring = Arc::clone(&traffic);
+    let open = tokio::task::spawn_blocking(move || Log::open(&state, &id, &head, view, ring));
+    let mut log = warned(&server, open.await.ok());
+    let closed = loop {
+        tokio::select! {
+            biased;
+            closed = peer.closed() => break closed,
+            () = news(&traffic) => {}
+        }
+        log = written(&server, log, None).await;
+    };
+    let mut end = ending.now(closed.to_string());
+    let status = tokio::time::timeout(LAST_WORDS, process.exited()).await;
+    if let (Ok(status), true) = (status, end.crashed) {
+        end.why = status.to_string();
+    }
+    let end = ending.end.get_or_init(|| end).clone();
+    if end.crashed {
+        tracing::warn!(server, why = end.why, "the server crashed; `lsp logs` shows its last messages");
+    }
+    drop(written(&server, log, Some(end)).await);
+}
+
+/// Ends some time after a message arrived.
+async fn news(traffic: &Traffic) {
+    if tokio::time::timeout(LATE, traffic.news.notified()).await.is_ok() {
+        tokio::time::sleep(SOON).await;
+    }
+}
+
+async fn written(server: &str, log: Option<Log>, end: Option<ServerEnd>) -> Option<Log> {
+    let mut log = log?;
+    let write = tokio::task::spawn_blocking(move || log.write(end).map(|()| log));
+    warned(server, write.await.ok())
+}
+
+/// A log that cannot be written is reported once.
+fn warned<T>(server: &str, result: Option<Result<T, StateError>>) -> Option<T> {
+    match result? {
+        Ok(value) => Some(value),
+        Err(error) => {
+            tracing::warn!(server, %error, "its log cannot be written");
+            None
+        }
+    }
+}
+
+/// The files of one log, for its writer.
+struct Log {
+    directory: StateDir,
+    /// Held while the log is being written.
+    _lock: StateLock,
+    redactor: Redactor,
+    process: ProcessView,
+    traffic: Arc<Traffic>,
+    messages: Parts,
+    stderr: Parts,
+    known_messages: usize,
+    known_stderr: u64,
+    /// An incomplete line.
+    line: Vec<u8>,
+    pieces: Pieces,
+}
+
+impl Log {
+    fn open(
+        state: &StateDir,
+        id: &str,
+        head: &LogHeader,
+        process: ProcessView,
+        traffic: Arc<Traffic>,
+    ) -> Result<Self, StateError> {
+        let all = state.child(DIRECTORY)?;
+        prune(&all);
+        let directory = all.child(id)?;
+        let lock = directory.lock("head", SOON)?;
+        append(&directory, "head", head)?;
+        Ok(Self {
+            directory,
+            _lock: lock,
+            redactor: Redactor::from_env(),
+            process,
+            traffic,
+            messages: Parts::new("messages", MESSAGES),
+            stderr: Parts::new("stderr", STDERR),
+            known_messages: 0,
+            known_stderr: 0,
+            line: Vec::new(),
+            pieces: Pieces::default(),
+        })
+    }
+
+    /// Writes new messages, and the end if there is one.
+    fn write(&mut self, end: Option<ServerEnd>) -> Result<(), StateError> {
+        let (entries, known) = self.traffic.since(self.known_messages);
+        self.known_messages = known;
+        let lines = entries.iter().map(|entry| {
+            let mut line = Message::new(entry, &self.redactor).to_json();
+            line.push('\n');
+            line
+        });
+        self.messages.append(&self.directory, lines)?;
+        let (bytes, known) = self.process.stderr_since(self.known_stderr);
+        self.known_stderr = known;
+        self.line.extend(bytes);
+        let whole = match self.line.iter().rposition(|byte| *byte == b'\n') {
+            _ if end.is_some() || self.line.len() > MESSAGE => self.line.len(),
+            at => at.map_or(0, |at| at + 1),
+        };
+        let text: Vec<u8> = self.line.drain(..whole).collect();
+        let mut text = self.pieces.push(&self.redactor, &String::from_utf8_lossy(&text)).into_owned();
+        if end.is_some() {
+            text.push_str(&self.pieces.finish(&self.redactor));
+        }
+        self.stderr.append(&self.directory, text.split_inclusive('\n').map(str::to_owned))?;
+        match end {
+            Some(end) => append(&self.directory, "head", &end),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A sequence of files of which the newest two are stored.
+struct Parts {
+    kind: &'static str,
+    most: u64,
+    part: u32,
+    bytes: u64,
+}
+
+impl Parts {
+    fn new(kind: &'static str, most: u64) -> Self {
+        Self { kind, most, part: 1, bytes: 0 }
+    }
+
+    fn append(
+        &mut self,
+        directory: &StateDir,
+        lines: impl Iterator<Item = String>,
+    ) -> Result<(), StateError> {
+        let mut ready = String::new();
+        for line in lines {
+            if self.bytes > 0 && self.bytes + line.len() as u64 > self.most {
+                self.write(directory, &mut ready)?;
+                self.part += 1;
+                self.bytes = 0;
+                if let Some(old) = self.part.checked_sub(2).filter(|old| *old > 0) {
+                    directory.remove(&format!("{}.{old}", self.kind))?;
+                }
+            }
+            self.bytes += line.len() as u64;
+            ready.push_str(&line);
+        }
+        self.write(directory, &mut ready)
+    }
+
+    fn write(&self, directory: &StateDir, ready: &mut String) -> Result<(), StateError> {
+        if ready.is_empty() {
+            return Ok(());
+        }
+        directory.append(&format!("{}.{}", self.kind, self.part), ready.as_bytes(), false)?;
+        ready.clear();
+        Ok(())
+    }
+
+    /// The stored text, oldest first; unreadable files are skipped.
+    fn read(directory: &StateDir, kind: &str) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for name in Self::names(directory, kind) {
+            bytes.extend(directory.read(&name).ok().flatten().unwrap_or_default());
+        }
+        bytes
+    }
+
+    fn names(directory: &StateDir, kind: &str) -> Vec<String> {
+        let number = |name: &str| name.strip_prefix(kind)?.strip_prefix('.')?.parse::<u32>().ok();
+        let mut names = directory.list().unwrap_or_default();
+        names.retain(|name| number(name).is_some());
+        names.sort_by_key(|name| number(name));
+        names
+    }
+}
+
+/// A stored message.
+#[derive(Serialize, Deserialize)]
+struct Message {
+    /// Milliseconds since the start of the server.
+    at_ms: u64,
+    way: Way,
+    body: String,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Way {
+    Sent,
+    Received,
+    Skipped,
+}
+
+impl Message {
+    fn new(entry: &TrafficEntry, redactor: &Redactor) -> Self {
+        let mut body = redactor.redact(&entry.body).into_owned();
+        if body.len() > MESSAGE {
+            let bytes = body.len();
+            body.truncate(body.floor_char_boundary(MESSAGE));
+            body.push_str(&format!("… ({bytes} bytes)"));
+        }
+        let way = match entry.direction {
+            Some(Direction::Sent) => Way::Sent,
+            Some(Direction::Received) => Way::Received,
+            None => Way::Skipped,
+        };
+        Self { at_ms: u64::try_from(entry.at.as_millis()).unwrap_or(u64::MAX), way, body }
+    }
+
+    fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("texts and numbers can be written")
+    }
+
+    fn entry(self) -> TrafficEntry {
+        let direction = match self.way {
+            Way::Sent => Some(Direction::Sent),
+            Way::Received => Some(Direction::Received),
+            Way::Skipped => None,
+        };
+        TrafficEntry { at: Duration::from_millis(self.at_ms), direction, body: self.body }
+    }
+}
+
+/// A stored log.
+pub(crate) struct Kept {
+    pub id: String,
+    pub directory: StateDir,
+    pub head: LogHeader,
+    pub end: Option<ServerEnd>,
+}
+
+impl Kept {
+    /// All logs of a workspace, newest first. Blocking.
+    pub fn all(state: &StateDir) -> Vec<Self> {
+        let Ok(directory) = state.child(DIRECTORY) else { return Vec::new() };
+        let mut names = directory.list().unwrap_or_default();
+        names.reverse();
+        names.into_iter().filter_map(|name| Self::read(&directory, name)).collect()
+    }
+
+    fn read(all: &StateDir, id: String) -> Option<Self> {
+        let directory = all.child(&id).ok()?;
+        let bytes = directory.read("head").ok().flatten()?;
+        let mut lines = bytes.split(|byte| *byte == b'\n');
+        let head: LogHeader =
+            serde_json::from_slice(lines.next()?).ok().filter(|it: &LogHeader| it.format == FORMAT)?;
+        let end = lines.next().and_then(|line| serde_json::from_slice(line).ok());
+        Some(Self { id, directory, head, end })
+    }
+
+    /// Whether the log is complete; without an end, that its writer is gone. Blocking.
+    pub fn is_over(&self) -> bool {
+        self.end.is_some() || !matches!(self.directory.try_lock("head"), Ok(None))
+    }
+
+    /// When the log was last written, Unix time in milliseconds. Blocking.
+    pub fn heard_ms(&self) -> u64 {
+        let kinds = ["messages", "stderr"].into_iter();
+        let files = kinds.flat_map(|kind| Parts::names(&self.directory, kind));
+        files.filter_map(|name| Some(self.directory.stat(&name)?.0)).max().unwrap_or(self.head.started_ms)
+    }
+
+    /// The end of standard error, and the last messages. Blocking.
+    pub fn contents(&self) -> (String, Vec<TrafficEntry>) {
+        let messages = Parts::read(&self.directory, "messages");
+        let lines = messages.split(|byte| *byte == b'\n');
+        // A message that was being written when the writer was killed is skipped.
+        let messages = lines.filter_map(|line| serde_json::from_slice::<Message>(line).ok());
+        let stderr = String::from_utf8_lossy(&Parts::read(&self.directory, "stderr")).into_owned();
+        (stderr, messages.map(Message::entry).collect())
+    }
+}
+
+fn append(directory: &StateDir, name: &str, value: &impl Serialize) -> Result<(), StateError> {
+    let mut line = serde_json::to_string(value).expect("texts and numbers can be written");
+    line.push('\n');
+    directory.append(name, line.as_bytes(), false)
+}
+
+/// Removes logs beyond the limits, and directories that are no logs.
+fn prune(all: &StateDir) {
+    let mut of_one: HashMap<(String, String), (usize, bool)> = HashMap::new();
+    let mut kept = 0;
+    let mut names = all.list().unwrap_or_default();
+    names.reverse();
+    for name in names {
+        let remove = match Kept::read(all, name.clone()) {
+            None => {
+                let written = all.stat(&name).map_or(0, |(at, _)| at);
+                now_ms().saturating_sub(written) > UNREADABLE.as_millis() as u64
+            }
+            Some(life) => {
+                let crashed = life.end.as_ref().is_some_and(|end| end.crashed);
+                let (lives, crash) =
+                    of_one.entry((life.head.server.clone(), life.head.root.clone())).or_default();
+                let wanted = kept < KEPT && (*lives < KEPT_OF_ONE || crashed && !*crash);
+                *lives += 1;
+                *crash |= crashed;
+                kept += usize::from(wanted);
+                !wanted && life.is_over()
+            }
+        };
+        if remove && let Err(error) = all.remove_tree(&name) {
+            tracing::debug!(%error, "an old server log was not removed");
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests write files of their own")]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn state() -> (tempfile::TempDir, StateDir) {
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(AbsPath::new(temp.path()).unwrap());
+        (temp, state)
+    }
+
+    /// The `number`th log of `server`.
+    fn life(state: &StateDir, server: &str, number: u64, end: Option<bool>) -> (String, StateDir) {
+        let root = AbsPath::new("/project").unwrap();
+        let head = LogHeader { started_ms: number, ..LogHeader::new(server, &root) };
+        let id = head.id();
+        let directory = state.child(DIRECTORY).unwrap().child(&id).unwrap();
+        append(&directory, "head", &head).unwrap();
+        if let Some(crashed) = end {
+            append(&directory, "head", &ServerEnd { at_ms: number, crashed, why: "so".to_owned() }).unwrap();
+        }
+        (id, directory)
+    }
+
+    fn numbers(state: &StateDir) -> Vec<u64> {
+        Kept::all(state).iter().map(|life| life.head.started_ms).collect()
+    }
+
+    #[test]
+    fn parts_are_bounded_and_the_newest_stay() {
+        let (_temp, state) = state();
+        let mut parts = Parts::new("messages", 100);
+        for number in 0..100 {
+            parts.append(&state, [format!("{number:09}\n"), "x\n".to_owned()].into_iter()).unwrap();
+        }
+        let text = String::from_utf8(Parts::read(&state, "messages")).unwrap();
+        assert!((100..=200).contains(&text.len()) && text.ends_with("000000099\nx\n"), "{text}");
+        assert_eq!(Parts::names(&state, "messages").len(), 2);
+        // A line that is longer than a part has a part of its own.
+        parts.append(&state, std::iter::once("y".repeat(300))).unwrap();
+        assert!(Parts::read(&state, "messages").ends_with(&[b'y'; 300]));
+        let file = state.path().join(&Parts::names(&state, "messages")[0]);
+        assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn old_logs_are_removed_except_running_and_last_crash() {
+        let (_temp, state) = state();
+        let all = state.child(DIRECTORY).unwrap();
+        life(&state, "s", 1, Some(true));
+        life(&state, "s", 2, Some(true));
+        let (_, goes_on) = life(&state, "s", 3, None);
+        let lock = goes_on.try_lock("head").unwrap().unwrap();
+        life(&state, "s", 4, None);
+        life(&state, "s", 5, Some(false));
+        life(&state, "other", 6, Some(false));
+        life(&state, "s", 7, Some(false));
+        prune(&all);
+        assert_eq!(numbers(&state), [7, 6, 5, 3, 2]);
+        drop(lock);
+        prune(&all);
+        assert_eq!(numbers(&state), [7, 6, 5, 2]);
+        for number in 0..30 {
+            life(&state, &format!("s{number}"), 100 + number, Some(false));
+        }
+        prune(&all);
+        assert_eq!(numbers(&state).len(), KEPT);
+        assert_eq!(numbers(&state)[0], 129);
+    }
+
+    #[test]
+    fn old_directories_without_a_log_are_removed() {
+        let (_temp, state) = state();
+        let all = state.child(DIRECTORY).unwrap();
+        all.append("crash-old.log", b"", false).unwrap();
+        all.append("new.log", b"", false).unwrap();
+        let old = std::fs::File::options().write(true).open(all.path().join("crash-old.log")).unwrap();
+        old.set_modified(SystemTime::now() - 2 * UNREADABLE).unwrap();
+        prune(&all);
+        assert_eq!(all.list().unwrap(), ["new.log"]);
+        assert!(Kept::all(&state).is_empty());
+    }
+
+    #[test]
+    fn a_log_without_an_end_is_running_or_lost() {
+        let (_temp, state) = state();
+        let (_, directory) = life(&state, "s", 1, None);
+        let lock = directory.try_lock("head").unwrap();
+        assert!(!Kept::all(&state)[0].is_over());
+        drop(lock);
+        assert!(Kept::all(&state)[0].is_over());
+        directory
+            .append("messages.1", b"{\"at_ms\":1500,\"way\":\"sent\",\"body\":\"{}\"}\n{\"at_ms", false)
+            .unwrap();
+        let (_, messages) = Kept::all(&state)[0].contents();
+        assert_eq!(messages.iter().map(ToString::to_string).collect::<Vec<_>>(), ["    1.500 s → {}"]);
+    }
+}

@@ -1,0 +1,220 @@
+//! Code actions and code lenses, from memory: nothing here reads a file or asks a server, and what
+//! waits waits for a parse, where a line looks like a request.
+//!
+//! Offered is only what is complete without further words, and what can be carried out: what needs a
+//! model is not offered where only the planner is there.
+
+use std::ops::Range;
+
+use editor_sync::buffers::Open;
+use serde_json::{Value, json};
+use text::{LineIndex, Position};
+
+use super::{Connection, request_line};
+
+/// Kinds of our own, so that nothing of ours runs when a file is saved.
+pub const KINDS: [&str; 6] = [EXPLAIN, TEST, REQUEST, IMPORTS, FIX, FIX_ALL];
+const EXPLAIN: &str = "refactor.pilcrow.explain";
+const TEST: &str = "refactor.pilcrow.test";
+const REQUEST: &str = "refactor.pilcrow.request";
+const IMPORTS: &str = "source.pilcrow.organizeImports";
+const FIX: &str = "quickfix.pilcrow.fix";
+const FIX_ALL: &str = "quickfix.pilcrow.fixAll";
+
+/// At most this many problems of one place are offered to be fixed.
+const MAX_FIXES: usize = 5;
+
+/// `CodeActionTag.LLMGenerated` (LSP 3.18).
+const LLM_GENERATED: u8 = 1;
+
+/// What is offered for a range of a document.
+pub async fn code_actions(connection: &Connection, open: &Open, params: &Value) -> Value {
+    let Some(selected) = range(connection, open, &params["range"]) else { return json!([]) };
+    let line = open.lines.line_of(selected.start);
+    let markers = connection.markers(open.path.as_ref());
+    let mut request = open.path.as_ref().and_then(|_| near(open, line, &markers));
+    if request.is_some() {
+        let all = connection.comments.requests(open, &markers).await;
+        request = all.iter().find(|it| it.is_on(line, &open.text)).map(|it| it.text.clone());
+    }
+    let only: Option<Vec<&str>> =
+        params["context"]["only"].as_array().map(|kinds| kinds.iter().filter_map(Value::as_str).collect());
+    let wanted = |kind: &str| {
+        only.as_ref().is_none_or(|only| {
+            only.iter().any(|only| {
+                kind == *only || kind.strip_prefix(only).is_some_and(|rest| rest.starts_with('.'))
+            })
+        })
+    };
+    let mut actions = Vec::new();
+    let llm = connection.has_model(open.path.as_ref());
+    if wanted(REQUEST) {
+        if let Some(text) = &request {
+            let command = json!({ "title": "Run ¶", "command": "pilcrow.request", "arguments": [{ "uri": open.uri, "line": line }] });
+            actions.push(action(connection, &format!("Run ¶ {text}"), REQUEST, command, llm));
+        } else if connection.client.action_literals
+            && connection.client.facts.apply_edit
+            && let Some(edit) = request_edit(connection, open, &selected, line, &markers)
+        {
+            actions.push(json!({ "title": "Write a ¶ request here", "kind": REQUEST, "edit": edit }));
+        }
+    }
+    let prompt = |title: &str, text: &str| {
+        let arguments = json!([{ "text": text, "uri": open.uri, "range": params["range"] }]);
+        json!({ "title": title, "command": "pilcrow.prompt", "arguments": arguments })
+    };
+    if llm && wanted(EXPLAIN) {
+        let command = prompt(
+            "Explain",
+            "Explain this code: what it does, and why it is written as it is. Change nothing.",
+        );
+        actions.push(action(connection, "Explain this", EXPLAIN, command, true));
+    }
+    if llm && wanted(TEST) && open.path.is_some() {
+        let text = "Write a test for this code, where this project keeps its tests and in their style.";
+        actions.push(action(connection, "Write a test for this", TEST, prompt("Write a test", text), true));
+    }
+    if wanted(FIX) || wanted(FIX_ALL) {
+        let fixes = fixes(connection, open, params);
+        actions.extend(fixes.into_iter().filter(|(kind, ..)| wanted(kind)).map(|(kind, title, argument)| {
+            let command = json!({ "title": title, "command": "pilcrow.refactor", "arguments": [argument] });
+            action(connection, &title, kind, command, false)
+        }));
+    }
+    if wanted(IMPORTS)
+        && open
+            .path
+            .as_ref()
+            .is_some_and(|path| connection.projects.holds(path) && connection.servers.organize_imports(path))
+    {
+        let arguments = json!([{ "kind": "organize_imports", "uri": open.uri }]);
+        let command =
+            json!({ "title": "Organize imports", "command": "pilcrow.refactor", "arguments": arguments });
+        actions.push(action(connection, "Organize imports", IMPORTS, command, false));
+    }
+    Value::Array(actions)
+}
+
+/// What mends the problems that the client knows at this place: each of them, and all of its kind in
+/// the file. Whether a server has a sure fix is found out when one is chosen.
+fn fixes(connection: &Connection, open: &Open, params: &Value) -> Vec<(&'static str, String, Value)> {
+    let served = open
+        .path
+        .as_ref()
+        .is_some_and(|path| connection.projects.holds(path) && connection.servers.fix_all(path));
+    let known = params["context"]["diagnostics"].as_array().filter(|_| served);
+    let mut out = Vec::new();
+    let mut kinds: Vec<String> = Vec::new();
+    for item in known.into_iter().flatten().take(MAX_FIXES) {
+        let code = match &item["code"] {
+            Value::String(code) => Some(code.clone()),
+            Value::Number(code) => Some(code.to_string()),
+            _ => None,
+        };
+        let message = item["message"].as_str().unwrap_or_default().lines().next().unwrap_or_default();
+        let short: String = message.chars().take(60).collect();
+        let cut = if short.len() < message.len() { "…" } else { "" };
+        let mut argument = json!({ "kind": "fix", "uri": open.uri, "range": item["range"] });
+        if let Some(code) = &code {
+            argument["code"] = json!(code);
+        }
+        out.push((FIX, format!("Fix this: {short}{cut}"), argument));
+        kinds.extend(code.filter(|code| !kinds.contains(code)));
+    }
+    for code in kinds {
+        let argument = json!({ "kind": "fix_all", "uri": open.uri, "code": code });
+        out.push((FIX_ALL, format!("Fix all {code} in this file"), argument));
+    }
+    out
+}
+
+/// A lens above every request of a document.
+pub async fn code_lenses(connection: &Connection, open: &Open) -> Value {
+    let Some(path) = &open.path else { return json!([]) };
+    let found = connection.comments.requests(open, &connection.markers(Some(path))).await;
+    let lenses = found.iter().map(|request| {
+        let command = match connection.runs.carrying_out(path, &request.text) {
+            Some(session) => {
+                json!({ "title": "¶ running… stop", "command": "pilcrow.stop", "arguments": [{ "session": session }] })
+            }
+            None => {
+                let arguments = json!([{ "uri": open.uri, "line": request.line }]);
+                json!({ "title": "Run ¶", "command": "pilcrow.request", "arguments": arguments })
+            }
+        };
+        let end = position(connection, open, request.range.end);
+        let start = json!({ "line": request.line, "character": 0 });
+        json!({ "range": { "start": start, "end": end }, "command": command })
+    });
+    lenses.collect()
+}
+
+/// An action that starts a command; the bare command for a client that knows no actions.
+fn action(connection: &Connection, title: &str, kind: &str, mut command: Value, llm: bool) -> Value {
+    if !connection.client.action_literals {
+        command["title"] = json!(title);
+        return command;
+    }
+    let mut action = json!({ "title": title, "kind": kind, "command": command });
+    if llm && connection.client.action_tags {
+        action["tags"] = json!([LLM_GENERATED]);
+    }
+    action
+}
+
+/// What the request on this line asks. Looks at no more of a long document than it must.
+fn near(open: &Open, line: usize, markers: &[String]) -> Option<String> {
+    const AROUND: usize = 50;
+    let last = open.lines.line_count().saturating_sub(1);
+    let start = open.lines.line_with_end(line.saturating_sub(AROUND))?.start;
+    let end = open.lines.line_with_end((line + AROUND).min(last))?.end;
+    let at = line - line.saturating_sub(AROUND);
+    request_line::find_at(&open.text[start..end], &open.language_id, markers, at).map(|found| found.text)
+}
+
+/// The edit that writes a request above the line; the person goes on at its end.
+fn request_edit(
+    connection: &Connection,
+    open: &Open,
+    selected: &Range<usize>,
+    line: usize,
+    markers: &[String],
+) -> Option<Value> {
+    let bytes = open.lines.line(&open.text, line)?;
+    let content = &open.text[bytes.clone()];
+    let indent = &content[..content.len() - content.trim_start().len()];
+    let word = text::word_at(&open.text, selected.start);
+    let name = &open.text[word];
+    let starts_name = name.starts_with(|first: char| first.is_alphabetic() || first == '_');
+    let text = if starts_name { format!("rename {name} to ") } else { String::new() };
+    let marker = markers.first().map_or("¶", String::as_str);
+    let (before, after) = request_line::written(&open.language_id, indent, marker, &text)?;
+    let line_end = if open.text.contains("\r\n") { "\r\n" } else { "\n" };
+    let at = json!({ "line": line, "character": 0 });
+    let range = json!({ "start": at, "end": at });
+    let edit = if connection.client.snippets {
+        let plain = |text: &str| text.replace('\\', "\\\\").replace('$', "\\$").replace('}', "\\}");
+        let snippet = format!("{}$0{}{line_end}", plain(&before), plain(&after));
+        json!({ "range": range, "snippet": { "kind": "snippet", "value": snippet } })
+    } else {
+        json!({ "range": range, "newText": format!("{before}{after}{line_end}") })
+    };
+    let document = json!({ "uri": open.uri, "version": open.version });
+    Some(json!({ "documentChanges": [{ "textDocument": document, "edits": [edit] }] }))
+}
+
+fn range(connection: &Connection, open: &Open, range: &Value) -> Option<Range<usize>> {
+    let range: lsp_types::Range = serde_json::from_value(range.clone()).ok()?;
+    let offset = |at: lsp_types::Position| {
+        let at = Position { line: at.line, character: at.character };
+        open.lines.offset(&open.text, at, connection.documents.encoding())
+    };
+    let (start, end) = (offset(range.start)?, offset(range.end)?);
+    (start <= end).then_some(start..end)
+}
+
+fn position(connection: &Connection, open: &Open, offset: usize) -> Value {
+    let lines: &LineIndex = &open.lines;
+    let at = lines.position(&open.text, offset, connection.documents.encoding());
+    json!({ "line": at.line, "character": at.character })
+}

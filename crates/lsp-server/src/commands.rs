@@ -1,0 +1,503 @@
+//! `workspace/executeCommand`: from what an editor sends to work for a run. Answers at once, with the
+//! session's id; nothing here waits or touches a file.
+
+use std::sync::Arc;
+
+use agent::Queue;
+use editor_sync::buffers::Open;
+use paths::AbsPath;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use text::{LineIndex, Position, PositionEncoding};
+use wire::{RpcError, codes};
+use workspace::{CommitId, Undo};
+
+use super::runs::{AsOf, Place, Runs, TakeBack, What, Work};
+use super::{Connection, request_line, transcript};
+
+pub const NAMES: [&str; 11] = [
+    "pilcrow.prompt",
+    "pilcrow.refactor",
+    "pilcrow.request",
+    "pilcrow.steer",
+    "pilcrow.stop",
+    "pilcrow.undo",
+    "pilcrow.redo",
+    "pilcrow.compact",
+    "pilcrow.sessions",
+    "pilcrow.transcript",
+    "pilcrow.debug.handBack",
+];
+
+/// `executeCommand`'s parameters.
+#[derive(Deserialize)]
+struct Command {
+    command: String,
+    #[serde(default)]
+    arguments: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct Prompt {
+    text: String,
+    uri: Option<String>,
+    range: Option<lsp_types::Range>,
+    resume: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Refactor {
+    kind: String,
+    uri: Option<String>,
+    position: Option<lsp_types::Position>,
+    symbol: Option<String>,
+    new_name: Option<String>,
+    to: Option<String>,
+    range: Option<lsp_types::Range>,
+    code: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Steer {
+    text: String,
+    session: Option<String>,
+    when: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Request {
+    uri: String,
+    line: usize,
+}
+
+#[derive(Deserialize, Default)]
+struct Which {
+    session: Option<String>,
+    commit: Option<String>,
+    uri: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+struct Compact {
+    session: Option<String>,
+    wishes: Option<String>,
+    uri: Option<String>,
+}
+
+/// What became of a command.
+pub enum Executed {
+    /// Done, or begun: the answer.
+    Done(Value),
+    /// Control of a debug session, or of all, goes back to the agent.
+    HandBack(Option<String>),
+    /// The conversations of the project that this is in, or of the usual one, are to be listed.
+    Sessions(Option<AbsPath>),
+    /// A `¶` line, of which is still to be found out whether it is in a comment.
+    Request(Box<Asked>),
+}
+
+/// A `¶` line that is to be carried out.
+pub struct Asked {
+    open: Open,
+    line: usize,
+    path: AbsPath,
+    work: Work,
+}
+
+/// Does what a client's `executeCommand` says. Does not wait.
+///
+/// # Errors
+/// `InvalidParams` with what is wrong and what to write instead.
+pub fn execute(
+    connection: &Arc<Connection>,
+    params: Option<&serde_json::value::RawValue>,
+) -> Result<Executed, RpcError> {
+    let command: Command = params
+        .and_then(|params| serde_json::from_str(params.get()).ok())
+        .ok_or_else(|| invalid("executeCommand needs a command"))?;
+    let first = command.arguments.into_iter().next();
+    tracing::debug!(command = command.command, "command");
+    let work = match command.command.as_str() {
+        "pilcrow.prompt" => prompt(connection, read(first)?)?,
+        "pilcrow.refactor" => refactor(connection, read(first)?)?,
+        "pilcrow.request" => return request(connection, read(first)?).map(Box::new).map(Executed::Request),
+        "pilcrow.undo" => undo(connection, read_or_default(first)?)?,
+        "pilcrow.redo" => {
+            let Which { uri, .. } = read_or_default(first)?;
+            let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
+            Work { what: What::TakeBack(None), place, as_of: None, title: "redo".to_owned() }
+        }
+        "pilcrow.compact" => {
+            let Compact { session, wishes, uri } = read_or_default(first)?;
+            let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
+            let what = What::Compact { session, wishes: wishes.unwrap_or_default() };
+            Work { what, place, as_of: None, title: "compact".to_owned() }
+        }
+        "pilcrow.steer" => {
+            let Steer { text, session, when } = read(first)?;
+            let text = text.trim();
+            if text.is_empty() {
+                return Err(invalid("pilcrow.steer needs a text"));
+            }
+            let queue = match when.as_deref() {
+                None | Some("turn") => Queue::Steering,
+                Some("end") => Queue::FollowUp,
+                Some(other) => return Err(invalid(format!("`when` is turn or end, not {other}"))),
+            };
+            let steered = connection.runs.steer(session.as_deref(), text, queue);
+            let steered =
+                steered.ok_or_else(|| invalid("no run goes on that could be told; send a prompt"))?;
+            return Ok(Executed::Done(json!({ "session": steered })));
+        }
+        "pilcrow.sessions" => {
+            let Which { uri, .. } = read_or_default(first)?;
+            let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
+            return Ok(Executed::Sessions(place.and_then(|place| place.path)));
+        }
+        "pilcrow.stop" => {
+            let Which { session, .. } = read_or_default(first)?;
+            let stopped = connection.runs.stop(session.as_deref(), &connection.port);
+            return Ok(Executed::Done(json!({ "stopped": stopped })));
+        }
+        "pilcrow.debug.handBack" => {
+            let Which { session, .. } = read_or_default(first)?;
+            return Ok(Executed::HandBack(session));
+        }
+        "pilcrow.transcript" => {
+            let Which { session, .. } = read_or_default(first)?;
+            let path = connection.runs.transcript(session.as_deref());
+            let path = path.ok_or_else(|| invalid("there is no transcript yet"))?;
+            let uri = paths::path_to_uri(path.as_path());
+            if connection.client.show_document {
+                let peer = connection.peer.clone();
+                connection.tracker.spawn(async move { transcript::open(&peer, path.as_path()).await });
+            }
+            return Ok(Executed::Done(json!({ "uri": uri })));
+        }
+        other => return Err(invalid(format!("there is no command {other}; there are {}", NAMES.join(", ")))),
+    };
+    Ok(Executed::Done(json!({ "session": Runs::start(connection, work) })))
+}
+
+/// Begins a request if it is one.
+///
+/// # Errors
+/// `InvalidParams` when the line is no comment, or is carried out already.
+pub async fn start_request(connection: &Arc<Connection>, asked: Box<Asked>) -> Result<Value, RpcError> {
+    let Asked { open, line, path, work } = *asked;
+    let all = connection.comments.requests(&open, &connection.markers(Some(&path))).await;
+    let Some(found) = all.iter().find(|it| it.is_on(line, &open.text)) else {
+        return Err(invalid(format!("line {} is in no comment, so it is no request", line + 1)));
+    };
+    if let Some(session) = connection.runs.carrying_out(&path, &found.text) {
+        return Err(invalid(format!("it is being carried out already, in session {session}")));
+    }
+    Ok(json!({ "session": Runs::start(connection, work) }))
+}
+
+fn prompt(connection: &Connection, prompt: Prompt) -> Result<Work, RpcError> {
+    let text = prompt.text.trim().to_owned();
+    if text.is_empty() {
+        return Err(invalid("pilcrow.prompt needs a text"));
+    }
+    if let Some(wishes) = host::parse_compact(&text) {
+        let what = What::Compact { session: prompt.resume, wishes: wishes.to_owned() };
+        let place = prompt.uri.map(|uri| place(connection, &uri, None)).transpose()?;
+        return Ok(Work { title: title(&text), what, place, as_of: None });
+    }
+    if let Some(session) = &prompt.resume {
+        if uuid::Uuid::parse_str(session).is_err() {
+            return Err(invalid("`resume` is the whole id of a conversation; pilcrow.sessions answers them"));
+        }
+        if connection.runs.goes_on(session) {
+            return Err(invalid("this conversation goes on already; pilcrow.steer tells it something"));
+        }
+    }
+    let place = prompt.uri.map(|uri| place(connection, &uri, prompt.range)).transpose()?;
+    let as_of = place.as_ref().and_then(|place| as_of(connection, place));
+    let what = What::Prompt { text: text.clone(), resume: prompt.resume };
+    Ok(Work { title: title(&text), what, place, as_of })
+}
+
+fn refactor(connection: &Connection, refactor: Refactor) -> Result<Work, RpcError> {
+    let Refactor { kind, uri, position, symbol, new_name, to, range, code } = refactor;
+    let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
+    if let Some(Place { uri, path: None, .. }) = &place {
+        return Err(invalid(format!("{uri} has no file yet; save it first")));
+    }
+    let path = place.as_ref().and_then(|place| place.path.clone());
+    let file = path.as_ref().map(|path| connection.named(path));
+    let need = |what: &Option<String>, name: &str| {
+        what.clone()
+            .filter(|text| !text.trim().is_empty())
+            .ok_or_else(|| invalid(format!("{kind} needs `{name}`")))
+    };
+    let as_of = place.as_ref().and_then(|place| as_of(connection, place));
+    let (action, words) = match kind.as_str() {
+        "rename" => {
+            let new_name = need(&new_name, "new_name")?;
+            let mut arguments = json!({ "action": "rename", "new_name": new_name });
+            let name = match (position, &symbol, &path) {
+                (Some(position), _, Some(path)) => {
+                    let (name, line, column) = at_position(connection, path, position)?;
+                    arguments["file"] = json!(path.to_string());
+                    arguments["line"] = json!(line);
+                    arguments["column"] = json!(column);
+                    arguments["symbol"] = json!(name);
+                    name
+                }
+                (_, Some(symbol), path) => {
+                    if let Some(path) = path {
+                        arguments["file"] = json!(path.to_string());
+                    }
+                    arguments["symbol"] = json!(symbol);
+                    symbol.clone()
+                }
+                _ => return Err(invalid("rename needs `uri` and `position`, or `symbol`")),
+            };
+            let place = file.map(|file| format!(" in {file}")).unwrap_or_default();
+            (arguments, format!("rename {name} to {new_name}{place}"))
+        }
+        "move" => {
+            let (Some(path), Some(file)) = (&path, &file) else { return Err(invalid("move needs `uri`")) };
+            let to = need(&to, "to")?;
+            let to = if to.contains("://") {
+                let path = paths::uri_to_path(&to).ok_or_else(|| invalid(format!("{to} is no file")))?;
+                path.display().to_string()
+            } else {
+                to
+            };
+            let words = format!("move {file} to {to}");
+            (json!({ "action": "rename_file", "file": path.to_string(), "to": to }), words)
+        }
+        "organize_imports" | "format" => {
+            let (Some(path), Some(file)) = (&path, &file) else {
+                return Err(invalid(format!("{kind} needs `uri`")));
+            };
+            let words = if kind == "format" {
+                format!("format {file}")
+            } else {
+                format!("organize imports in {file}")
+            };
+            (json!({ "action": kind, "file": path.to_string() }), words)
+        }
+        "fix" | "fix_all" => {
+            let (Some(path), Some(file)) = (&path, &file) else {
+                return Err(invalid(format!("{kind} needs `uri`")));
+            };
+            let mut arguments = json!({ "action": "fix_all", "file": path.to_string() });
+            let mut words = match &code {
+                Some(code) => format!("fix all of {code} in {file}"),
+                None => format!("fix all diagnostics in {file}"),
+            };
+            if let Some(code) = code {
+                arguments["kind"] = json!(code);
+            }
+            if kind == "fix" {
+                let range = range.ok_or_else(|| invalid("fix needs `range`"))?;
+                let (line, column) = seen_place(connection, path, range.start)?;
+                let (last, end) = seen_place(connection, path, range.end)?;
+                // Whole lines would take in what else stands on them.
+                arguments["range"] = json!(format!("{line}:{column}-{last}:{end}"));
+                words = format!("{words}:{line}");
+            }
+            (arguments, words)
+        }
+        other => {
+            return Err(invalid(format!(
+                "{other} is no kind of refactoring; there are rename, move, organize_imports, format, fix and fix_all"
+            )));
+        }
+    };
+    let Value::Object(arguments) = action else { return Err(invalid("no arguments")) };
+    let what = What::Call { tool: "lsp", arguments, words: words.clone() };
+    Ok(Work { title: title(&words), what, place, as_of })
+}
+
+/// The word at a position, its line and its column in characters, both from 1, in the text that runs
+/// see.
+fn at_position(
+    connection: &Connection,
+    path: &AbsPath,
+    position: lsp_types::Position,
+) -> Result<(String, usize, u32), RpcError> {
+    let open = connection
+        .documents
+        .at(path)
+        .ok_or_else(|| invalid("`position` needs an open document; open it, or name the `symbol`"))?;
+    let outside =
+        || invalid(format!("line {} character {} is not in the document", position.line, position.character));
+    let position = Position { line: position.line, character: position.character };
+    let offset =
+        open.lines.offset(&open.text, position, connection.documents.encoding()).ok_or_else(outside)?;
+    let word = text::word_at(&open.text, offset);
+    if word.is_empty() {
+        return Err(invalid("there is no name at this position"));
+    }
+    let name = open.text[word.clone()].to_owned();
+    let seen = connection.veil.seen_text(path, &open.text);
+    let offset = connection.veil.seen(path, &open.text, word.start);
+    let at = LineIndex::new(&seen).position(&seen, offset, PositionEncoding::Utf32);
+    Ok((name, at.line as usize + 1, at.character + 1))
+}
+
+/// A position's line and column in characters, both from 1, in the text that runs see.
+fn seen_place(
+    connection: &Connection,
+    path: &AbsPath,
+    position: lsp_types::Position,
+) -> Result<(usize, u32), RpcError> {
+    let open = connection
+        .documents
+        .at(path)
+        .ok_or_else(|| invalid("`range` needs an open document; open it, or leave `range` out"))?;
+    let at = Position { line: position.line, character: position.character };
+    let offset = open.lines.offset(&open.text, at, connection.documents.encoding());
+    let offset = offset.ok_or_else(|| invalid("`range` is not in the document"))?;
+    let seen = connection.veil.seen_text(path, &open.text);
+    let offset = connection.veil.seen(path, &open.text, offset);
+    let at = LineIndex::new(&seen).position(&seen, offset, PositionEncoding::Utf32);
+    Ok((at.line as usize + 1, at.character + 1))
+}
+
+fn request(connection: &Connection, request: Request) -> Result<Asked, RpcError> {
+    let place = place(connection, &request.uri, None)?;
+    let Some(path) = place.path.clone() else {
+        return Err(invalid(format!("{} has no file yet; save it first", place.uri)));
+    };
+    let open =
+        connection.documents.at(&path).ok_or_else(|| invalid(format!("{} is not open", request.uri)))?;
+    let markers = connection.markers(Some(&path));
+    let found = request_line::find_at(&open.text, &open.language_id, &markers, request.line)
+        .ok_or_else(|| invalid(format!("there is no request on line {}", request.line + 1)))?;
+    let as_of = as_of(connection, &place);
+    let work = Work { title: title(&found.text), what: What::Request(found), place: Some(place), as_of };
+    Ok(Asked { open, line: request.line, path, work })
+}
+
+fn undo(connection: &Connection, which: Which) -> Result<Work, RpcError> {
+    let place = which.uri.map(|uri| place(connection, &uri, None)).transpose()?;
+    let take_back = match (which.session, which.commit) {
+        (Some(session), _) => TakeBack::Session(session),
+        (None, Some(commit)) => TakeBack::Journal(Undo::Commit(CommitId(commit))),
+        (None, None) => TakeBack::Journal(Undo::LastRun),
+    };
+    Ok(Work { what: What::TakeBack(Some(take_back)), place, as_of: None, title: "undo".to_owned() })
+}
+
+/// The text that a command speaks of, as it is when the command comes.
+fn as_of(connection: &Connection, place: &Place) -> Option<AsOf> {
+    let open = connection.documents.get(&place.uri)?;
+    let path = open.path.as_ref()?;
+    connection.documents.mark(path);
+    let seen = connection.veil.seen_text(path, editor_sync::buffers::without_bom(&open.text)).into();
+    Some(AsOf { moment: open.moment(), seen })
+}
+
+/// The document that a client names, with the part that is selected.
+fn place(connection: &Connection, uri: &str, range: Option<lsp_types::Range>) -> Result<Place, RpcError> {
+    let open = connection.documents.get(uri);
+    let path = match (&open, paths::uri_to_path(uri)) {
+        (Some(open), _) if open.path.is_some() => open.path.clone(),
+        (_, Some(path)) => AbsPath::new(path.canonicalize().unwrap_or(path)),
+        _ if uri.starts_with("untitled:") => None,
+        _ if uri.starts_with("file:") => return Err(invalid(no_file(uri))),
+        _ => {
+            let scheme = uri.split(':').next().unwrap_or_default();
+            return Err(invalid(format!(
+                "{scheme}: documents cannot be worked on, only file: and untitled: ones"
+            )));
+        }
+    };
+    let whole = open.as_ref().filter(|open| open.path.is_none()).map(|open| {
+        let lines = 1..open.lines.line_count() + 1;
+        (lines, open.text.to_string())
+    });
+    let mut bytes = None;
+    let selection = open.zip(range).and_then(|(open, range)| {
+        let encoding = connection.documents.encoding();
+        let offset = |at: lsp_types::Position| {
+            let at = Position { line: at.line, character: at.character };
+            open.lines.offset(&open.text, at, encoding)
+        };
+        let (start, end) = (offset(range.start)?, offset(range.end)?);
+        let selected = open.text.get(start..end)?.to_owned();
+        bytes = Some(start..end);
+        Some((open.lines.line_of(start) + 1..open.lines.line_of(end) + 2, selected))
+    });
+    Ok(Place { uri: uri.to_owned(), path, selection: selection.or(whole), bytes })
+}
+
+/// Why a `file:` URI names no file here.
+fn no_file(uri: &str) -> String {
+    let host = uri.strip_prefix("file://").and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    if host.is_empty() {
+        return format!("{uri} holds no absolute path; write file:///PATH");
+    }
+    format!("{uri} names a file of another computer, {host:?}; write file:///PATH for one of this")
+}
+
+fn title(text: &str) -> String {
+    const MAX: usize = 60;
+    let line = text.lines().next().unwrap_or_default();
+    if line.chars().count() > MAX { line.chars().take(MAX).chain(['…']).collect() } else { line.to_owned() }
+}
+
+fn read<T: serde::de::DeserializeOwned>(argument: Option<Value>) -> Result<T, RpcError> {
+    let argument = argument.unwrap_or_else(|| Value::Object(Map::new()));
+    serde_json::from_value(argument).map_err(|error| invalid(format!("the argument does not fit: {error}")))
+}
+
+fn read_or_default<T: serde::de::DeserializeOwned + Default>(argument: Option<Value>) -> Result<T, RpcError> {
+    match argument {
+        None | Some(Value::Null) => Ok(T::default()),
+        argument => read(argument),
+    }
+}
+
+fn invalid(message: impl Into<String>) -> RpcError {
+    RpcError::new(codes::INVALID_PARAMS, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page says what there is.
+    #[test]
+    fn the_page_names_every_command_kind_and_method() {
+        let page = include_str!("../../../docs/protocols/language-server.md");
+        for name in NAMES.iter().chain(&crate::actions::KINDS) {
+            assert!(
+                page.contains(&format!("| `{name}` |")),
+                "docs/protocols/language-server.md lacks {name}"
+            );
+        }
+        let sources = [
+            include_str!("lib.rs"),
+            include_str!("runs/mod.rs"),
+            include_str!("runs/prompt_run.rs"),
+            include_str!("runs/history.rs"),
+            include_str!("runs/run_table.rs"),
+            include_str!("progress.rs"),
+            include_str!("approver.rs"),
+            include_str!("transcript.rs"),
+            include_str!("messages.rs"),
+            include_str!("debug.rs"),
+        ];
+        let literals = sources.iter().flat_map(|source| source.split('"').skip(1).step_by(2));
+        let methods: Vec<&str> = literals.filter(|text| is_method(text)).collect();
+        assert!(methods.len() > 15, "{methods:?}");
+        for method in methods.iter().filter(|method| !method.starts_with("pilcrow/test/")) {
+            assert!(
+                page.contains(&format!("`{method}`")),
+                "docs/protocols/language-server.md lacks {method}"
+            );
+        }
+    }
+
+    fn is_method(text: &str) -> bool {
+        let part = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphabetic() || c == '$');
+        text.contains('/') && text.split('/').all(part)
+    }
+}

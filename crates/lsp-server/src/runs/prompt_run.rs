@@ -1,0 +1,252 @@
+//! A run of one prompt, request line or tool call, in a session of its own.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use agent::{NO_ANSWER, RunOutcome};
+use editor_sync::apply_edit::EditorPort;
+use host::session::{Focus, Subject, ended_well, was_stopped};
+use host::{HostedSession, Input, Project, SessionRequest, Stop, describe_unsaved};
+use paths::AbsPath;
+use workspace::{RunId, Workspace, WorkspaceEdit};
+
+use super::{AsOf, Place, Told, What, Work, unheard, with_unsaved};
+use crate::Connection;
+use crate::messages::Kind;
+use crate::progress::Progress;
+use crate::projects::Lease;
+use crate::request_line::RequestLine;
+use crate::sink::Sink;
+use crate::transcript::Transcript;
+
+/// A run and where it belongs.
+pub(super) struct PromptRun<'a> {
+    pub connection: &'a Arc<Connection>,
+    /// The id of its session.
+    pub session: &'a str,
+    pub lease: &'a Lease,
+    pub progress: &'a Arc<Progress>,
+    /// Set once the client got the event that ends the run.
+    pub told_end: &'a Arc<AtomicBool>,
+}
+
+/// A request line that the filter hides while it is carried out.
+struct HiddenLine<'a> {
+    path: &'a AbsPath,
+    text: String,
+    request: &'a RequestLine,
+    /// The filter's key.
+    key: u64,
+}
+
+impl PromptRun<'_> {
+    /// Runs `work` to its end.
+    pub async fn run(&self, work: &Work, stop: Stop<'_>) -> anyhow::Result<Told> {
+        let remapped = remapped(self.connection, work);
+        let work = remapped.as_ref().unwrap_or(work);
+        let project = &self.lease.project;
+        let mut hosted = self.open(work, stop).await?;
+        let hidden = self.hide(work);
+        if !matches!(work.what, What::Call { .. }) {
+            self.connection.runs.can_be_told(self.session, hosted.session());
+        }
+        let outcome = hosted.run(stop).await;
+        let unheard_texts = self.connection.runs.listens_no_more(self.session);
+        let stands = hidden.as_ref().is_some_and(|hidden| self.connection.veil.lift(hidden.key));
+        let text = self.text(&outcome, &project.workspace);
+        let mut notes = Vec::new();
+        if let (true, true, Some(hidden)) = (ended_well(&outcome), stands, &hidden) {
+            match answer_in_place(self.connection, project, hidden, &text, &outcome.run).await {
+                Ok(note) => notes.extend(note),
+                Err(error) => notes.push(format!("the ¶ line stays: {error:#}")),
+            }
+        }
+        notes.extend(unheard_texts.iter().map(|text| unheard(text)));
+        Ok(self.finish(hosted, &outcome, text, notes).await)
+    }
+
+    /// Opens the session and makes it known.
+    async fn open(&self, work: &Work, stop: Stop<'_>) -> anyhow::Result<HostedSession> {
+        let Self { connection, session, lease, progress, told_end } = self;
+        let project = &lease.project;
+        let transcript = Transcript::new(project.workspace.state(), session)?;
+        let path = transcript.path();
+        let sink = Sink {
+            connection: Arc::clone(connection),
+            progress: Arc::clone(progress),
+            transcript,
+            ended: Arc::clone(told_end),
+        };
+        let resume = match &work.what {
+            What::Prompt { resume, .. } => resume.clone(),
+            _ => None,
+        };
+        let request = SessionRequest {
+            id: Some((*session).to_owned()),
+            resume,
+            default_agent: connection.agent.clone(),
+            ..SessionRequest::new(input(work)?, Arc::new(sink))
+        };
+        let hosted = project.open_session(request, stop).await?;
+        connection.runs.has_transcript(session, path);
+        Ok(hosted)
+    }
+
+    /// Hides the request line, unless it was changed since the run was asked for.
+    fn hide<'w>(&self, work: &'w Work) -> Option<HiddenLine<'w>> {
+        let What::Request(request) = &work.what else { return None };
+        let path = work.place.as_ref()?.path.as_ref().filter(|_| work.as_of.is_none())?;
+        let open = self.connection.documents.at(path)?;
+        let text = open.text.get(request.range.clone())?.to_owned();
+        let key = self.connection.veil.hide(path, &text, request.range.start);
+        Some(HiddenLine { path, text, request, key })
+    }
+
+    /// The answer, or how the run ended otherwise.
+    fn text(&self, outcome: &RunOutcome, workspace: &Workspace) -> String {
+        let text = &outcome.final_text;
+        if was_stopped(outcome.reason) {
+            return stopped(&self.connection.port, workspace, &outcome.run);
+        }
+        if ended_well(outcome) {
+            return text.clone();
+        }
+        let reason = outcome.error.clone().unwrap_or_else(|| format!("{:?}", outcome.reason));
+        // First, since a long text is cut.
+        if text.trim().is_empty() { reason } else { format!("{reason}\n{text}") }
+    }
+
+    /// Closes the session; the summary for the user.
+    async fn finish(
+        &self,
+        mut hosted: HostedSession,
+        outcome: &RunOutcome,
+        mut text: String,
+        mut notes: Vec<String>,
+    ) -> Told {
+        if text.trim().is_empty() {
+            NO_ANSWER.clone_into(&mut text);
+        }
+        notes.iter().for_each(|note| text.push_str(&format!("\n{note}")));
+        let unsaved = hosted.unsaved_files(&outcome.run);
+        notes.extend(describe_unsaved(&unsaved));
+        // For the transcript, and for clients that take events instead of the answer.
+        for note in notes {
+            hosted.note(note).await;
+        }
+        hosted.close().await;
+        let text = with_unsaved(&text, &unsaved, &self.connection.client.message_form());
+        let is_error = !ended_well(outcome) && !was_stopped(outcome.reason);
+        let kind = if is_error { Kind::Error } else { Kind::Info };
+        Told { kind, text, run: Some(outcome.run.clone()) }
+    }
+}
+
+/// What the session starts with.
+fn input(work: &Work) -> anyhow::Result<Input> {
+    let place = work.place.as_ref();
+    let subject = |focus: Option<Focus>| {
+        let Place { uri, path, selection, .. } = place?;
+        let selected = || selection.clone().map(|(lines, text)| Focus::Selection { lines, text });
+        let focus = focus.or_else(selected).unwrap_or(Focus::Document);
+        Some(Subject { uri: uri.clone(), path: path.clone(), focus })
+    };
+    Ok(match &work.what {
+        What::Call { tool, arguments, words } => {
+            let path = place.and_then(|place| place.path.clone());
+            let as_of = path.zip(work.as_of.as_ref().map(|AsOf { seen, .. }| Arc::clone(seen)));
+            Input::ToolCall { tool, arguments: arguments.clone(), as_of, text: words.clone() }
+        }
+        What::Prompt { text, .. } => Input::Prompt { text: text.clone(), subject: subject(None) },
+        What::Request(request) => {
+            let focus = Focus::Comment { line: request.line };
+            Input::Prompt { text: request.text.clone(), subject: subject(Some(focus)) }
+        }
+        What::TakeBack(_) | What::Compact { .. } => anyhow::bail!("undo and compaction need no session"),
+    })
+}
+
+/// How what stands for a secret begins.
+const REDACTED: &str = "[redacted:";
+
+/// The same work where its selection or its `¶` line stand now, if they stood elsewhere when it came.
+fn remapped(connection: &Connection, work: &Work) -> Option<Work> {
+    let (as_of, place) = work.as_of.as_ref().zip(work.place.as_ref())?;
+    let moved = |range: &Range<usize>| {
+        let (steps, open) = connection.documents.way_since(&as_of.moment)?;
+        let range =
+            steps.iter().try_fold(range.clone(), |range, step| text::map_range(range, &step.edits))?;
+        Some((range, open))
+    };
+    match &work.what {
+        What::Request(request) => {
+            let (range, open) = moved(&request.range)?;
+            let line = open.lines.line_of(range.start);
+            let what = What::Request(request.moved(line, range));
+            Some(Work { what, place: Some(place.clone()), as_of: None, title: work.title.clone() })
+        }
+        What::Prompt { text, resume } => {
+            // What was typed over is shown as it was.
+            let now = place.bytes.as_ref().and_then(moved);
+            now.and_then(|(range, open)| {
+                let lines = open.lines.line_of(range.start) + 1..open.lines.line_of(range.end) + 2;
+                let selection = Some((lines, open.text.get(range.clone())?.to_owned()));
+                let place = Some(Place { selection, bytes: Some(range), ..place.clone() });
+                let what = What::Prompt { text: text.clone(), resume: resume.clone() };
+                Some(Work { what, place, as_of: None, title: work.title.clone() })
+            })
+        }
+        What::Call { .. } | What::TakeBack(_) | What::Compact { .. } => None,
+    }
+}
+
+/// What a stopped run is told as.
+fn stopped(port: &EditorPort, workspace: &Workspace, run: &RunId) -> String {
+    let open_ended = port.open_ended(run);
+    if open_ended.is_empty() {
+        return "stopped".to_owned();
+    }
+    let files = open_ended.iter().map(|path| workspace.relative(path)).collect::<Vec<_>>().join(" and ");
+    format!("stopped; it cannot be told whether the edit of {files} landed, if it does so late it is told")
+}
+
+/// Replaces the request line by the answer, if it stands there unchanged. Returns a note for the user.
+async fn answer_in_place(
+    connection: &Connection,
+    project: &Project,
+    hidden: &HiddenLine<'_>,
+    answer: &str,
+    run: &RunId,
+) -> anyhow::Result<Option<String>> {
+    let HiddenLine { path, text: hidden, request, .. } = hidden;
+    if answer.trim().is_empty() {
+        return Ok(Some("the ¶ line stays: there is nothing to put in its place".to_owned()));
+    }
+    let document = project.workspace.document(path)?;
+    let Some(range) = editor_sync::filtered_editor::standing(&document.text, hidden, request.range.start)
+    else {
+        // The person changed it: it is theirs.
+        return Ok(None);
+    };
+    let line_end = if document.text.contains("\r\n") { "\r\n" } else { "\n" };
+    let pointer = || request.answered("answered in the transcript (command pilcrow.transcript)", line_end);
+    let Some(comment) = request.answered(answer, line_end).or_else(pointer) else { return Ok(None) };
+    let lacks_secret = comment.contains(REDACTED);
+    let edit = WorkspaceEdit {
+        label: format!("answer: {}", request.text),
+        operations: vec![workspace::Operation::Edit {
+            path: AbsPath::clone(path),
+            expected: document.version,
+            edits: vec![text::TextEdit::replace(range, comment)],
+        }],
+        ..WorkspaceEdit::default()
+    };
+    // Running the request line asked for this.
+    project.commit_invoked(edit, run).await?;
+    tracing::debug!(session = connection.runs.carrying_out(path, &request.text), "answered in place");
+    let left_out = || {
+        format!("a secret was left out of the answer in {}; `{REDACTED}…]` stands for it", path.file_name())
+    };
+    Ok(lacks_secret.then(left_out))
+}

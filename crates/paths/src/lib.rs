@@ -1,0 +1,17 @@
+//! Absolute paths, `file:` URIs, and Pilcrow's own directories.
+//!
+//! The lowest crate that touches the file system: [`resolve`] follows links, [`StateDir`] is the only
+//! way to the files that Pilcrow keeps for itself. It knows nothing of the user's project.
+#![expect(clippy::disallowed_methods, reason = "StateDir writes Pilcrow's own files")]
+
+mod abs_path;
+mod resolve;
+mod sensitive;
+mod state;
+mod uri;
+
+pub use abs_path::AbsPath;
+pub use resolve::{canonical, canonical_existing, resolve};
+pub use sensitive::{Sensitive, sensitive_name};
+pub use state::{Homes, StateDir, StateError, StateLock};
+pub use uri::{path_to_uri, uri_to_path};

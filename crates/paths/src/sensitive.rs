@@ -1,0 +1,176 @@
+//! Files that are sensitive by their name: credentials, version control, environment secrets.
+//!
+//! Names are compared without regard to case, since some file systems do.
+
+use crate::AbsPath;
+
+/// Why a file's name makes it sensitive. Stricter ones come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sensitive {
+    /// Keys and logins.
+    Credentials,
+    /// The own files of git and its like.
+    VersionControl,
+    /// Files like `.env`, which hold secrets among other things.
+    Environment,
+    /// Pilcrow's settings in the project.
+    Settings,
+}
+
+impl Sensitive {
+    /// A noun phrase for messages.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Credentials => "keys and logins",
+            Self::VersionControl => "git's own files",
+            Self::Environment => "environment secrets",
+            Self::Settings => "pilcrow's settings of the project",
+        }
+    }
+}
+
+/// One row of the table, with examples: paths below the root that it matches, and harmless ones that it
+/// does not.
+struct Kind {
+    kind: Sensitive,
+    directories: &'static [&'static str],
+    files: &'static [&'static str],
+    prefixes: &'static [&'static str],
+    extensions: &'static [&'static str],
+    #[cfg_attr(not(test), expect(dead_code, reason = "the test checks them"))]
+    examples: &'static [&'static str],
+    #[cfg_attr(not(test), expect(dead_code, reason = "the test checks them"))]
+    harmless: &'static [&'static str],
+}
+
+/// The first that fits counts, so the strictest come first.
+const KINDS: &[Kind] = &[
+    Kind {
+        kind: Sensitive::Credentials,
+        directories: &[".ssh", ".gnupg", ".aws", ".kube", ".azure", ".docker"],
+        files: &[
+            ".netrc",
+            "_netrc",
+            ".git-credentials",
+            ".pypirc",
+            ".pgpass",
+            ".htpasswd",
+            "credentials.json",
+            "id_rsa",
+            "id_dsa",
+            "id_ecdsa",
+            "id_ed25519",
+        ],
+        prefixes: &[],
+        extensions: &["pem", "key", "p12", "pfx", "jks", "keystore", "kdbx", "ppk"],
+        examples: &[
+            ".ssh/config",
+            "x/.AWS/credentials",
+            "deploy/server.pem",
+            "id_rsa",
+            "a/.netrc",
+            "tls.key",
+        ],
+        harmless: &["ssh/config", "id_rsa.pub", "src/key.rs", "keys/mod.rs", "pem", "aws.md", "monkey"],
+    },
+    Kind {
+        kind: Sensitive::VersionControl,
+        directories: &[".git", ".hg", ".svn", ".jj"],
+        files: &[".git"],
+        prefixes: &[],
+        extensions: &[],
+        examples: &[".git/config", ".git/hooks/pre-commit", "sub/.git/HEAD", "sub/.git", ".GIT/config"],
+        harmless: &[".gitignore", ".github/workflows/ci.yml", "git/mod.rs", ".gitmodules", "a.git.md"],
+    },
+    Kind {
+        kind: Sensitive::Environment,
+        directories: &[],
+        files: &[".npmrc", ".envrc"],
+        prefixes: &[".env"],
+        extensions: &[],
+        examples: &[".env", "app/.env.local", ".envrc", ".env-production", ".npmrc"],
+        harmless: &[
+            "env",
+            "src/env.rs",
+            ".env.example",
+            ".env.sample",
+            ".env.template",
+            ".environment/x",
+            "a.env.md",
+        ],
+    },
+    Kind {
+        kind: Sensitive::Settings,
+        directories: &[".pilcrow"],
+        files: &[],
+        prefixes: &[],
+        extensions: &[],
+        examples: &[".pilcrow/config.toml", "sub/.pilcrow/servers/x.toml"],
+        harmless: &["pilcrow/config.toml", ".pilcrowrc"],
+    },
+];
+
+/// Beginnings of [`Kind::prefixes`] that hold no secrets: they are made to be committed.
+const TEMPLATES: &[&str] = &[".env.example", ".env.sample", ".env.template", ".env.dist"];
+
+/// Why the name of `path` is sensitive, and the part of it that makes it so. Names above `root` do not
+/// count.
+pub fn sensitive_name(path: &AbsPath, root: &AbsPath) -> Option<(Sensitive, String)> {
+    let names: Vec<String> = path
+        .strip_prefix(root)
+        .unwrap_or(path.as_path())
+        .components()
+        .map(|component| component.as_os_str().to_string_lossy().to_ascii_lowercase())
+        .collect();
+    KINDS.iter().find_map(|row| Some((row.kind, row.name_in(&names)?)))
+}
+
+impl Kind {
+    /// The name that makes the path one of this kind.
+    fn name_in(&self, names: &[String]) -> Option<String> {
+        let (file, directories) = names.split_last()?;
+        if let Some(directory) = directories.iter().find(|name| self.directories.contains(&name.as_str())) {
+            return Some(directory.clone());
+        }
+        // The directory itself may be what is moved or made.
+        if self.files.contains(&file.as_str()) || self.directories.contains(&file.as_str()) {
+            return Some(file.clone());
+        }
+        let prefix = self.prefixes.iter().find(|prefix| {
+            let rest = file.strip_prefix(**prefix);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-', '_']))
+        });
+        if let Some(prefix) = prefix
+            && !TEMPLATES.contains(&file.as_str())
+        {
+            return Some((*prefix).to_owned());
+        }
+        let (stem, extension) = file.rsplit_once('.')?;
+        (!stem.is_empty() && self.extensions.contains(&extension)).then(|| format!(".{extension}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_matches_its_examples_and_nothing_harmless() {
+        let root = AbsPath::new("/w").unwrap();
+        for row in KINDS {
+            for example in row.examples {
+                let found = sensitive_name(&root.join(example), &root);
+                assert_eq!(found.map(|(kind, _)| kind), Some(row.kind), "{example}");
+            }
+            for harmless in row.harmless {
+                assert_eq!(sensitive_name(&root.join(harmless), &root), None, "{harmless}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_above_the_root_do_not_count() {
+        let root = AbsPath::new("/home/me/.git/w").unwrap();
+        assert!(sensitive_name(&root.join("a.rs"), &root).is_none());
+    }
+}

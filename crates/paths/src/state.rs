@@ -1,0 +1,496 @@
+//! Our own directories. A [`StateDir`] can name no path outside itself. Directories are 0700, files 0600;
+//! every call blocks on the file system.
+
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Component, Path};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::AbsPath;
+
+/// Where our own things are.
+#[derive(Debug, Clone)]
+pub struct Homes {
+    /// Configuration, written by the user.
+    pub config: AbsPath,
+    /// Lasting state: workspaces, sessions, journals, trust, logs.
+    pub state: StateDir,
+    /// Installed adapters.
+    pub data: StateDir,
+    /// Files that can be created again.
+    pub cache: StateDir,
+    pub run: StateDir,
+}
+
+/// A directory of our own.
+#[derive(Debug, Clone)]
+pub struct StateDir {
+    path: AbsPath,
+}
+
+/// A held lock; released when dropped.
+#[derive(Debug)]
+pub struct StateLock {
+    file: std::fs::File,
+}
+
+impl Drop for StateLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that is just being started holds a copy of the file until it runs
+        // its program, and the lock with it.
+        if let Err(error) = self.file.unlock() {
+            tracing::warn!(%error, "a lock goes when its file is closed");
+        }
+    }
+}
+
+/// Our own files failed us.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// No home directory is known.
+    #[error("neither PILCROW_HOME nor HOME is set to an absolute path; set one of them")]
+    NoHome,
+    /// A name that would leave the directory.
+    #[error("{name:?} is not a name inside our own directory")]
+    BadName { name: String },
+    /// Another process holds the lock.
+    #[error("{path} is locked by another process; waited {waited:?}")]
+    Locked { path: AbsPath, waited: Duration },
+    /// A file of a newer program.
+    #[error("{path} has format {found}, this program knows up to {known}; use a newer Pilcrow")]
+    NewerFormat { path: AbsPath, found: u64, known: u64 },
+    /// A file that is not what it should be.
+    #[error("{path} is damaged: {detail}")]
+    Damaged { path: AbsPath, detail: String },
+    #[error("{path}: {source}")]
+    Io { path: AbsPath, source: std::io::Error },
+}
+
+impl Homes {
+    /// From `PILCROW_HOME`, else the XDG variables, else their defaults under `HOME`.
+    ///
+    /// # Errors
+    /// [`StateError::NoHome`].
+    pub fn from_env() -> Result<Self, StateError> {
+        Self::from(|name| std::env::var_os(name))
+    }
+
+    fn from(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, StateError> {
+        let absolute = |name: &str| variable(name).filter(|value| !value.is_empty()).and_then(AbsPath::new);
+        if variable("PILCROW_HOME").is_some_and(|value| !value.is_empty()) {
+            let home = absolute("PILCROW_HOME").ok_or(StateError::NoHome)?;
+            let dir = |name| StateDir::new(home.join(name));
+            return Ok(Self {
+                config: home.join("config"),
+                state: dir("state"),
+                data: dir("data"),
+                cache: dir("cache"),
+                run: dir("run"),
+            });
+        }
+        let home = absolute("HOME");
+        let place = |name: &str, default: &str| {
+            absolute(name)
+                .or_else(|| home.as_ref().map(|home| home.join(default)))
+                .map(|base| base.join("pilcrow"))
+                .ok_or(StateError::NoHome)
+        };
+        let state = place("XDG_STATE_HOME", ".local/state")?;
+        let run = absolute("XDG_RUNTIME_DIR").map_or_else(|| state.join("run"), |run| run.join("pilcrow"));
+        Ok(Self {
+            config: place("XDG_CONFIG_HOME", ".config")?,
+            data: StateDir::new(place("XDG_DATA_HOME", ".local/share")?),
+            cache: StateDir::new(place("XDG_CACHE_HOME", ".cache")?),
+            run: StateDir::new(run),
+            state: StateDir::new(state),
+        })
+    }
+}
+
+impl StateDir {
+    /// A directory of our own at `path`; made (0700) on first use.
+    pub fn new(path: AbsPath) -> Self {
+        Self { path }
+    }
+
+    pub fn path(&self) -> &AbsPath {
+        &self.path
+    }
+
+    /// Makes the directory (0700) if it is not there, and answers its path.
+    ///
+    /// # Errors
+    /// [`StateError::Io`].
+    pub fn make(&self) -> Result<&AbsPath, StateError> {
+        make_directory(&self.path)?;
+        Ok(&self.path)
+    }
+
+    /// A directory inside; `name` may hold `/` but no `..`.
+    ///
+    /// # Errors
+    /// [`StateError::BadName`].
+    pub fn child(&self, name: &str) -> Result<Self, StateError> {
+        self.entry(name).map(Self::new)
+    }
+
+    /// Appends `bytes` to a file (0600), in one write; `sync` flushes it to the disk.
+    ///
+    /// # Errors
+    /// [`StateError::Io`].
+    pub fn append(&self, name: &str, bytes: &[u8], sync: bool) -> Result<(), StateError> {
+        let path = self.prepare(name)?;
+        let append = || {
+            let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+            file.write_all(bytes)?;
+            if sync { file.sync_data() } else { Ok(()) }
+        };
+        append().map_err(|source| StateError::Io { path: path.clone(), source })
+    }
+
+    /// Replaces a file whole, durably: a crash leaves the old or the new one.
+    ///
+    /// # Errors
+    /// [`StateError::Io`].
+    pub fn write_atomic(&self, name: &str, bytes: &[u8]) -> Result<(), StateError> {
+        let path = self.prepare(name)?;
+        let directory = path.parent().unwrap_or_else(|| self.path.clone());
+        let temp = directory.join(format!(".{}.{}.tmp", path.file_name(), uuid::Uuid::new_v4().simple()));
+        let write = || {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temp)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            std::fs::rename(&temp, &path)?;
+            File::open(&directory)?.sync_all()
+        };
+        write().map_err(|source| {
+            if let Err(error) = std::fs::remove_file(&temp)
+                && error.kind() != ErrorKind::NotFound
+            {
+                tracing::warn!(path = %temp, %error, "a temporary file stays behind");
+            }
+            StateError::Io { path: path.clone(), source }
+        })
+    }
+
+    /// A file's bytes; `None` when it is not there.
+    ///
+    /// # Errors
+    /// [`StateError::Io`].
+    pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, StateError> {
+        let path = self.entry(name)?;
+        absent_as_none(std::fs::read(&path)).map_err(|source| StateError::Io { path, source })
+    }
+
+    /// Names of its entries, sorted; empty when the directory is not there. Files in the making are
+    /// left out.
+    ///
+    /// # Errors
+    /// [`StateError::Io`].
+    pub fn list(&self) -> Result<Vec<String>, StateError> {
+        let list = || {
+            let Some(entries) = absent_as_none(std::fs::read_dir(&self.path))? else {
+                return Ok(Vec::new());
+            };
+            let mut names = Vec::new();
+            for entry in entries {
+                let name = entry?.file_name().to_string_lossy().into_owned();
+                if !(name.starts_with('.') && name.ends_with(".tmp")) {
+                    names.push(name);
+                }
+            }
+            names.sort();
+            Ok(names)
+        };
+        list().map_err(|source| StateError::Io { path: self.path.clone(), source })
+    }
+
+    /// When a file was last written (milliseconds since the Unix epoch) and its size in bytes;
+    /// `None` when it is not there or cannot be looked at.
+    pub fn stat(&self, name: &str) -> Option<(u64, u64)> {
+        let path = self.entry(name).ok()?;
+        let metadata = std::fs::metadata(path).ok()?;
+        let since = metadata.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Some((u64::try_from(since.as_millis()).unwrap_or(u64::MAX), metadata.len()))
+    }
+
+    /// Removes a file; says whether it was there.
+    ///
+    /// # Errors
+    /// [`StateError::Io`].
+    pub fn remove(&self, name: &str) -> Result<bool, StateError> {
+        let path = self.entry(name)?;
+        let removed = absent_as_none(std::fs::remove_file(&path));
+        removed.map(|found| found.is_some()).map_err(|source| StateError::Io { path, source })
+    }
+
+    /// Removes a file or directory with all that is in it; nothing where it is not there. A link is removed,
+    /// not followed.
+    ///
+    /// # Errors
+    /// [`StateError::BadName`], [`StateError::Io`].
+    pub fn remove_tree(&self, name: &str) -> Result<(), StateError> {
+        let path = self.entry(name)?;
+        let remove = || {
+            let Some(metadata) = absent_as_none(std::fs::symlink_metadata(&path))? else { return Ok(()) };
+            match metadata.is_dir() {
+                true => std::fs::remove_dir_all(&path),
+                false => std::fs::remove_file(&path),
+            }
+        };
+        remove().map_err(|source| StateError::Io { path: path.clone(), source })
+    }
+
+    /// Removes a directory that holds nothing; one that holds something stays.
+    ///
+    /// # Errors
+    /// [`StateError::BadName`], [`StateError::Io`].
+    pub fn remove_if_empty(&self, name: &str) -> Result<(), StateError> {
+        let path = self.entry(name)?;
+        match absent_as_none(std::fs::remove_dir(&path)) {
+            Err(error) if error.kind() != ErrorKind::DirectoryNotEmpty => {
+                Err(StateError::Io { path, source: error })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Locks the file `name` against every other process, and against this one; blocks at most
+    /// `deadline`.
+    ///
+    /// # Errors
+    /// [`StateError::Locked`], [`StateError::Io`].
+    pub fn lock(&self, name: &str, deadline: Duration) -> Result<StateLock, StateError> {
+        let path = self.prepare(name)?;
+        let io = |source| StateError::Io { path: path.clone(), source };
+        let file = self.open_lock(&path).map_err(io)?;
+        match file.try_lock() {
+            Ok(()) => return Ok(StateLock { file }),
+            Err(TryLockError::Error(source)) => return Err(io(source)),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        // The system has no wait with a deadline, so a thread waits. When the receiver is gone
+        // any more, it lets the lock go as soon as it has it.
+        let (send, receive) = mpsc::sync_channel(1);
+        let waiter = move || {
+            let locked = file.lock().map(|()| file);
+            if send.send(locked).is_err() {
+                tracing::debug!("a lock came after its deadline and was let go");
+            }
+        };
+        std::thread::Builder::new().name("lock".into()).spawn(waiter).map_err(io)?;
+        match receive.recv_timeout(deadline) {
+            Ok(Ok(file)) => Ok(StateLock { file }),
+            Ok(Err(source)) => Err(io(source)),
+            Err(_) => Err(StateError::Locked { path, waited: deadline }),
+        }
+    }
+
+    /// As [`StateDir::lock`], without waiting: `None` while another holder has it.
+    ///
+    /// # Errors
+    /// [`StateError::Io`].
+    pub fn try_lock(&self, name: &str) -> Result<Option<StateLock>, StateError> {
+        let path = self.prepare(name)?;
+        let file = self.open_lock(&path).map_err(|source| StateError::Io { path: path.clone(), source })?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(StateLock { file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) => Err(StateError::Io { path, source }),
+        }
+    }
+
+    /// Writes a new file durably except for its directory's entry, which [`StateDir::sync`] flushes.
+    pub fn write_new(&self, name: &str, parts: &[&[u8]]) -> Result<(), StateError> {
+        let path = self.prepare(name)?;
+        let write = || {
+            let mut file =
+                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+            for part in parts {
+                file.write_all(part)?;
+            }
+            file.sync_all()
+        };
+        write().map_err(|source| StateError::Io { path: path.clone(), source })
+    }
+
+    /// Renames one of its files or directories, durably. A file that is there under the new name is replaced.
+    ///
+    /// # Errors
+    /// [`StateError::BadName`], [`StateError::Io`].
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), StateError> {
+        let (from, to) = (self.entry(from)?, self.prepare(to)?);
+        std::fs::rename(&from, &to).map_err(|source| StateError::Io { path: to, source })?;
+        self.sync()
+    }
+
+    /// Removes what a crash left of [`StateDir::write_atomic`]. Only under a lock that every writer of
+    /// this directory holds.
+    pub fn remove_temps(&self) -> Result<(), StateError> {
+        let remove = || {
+            let Some(entries) = absent_as_none(std::fs::read_dir(&self.path))? else { return Ok(()) };
+            for entry in entries {
+                let entry = entry?;
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if name.starts_with('.') && name.ends_with(".tmp") {
+                    std::fs::remove_file(entry.path())?;
+                }
+            }
+            Ok(())
+        };
+        remove().map_err(|source| StateError::Io { path: self.path.clone(), source })
+    }
+
+    /// Flushes its own entries.
+    pub fn sync(&self) -> Result<(), StateError> {
+        let sync = || File::open(&self.path)?.sync_all();
+        sync().map_err(|source| StateError::Io { path: self.path.clone(), source })
+    }
+
+    fn open_lock(&self, path: &AbsPath) -> std::io::Result<File> {
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    }
+
+    /// The path of `name`, checked.
+    fn entry(&self, name: &str) -> Result<AbsPath, StateError> {
+        let inside = !name.is_empty()
+            && !name.contains('\0')
+            && Path::new(name).components().all(|component| matches!(component, Component::Normal(_)));
+        if inside { Ok(self.path.join(name)) } else { Err(StateError::BadName { name: name.to_owned() }) }
+    }
+
+    /// The path of `name`, its directory made.
+    fn prepare(&self, name: &str) -> Result<AbsPath, StateError> {
+        let path = self.entry(name)?;
+        let directory = path.parent().unwrap_or_else(|| self.path.clone());
+        make_directory(&directory)?;
+        Ok(path)
+    }
+}
+
+fn make_directory(directory: &AbsPath) -> Result<(), StateError> {
+    if directory.as_path().is_dir() {
+        return Ok(());
+    }
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|source| StateError::Io { path: directory.clone(), source })
+}
+
+fn absent_as_none<T>(result: std::io::Result<T>) -> std::io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn dir() -> (tempfile::TempDir, StateDir) {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = StateDir::new(AbsPath::new(temp.path().join("ours")).unwrap());
+        (temp, dir)
+    }
+
+    #[test]
+    fn a_lock_is_released_while_a_starting_child_holds_a_copy() {
+        let (_temp, dir) = dir();
+        let held = dir.try_lock("x").unwrap().unwrap();
+        let copy = held.file.try_clone().unwrap();
+        assert!(dir.try_lock("x").unwrap().is_none());
+        drop(held);
+        assert!(dir.try_lock("x").unwrap().is_some());
+        drop(copy);
+    }
+
+    #[test]
+    fn no_name_leads_outside() {
+        let (_temp, dir) = dir();
+        for name in ["", "..", "a/../../b", "/etc/passwd", "a/..", "a\0b", "."] {
+            assert!(matches!(dir.child(name), Err(StateError::BadName { .. })), "{name:?}");
+            assert!(matches!(dir.append(name, b"x", false), Err(StateError::BadName { .. })), "{name:?}");
+            assert!(matches!(dir.read(name), Err(StateError::BadName { .. })), "{name:?}");
+        }
+        assert_eq!(dir.child("a/b").unwrap().path(), &dir.path().join("a/b"));
+    }
+
+    #[test]
+    fn files_are_ours_alone() {
+        let (_temp, dir) = dir();
+        dir.append("log/a", b"1", true).unwrap();
+        dir.append("log/a", b"2", false).unwrap();
+        dir.write_atomic("b", b"old").unwrap();
+        dir.write_atomic("b", b"new").unwrap();
+        assert_eq!(dir.read("log/a").unwrap().unwrap(), b"12");
+        assert_eq!(dir.read("b").unwrap().unwrap(), b"new");
+        assert_eq!(dir.read("c").unwrap(), None);
+        assert_eq!(dir.list().unwrap(), ["b", "log"]);
+        let mode =
+            |name: &str| std::fs::metadata(dir.path().join(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!([mode("log"), mode("log/a"), mode("b")], [0o700, 0o600, 0o600]);
+        assert!(dir.remove("b").unwrap());
+        assert!(!dir.remove("b").unwrap());
+        assert_eq!(dir.child("missing").unwrap().list().unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn trees_are_removed_and_links_are_not_followed() {
+        let (temp, dir) = dir();
+        let outside = temp.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("kept"), "").unwrap();
+        dir.append("a/b/c", b"1", false).unwrap();
+        std::os::unix::fs::symlink(&outside, dir.path().join("a/link")).unwrap();
+        std::os::unix::fs::symlink(&outside, dir.path().join("link")).unwrap();
+        dir.remove_if_empty("a").unwrap();
+        assert_eq!(dir.list().unwrap(), ["a", "link"]);
+        for name in ["a", "link", "missing"] {
+            dir.remove_tree(name).unwrap();
+        }
+        dir.child("empty").unwrap().make().unwrap();
+        dir.remove_if_empty("empty").unwrap();
+        assert_eq!(dir.list().unwrap(), [""; 0]);
+        assert!(outside.join("kept").exists());
+        assert!(matches!(dir.remove_tree("../outside"), Err(StateError::BadName { .. })));
+    }
+
+    #[test]
+    fn a_lock_is_waited_for_until_the_deadline() {
+        let (_temp, dir) = dir();
+        let held = dir.lock("l", Duration::from_secs(5)).unwrap();
+        assert!(dir.try_lock("l").unwrap().is_none());
+        assert!(matches!(dir.lock("l", Duration::from_millis(20)), Err(StateError::Locked { .. })));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| dir.lock("l", Duration::from_secs(20)).is_ok());
+            drop(held);
+            assert!(waiting.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn homes_follow_the_variables() {
+        let homes = |variables: &[(&str, &str)]| {
+            let variables: Vec<(String, OsString)> =
+                variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+            Homes::from(move |name| {
+                variables.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
+            })
+        };
+        let under = |path: &AbsPath| path.to_string();
+        let own = homes(&[("PILCROW_HOME", "/p"), ("HOME", "/h"), ("XDG_STATE_HOME", "/x")]).unwrap();
+        assert_eq!([under(&own.config), under(own.state.path())], ["/p/config", "/p/state"]);
+        let xdg = homes(&[("HOME", "/h"), ("XDG_STATE_HOME", "/x"), ("XDG_CACHE_HOME", "relative")]).unwrap();
+        assert_eq!(under(xdg.state.path()), "/x/pilcrow");
+        assert_eq!(under(xdg.cache.path()), "/h/.cache/pilcrow");
+        assert_eq!(under(xdg.run.path()), "/x/pilcrow/run");
+        assert!(matches!(homes(&[]), Err(StateError::NoHome)));
+        assert!(matches!(homes(&[("PILCROW_HOME", "here"), ("HOME", "/h")]), Err(StateError::NoHome)));
+    }
+}

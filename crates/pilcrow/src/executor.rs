@@ -1,0 +1,198 @@
+//! Executes a command: in the process that serves the project's editor, where there is one, else here.
+//! The command prints the same either way.
+
+use std::sync::Arc;
+
+use agent::{Envelope, EventSink, ToolResult};
+use futures_util::future::BoxFuture;
+use host::{
+    Access, CompactReport, CompactRequest, PromptRequest, Reply, RequestScope, RunReport, Stop,
+    ToolCallRequest, UndoRequest,
+};
+use paths::{AbsPath, Homes};
+use rpc_server::{Client, Failed, Hello, IpcPeers};
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+use workspace::Workspace;
+
+use crate::{cli, open, output, stop, terminal};
+
+/// Where a command is executed.
+pub struct Executor {
+    homes: Homes,
+    place: ExecutionPlace,
+}
+
+enum ExecutionPlace {
+    Local(Box<RequestScope>),
+    /// The process that serves the editor of the project with this root.
+    Remote(Client, AbsPath),
+}
+
+/// Receives the events of a run.
+pub trait Listener: Send + Sync {
+    fn event(&self, envelope: &Envelope);
+    /// An event as another process wrote it; its kind may be unknown here.
+    fn raw_event(&self, envelope: &RawValue);
+}
+
+impl Executor {
+    /// Finds the process that serves the project's editor, unless `args` wants none; else opens the project.
+    ///
+    /// # Errors
+    /// When that process does not answer, or the project does not open.
+    pub async fn find(
+        project: &cli::Project,
+        args: &cli::ExecutionArgs,
+        access: Access,
+    ) -> anyhow::Result<Self> {
+        let homes = Homes::from_env()?;
+        if !args.standalone {
+            let (root, id) = Workspace::identify(&open::root(project.dir.as_deref())?)?;
+            let hello = Hello::new(access.yes, terminal::is_there(), access.keep);
+            if let Some(client) = rpc_server::find(&homes, &id, &hello, &terminal::approver()).await? {
+                return Ok(Self { homes, place: ExecutionPlace::Remote(client, root) });
+            }
+        }
+        let project = open::open(project, access)?;
+        project.workspace.set_peers(Arc::new(IpcPeers::new(&homes, args.standalone)));
+        Ok(Self { homes, place: ExecutionPlace::Local(Box::new(project.scope())) })
+    }
+
+    /// Calls one tool.
+    ///
+    /// # Errors
+    /// When the other process has no answer.
+    pub async fn call_tool(
+        &mut self,
+        call: ToolCallRequest,
+        cancel: &CancellationToken,
+    ) -> anyhow::Result<Reply<ToolResult>> {
+        match &mut self.place {
+            ExecutionPlace::Local(scope) => Ok(scope.call_tool(call, cancel).await),
+            ExecutionPlace::Remote(client, root) => {
+                client.call(&call, stop(cancel)).await.map_err(|failed| lost(failed, &self.homes, root))
+            }
+        }
+    }
+
+    /// Undoes or redoes.
+    ///
+    /// # Errors
+    /// When the other process has no answer.
+    pub async fn undo(
+        &mut self,
+        request: UndoRequest,
+        cancel: &CancellationToken,
+    ) -> anyhow::Result<Reply<ToolResult>> {
+        match &mut self.place {
+            ExecutionPlace::Local(scope) => {
+                Ok(Reply::Done(scope.undo_call(request.target().as_ref(), cancel).await))
+            }
+            ExecutionPlace::Remote(client, root) => {
+                client.undo(&request, stop(cancel)).await.map_err(|failed| lost(failed, &self.homes, root))
+            }
+        }
+    }
+
+    /// Runs a prompt; `listener` gets its events.
+    ///
+    /// # Errors
+    /// When the other process has no answer, or our own directories fail.
+    pub async fn run(
+        &mut self,
+        request: PromptRequest,
+        listener: Arc<dyn Listener>,
+        cancel: &CancellationToken,
+    ) -> anyhow::Result<Reply<RunReport>> {
+        match &mut self.place {
+            ExecutionPlace::Local(scope) => {
+                scope.run(request, Arc::new(ListenerSink(listener)), stop(cancel)).await
+            }
+            ExecutionPlace::Remote(client, root) => {
+                let reply = client.run(&request, stop(cancel), |event| listener.raw_event(event)).await;
+                reply.map_err(|failed| lost(failed, &self.homes, root))
+            }
+        }
+    }
+
+    /// Compacts a session; `listener` gets its events.
+    ///
+    /// # Errors
+    /// When the other process has no answer, or our own directories fail.
+    pub async fn compact(
+        &mut self,
+        request: CompactRequest,
+        listener: Arc<dyn Listener>,
+        cancel: &CancellationToken,
+    ) -> anyhow::Result<Reply<CompactReport>> {
+        match &mut self.place {
+            ExecutionPlace::Local(scope) => {
+                scope.compact(request, Arc::new(ListenerSink(listener)), cancel).await
+            }
+            ExecutionPlace::Remote(client, root) => {
+                let reply = client.compact(&request, stop(cancel), |event| listener.raw_event(event)).await;
+                reply.map_err(|failed| lost(failed, &self.homes, root))
+            }
+        }
+    }
+
+    /// Ends what was started here. A debug session that the user has joined stays theirs until they leave it or
+    /// press Ctrl-C again.
+    pub async fn close(self, cancel: &CancellationToken) {
+        let scope = match self.place {
+            ExecutionPlace::Local(scope) => scope,
+            ExecutionPlace::Remote(client, _) => return client.close().await,
+        };
+        let was_stopped = cancel.is_cancelled();
+        for session in scope.project().joined_debug_sessions() {
+            let id = session.id();
+            if was_stopped && stop::interrupted() {
+                output::note(&format!("pilcrow: {id} is yours until you leave it; Ctrl-C again ends it"));
+                session.release().await;
+                // The next signal ends the process.
+                session.left().await;
+            } else if !cancel.is_cancelled() {
+                output::note(&format!("pilcrow: {id} is yours until you leave it; Ctrl-C ends it"));
+                tokio::select! {
+                    // Neither is lost: both are states that stay.
+                    () = session.left() => {}
+                    () = cancel.cancelled() => {}
+                }
+            }
+        }
+        scope.project().close(cancel.is_cancelled()).await;
+    }
+}
+
+fn stop(cancel: &CancellationToken) -> Stop<'_> {
+    Stop { cancel, gone: stop::gone() }
+}
+
+/// The error for a lost process. Its interrupted commits are reverted here, and reported.
+fn lost(failed: Failed, homes: &Homes, root: &AbsPath) -> anyhow::Error {
+    if let Failed::Gone(_) = &failed {
+        match Workspace::open(root.as_path(), &homes.state, None) {
+            Ok((_, notes)) => {
+                for note in notes {
+                    output::note(&format!(
+                        "pilcrow: an interrupted change of {}: {}",
+                        note.path, note.detail
+                    ));
+                }
+            }
+            Err(error) => output::note(&format!("pilcrow: {error}")),
+        }
+        let rest = "no file is half written; `pilcrow undo --list` shows what was done before";
+        return anyhow::anyhow!("{failed}: {rest}");
+    }
+    failed.into()
+}
+
+struct ListenerSink(Arc<dyn Listener>);
+
+impl EventSink for ListenerSink {
+    fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()> {
+        Box::pin(async move { self.0.event(envelope) })
+    }
+}

@@ -1,0 +1,182 @@
+//! The protocol itself: versions, order, and questions that are asked where the request came from.
+
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use host::{Reply, Stop, ToolCallRequest};
+use policy::{Answer, Approver, Choice, Chosen, ErrorCode, Question, Unattended};
+use rpc_server::{Client, Hello, Unreachable};
+use serde_json::json;
+
+use super::*;
+
+fn socket(place: &Place, owner: &OwnerProcess) -> PathBuf {
+    place.sockets(&place.root()).join(format!("{}.sock", owner.pid()))
+}
+
+/// Says each line and gives the answers, by hand.
+fn talk(socket: &Path, lines: &[Value]) -> Vec<Value> {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut answers = BufReader::new(stream.try_clone().unwrap());
+    let answer = |line: &Value| {
+        writeln!(stream, "{line}").unwrap();
+        let mut answer = String::new();
+        answers.read_line(&mut answer).unwrap();
+        serde_json::from_str(&answer).unwrap()
+    };
+    lines.iter().map(answer).collect()
+}
+
+fn request(id: u32, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+#[test]
+fn older_and_newer_commands_are_understood_or_refused() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let owner = place.owner("Ed", &[("a.txt", "typed\n", true)]);
+    let hello =
+        |protocol: u32| request(1, "hello", json!({"protocol": protocol, "version": "9.8.7", "extra": 1}));
+    let answers = talk(&socket(&place, &owner), &[hello(7), request(2, "documents", json!({}))]);
+    assert_eq!(answers[0]["result"]["protocol"], 2, "the newer side decides: {answers:?}");
+    assert_eq!(answers[0]["result"]["pid"], owner.pid());
+    let path = place.root().canonicalize().unwrap().join("a.txt");
+    assert_eq!(answers[1]["result"], json!({"documents": [{"path": path, "dirty": true}]}));
+    let answers = talk(&socket(&place, &owner), &[hello(1)]);
+    assert_eq!(answers[0]["error"]["data"]["code"], "unsupported", "{answers:?}");
+    assert!(answers[0]["error"]["message"].as_str().unwrap().contains("9.8.7"), "{answers:?}");
+    owner.end();
+}
+
+#[test]
+fn nothing_is_done_before_the_greeting_and_nothing_unknown() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let owner = place.owner("Ed", &[]);
+    let write = json!({"name": "write", "arguments": {"path": "b.txt", "content": "b"}, "invoked": true});
+    let hello = request(3, "hello", json!({"protocol": 2, "version": "x"}));
+    let lines = [
+        request(1, "tool", write),
+        request(2, "documents", json!({})),
+        hello.clone(),
+        hello,
+        request(4, "nonesuch", json!({})),
+        request(5, "tool", json!({"no": "name"})),
+    ];
+    let answers = talk(&socket(&place, &owner), &lines);
+    let codes: Vec<&Value> = answers.iter().map(|answer| &answer["error"]["data"]["code"]).collect();
+    let wrong = json!("wrong_state");
+    assert_eq!(codes, [&wrong, &wrong, &Value::Null, &wrong, &Value::Null, &Value::Null], "{answers:?}");
+    assert_eq!(answers[4]["error"]["code"], -32601);
+    assert_eq!(answers[5]["error"]["code"], -32602);
+    assert!(!place.root().join("b.txt").exists());
+    owner.end();
+}
+
+#[test]
+fn an_owner_of_another_protocol_is_refused_by_name() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let folder = place.sockets(&place.root());
+    std::fs::create_dir_all(&folder).unwrap();
+    let listener = UnixListener::bind(folder.join("77777.sock")).unwrap();
+    let _newer = std::thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            let mut line = String::new();
+            BufReader::new(stream.try_clone().unwrap()).read_line(&mut line).unwrap();
+            let id = serde_json::from_str::<Value>(&line).unwrap()["id"].clone();
+            let result = json!({"protocol": 3, "version": "9.8.7", "name": "Future", "pid": 77777});
+            writeln!(&stream, "{}", json!({"jsonrpc": "2.0", "id": id, "result": result})).unwrap();
+        }
+    });
+    let ran = place.run(&["read", "a.txt"]).expect(1);
+    ran.says(&["Future", "process 77777", "9.8.7", "protocol 2", "--standalone"]);
+    place.run(&["read", "a.txt", "--standalone"]).expect(0);
+}
+
+/// Answers every question alike and notes it.
+struct Says(Answer, Mutex<Vec<Question>>);
+
+impl Approver for Says {
+    fn ask<'a>(&'a self, question: Question, _: &'a CancellationToken) -> BoxFuture<'a, Answer> {
+        self.1.lock().push(question);
+        let answer = self.0.clone();
+        Box::pin(async { answer })
+    }
+
+    fn choose<'a>(&'a self, choice: Choice, _: &'a CancellationToken) -> BoxFuture<'a, Chosen> {
+        let said = choice.options.into_iter().next_back().filter(|_| choice.question == "Which?");
+        Box::pin(async { said.map_or(Chosen::Dismissed, Chosen::Said) })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn questions_are_asked_where_the_request_came_from() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let owner = place.owner("Ed", &[]);
+    let path = socket(&place, &owner);
+    let write = async |answer: Answer, asks: bool| {
+        let says = Arc::new(Says(answer, Mutex::default()));
+        let mut client = Client::connect(&path, &Hello::new(false, asks, false), says.clone()).await.unwrap();
+        let arguments = json!({"path": "b.txt", "content": "b\n"});
+        let call = ToolCallRequest { name: "write".to_owned(), arguments, invoked: false, named: true };
+        let never = CancellationToken::new();
+        let stop = Stop { cancel: &never, gone: &never };
+        let reply = client.call(&call, stop).await.unwrap();
+        client.close().await;
+        let Reply::Done(result) = reply else { panic!("{reply:?}") };
+        let asked = std::mem::take(&mut *says.1.lock());
+        (result, asked)
+    };
+    let (result, asked) = write(Answer::No { text: "not this one".into() }, true).await;
+    assert_eq!(asked.len(), 1);
+    assert!(asked[0].title.contains("b.txt") && asked[0].detail.contains("+b"), "{asked:?}");
+    assert!(result.is_error && result.joined_text().contains("not this one"), "{result:?}");
+    let (result, asked) = write(Answer::Session, true).await;
+    assert!(!result.is_error && asked.len() == 1, "{result:?}");
+    std::fs::remove_file(place.root().join("b.txt")).unwrap();
+    let (result, asked) = write(Answer::Once, true).await;
+    assert!(!result.is_error && asked.len() == 1, "the last one's session was the last request");
+    std::fs::remove_file(place.root().join("b.txt")).unwrap();
+    let (result, asked) = write(Answer::Once, false).await;
+    assert!(asked.is_empty(), "nobody sits there");
+    let error = result.error.unwrap();
+    assert!(matches!(error.code, ErrorCode::Untrusted | ErrorCode::Denied));
+    assert_eq!(error.data["unattended"], true);
+    owner.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_agents_own_questions_are_put_where_the_request_came_from() {
+    let place = Place::with(&[]);
+    let owner = place.owner("Ed", &[]);
+    let path = socket(&place, &owner);
+    let ask = async |question: &str, asks: bool| {
+        let says = Arc::new(Says(Answer::Unattended, Mutex::default()));
+        let mut client = Client::connect(&path, &Hello::new(false, asks, false), says).await.unwrap();
+        let arguments = json!({"question": question, "options": ["red", "blue"]});
+        let call = ToolCallRequest { name: "ask".to_owned(), arguments, invoked: false, named: true };
+        let never = CancellationToken::new();
+        let stop = Stop { cancel: &never, gone: &never };
+        let reply = client.call(&call, stop).await.unwrap();
+        client.close().await;
+        let Reply::Done(result) = reply else { panic!("{reply:?}") };
+        result.joined_text()
+    };
+    assert_eq!(ask("Which?", true).await, "the person says: blue");
+    assert!(ask("What?", true).await.contains("without an answer"));
+    assert!(ask("Which?", false).await.contains("unavailable"), "nobody sits there");
+    owner.end();
+}
+
+#[tokio::test]
+async fn a_listener_that_says_nothing_is_waited_for_a_short_time() {
+    let place = Place::with(&[]);
+    let path = place.folder.path().join("5.sock");
+    let _silent = UnixListener::bind(&path).unwrap();
+    let asked = Instant::now();
+    let hello = Hello::new(false, false, false);
+    match Client::connect(&path, &hello, Arc::new(Unattended)).await {
+        Err(error @ Unreachable::Hung(_)) => assert!(error.to_string().contains("process 5"), "{error}"),
+        other => panic!("{:?}", other.err()),
+    }
+    assert!(asked.elapsed() < Duration::from_secs(30));
+}

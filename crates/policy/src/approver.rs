@@ -1,0 +1,120 @@
+//! The port through which the user is asked. Implemented above, by surfaces.
+
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+/// The subject of a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuestionKind {
+    /// The text of a protected file is to be read.
+    Read,
+    /// A change of files.
+    Write,
+    /// Trust in a workspace.
+    Trust,
+    Exec,
+}
+
+/// A question for the user.
+#[derive(Debug, Clone)]
+pub struct Question {
+    pub kind: QuestionKind,
+    pub title: String,
+    /// The diff or the command. Before it what is to be confirmed by itself, a line each.
+    pub detail: String,
+    pub files: Vec<String>,
+}
+
+impl Question {
+    /// A line of the detail that says what is to be confirmed.
+    pub(crate) fn confirming(what: &str) -> String {
+        let what: Vec<&str> = what.lines().map(str::trim).collect();
+        format!("{TO_CONFIRM}{}\n", what.join(" "))
+    }
+
+    /// The lines before the diff that say what is to be confirmed: to be shown where the diff is not.
+    pub fn to_confirm(&self) -> impl Iterator<Item = &str> {
+        self.detail.lines().take_while(|line| line.starts_with(TO_CONFIRM))
+    }
+}
+
+/// How such a line begins.
+const TO_CONFIRM: &str = "to be confirmed: ";
+
+/// An answer to a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// This time. To a question of trust: as long as this process runs.
+    Once,
+    Session,
+    Always,
+    /// No, with a text for the model.
+    No {
+        text: String,
+    },
+    /// No, without a question to the user.
+    Refused {
+        /// For the user and the model.
+        reason: String,
+    },
+    /// The question was put away without an answer: no for this time, and it may be asked again.
+    Dismissed,
+    /// There is no user to ask.
+    Unattended,
+}
+
+/// A question of the agent's own, which permits nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    pub question: String,
+    /// The choices offered.
+    pub options: Vec<String>,
+}
+
+/// An answer to a [`Choice`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Chosen {
+    /// One of the options, or something else in their own words.
+    Said(String),
+    /// The question was put away.
+    Dismissed,
+    /// There is no user to ask.
+    Unattended,
+}
+
+/// Asks the user. Implemented by surfaces.
+pub trait Approver: Send + Sync {
+    /// Returns the answer; on cancel returns [`Answer::No`] soon.
+    fn ask<'a>(&'a self, question: Question, cancel: &'a CancellationToken) -> BoxFuture<'a, Answer>;
+
+    /// Returns what was chosen; on cancel returns [`Chosen::Dismissed`] soon. By default
+    /// a surface has no user to ask.
+    fn choose<'a>(&'a self, _: Choice, _: &'a CancellationToken) -> BoxFuture<'a, Chosen> {
+        Box::pin(async { Chosen::Unattended })
+    }
+}
+
+/// An approver for runs without a user.
+#[derive(Debug, Clone, Copy)]
+pub struct Unattended;
+
+impl Approver for Unattended {
+    fn ask<'a>(&'a self, _: Question, _: &'a CancellationToken) -> BoxFuture<'a, Answer> {
+        Box::pin(async { Answer::Unattended })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_to_confirm_are_separated_from_the_diff() {
+        let detail = ["one", "two,\n  in two lines", "three"].map(Question::confirming).concat();
+        let detail = detail + "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\nto be confirmed: not this\n";
+        let question =
+            Question { kind: QuestionKind::Write, title: String::new(), detail, files: Vec::new() };
+        let lines: Vec<&str> = question.to_confirm().collect();
+        assert_eq!(lines, ["one", "two, in two lines", "three"].map(|it| format!("to be confirmed: {it}")));
+    }
+}

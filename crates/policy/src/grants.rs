@@ -1,0 +1,147 @@
+//! Remembered answers: rules, and commands of the project's definitions.
+//!
+//! Answers for the session live here; those for always also in the workspace's `answers.json`
+//! (`docs/formats/trust.md`), under a lock and written whole.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use paths::{AbsPath, StateDir, StateError};
+use serde::{Deserialize, Serialize};
+use shell::CommandLine;
+
+use crate::Rule;
+use crate::rules::ANSWER;
+
+const FORMAT: u64 = 1;
+const FILE: &str = "answers.json";
+const LOCK: &str = "answers.lock";
+const LOCK_TIME: Duration = Duration::from_secs(5);
+
+/// For how long an answer holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Term {
+    Session,
+    Always,
+}
+
+/// The file. `commands`: a definition of the project and the command that was agreed to.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Stored {
+    format: u64,
+    #[serde(default)]
+    rules: Vec<String>,
+    #[serde(default)]
+    commands: BTreeMap<String, String>,
+}
+
+/// Remembered answers of one workspace.
+#[derive(Debug, Default)]
+pub(crate) struct Grants {
+    state: Option<StateDir>,
+    pub(crate) rules: Vec<Rule>,
+    commands: BTreeMap<String, String>,
+    /// Roots trusted while this process runs.
+    pub(crate) trusts: Vec<AbsPath>,
+    /// The user said no to trust: not asked again.
+    pub(crate) refused: bool,
+}
+
+impl Grants {
+    /// Reads the grants in `state`. An unusable file is logged and left as it is.
+    pub(crate) fn load(state: Option<StateDir>) -> Self {
+        let mut grants = Self { state, ..Self::default() };
+        let stored = match grants.state.as_ref().map(read) {
+            None => return grants,
+            Some(Ok(stored)) => stored,
+            Some(Err(error)) => {
+                tracing::warn!(%error, "remembered answers cannot be used; everything is asked again");
+                return grants;
+            }
+        };
+        grants.rules = stored.rules.iter().filter_map(|text| parse(text)).collect();
+        grants.commands = stored.commands;
+        grants
+    }
+
+    /// Whether the user allowed exactly this command for `definition`.
+    pub(crate) fn agreed(&self, definition: &str, command: &CommandLine) -> bool {
+        self.commands.get(definition).is_some_and(|known| *known == fingerprint(command))
+    }
+
+    pub(crate) fn add_rule(&mut self, rule: Rule, term: Term) {
+        if term == Term::Always {
+            self.store(|stored| stored.rules.push(rule.text().to_owned()));
+        }
+        self.rules.push(rule);
+    }
+
+    /// Remembers a command of the project's definition.
+    pub(crate) fn agree(&mut self, definition: &str, command: &CommandLine, term: Term) {
+        let fingerprint = fingerprint(command);
+        if term == Term::Always {
+            self.store(|stored| {
+                stored.commands.insert(definition.to_owned(), fingerprint.clone());
+            });
+        }
+        self.commands.insert(definition.to_owned(), fingerprint);
+    }
+
+    fn store(&self, change: impl FnOnce(&mut Stored)) {
+        let Some(state) = &self.state else { return };
+        let write = || {
+            let _lock = state.lock(LOCK, LOCK_TIME)?;
+            let mut stored = read(state)?;
+            change(&mut stored);
+            stored.format = FORMAT;
+            stored.rules.sort();
+            stored.rules.dedup();
+            state.write_atomic(FILE, &to_json(&stored))
+        };
+        if let Err(error) = write() {
+            tracing::warn!(%error, "the answer holds for this session only");
+        }
+    }
+}
+
+fn read(state: &StateDir) -> Result<Stored, StateError> {
+    let Some(bytes) = state.read(FILE)? else { return Ok(Stored::default()) };
+    let path = state.path().join(FILE);
+    check_format(&bytes, FORMAT, &path)?;
+    serde_json::from_slice(&bytes).map_err(|error| StateError::Damaged { path, detail: error.to_string() })
+}
+
+/// Refuses a file of ours that a newer program wrote, before its other fields are looked at.
+pub(crate) fn check_format(bytes: &[u8], known: u64, path: &AbsPath) -> Result<(), StateError> {
+    #[derive(Deserialize)]
+    struct Format {
+        format: u64,
+    }
+    let found = serde_json::from_slice::<Format>(bytes)
+        .map_err(|error| StateError::Damaged { path: path.clone(), detail: error.to_string() })?
+        .format;
+    if found > known {
+        return Err(StateError::NewerFormat { path: path.clone(), found, known });
+    }
+    Ok(())
+}
+
+/// As our files hold it: indented, with a last newline.
+pub(crate) fn to_json(value: &impl Serialize) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec_pretty(value).expect("a struct of texts and numbers is valid JSON");
+    bytes.push(b'\n');
+    bytes
+}
+
+fn parse(text: &str) -> Option<Rule> {
+    let rule = Rule::parse(text, ANSWER);
+    rule.inspect_err(|error| tracing::warn!(%error, "a remembered answer cannot be used")).ok()
+}
+
+/// All of a command that was shown: program, arguments and variables. The directory is not part of it,
+/// since a definition serves many roots.
+fn fingerprint(command: &CommandLine) -> String {
+    let parts = (command.program.to_string_lossy(), &command.args, &command.env);
+    let bytes = serde_json::to_vec(&parts).expect("texts are valid JSON");
+    format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&bytes))
+}

@@ -1,0 +1,26 @@
+//! The agent's permissions: capabilities, rules, permits, trust, the audit log, and secrets.
+//!
+//! Pure decisions over values. Nothing is edited or started here: [`Policy`] hands out a [`Permit`]
+//! for one planned change and a [`SpawnGrant`] for one program, and nothing else makes them.
+#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "the tests make files to decide about"))]
+
+mod approver;
+mod effects;
+mod error_code;
+mod grants;
+mod permit;
+mod policy;
+mod rules;
+mod secrets;
+#[cfg(test)]
+mod tests;
+mod trust;
+
+pub use approver::{Answer, Approver, Choice, Chosen, Question, QuestionKind, Unattended};
+pub use effects::{Effects, PlannedChange, Writes};
+pub use error_code::ErrorCode;
+pub use permit::{Permit, SpawnGrant};
+pub use policy::{Denied, ExecOptions, Mode, Policy, PolicyOptions, SpawnRequest, Verdict};
+pub use rules::{Capability, Decision, Rule, RuleError};
+pub use secrets::{Pieces, Redactor, is_secret, is_secret_name, learn_passing_secret, learn_secret};
+pub use trust::{TrustStore, trust_command};

@@ -1,0 +1,98 @@
+//! The audit log `audit.jsonl` of a workspace: a JSON line per question and denial.
+//!
+//! `docs/formats/audit.md` describes the lines. A line that cannot be written is reported in the log
+//! and stops nothing.
+
+use paths::StateDir;
+use serde::Serialize;
+use shell::Tier;
+
+use crate::Redactor;
+
+/// The newest format of the file's lines.
+const FORMAT: u32 = 1;
+
+/// The name of the file.
+const FILE: &str = "audit.jsonl";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum By {
+    /// A rule, the mode, or a protection.
+    Policy,
+    #[serde(rename = "person")]
+    User,
+    /// `--yes`.
+    Yes,
+    /// There was no user to ask.
+    #[serde(rename = "nobody")]
+    Unattended,
+    /// The request was cancelled before an answer came.
+    Cancel,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Decided<'a> {
+    pub(crate) capability: &'a str,
+    /// `allow` or `deny`.
+    pub(crate) decision: &'a str,
+    pub(crate) by: By,
+    /// `once`, `session`, `always` or `no`, when the user was asked.
+    pub(crate) answer: Option<&'a str>,
+    /// The rule or the mode.
+    pub(crate) reason: &'a str,
+    /// The files, the command, or the directory.
+    pub(crate) subject: Vec<String>,
+    /// Class and tier of a command line.
+    #[serde(flatten)]
+    pub(crate) class: Option<Classified>,
+}
+
+/// The class of a command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Classified {
+    pub(crate) class: &'static str,
+    pub(crate) tier: Tier,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    format: u32,
+    ts_ms: i64,
+    pid: u32,
+    #[serde(flatten)]
+    decided: Decided<'a>,
+}
+
+/// The audit log of one workspace. Without a state directory nothing is kept.
+#[derive(Debug, Default)]
+pub(crate) struct Audit {
+    state: Option<StateDir>,
+    redactor: std::sync::OnceLock<Redactor>,
+}
+
+impl Audit {
+    pub(crate) fn new(state: Option<StateDir>) -> Self {
+        Self { state, redactor: std::sync::OnceLock::new() }
+    }
+
+    pub(crate) fn record(&self, decided: Decided<'_>) {
+        let Some(state) = &self.state else { return };
+        let redactor = self.redactor.get_or_init(Redactor::from_env);
+        let mut decided = decided;
+        for subject in &mut decided.subject {
+            *subject = redactor.redact(subject).into_owned();
+        }
+        let reason = redactor.redact(decided.reason).into_owned();
+        decided.reason = &reason;
+        let ts_ms = jiff::Timestamp::now().as_millisecond();
+        let line = Line { format: FORMAT, ts_ms, pid: std::process::id(), decided };
+        let written = serde_json::to_vec(&line).map_err(|error| error.to_string()).and_then(|mut bytes| {
+            bytes.push(b'\n');
+            state.append(FILE, &bytes, false).map_err(|error| error.to_string())
+        });
+        if let Err(error) = written {
+            tracing::warn!(%error, "a decision could not be added to the audit log");
+        }
+    }
+}

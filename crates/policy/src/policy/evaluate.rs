@@ -1,0 +1,153 @@
+//! Evaluates rules and defaults for a path, a command or a capability, without asking.
+
+use paths::AbsPath;
+use paths::canonical_existing as canonical;
+use shell::CommandLine;
+
+use super::{Decision, Judged, Mode, Policy, shell_command};
+use crate::policy::protected::{Protection, protection};
+use crate::rules::{self, ANSWER, Capability, Rule};
+
+/// A decision that was found, before trust is looked at.
+pub(super) struct Found {
+    pub decision: Decision,
+    pub reason: String,
+    /// By the user, when asked in this workspace.
+    pub answered: bool,
+}
+
+impl From<(Decision, String)> for Found {
+    fn from((decision, reason): (Decision, String)) -> Self {
+        Self { decision, reason, answered: false }
+    }
+}
+
+pub(super) fn explain(rule: &Rule) -> Found {
+    let reason = format!("{}: the rule `{}` ({})", rule.capability.name(), rule.text(), rule.source());
+    Found { decision: rule.decision, reason, answered: rule.source() == ANSWER }
+}
+
+impl Policy {
+    /// The decision about one path, as spelled and with its links resolved: the stricter.
+    pub(super) fn judge_path(&self, capability: Capability, path: &AbsPath) -> Judged {
+        let spelled = self.judge_resolved(capability, path);
+        let resolved = canonical(path);
+        if resolved == *path {
+            return spelled;
+        }
+        let resolved = self.judge_resolved(capability, &resolved);
+        if resolved.decision > spelled.decision { resolved } else { spelled }
+    }
+
+    pub(super) fn judge_resolved(&self, capability: Capability, path: &AbsPath) -> Judged {
+        let root = &self.options.root;
+        let shown = self.shown(path);
+        let protection = protection(path, root);
+        let own = |rule: &&Rule| match &protection {
+            Some(it) => rule.decision == Decision::Deny || rule.spells(it.name.as_deref()),
+            None => true,
+        };
+        let default = || match &protection {
+            Some(protection) => self.protected_default(capability, protection, &shown),
+            None => self.default_for(capability),
+        };
+        let found = self.decide(|rules| rules::for_path(rules.filter(own), capability, path, root), default);
+        self.trusted_only(capability, found)
+    }
+
+    /// The decision on a protected path without a rule of its own; `ask` becomes `deny` in
+    /// the mode `strict`.
+    pub(super) fn protected_default(
+        &self,
+        capability: Capability,
+        protection: &Protection,
+        shown: &str,
+    ) -> (Decision, String) {
+        let decision = match protection.decision(capability) {
+            Decision::Ask if self.options.mode == Mode::Strict => Decision::Deny,
+            decision => decision,
+        };
+        let name = capability.name();
+        let pattern = if protection.name.is_some() && !shown.starts_with('/') {
+            format!("./{shown}")
+        } else {
+            shown.to_owned()
+        };
+        let reason = format!(
+            "{name}: {shown} is protected ({}); a rule of its own decides otherwise, like `allow {name} {pattern}`",
+            protection.what
+        );
+        (decision, reason)
+    }
+
+    /// The decision about a command: always asked when no rule names it.
+    pub(super) fn judge_command(&self, command: &CommandLine) -> Judged {
+        if let Some(line) = shell_command::of(command) {
+            return self.judge_line(line).judged;
+        }
+        let default = || self.default_for(Capability::Exec);
+        let found = self.decide(|rules| rules::for_command(rules, command), default);
+        self.trusted_only(Capability::Exec, found)
+    }
+
+    /// The decision where it is not known yet what exactly is done.
+    pub(super) fn judge_all(&self, capability: Capability) -> Judged {
+        let default = || self.default_for(capability);
+        let found = self.decide(|rules| rules::for_all(rules, capability), default);
+        self.trusted_only(capability, found)
+    }
+
+    /// In an untrusted workspace only reading is allowed unasked, and what the user answered there.
+    pub(super) fn trusted_only(&self, capability: Capability, found: Found) -> Judged {
+        let Found { decision, reason, answered } = found;
+        let free = capability == Capability::Read || decision == Decision::Deny || answered;
+        if free || self.is_trusted() {
+            return Judged { decision, reason, untrusted: None };
+        }
+        let reason = format!("{}: {} is not trusted", capability.name(), self.options.root);
+        Judged { decision: Decision::Ask, reason, untrusted: Some(decision == Decision::Ask) }
+    }
+
+    pub(super) fn default_for(&self, capability: Capability) -> (Decision, String) {
+        let name = capability.name();
+        match (capability, self.options.mode) {
+            (Capability::Read, _) => (Decision::Allow, "read: allowed in the workspace".into()),
+            (_, Mode::Strict) => {
+                (Decision::Deny, format!("{name}: no rule allows it and the mode is strict"))
+            }
+            (Capability::Exec, _) => (Decision::Ask, "exec: every command is asked about".into()),
+            (_, Mode::Prompt) => (Decision::Ask, format!("{name}: asked, since no rule names it")),
+            (_, Mode::Permissive) => (Decision::Allow, format!("{name}: allowed by the mode permissive")),
+        }
+    }
+
+    pub(super) fn protected(&self, path: &AbsPath) -> Option<Protection> {
+        let root = &self.options.root;
+        protection(path, root).or_else(|| protection(&canonical(path), root))
+    }
+
+    /// The decision of the rule that `look` finds, else `default`; then whether a rule that can only
+    /// tighten makes it stricter.
+    pub(super) fn decide(
+        &self,
+        look: impl for<'a> Fn(&mut dyn Iterator<Item = &'a Rule>) -> Option<&'a Rule>,
+        default: impl FnOnce() -> (Decision, String),
+    ) -> Found {
+        let grants = self.grants.lock();
+        let rules = || self.options.rules.iter().chain(&grants.rules);
+        let found = look(&mut rules().filter(|rule| !rule.tightens())).map(explain);
+        let found = found.unwrap_or_else(|| default().into());
+        match look(&mut rules().filter(|rule| rule.tightens())) {
+            Some(rule) if rule.decision > found.decision => explain(rule),
+            _ => found,
+        }
+    }
+
+    /// As the user knows it: below the root, or whole.
+    pub(super) fn shown(&self, path: &AbsPath) -> String {
+        match path.strip_prefix(&self.options.root) {
+            Some(relative) if !relative.as_os_str().is_empty() => relative.display().to_string(),
+            _ => path.to_string(),
+        }
+    }
+}

@@ -1,0 +1,556 @@
+//! Decides what the agent may do.
+//!
+//! A decision is `allow`, `ask` or `deny`. It comes from the rules ([`Rule`]: the user's, their
+//! remembered answers, what a project tightens), else from what holds without rules:
+//!
+//! | effect | mode `strict` | `prompt` | `permissive` |
+//! |---|---|---|---|
+//! | read a file of the workspace | allow | allow | allow |
+//! | change a file of the workspace | deny | ask | allow, in a trusted workspace |
+//! | run a command | deny | ask | ask |
+//! | talk to a host | deny | ask | allow |
+//! | change a debugged program | deny | ask | allow, in a trusted workspace |
+//!
+//! Some paths are protected (`protected`): secrets, git's own files, what is outside. In an untrusted
+//! workspace nothing but reading is allowed unasked, whatever the rules say. `--yes` answers what is
+//! asked and lifts no denial. What was asked or denied is in the audit log. A rule about a command is
+//! about its words; a command line of a shell is looked into (`line`).
+
+mod audit;
+mod evaluate;
+mod prompt;
+mod protected;
+mod shell_command;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use paths::canonical_existing as canonical;
+use paths::{AbsPath, StateDir};
+use shell::{CommandLine, Tier};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use self::evaluate::Found;
+use self::prompt::{Asked, to_be_confirmed};
+use crate::grants::{Grants, Term};
+use crate::policy::audit::{Audit, By, Classified, Decided};
+use crate::policy::protected::protection;
+use crate::rules::{self, ANSWER, Capability, Decision, Rule};
+use crate::{
+    Answer, Approver, Effects, ErrorCode, Permit, PlannedChange, Question, QuestionKind, SpawnGrant,
+    TrustStore, Writes,
+};
+
+/// The default for effects that no rule names. Later ones are stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Mode {
+    Permissive,
+    #[default]
+    Prompt,
+    Strict,
+}
+
+/// A decision and why.
+#[derive(Debug, Clone)]
+pub struct Verdict {
+    pub decision: Decision,
+    /// The capability and the rule that decided, as a message.
+    pub reason: String,
+}
+
+/// Configuration of a [`Policy`].
+#[derive(Debug, Clone)]
+pub struct PolicyOptions {
+    /// For what no rule names.
+    pub mode: Mode,
+    /// The user said yes to everything that would be asked, trust included. Lifts no denial.
+    pub yes: bool,
+    /// The rules of the configuration.
+    pub rules: Vec<Rule>,
+    /// About command lines of a shell.
+    pub exec: ExecOptions,
+    pub trust: TrustStore,
+    pub root: AbsPath,
+    /// The workspace's own state, for remembered answers and the audit log; `None` keeps neither.
+    pub state: Option<StateDir>,
+}
+
+/// Limits on command lines of a shell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExecOptions {
+    /// Whether commands run at all (`exec.enabled`).
+    pub enabled: bool,
+    /// From which tier on what they do is denied (`exec.deny_threshold`).
+    pub deny_threshold: Tier,
+    /// Whether the audit log has all commands, not only those with a class (`exec.audit_all`).
+    pub audit_all: bool,
+}
+
+impl Default for ExecOptions {
+    fn default() -> Self {
+        Self { enabled: true, deny_threshold: Tier::High, audit_all: false }
+    }
+}
+
+impl PolicyOptions {
+    /// The defaults for a workspace: mode `prompt`, no rules, nothing kept.
+    pub fn new(trust: TrustStore, root: AbsPath) -> Self {
+        let exec = ExecOptions::default();
+        Self { mode: Mode::default(), yes: false, rules: Vec::new(), exec, trust, root, state: None }
+    }
+}
+
+/// The rules in force for one workspace and process.
+#[derive(Debug)]
+pub struct Policy {
+    options: Arc<PolicyOptions>,
+    grants: Arc<Mutex<Grants>>,
+    audit: Arc<Audit>,
+    /// One question at a time: its answer may settle the next.
+    asking: Semaphore,
+}
+
+/// A program that is to be started for a definition.
+#[derive(Debug, Clone)]
+pub struct SpawnRequest {
+    /// Name of the server's or adapter's definition.
+    pub definition: String,
+    pub command: CommandLine,
+    pub root: AbsPath,
+    /// Whether the definition came with the project rather than from us or the user.
+    pub from_project: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Denied {
+    /// `denied`, `untrusted` or `cancelled`.
+    pub code: ErrorCode,
+    /// The capability, the rule, and what to do.
+    pub reason: String,
+    /// The policy would ask, but there is no user.
+    pub unattended: bool,
+}
+
+/// The decision on one path or command.
+struct Judged {
+    decision: Decision,
+    reason: String,
+    /// It is asked because the workspace is not trusted; `Some(true)`: it would be asked anyway.
+    untrusted: Option<bool>,
+}
+
+impl Policy {
+    /// A policy in force. Reads the remembered answers.
+    pub fn new(options: PolicyOptions) -> Self {
+        let grants = Arc::new(Mutex::new(Grants::load(options.state.clone())));
+        let audit = Arc::new(Audit::new(options.state.clone()));
+        Self { options: Arc::new(options), grants, audit, asking: Semaphore::new(1) }
+    }
+
+    /// The same rules, answers and trust, with its own turn for questions: one that stays open
+    /// here does not block the others. For concurrent runs in one process.
+    pub fn beside(&self) -> Self {
+        let (options, grants, audit) = (self.options.clone(), self.grants.clone(), self.audit.clone());
+        Self { options, grants, audit, asking: Semaphore::new(1) }
+    }
+
+    /// The same, where what is below `directories` may be read unasked: what the user put there for the
+    /// agent to read, and what we keep for it. A rule of theirs that is more specific still counts. A
+    /// directory need not exist yet.
+    pub fn beside_reading(&self, directories: &[AbsPath]) -> Self {
+        let mut options = PolicyOptions::clone(&self.options);
+        options
+            .rules
+            .extend(directories.iter().map(|directory| Rule::for_reading_below(&canonical(directory))));
+        Self { options: Arc::new(options), ..self.beside() }
+    }
+
+    /// The same under other settings: what was answered and who is trusted stay.
+    pub fn under(&self, mode: Mode, rules: Vec<Rule>, exec: ExecOptions) -> Self {
+        let options = PolicyOptions { mode, rules, exec, ..PolicyOptions::clone(&self.options) };
+        Self { options: Arc::new(options), ..self.beside() }
+    }
+
+    /// The same rules for one request that comes from elsewhere: with a `--yes` of its own, and without
+    /// what was answered here for this session only. Nor does what is answered there hold here, but for
+    /// what is answered with always. Reads the remembered answers.
+    pub fn for_request(&self, yes: bool) -> Self {
+        Self::new(PolicyOptions { yes, ..PolicyOptions::clone(&self.options) })
+    }
+
+    /// The user trusted the workspace by other means (their editor asked): holds as long as this
+    /// process runs.
+    pub fn trust_for_now(&self) {
+        self.grants.lock().trusts.push(canonical(&self.options.root));
+    }
+
+    /// The strictest decision on `effects`, without asking.
+    pub fn judge(&self, effects: &Effects) -> Verdict {
+        let mut verdicts = Vec::new();
+        if effects.reads {
+            verdicts.push(self.judge_all(Capability::Read));
+        }
+        match &effects.writes {
+            Writes::None => {}
+            Writes::Paths(paths) => {
+                verdicts.extend(paths.iter().map(|path| self.judge_path(Capability::Write, path)));
+            }
+            Writes::Unknown => verdicts.push(self.judge_all(Capability::Write)),
+        }
+        if let Some(command) = &effects.exec {
+            verdicts.push(self.judge_command(command));
+        }
+        let strictest = verdicts.into_iter().reduce(|a, b| if b.decision > a.decision { b } else { a });
+        strictest.map_or_else(
+            || Verdict { decision: Decision::Allow, reason: "nothing that needs permission".into() },
+            |judged| Verdict { decision: judged.decision, reason: judged.reason },
+        )
+    }
+
+    /// Refuses denied `effects` before the call starts, without asking. A refusal is in the audit log.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason, the first one there is.
+    pub fn refuse(&self, effects: &Effects) -> Result<(), Denied> {
+        let denied = |judged: &Judged| judged.decision == Decision::Deny;
+        let line = effects.exec.as_ref().and_then(shell_command::of);
+        let command =
+            || line.map(str::to_owned).or_else(|| effects.exec.as_ref().map(CommandLine::to_string));
+        let about = |capability, subject: Vec<String>, judged: Judged| {
+            // It is of the command line, whichever of its effects is denied.
+            let class = line.and_then(|line| self.judge_line(line).class);
+            Err(self.deny_class(capability, By::Policy, judged.reason, subject, class))
+        };
+        let all = |capability| Some(self.judge_all(capability)).filter(denied);
+        if effects.reads
+            && let Some(judged) = all(Capability::Read)
+        {
+            return about(Capability::Read, command().into_iter().collect(), judged);
+        }
+        match &effects.writes {
+            Writes::None => {}
+            Writes::Paths(paths) => {
+                for path in paths {
+                    let judged = self.judge_path(Capability::Write, path);
+                    if denied(&judged) {
+                        return about(Capability::Write, vec![self.shown(path)], judged);
+                    }
+                }
+            }
+            Writes::Unknown => {
+                if let Some(judged) = all(Capability::Write) {
+                    return about(Capability::Write, command().into_iter().collect(), judged);
+                }
+            }
+        }
+        if let Some(exec) = &effects.exec {
+            let judged = self.judge_command(exec);
+            if denied(&judged) {
+                return about(Capability::Exec, command().into_iter().collect(), judged);
+            }
+        }
+        Ok(())
+    }
+
+    /// The decision on showing the text of `path`, without asking.
+    pub fn judge_read(&self, path: &AbsPath) -> Verdict {
+        let Judged { decision, reason, .. } = self.judge_path(Capability::Read, path);
+        Verdict { decision, reason }
+    }
+
+    /// The decision on connecting to `host`, without asking.
+    pub fn judge_host(&self, host: &str) -> Verdict {
+        let default = || self.default_for(Capability::Http);
+        let Found { decision, reason, .. } = self.decide(|rules| rules::for_host(rules, host), default);
+        Verdict { decision, reason }
+    }
+
+    /// Whether code of the workspace may run.
+    pub fn is_trusted(&self) -> bool {
+        self.trusts(&self.options.root)
+    }
+
+    /// Permission to show the text of `path` to the model; asks where the policy says so.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason.
+    pub async fn permit_read(
+        &self,
+        path: &AbsPath,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<(), Denied> {
+        let question = || Question {
+            kind: QuestionKind::Read,
+            title: format!("Read {}?", self.shown(path)),
+            detail: String::new(),
+            files: vec![self.shown(path)],
+        };
+        let paths = std::slice::from_ref(path);
+        self.permit_paths(Capability::Read, paths, &[], question, approver, cancel).await.map(drop)
+    }
+
+    /// Whether the file at a canonical path may be read unasked, for scans of many files.
+    /// Cheap, and not in the audit log.
+    pub fn may_read(&self, path: &AbsPath) -> bool {
+        let is_plain = protection(path, &self.options.root).is_none();
+        // An unprotected file may be read unless a rule forbids it.
+        let is_ruled = |rules: &[Rule]| {
+            rules.iter().any(|rule| rule.capability == Capability::Read && rule.decision != Decision::Allow)
+        };
+        if is_plain && !is_ruled(&self.options.rules) && !is_ruled(&self.grants.lock().rules) {
+            return true;
+        }
+        self.judge_resolved(Capability::Read, path).decision == Decision::Allow
+    }
+
+    /// Permission for a plan; asks where the policy says so, and where the plan itself wants it, with
+    /// files, counts and diff.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason.
+    pub async fn permit(
+        &self,
+        plan: &dyn PlannedChange,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<Permit, Denied> {
+        let paths = plan.paths();
+        let question = || self.question(plan, &paths);
+        let more = plan.confirm();
+        let asked = self.permit_paths(Capability::Write, &paths, more, question, approver, cancel).await?;
+        if !asked {
+            self.confirm(plan, &paths, approver, cancel).await?;
+        }
+        Ok(Permit { digest: plan.digest() })
+    }
+
+    fn question(&self, plan: &dyn PlannedChange, paths: &[AbsPath]) -> Question {
+        let (files, added, removed) = plan.counts();
+        let noun = if files == 1 { "file" } else { "files" };
+        let confirm: String = plan.confirm().iter().map(|line| Question::confirming(line)).collect();
+        Question {
+            kind: QuestionKind::Write,
+            title: format!("{}: {files} {noun}, +{added} −{removed}", plan.label()),
+            detail: confirm + &plan.diff(&self.options.root),
+            files: paths.iter().map(|path| self.shown(path)).collect(),
+        }
+    }
+
+    /// Asks about what the plan wants confirmed, if anything.
+    async fn confirm(
+        &self,
+        plan: &dyn PlannedChange,
+        paths: &[AbsPath],
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<(), Denied> {
+        if plan.confirm().is_empty() {
+            return Ok(());
+        }
+        let _turn = self.turn(cancel).await?;
+        let reason = format!("write: {}", to_be_confirmed(plan.confirm()));
+        let about = Asked {
+            capability: Capability::Write.name(),
+            code: ErrorCode::Denied,
+            reason: &reason,
+            help: "look at the change with apply: false, then repeat with --yes",
+            subject: paths.iter().map(|path| self.shown(path)).collect(),
+            class: None,
+        };
+        let answer = self.ask(self.question(plan, paths), about, approver, cancel).await;
+        answer.map(drop).map_err(|(denied, _)| denied)
+    }
+
+    /// Permission for a plan that the user's own command named; nothing is asked.
+    ///
+    /// # Errors
+    /// [`Denied`] when a rule or a protection denies it, or the plan wants something confirmed.
+    pub fn permit_invoked(&self, plan: &dyn PlannedChange) -> Result<Permit, Denied> {
+        let paths = plan.paths();
+        self.refuse_denied(Capability::Write, &paths)?;
+        if !plan.confirm().is_empty() {
+            let reason = format!("write: {}", to_be_confirmed(plan.confirm()));
+            let subject = paths.iter().map(|path| self.shown(path)).collect();
+            return Err(self.deny(Capability::Write, By::Policy, reason, subject));
+        }
+        Ok(Permit { digest: plan.digest() })
+    }
+
+    /// The same where the user can be asked about what the plan itself wants confirmed.
+    ///
+    /// # Errors
+    /// [`Denied`] when a rule or a protection denies it, or the user does.
+    pub async fn permit_invoked_asking(
+        &self,
+        plan: &dyn PlannedChange,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<Permit, Denied> {
+        let paths = plan.paths();
+        self.refuse_denied(Capability::Write, &paths)?;
+        self.confirm(plan, &paths, approver, cancel).await?;
+        Ok(Permit { digest: plan.digest() })
+    }
+
+    /// Permission to start a definition's program; asks for trust where it is missing, once.
+    ///
+    /// A definition of the project is shown with its command, with the question of trust or by
+    /// itself, and again when its command changes.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason.
+    pub async fn grant_spawn(
+        &self,
+        request: &SpawnRequest,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<SpawnGrant, Denied> {
+        self.refuse_command(&request.command)?;
+        if self.lacks(request).is_some() {
+            let _turn = self.turn(cancel).await?;
+            // Looked at again: the answer to the question before this one may have settled it.
+            if let Some(missing) = self.lacks(request) {
+                self.ask_spawn(request, missing, approver, cancel).await?;
+            }
+        }
+        let args = request.from_project.then(|| request.command.args.clone());
+        Ok(SpawnGrant {
+            definition: request.definition.clone(),
+            root: request.root.clone(),
+            program: request.command.program.clone(),
+            args,
+        })
+    }
+
+    /// Whether a definition's program may start on `root` without a question, unless a rule
+    /// denies it.
+    pub fn spawns_unasked(&self, root: &AbsPath, from_project: bool) -> bool {
+        self.options.yes || !from_project && self.trusts(root)
+    }
+
+    fn trusts(&self, root: &AbsPath) -> bool {
+        let canonical = canonical(root);
+        self.grants.lock().trusts.iter().any(|trusted| canonical.starts_with(trusted))
+            || self.options.trust.is_trusted(root)
+    }
+
+    /// Permission for a program that the user's own command named (`pilcrow doctor`); nothing is
+    /// asked. For exactly this command, and not for what a model chose.
+    ///
+    /// # Errors
+    /// [`Denied`] when a rule denies it.
+    pub fn grant_invoked(&self, definition: &str, command: &CommandLine) -> Result<SpawnGrant, Denied> {
+        self.refuse_command(command)?;
+        Ok(SpawnGrant::exactly(definition, command))
+    }
+
+    /// Permission to run `command`, a program of the user's, under the tool `by`; asks where the policy
+    /// says so, with the whole command.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason.
+    pub async fn permit_run(
+        &self,
+        by: &str,
+        command: &CommandLine,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<(), Denied> {
+        let variables: String = command.env.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let question = Question {
+            kind: QuestionKind::Exec,
+            title: format!("Run {command} under {by}?"),
+            detail: format!("{variables}{command}\nin {}", command.cwd),
+            files: Vec::new(),
+        };
+        let judge = || {
+            let judged = self.judge_command(command);
+            let agreed = judged.decision == Decision::Ask && self.grants.lock().agreed(by, command);
+            if agreed { Judged { decision: Decision::Allow, ..judged } } else { judged }
+        };
+        let help = "repeat with --yes, or name it in a rule `allow exec …`";
+        let subject = vec![command.to_string()];
+        let asked = self.permit_judged(Capability::Exec, judge, help, subject, question, approver, cancel);
+        if let Some(term) = asked.await? {
+            self.grants.lock().agree(by, command, term);
+        }
+        Ok(())
+    }
+
+    /// [`Self::permit_run`], with the grant to start exactly `command`.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason.
+    pub async fn grant_run(
+        &self,
+        by: &str,
+        command: &CommandLine,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<SpawnGrant, Denied> {
+        self.permit_run(by, command, approver, cancel).await?;
+        Ok(SpawnGrant::exactly(by, command))
+    }
+
+    /// Permission to do `what` to a debugged program; asks where the policy says so.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason.
+    pub async fn permit_debug(
+        &self,
+        what: &str,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<(), Denied> {
+        let title = format!("In the debugged program: {what}?");
+        let question =
+            Question { kind: QuestionKind::Exec, title, detail: what.to_owned(), files: Vec::new() };
+        let judge = || self.judge_all(Capability::Debug);
+        let help = "repeat with --yes, or allow it with a rule `allow debug`";
+        let subject = vec![what.to_owned()];
+        let asked = self.permit_judged(Capability::Debug, judge, help, subject, question, approver, cancel);
+        if let Some(term) = asked.await?
+            && let Ok(rule) = Rule::parse("allow debug", ANSWER)
+        {
+            self.grants.lock().add_rule(rule, term);
+        }
+        Ok(())
+    }
+
+    /// Asks where `judge` says so; for how long the answer holds, where it holds beyond this time.
+    #[expect(clippy::too_many_arguments, reason = "what is judged, what is asked, and who is asked")]
+    async fn permit_judged(
+        &self,
+        capability: Capability,
+        judge: impl Fn() -> Judged,
+        help: &str,
+        subject: Vec<String>,
+        question: Question,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Term>, Denied> {
+        if judge().decision == Decision::Allow {
+            return Ok(None);
+        }
+        let _turn = self.turn(cancel).await?;
+        // Looked at again: the answer to the question before this one may have settled it.
+        let Judged { decision, reason, untrusted } = judge();
+        match decision {
+            Decision::Allow => return Ok(None),
+            Decision::Deny => return Err(self.deny(capability, By::Policy, reason, subject)),
+            Decision::Ask => {}
+        }
+        let code = if untrusted.is_some() { ErrorCode::Untrusted } else { ErrorCode::Denied };
+        let about =
+            Asked { capability: capability.name(), code, reason: &reason, help, subject, class: None };
+        let answer = self.ask(question, about, approver, cancel).await.map_err(|(denied, _)| denied)?;
+        Ok(match answer {
+            Answer::Session => Some(Term::Session),
+            Answer::Always => Some(Term::Always),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,296 @@
+//! Asking the user: one question at a time, each with its line in the audit log.
+
+use futures_util::future::{Either, select};
+use paths::AbsPath;
+use paths::canonical_existing as canonical;
+use shell::CommandLine;
+use tokio_util::sync::CancellationToken;
+
+use super::{Decision, Denied, Judged, Policy, SpawnRequest};
+use crate::grants::Term;
+use crate::policy::audit::{By, Classified, Decided};
+use crate::rules::{self, ANSWER, Capability, Rule};
+use crate::trust::trust_command;
+use crate::{Answer, Approver, ErrorCode, Question, QuestionKind};
+
+/// A question's place in the audit log and what is said when it cannot be asked.
+pub(super) struct Asked<'a> {
+    pub capability: &'a str,
+    pub code: ErrorCode,
+    pub reason: &'a str,
+    pub help: &'a str,
+    pub subject: Vec<String>,
+    pub class: Option<Classified>,
+}
+
+/// The lines to confirm, as a reason.
+pub(super) fn to_be_confirmed(lines: &[String]) -> String {
+    format!("to be confirmed: {}", lines.join("; "))
+}
+
+impl Policy {
+    /// The error when a rule denies `command`.
+    pub(super) fn refuse_command(&self, command: &CommandLine) -> Result<(), Denied> {
+        let unruled = || (Decision::Allow, String::new());
+        let found = self.decide(|rules| rules::for_command(rules, command), unruled);
+        if found.decision != Decision::Deny {
+            return Ok(());
+        }
+        Err(self.deny(Capability::Exec, By::Policy, found.reason, vec![command.to_string()]))
+    }
+
+    /// The question that must precede `request`.
+    pub(super) fn lacks(&self, request: &SpawnRequest) -> Option<QuestionKind> {
+        if !self.trusts(&request.root) {
+            return Some(QuestionKind::Trust);
+        }
+        let agreed = !request.from_project
+            || self.grants.lock().agreed(&request.definition, &request.command)
+            || self.judge_command(&request.command).decision == Decision::Allow;
+        (!agreed).then_some(QuestionKind::Exec)
+    }
+
+    pub(super) async fn ask_spawn(
+        &self,
+        request: &SpawnRequest,
+        kind: QuestionKind,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<(), Denied> {
+        let root = &self.options.root;
+        let root = if request.root.starts_with(root) { root } else { &request.root };
+        let name = &request.definition;
+        let is_trust = kind == QuestionKind::Trust;
+        let (code, title, reason, help) = if is_trust {
+            (
+                ErrorCode::Untrusted,
+                format!("Trust {root}? Its tools may run: {name}"),
+                format!("{root} is not trusted, so {name} is not started"),
+                format!("run `{}`, or repeat with --yes", trust_command(root)),
+            )
+        } else {
+            (
+                ErrorCode::Denied,
+                format!("Run {name} as this project defines it?"),
+                format!("the command of {name}, which this project defines, was not agreed to"),
+                "repeat with --yes after reading it, or name it in a rule `allow exec …`".to_owned(),
+            )
+        };
+        if is_trust && self.grants.lock().refused {
+            let reason = format!("{reason}: you said no when you were asked whether to trust it");
+            return Err(Denied { code, reason, unattended: false });
+        }
+        let variables: String =
+            request.command.env.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let detail = format!("{variables}{}\nin {}", request.command, request.command.cwd);
+        let question = Question { kind, title, detail, files: Vec::new() };
+        let subject = vec![root.to_string(), request.command.to_string()];
+        let capability = if is_trust { "trust" } else { "exec" };
+        let asked = Asked { capability, code, reason: &reason, help: &help, subject, class: None };
+        let answer = self.ask(question, asked, approver, cancel).await;
+        let mut grants = self.grants.lock();
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err((denied, said_no)) => {
+                grants.refused |= is_trust && said_no;
+                return Err(denied);
+            }
+        };
+        let term = if answer == Answer::Always { Term::Always } else { Term::Session };
+        if is_trust {
+            grants.trusts.push(canonical(root));
+            if term == Term::Always
+                && let Err(error) = self.options.trust.trust(root)
+            {
+                tracing::warn!(%error, "trust holds for this session only");
+            }
+        }
+        if request.from_project {
+            grants.agree(&request.definition, &request.command, term);
+        }
+        Ok(())
+    }
+
+    /// Decides about `paths` together, with one question; `more` is what is to be confirmed besides, which
+    /// a denial without a question names too. Returns whether the user, or `--yes`, was asked.
+    pub(super) async fn permit_paths(
+        &self,
+        capability: Capability,
+        paths: &[AbsPath],
+        more: &[String],
+        question: impl Fn() -> Question,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<bool, Denied> {
+        if self.refuse_denied(capability, paths)?.is_empty() {
+            return Ok(false);
+        }
+        let _turn = self.turn(cancel).await?;
+        // Looked at again: the answer to the question before this one may have settled it.
+        let asked = self.refuse_denied(capability, paths)?;
+        let Some((_, first)) = asked.first() else { return Ok(false) };
+        let rule = format!("allow it with a rule `allow {} …`", capability.name());
+        let trust = format!("run `{}`", trust_command(&self.options.root));
+        let (code, help) = match asked.iter().filter_map(|(_, judged)| judged.untrusted).max() {
+            None => (ErrorCode::Denied, format!("repeat with --yes, or {rule}")),
+            Some(false) => (ErrorCode::Untrusted, format!("repeat with --yes, or {trust}")),
+            Some(true) => (ErrorCode::Untrusted, format!("repeat with --yes, or {trust} and {rule}")),
+        };
+        let subject = asked.iter().map(|(path, _)| self.shown(path)).collect();
+        let capability_name = capability.name();
+        let mut reason = first.reason.clone();
+        if !more.is_empty() {
+            reason = format!("{reason}; {}", to_be_confirmed(more));
+        }
+        let about =
+            Asked { capability: capability_name, code, reason: &reason, help: &help, subject, class: None };
+        let answer = self.ask(question(), about, approver, cancel).await.map_err(|(denied, _)| denied)?;
+        let term = match answer {
+            Answer::Session => Term::Session,
+            Answer::Always => Term::Always,
+            _ => return Ok(true),
+        };
+        let mut grants = self.grants.lock();
+        for (path, _) in &asked {
+            let rule = match self.protected(path) {
+                Some(_) => Rule::for_path(Decision::Allow, capability, &self.shown(path), ANSWER),
+                None => match Rule::parse(&format!("allow {capability_name}"), ANSWER) {
+                    Ok(rule) => rule,
+                    Err(_) => continue,
+                },
+            };
+            if !grants.rules.iter().any(|known| known.text() == rule.text()) {
+                grants.add_rule(rule, term);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The paths that must be asked about; the first denied one is the error.
+    pub(super) fn refuse_denied<'a>(
+        &self,
+        capability: Capability,
+        paths: &'a [AbsPath],
+    ) -> Result<Vec<(&'a AbsPath, Judged)>, Denied> {
+        let mut asked = Vec::new();
+        for path in paths {
+            let judged = self.judge_path(capability, path);
+            match judged.decision {
+                Decision::Allow => {}
+                Decision::Ask => asked.push((path, judged)),
+                Decision::Deny => {
+                    let subject = vec![self.shown(path)];
+                    return Err(self.deny(capability, By::Policy, judged.reason, subject));
+                }
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Puts a question to `--yes` or the user. The error says whether it was the user's no.
+    pub(super) async fn ask(
+        &self,
+        question: Question,
+        about: Asked<'_>,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, (Denied, bool)> {
+        let decided = |by, decision, answer| {
+            let (capability, reason) = (about.capability, about.reason);
+            let subject = about.subject.clone();
+            self.audit.record(Decided {
+                capability,
+                decision,
+                by,
+                answer,
+                reason,
+                subject,
+                class: about.class,
+            });
+        };
+        if self.options.yes {
+            decided(By::Yes, "allow", None);
+            return Ok(Answer::Session);
+        }
+        // The question may be dropped: a surface takes it back when its future goes.
+        let answer = match select(Box::pin(cancel.cancelled()), approver.ask(question, cancel)).await {
+            Either::Left(_) => None,
+            Either::Right((answer, _)) => Some(answer).filter(|_| !cancel.is_cancelled()),
+        };
+        let denied = |code, reason: String, unattended| Denied { code, reason, unattended };
+        match answer {
+            None => {
+                decided(By::Cancel, "deny", None);
+                Err((denied(ErrorCode::Cancelled, "cancelled before it was answered".into(), false), false))
+            }
+            Some(Answer::Unattended) => {
+                decided(By::Unattended, "deny", None);
+                let reason = format!("{}, and there is no user to ask: {}", about.reason, about.help);
+                Err((denied(about.code, reason, true), false))
+            }
+            Some(Answer::Refused { reason }) => {
+                decided(By::Unattended, "deny", None);
+                Err((denied(about.code, format!("{}: {reason}", about.reason), false), false))
+            }
+            Some(Answer::Dismissed) => {
+                decided(By::User, "deny", Some("dismissed"));
+                Err((denied(about.code, "the user dismissed the question".into(), false), false))
+            }
+            Some(Answer::No { text }) => {
+                decided(By::User, "deny", Some("no"));
+                let text = if text.trim().is_empty() { String::new() } else { format!(": {}", text.trim()) };
+                Err((denied(about.code, format!("the user said no{text}"), false), true))
+            }
+            Some(answer) => {
+                let name = match answer {
+                    Answer::Always => "always",
+                    Answer::Session => "session",
+                    _ => "once",
+                };
+                decided(By::User, "allow", Some(name));
+                Ok(answer)
+            }
+        }
+    }
+
+    /// Waits for the turn to ask.
+    pub(super) async fn turn(
+        &self,
+        cancel: &CancellationToken,
+    ) -> Result<tokio::sync::SemaphorePermit<'_>, Denied> {
+        // Dropping either is harmless: no turn is taken then.
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {}
+            turn = self.asking.acquire() => if let Ok(turn) = turn {
+                return Ok(turn);
+            }
+        }
+        let reason = "cancelled before it could be asked".into();
+        Err(Denied { code: ErrorCode::Cancelled, reason, unattended: false })
+    }
+
+    pub(super) fn deny(
+        &self,
+        capability: Capability,
+        by: By,
+        reason: String,
+        subject: Vec<String>,
+    ) -> Denied {
+        self.deny_class(capability, by, reason, subject, None)
+    }
+
+    /// The same of a command line that was found to do something.
+    pub(super) fn deny_class(
+        &self,
+        capability: Capability,
+        by: By,
+        reason: String,
+        subject: Vec<String>,
+        class: Option<Classified>,
+    ) -> Denied {
+        let (capability, decision, answer) = (capability.name(), "deny", None);
+        self.audit.record(Decided { capability, decision, by, answer, reason: &reason, subject, class });
+        Denied { code: ErrorCode::Denied, reason, unattended: false }
+    }
+}

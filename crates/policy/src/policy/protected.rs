@@ -1,0 +1,62 @@
+//! Paths that a general rule does not open: they need a rule of their own.
+//!
+//! A rule is a path's own when it spells what makes the path special: `allow write .env.local` does,
+//! `allow write` and `allow write **` do not. For paths outside the workspace that means a pattern
+//! that begins with `/` or `~/`.
+
+use paths::{AbsPath, Sensitive, sensitive_name};
+
+use crate::{Capability, Decision};
+
+/// Why a path is protected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Protection {
+    /// A noun phrase for messages.
+    pub(crate) what: &'static str,
+    /// The name that a rule must spell; `None`: a whole path.
+    pub(crate) name: Option<String>,
+    pub(crate) read: Decision,
+    pub(crate) write: Decision,
+}
+
+impl Protection {
+    /// The decision without a rule of its own.
+    pub(crate) fn decision(&self, capability: Capability) -> Decision {
+        if capability == Capability::Read { self.read } else { self.write }
+    }
+}
+
+/// Whether and why `path`, with its links resolved, is protected.
+pub(crate) fn protection(path: &AbsPath, root: &AbsPath) -> Option<Protection> {
+    if let Some((kind, name)) = sensitive_name(path, root) {
+        let (read, write) = match kind {
+            Sensitive::Credentials => (Decision::Deny, Decision::Deny),
+            Sensitive::VersionControl => (Decision::Ask, Decision::Deny),
+            Sensitive::Environment => (Decision::Ask, Decision::Ask),
+            Sensitive::Settings => (Decision::Allow, Decision::Ask),
+        };
+        return Some(Protection { what: kind.description(), name: Some(name), read, write });
+    }
+    let what = "a file outside the workspace";
+    (!path.starts_with(root)).then_some(Protection {
+        what,
+        name: None,
+        read: Decision::Ask,
+        write: Decision::Deny,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outside_is_protected_and_keys_there_still_are_keys() {
+        let root = AbsPath::new("/home/me/w").unwrap();
+        let outside = protection(&AbsPath::new("/home/me/other/a.rs").unwrap(), &root).unwrap();
+        assert_eq!((outside.name, outside.write), (None, Decision::Deny));
+        let key = protection(&AbsPath::new("/home/me/.ssh/id_rsa").unwrap(), &root).unwrap();
+        assert_eq!((key.what, key.read), ("keys and logins", Decision::Deny));
+        assert!(protection(&root, &root).is_none());
+    }
+}

@@ -1,0 +1,303 @@
+//! Command lines of a shell: what is decided about all the commands in one.
+//!
+//! Rules come first. A command that a rule allows by its words is allowed whatever it does, but for what is
+//! critical: that takes a rule that spells the whole command. One that a rule denies is denied wherever it
+//! stands in the line. Files that a redirection opens, or that a command like `cp` writes, are judged like
+//! any path. Then what the line does (`shell`): from the threshold on it is denied, below it asked. What
+//! cannot be known beforehand is asked, with its worst reading.
+
+use paths::AbsPath;
+use paths::canonical_existing as canonical;
+use shell::CommandLine;
+use shell::{self, Finding, Named, Opened, Surroundings, Tier};
+use tokio_util::sync::CancellationToken;
+
+use super::{Asked, By, Classified, Decided, Decision, Denied, Found, Judged, Mode, Policy, Term};
+use crate::policy::protected::protection;
+use crate::rules::{self, Capability, Rule};
+use crate::{Approver, ErrorCode, Question, QuestionKind, SpawnGrant};
+
+/// More of what a command line does is not shown in a question.
+const MOST_SHOWN: usize = 6;
+
+/// Directories that everybody may write.
+const TEMPORARY: &[&str] = &["/tmp", "/var/tmp", "/private/tmp"];
+
+/// The decision on a command line.
+pub(super) struct Line {
+    pub judged: Judged,
+    pub class: Option<Classified>,
+    /// Warnings that the question shows.
+    notes: Vec<String>,
+}
+
+/// The command line that `command` gives a shell to run.
+pub(super) fn of(command: &CommandLine) -> Option<&str> {
+    let name = command.program.file_name()?.to_str()?;
+    match command.args.as_slice() {
+        [option, line] if matches!(name, "bash" | "sh") && option == "-c" => Some(line),
+        _ => None,
+    }
+}
+
+/// How long a command is shown in a title.
+const MOST_TITLE: usize = 80;
+
+impl Policy {
+    /// Permission to run the command line in `command`, which is `bash -c LINE` or `sh -c LINE`, under
+    /// the tool `by`; asks where the policy says so, with all that the line would do.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason; also when `command` is not of that form.
+    pub async fn grant_line(
+        &self,
+        by: &str,
+        command: &CommandLine,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<SpawnGrant, Denied> {
+        let Some(text) = of(command) else {
+            let reason = format!("exec: `{command}` is no command line of a shell");
+            return Err(self.deny(Capability::Exec, By::Policy, reason, vec![command.to_string()]));
+        };
+        // Each line that was agreed to is remembered by itself.
+        let known_as = format!("{by} {text}");
+        let judge = || {
+            let mut line = self.judge_line(text);
+            if line.judged.decision == Decision::Ask && self.grants.lock().agreed(&known_as, command) {
+                line.judged.decision = Decision::Allow;
+                line.judged.reason = "exec: your earlier answer".to_owned();
+            }
+            line
+        };
+        let line = judge();
+        let line = if line.judged.decision == Decision::Ask {
+            let _turn = self.turn(cancel).await?;
+            // Looked at again: the answer to the question before this one may have settled it.
+            let line = judge();
+            if line.judged.decision == Decision::Ask {
+                self.ask_line(&known_as, command, text, &line, approver, cancel).await?;
+                return Ok(SpawnGrant::exactly(by, command));
+            }
+            line
+        } else {
+            line
+        };
+        let Line { judged, class, .. } = line;
+        let denied = judged.decision == Decision::Deny;
+        if denied || class.is_some() || self.options.exec.audit_all {
+            let decision = if denied { "deny" } else { "allow" };
+            let (capability, reason) = (Capability::Exec.name(), judged.reason.as_str());
+            let (subject, answer) = (vec![text.to_owned()], None);
+            self.audit.record(Decided {
+                capability,
+                decision,
+                by: By::Policy,
+                answer,
+                reason,
+                subject,
+                class,
+            });
+        }
+        if denied {
+            return Err(Denied { code: ErrorCode::Denied, reason: judged.reason, unattended: false });
+        }
+        Ok(SpawnGrant::exactly(by, command))
+    }
+
+    async fn ask_line(
+        &self,
+        known_as: &str,
+        command: &CommandLine,
+        text: &str,
+        line: &Line,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<(), Denied> {
+        let title: String = text.lines().next().unwrap_or_default().chars().take(MOST_TITLE).collect();
+        let more = if title.len() < text.trim().len() { "…" } else { "" };
+        let mut detail = format!("{text}\nin {}", command.cwd);
+        for note in line.notes.iter().take(MOST_SHOWN) {
+            detail.push_str(&format!("\n! {note}"));
+        }
+        let question = Question {
+            kind: QuestionKind::Exec,
+            title: format!("Run {title}{more}?"),
+            detail,
+            files: Vec::new(),
+        };
+        let untrusted = line.judged.untrusted.is_some();
+        let about = Asked {
+            capability: Capability::Exec.name(),
+            code: if untrusted { ErrorCode::Untrusted } else { ErrorCode::Denied },
+            reason: &line.judged.reason,
+            help: "repeat with --yes, or name the commands in rules like `allow exec cargo test`",
+            subject: vec![text.to_owned()],
+            class: line.class,
+        };
+        let answer = self.ask(question, about, approver, cancel).await.map_err(|(denied, _)| denied)?;
+        let term = match answer {
+            crate::Answer::Session if !self.options.yes => Term::Session,
+            crate::Answer::Always => Term::Always,
+            _ => return Ok(()),
+        };
+        self.grants.lock().agree(known_as, command, term);
+        Ok(())
+    }
+
+    /// The decision on a command line, without asking.
+    pub(super) fn judge_line(&self, text: &str) -> Line {
+        let root = &self.options.root;
+        let found = shell::judge(text, &surroundings(root));
+        let class = found.findings.first().filter(|it| it.tier > Tier::Low);
+        let class = class.map(|it| Classified { class: it.class, tier: it.tier });
+        let mut notes: Vec<String> = found.findings.iter().filter(|it| it.sure).map(describe).collect();
+        notes.extend(found.doubts.iter().cloned());
+        let line = |decision, reason: String| {
+            let found = Found { decision, reason, answered: false };
+            Line { judged: self.trusted_only(Capability::Exec, found), class, notes: notes.clone() }
+        };
+        if !self.options.exec.enabled {
+            return line(Decision::Deny, "exec: commands are switched off by `exec.enabled`".to_owned());
+        }
+        let ruled = self.rule_commands(&found.commands, root);
+        if ruled.decision == Decision::Deny {
+            return line(Decision::Deny, ruled.reason);
+        }
+        let opened = self.rule_files(&found.files);
+        if let Some(Judged { decision: Decision::Deny, reason, .. }) = opened {
+            return line(Decision::Deny, reason);
+        }
+        let mut asked: Option<String> = None;
+        for finding in found.findings.iter().filter(|it| it.sure) {
+            if self.lifts(finding, root) {
+                continue;
+            }
+            if finding.tier >= self.options.exec.deny_threshold {
+                let lift = match finding.tier {
+                    Tier::Critical => "only a rule that spells the whole command allows it",
+                    _ => "a rule `allow exec …` that names the command allows it",
+                };
+                return line(Decision::Deny, format!("exec: {}; {lift}", describe(finding)));
+            }
+            if finding.tier > Tier::Low {
+                asked.get_or_insert_with(|| format!("exec: {}", describe(finding)));
+            }
+        }
+        let unknown = || found.doubts.first().map(|doubt| format!("exec: not known beforehand: {doubt}"));
+        match asked.or_else(unknown) {
+            Some(reason) if self.options.mode == Mode::Strict => {
+                line(Decision::Deny, format!("{reason}, and the mode is strict"))
+            }
+            Some(reason) => line(Decision::Ask, reason),
+            None => match opened {
+                Some(opened) if opened.decision > ruled.decision => line(opened.decision, opened.reason),
+                _ => line(ruled.decision, ruled.reason),
+            },
+        }
+    }
+
+    /// The strictest of what the rules say about the commands of a line.
+    fn rule_commands(&self, commands: &[Named], root: &AbsPath) -> Found {
+        let mut strictest: Option<Found> = None;
+        for named in commands.iter().filter(|named| !named.words.is_empty()) {
+            let command = command_of(&named.words, root);
+            let default = || match named.neutral && commands.iter().any(|it| !it.neutral) {
+                true => (Decision::Allow, String::new()),
+                false => self.default_for(Capability::Exec),
+            };
+            let about = |rule: &&Rule| rule.is_about_program_of(&command, root);
+            let found = self.decide(|rules| rules::for_command(rules.filter(about), &command), default);
+            if strictest.as_ref().is_none_or(|now| found.decision > now.decision) {
+                strictest = Some(found);
+            }
+        }
+        strictest.unwrap_or_else(|| self.default_for(Capability::Exec).into())
+    }
+
+    /// The strictest decision on the files that redirections open and commands write: a rule about commands
+    /// is about their words, and opens no file that another rule or its place protects.
+    fn rule_files(&self, files: &[Opened]) -> Option<Judged> {
+        let root = &self.options.root;
+        let judge = |file: &Opened| {
+            let capability = if file.writes { Capability::Write } else { Capability::Read };
+            let Some(path) = file.path.as_deref().and_then(AbsPath::new) else {
+                let decision = if self.options.mode == Mode::Strict { Decision::Deny } else { Decision::Ask };
+                let reason = format!("{}: not known beforehand which file", capability.name());
+                return Judged { decision, reason, untrusted: None };
+            };
+            let about = |path: &AbsPath| {
+                protection(path, root).is_some()
+                    || self
+                        .decide(
+                            |rules| rules::for_path(rules, capability, path, root),
+                            || (Decision::Allow, String::new()),
+                        )
+                        .decision
+                        > Decision::Allow
+            };
+            let is_spelled = || file.words.as_ref().is_some_and(|words| self.allows(words, root, true));
+            if file.by_words && (!about(&path) && !about(&canonical(&path)) || is_spelled()) {
+                return Judged { decision: Decision::Allow, reason: String::new(), untrusted: None };
+            }
+            // Temporary directories are for everybody, unless a rule says otherwise.
+            let is_temporary = |path: &AbsPath| {
+                TEMPORARY.iter().any(|directory| path.as_path().starts_with(directory))
+                    && protection(path, root).is_some_and(|it| it.name.is_none())
+            };
+            if is_temporary(&path) && is_temporary(&canonical(&path)) {
+                let own = |rule: &&Rule| rule.decision == Decision::Deny || rule.spells(None);
+                let default = || match file.by_words {
+                    true => (Decision::Allow, String::new()),
+                    false => self.default_for(capability),
+                };
+                let found =
+                    self.decide(|rules| rules::for_path(rules.filter(own), capability, &path, root), default);
+                return self.trusted_only(capability, found);
+            }
+            self.judge_path(capability, &path)
+        };
+        // The first of the strictest.
+        files.iter().map(judge).reduce(|a, b| if b.decision > a.decision { b } else { a })
+    }
+
+    /// Whether a rule allows the finding: it names the command, the whole of it where it is critical.
+    fn lifts(&self, finding: &Finding, root: &AbsPath) -> bool {
+        let Some(words) = &finding.words else { return false };
+        self.allows(words, root, finding.tier >= Tier::Critical)
+    }
+
+    /// Whether a rule names the command of these words; with `whole`, all of them.
+    fn allows(&self, words: &[String], root: &AbsPath, whole: bool) -> bool {
+        let command = command_of(words, root);
+        let grants = self.grants.lock();
+        let rules = || self.options.rules.iter().chain(&grants.rules);
+        let rules = || rules().filter(|rule| rule.is_about_program_of(&command, root));
+        let allowed = rules::for_command(rules().filter(|rule| !rule.tightens()), &command);
+        let tightened = rules::for_command(rules().filter(|rule| rule.tightens()), &command);
+        let enough = |rule: &Rule| {
+            let exact = rule.names(&command);
+            rule.decision == Decision::Allow && exact.is_some_and(|exact| exact || !whole)
+        };
+        tightened.is_none_or(|rule| rule.decision == Decision::Allow) && allowed.is_some_and(enough)
+    }
+}
+
+fn describe(finding: &Finding) -> String {
+    format!("{} ({}): {}", finding.class, finding.tier.name(), finding.why)
+}
+
+fn command_of(words: &[String], root: &AbsPath) -> CommandLine {
+    let program = words.first().map(String::as_str).unwrap_or_default();
+    let args = words.get(1..).unwrap_or_default().to_vec();
+    CommandLine { program: program.into(), args, env: Vec::new(), cwd: root.clone() }
+}
+
+fn surroundings(root: &AbsPath) -> Surroundings {
+    let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+    let own = std::iter::once(std::process::id()).chain(parent.filter(|pid| *pid > 1)).collect();
+    Surroundings { root: root.to_string(), home: std::env::var("HOME").ok().filter(|it| !it.is_empty()), own }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,452 @@
+//! Rules: `allow|ask|deny`, a capability, and what it is about.
+//!
+//! Written as one line: `allow write docs/**`, `deny exec git push`, `ask http *.example.org`,
+//! `deny write`. Of the rules that match the most specific wins, and of equally specific ones the
+//! strictest. Which rule applies where is decided here; what holds without rules, in `policy`.
+
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobMatcher};
+use paths::AbsPath;
+use shell::CommandLine;
+
+/// The three answers of a policy. Later ones are stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Decision {
+    Allow,
+    Ask,
+    Deny,
+}
+
+/// A kind of effect that rules can allow or deny.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Capability {
+    /// Show a file's text to the model.
+    Read,
+    /// Change, create, move or delete a file.
+    Write,
+    Exec,
+    /// Talk to a host.
+    Http,
+    /// Change a debugged program, or evaluate in it what may.
+    Debug,
+}
+
+impl Capability {
+    const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Exec, Self::Http, Self::Debug];
+
+    /// As rules spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Exec => "exec",
+            Self::Http => "http",
+            Self::Debug => "debug",
+        }
+    }
+}
+
+/// The source of rules that come from the user's answers to questions.
+pub(crate) const ANSWER: &str = "your earlier answer";
+
+/// One rule. Made by [`Rule::parse`].
+#[derive(Debug, Clone)]
+pub struct Rule {
+    pub decision: Decision,
+    pub capability: Capability,
+    pattern: Pattern,
+    text: String,
+    source: String,
+    tightens: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Pattern {
+    /// All of the capability.
+    All,
+    Path(PathPattern),
+    /// The words a command begins with.
+    Command(Vec<String>),
+    /// A host, or with a leading `*.` everything below it.
+    Host(String),
+}
+
+#[derive(Debug, Clone)]
+struct PathPattern {
+    glob: GlobMatcher,
+    /// Matched against whole paths rather than those below the workspace's root.
+    absolute: bool,
+    specificity: Specificity,
+}
+
+/// How exactly a pattern says what it means: without wildcards before with, then by length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Specificity {
+    exact: bool,
+    literal: usize,
+}
+
+/// A rule that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the rule {text:?} cannot be used: {detail}")]
+pub struct RuleError {
+    pub text: String,
+    /// The problem and its fix.
+    pub detail: String,
+}
+
+impl Rule {
+    /// The rule that `text` says. `source` is where it was written.
+    ///
+    /// A path pattern is a glob (`*`, `?`, `[a-z]`, `{a,b}` within a name, `**` across directories) below
+    /// the workspace's root; one without `/` matches in every directory (`./a.md`: only in the root), one
+    /// that ends in `/` everything below that directory, and one that begins with `/` or `~/` is about
+    /// whole paths. A command
+    /// pattern is the words the command begins with. A host may begin with `*.`.
+    ///
+    /// # Errors
+    /// [`RuleError`] says what is wrong.
+    pub fn parse(text: &str, source: &str) -> Result<Self, RuleError> {
+        let fail = |detail: String| RuleError { text: text.to_owned(), detail };
+        let mut words = text.split_whitespace();
+        let decision = match words.next() {
+            Some("allow") => Decision::Allow,
+            Some("ask") => Decision::Ask,
+            Some("deny") => Decision::Deny,
+            _ => return Err(fail("it must begin with allow, ask or deny".into())),
+        };
+        let name = words.next().unwrap_or_default();
+        let Some(capability) = Capability::ALL.into_iter().find(|it| it.name() == name) else {
+            return Err(fail("its second word must be read, write, exec, http or debug".into()));
+        };
+        // The rest as written: a path may hold spaces.
+        let rest = text.split_once(name).map_or("", |(_, rest)| rest.trim());
+        let pattern = match capability {
+            _ if rest.is_empty() => Pattern::All,
+            Capability::Read | Capability::Write => Pattern::Path(PathPattern::parse(rest).map_err(fail)?),
+            Capability::Exec => Pattern::Command(rest.split_whitespace().map(str::to_owned).collect()),
+            Capability::Http => Pattern::Host(rest.to_ascii_lowercase()),
+            Capability::Debug => {
+                return Err(fail("debug is ruled as a whole; write nothing after it".into()));
+            }
+        };
+        let (text, source) = (text.trim().to_owned(), source.to_owned());
+        Ok(Self { decision, capability, pattern, text, source, tightens: false })
+    }
+
+    /// The same rule, but one that can only make a decision stricter, however specific it is: what a
+    /// project says beside the user.
+    pub fn tightening(self) -> Self {
+        Self { tightens: true, ..self }
+    }
+
+    /// Whether the rule can only make a decision stricter.
+    pub(crate) fn tightens(&self) -> bool {
+        self.tightens
+    }
+
+    /// The rule for exactly one path, which may hold any characters.
+    pub(crate) fn for_path(decision: Decision, capability: Capability, path: &str, source: &str) -> Self {
+        let anchor = if path.starts_with('/') { "" } else { "./" };
+        let text = format!("{} {} {anchor}{}", decision.name(), capability.name(), globset::escape(path));
+        let everything = || Self {
+            decision: Decision::Ask,
+            capability,
+            pattern: Pattern::All,
+            text: text.clone(),
+            source: source.into(),
+            tightens: false,
+        };
+        // An escaped path is a glob; were it not, the rule would only ask.
+        Self::parse(&text, source).unwrap_or_else(|_| everything())
+    }
+
+    /// The rule that allows reading what is below a directory, which may hold any characters.
+    pub(crate) fn for_reading_below(directory: &AbsPath) -> Self {
+        let text = format!("allow read {}/**", globset::escape(&directory.to_string()));
+        let source = "Pilcrow's own directory";
+        let pattern = PathPattern::parse(text.trim_start_matches("allow read ")).map(Pattern::Path);
+        // An escaped path is a glob; were it not, the rule would only ask.
+        let (decision, pattern) = match pattern {
+            Ok(pattern) => (Decision::Allow, pattern),
+            Err(_) => (Decision::Ask, Pattern::All),
+        };
+        Self { decision, capability: Capability::Read, pattern, text, source: source.into(), tightens: false }
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The place of the rule, for messages: `config.toml:12`.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// How specifically it is about `path`; `None` when it is not.
+    fn path(&self, path: &AbsPath, root: &AbsPath) -> Option<Specificity> {
+        match &self.pattern {
+            Pattern::All => Some(Specificity::default()),
+            Pattern::Path(pattern) => pattern.matches(path, root).then_some(pattern.specificity),
+            Pattern::Command(_) | Pattern::Host(_) => None,
+        }
+    }
+
+    fn command(&self, command: &CommandLine) -> Option<Specificity> {
+        let words = match &self.pattern {
+            Pattern::All => return Some(Specificity::default()),
+            Pattern::Command(words) => words,
+            Pattern::Path(_) | Pattern::Host(_) => return None,
+        };
+        let (program, args) = words.split_first()?;
+        let is_program = Path::new(program) == command.program
+            || !program.contains('/') && command.program.file_name().is_some_and(|name| name == &**program);
+        let exact = command.args.len() == args.len();
+        (is_program && command.args.starts_with(args)).then_some(Specificity { exact, literal: words.len() })
+    }
+
+    /// Whether it is about the words of a command rather than about all of a capability; `Some(true)`:
+    /// about all of them.
+    pub(crate) fn names(&self, command: &CommandLine) -> Option<bool> {
+        let Pattern::Command(_) = &self.pattern else { return None };
+        self.command(command).map(|specificity| specificity.exact)
+    }
+
+    /// Whether it may be about the program of a command line: one that allows `ls` does not mean a file of
+    /// that name in the workspace or a temporary directory, but for one that spells it.
+    pub(crate) fn is_about_program_of(&self, command: &CommandLine, root: &AbsPath) -> bool {
+        let Pattern::Command(words) = &self.pattern else { return true };
+        let program = command.program.as_path();
+        let path = root.join(program);
+        let anybody = [root.as_path(), Path::new("/tmp"), Path::new("/var/tmp"), Path::new("/dev/shm")];
+        self.decision != Decision::Allow
+            || !program.to_string_lossy().contains('/')
+            || !anybody.iter().any(|directory| path.as_path().starts_with(directory))
+            || words.first().is_some_and(|word| Path::new(word) == program)
+    }
+
+    fn host(&self, host: &str) -> Option<Specificity> {
+        let pattern = match &self.pattern {
+            Pattern::All => return Some(Specificity::default()),
+            Pattern::Host(pattern) => pattern,
+            Pattern::Path(_) | Pattern::Command(_) => return None,
+        };
+        let host = host.to_ascii_lowercase();
+        match pattern.strip_prefix('*') {
+            Some(below) if below.starts_with('.') => {
+                host.ends_with(below).then_some(Specificity { exact: false, literal: below.len() })
+            }
+            _ => (host == *pattern).then_some(Specificity { exact: true, literal: pattern.len() }),
+        }
+    }
+
+    /// Whether its pattern is about whole paths, or spells `name`. Only such a rule is about a path
+    /// that is protected because of that name.
+    pub(crate) fn spells(&self, name: Option<&str>) -> bool {
+        match (&self.pattern, name) {
+            (Pattern::Path(pattern), None) => pattern.absolute,
+            (Pattern::Path(_), Some(name)) => {
+                // Escapes (`[*]`) are undone roughly: they are for characters that no name here has.
+                self.text.to_ascii_lowercase().contains(&name.to_ascii_lowercase())
+            }
+            _ => false,
+        }
+    }
+}
+
+impl PathPattern {
+    fn parse(pattern: &str) -> Result<Self, String> {
+        let home = pattern.strip_prefix("~/").map(|rest| match std::env::var_os("HOME") {
+            Some(home) => Ok(PathBuf::from(home).join(rest).display().to_string()),
+            None => Err("~ is not known, since HOME is not set".to_owned()),
+        });
+        let pattern = home.unwrap_or_else(|| Ok(pattern.to_owned()))?;
+        let anchored = pattern.strip_prefix("./");
+        let pattern = anchored.unwrap_or(&pattern);
+        if pattern.split('/').any(|name| name == "..") {
+            return Err("a pattern cannot hold .. ; begin it with / to leave the workspace".into());
+        }
+        let absolute = pattern.starts_with('/');
+        let mut glob = if pattern.ends_with('/') { format!("{pattern}**") } else { pattern.to_owned() };
+        if !absolute && anchored.is_none() && !glob.contains('/') {
+            glob = format!("**/{glob}");
+        }
+        let matcher = GlobBuilder::new(&glob)
+            .literal_separator(true)
+            .backslash_escape(true)
+            .build()
+            .map_err(|error| format!("{glob:?} is not a glob: {}", error.kind()))?
+            .compile_matcher();
+        let exact = (anchored.is_some() || pattern.contains('/')) && !glob.contains(['*', '?', '{', '[']);
+        let literal = glob.chars().filter(|c| !"*?[]{},!".contains(*c)).count();
+        Ok(Self { glob: matcher, absolute, specificity: Specificity { exact, literal } })
+    }
+
+    fn matches(&self, path: &AbsPath, root: &AbsPath) -> bool {
+        if self.absolute {
+            return self.glob.is_match(path);
+        }
+        path.strip_prefix(root).is_some_and(|relative| self.glob.is_match(relative))
+    }
+}
+
+impl Decision {
+    /// As rules spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+/// The rule that decides about a path.
+pub(crate) fn for_path<'a>(
+    rules: impl Iterator<Item = &'a Rule>,
+    capability: Capability,
+    path: &AbsPath,
+    root: &AbsPath,
+) -> Option<&'a Rule> {
+    strongest(rules, capability, |rule| rule.path(path, root))
+}
+
+/// The rule that decides about a command.
+pub(crate) fn for_command<'a>(
+    rules: impl Iterator<Item = &'a Rule>,
+    command: &CommandLine,
+) -> Option<&'a Rule> {
+    strongest(rules, Capability::Exec, |rule| rule.command(command))
+}
+
+/// The rule that decides about a host.
+pub(crate) fn for_host<'a>(rules: impl Iterator<Item = &'a Rule>, host: &str) -> Option<&'a Rule> {
+    strongest(rules, Capability::Http, |rule| rule.host(host))
+}
+
+/// The rule about all of a capability.
+pub(crate) fn for_all<'a>(rules: impl Iterator<Item = &'a Rule>, capability: Capability) -> Option<&'a Rule> {
+    strongest(rules, capability, |rule| {
+        matches!(rule.pattern, Pattern::All).then_some(Specificity::default())
+    })
+}
+
+fn strongest<'a>(
+    rules: impl Iterator<Item = &'a Rule>,
+    capability: Capability,
+    specificity: impl Fn(&Rule) -> Option<Specificity>,
+) -> Option<&'a Rule> {
+    rules
+        .filter(|rule| rule.capability == capability)
+        .filter_map(|rule| Some((specificity(rule)?, rule.decision, rule)))
+        .max_by_key(|(specificity, decision, _)| (*specificity, *decision))
+        .map(|(_, _, rule)| rule)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(lines: &[&str]) -> Vec<Rule> {
+        lines.iter().map(|line| Rule::parse(line, "test").unwrap()).collect()
+    }
+
+    #[track_caller]
+    fn check_path(lines: &[&str], path: &str, expected: Option<&str>) {
+        let root = AbsPath::new("/w").unwrap();
+        let rules = rules(lines);
+        let rule = for_path(rules.iter(), Capability::Write, &AbsPath::new(path).unwrap(), &root);
+        assert_eq!(rule.map(Rule::text), expected, "{path}");
+    }
+
+    #[test]
+    fn path_patterns() {
+        let cases: &[(&str, &[&str], &[&str])] = &[
+            ("deny write docs/**", &["/w/docs/a", "/w/docs/a/b"], &["/w/doc/a", "/w/x/docs/a", "/x/docs/a"]),
+            ("deny write docs/", &["/w/docs/a", "/w/docs/a/b"], &["/w/docs2/a"]),
+            ("deny write *.lock", &["/w/a.lock", "/w/x/y/a.lock"], &["/w/a.lock/b", "/w/lock", "/o/a.lock"]),
+            ("deny write src/*.rs", &["/w/src/a.rs"], &["/w/src/x/a.rs", "/w/a.rs"]),
+            ("deny write src/{a,b}.rs", &["/w/src/a.rs"], &["/w/src/c.rs"]),
+            ("deny write a directory/x.md", &["/w/a directory/x.md"], &["/w/a/directory/x.md"]),
+            ("deny write ./a.md", &["/w/a.md"], &["/w/x/a.md"]),
+            ("deny write /etc/**", &["/etc/x/y"], &["/w/etc/x"]),
+            ("deny write", &["/w/a", "/o/b"], &[]),
+        ];
+        for (line, yes, no) in cases {
+            yes.iter().for_each(|path| check_path(&[line], path, Some(line)));
+            no.iter().for_each(|path| check_path(&[line], path, None));
+        }
+    }
+
+    #[test]
+    fn the_most_specific_wins_and_of_equals_the_strictest() {
+        let lines =
+            ["allow write", "deny write docs/**", "allow write docs/guide/**", "ask write docs/guide/a.md"];
+        check_path(&lines, "/w/a", Some("allow write"));
+        check_path(&lines, "/w/docs/a", Some("deny write docs/**"));
+        check_path(&lines, "/w/docs/guide/b", Some("allow write docs/guide/**"));
+        check_path(&lines, "/w/docs/guide/a.md", Some("ask write docs/guide/a.md"));
+        let equals = ["allow write a/**", "deny write a/**", "ask write a/**"];
+        check_path(&equals, "/w/a/b", Some("deny write a/**"));
+        check_path(&["deny read a/**"], "/w/a/b", None);
+    }
+
+    #[test]
+    fn a_rule_for_one_path_means_that_path_only() {
+        let root = AbsPath::new("/w").unwrap();
+        for (path, other) in [("a [1]/b*.md", "a [1]/bc.md"), (".env", "sub/.env"), ("/o/{x}", "/w/o/{x}")] {
+            let rule = Rule::for_path(Decision::Allow, Capability::Write, path, "test");
+            assert!(rule.path(&root.join(path), &root).is_some(), "{}", rule.text());
+            assert!(rule.path(&root.join(other), &root).is_none(), "{}", rule.text());
+        }
+    }
+
+    #[test]
+    fn commands_match_by_whole_words() {
+        let command = |program: &str, args: &[&str]| CommandLine {
+            program: program.into(),
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            env: Vec::new(),
+            cwd: AbsPath::new("/w").unwrap(),
+        };
+        let rules = rules(&["allow exec cargo test", "deny exec cargo", "allow exec /usr/bin/make"]);
+        let check = |command: &CommandLine, expected: Option<&str>| {
+            assert_eq!(for_command(rules.iter(), command).map(Rule::text), expected, "{command}");
+        };
+        check(&command("cargo", &["test", "-p", "x"]), Some("allow exec cargo test"));
+        check(&command("/home/me/.cargo/bin/cargo", &["test"]), Some("allow exec cargo test"));
+        check(&command("cargo", &["test-all"]), Some("deny exec cargo"));
+        check(&command("cargo-x", &["test"]), None);
+        check(&command("/usr/bin/make", &[]), Some("allow exec /usr/bin/make"));
+        check(&command("/tmp/make", &[]), None);
+        check(&command("sh", &["-c", "cargo test"]), None);
+    }
+
+    #[test]
+    fn hosts_match_whole_or_below() {
+        let rules = rules(&["allow http *.example.org", "deny http bad.example.org"]);
+        let check = |host: &str, expected: Option<&str>| {
+            assert_eq!(for_host(rules.iter(), host).map(Rule::text), expected, "{host}");
+        };
+        check("a.b.example.org", Some("allow http *.example.org"));
+        check("BAD.example.org", Some("deny http bad.example.org"));
+        check("badexample.org", None);
+        check("example.org", None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (line, part) in [
+            ("permit write x", "allow, ask or deny"),
+            ("allow fly x", "read, write, exec, http or debug"),
+            ("allow", "read, write, exec, http or debug"),
+            ("allow write ../x", "cannot hold .."),
+            ("allow write [x", "is not a glob"),
+        ] {
+            let error = Rule::parse(line, "test").unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains(line), "{error}");
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The guard: a small process of our own that ends our children when we can no longer.
+//!
+//! Pilcrow starts `pilcrow __guard` before its first child, in a group of its own so that the
+//! terminal's signals pass it by, and holds the only writing end of its stdin. The guard receives
+//! which groups exist, one line each; when the pipe closes, however Pilcrow died, it ends them.
+//!
+//! Lines: `mark ID` (children of this Pilcrow carry ID in their environment), `add PGID`, `remove PGID`,
+//! `gently PGID` (it is given time to end by itself first), `sign URI` (a file that is locked until the
+//! groups have ended, but for those that are given time, and written to then). A child is announced right
+//! after it was started, since its number is not known sooner: a Pilcrow killed between these two steps,
+//! some microseconds, leaves that child behind.
+
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use paths::{AbsPath, path_to_uri, uri_to_path};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+
+use crate::process_table::{Table, mark_names};
+
+/// How long the guard waits between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_millis(300);
+/// How long it waits for what ends by itself when its streams close.
+const GENTLE: Duration = Duration::from_secs(2);
+
+/// Runs the guard: reads group ids from stdin until it closes, then ends those groups. Blocks.
+///
+/// SIGINT, SIGTERM and SIGHUP do not end it: it goes when Pilcrow goes.
+pub fn guard_main() {
+    // Handlers stay for the life of the process; the signals are ignored on purpose.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    let _handlers = runtime.as_ref().ok().map(|runtime| {
+        use tokio::signal::unix::{SignalKind, signal};
+        let _in_runtime = runtime.enter();
+        [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(|kind| signal(kind).ok())
+    });
+    let Orders { mark, groups, gently, signs } = read_orders(std::io::stdin().lock());
+    let (gentle, others): (Vec<i32>, Vec<i32>) = groups.iter().partition(|it| gently.contains(it));
+    let deadline = Instant::now() + GENTLE;
+    end_groups(&others);
+    for mut sign in signs {
+        // Without the stamp the end is unknown, and later changes count as foreign.
+        stamp(&mut sign).ok();
+    }
+    let gentle_groups: Vec<Pid> = gentle.iter().filter_map(|pgid| Pid::from_raw(*pgid)).collect();
+    wait_until_gone(&gentle_groups, deadline);
+    end_groups(&gentle);
+    end_marked(mark.as_deref());
+}
+
+/// The orders that the guard received.
+#[derive(Default)]
+struct Orders {
+    mark: Option<String>,
+    /// The groups that are still there.
+    groups: BTreeSet<i32>,
+    /// Those that are given time first.
+    gently: BTreeSet<i32>,
+    /// Files that are stamped when the groups have ended.
+    signs: Vec<File>,
+}
+
+/// Follows the orders until the end of input.
+fn read_orders(input: impl BufRead) -> Orders {
+    let Orders { mut mark, mut groups, mut gently, mut signs } = Orders::default();
+    for line in input.lines() {
+        let Ok(line) = line else { break };
+        match line.split_once(' ') {
+            Some(("mark", id)) if !id.is_empty() => mark = Some(id.to_owned()),
+            Some(("add", pgid)) => groups.extend(pgid.parse::<i32>().ok().filter(|pgid| *pgid > 1)),
+            Some(("gently", pgid)) => gently.extend(pgid.parse::<i32>().ok()),
+            Some(("remove", pgid)) => {
+                pgid.parse::<i32>().ok().map(|pgid| groups.remove(&pgid));
+            }
+            Some(("sign", uri)) => signs.extend(hold(uri)),
+            _ => {}
+        }
+    }
+    Orders { mark, groups, gently, signs }
+}
+
+/// A file locked until the stamp; `None` where its directory is gone.
+fn hold(uri: &str) -> Option<File> {
+    let path = uri_to_path(uri)?;
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path).ok()?;
+    file.try_lock().ok()?;
+    Some(file)
+}
+
+/// SIGTERM to each group, SIGKILL to those that are still there after [`GRACE`].
+fn end_groups(groups: &[i32]) {
+    let groups: Vec<Pid> = groups.iter().filter_map(|pgid| Pid::from_raw(*pgid)).collect();
+    let there: Vec<Pid> =
+        groups.into_iter().filter(|group| kill_process_group(*group, Signal::TERM).is_ok()).collect();
+    wait_until_gone(&there, Instant::now() + GRACE);
+    for group in there {
+        // An error means that the group is gone, which is what is wanted.
+        kill_process_group(group, Signal::KILL).ok();
+    }
+}
+
+/// Writes a line break, so that the file's time is later than that of everything written before. Where the
+/// system has fine timestamps it gives them to files whose last time was read; else they advance by steps.
+pub fn stamp(file: &mut File) -> std::io::Result<()> {
+    file.metadata()?;
+    file.write_all(b"\n")
+}
+
+fn wait_until_gone(groups: &[Pid], deadline: Instant) {
+    // These are no children of ours, so no signal reports their end: poll.
+    while groups.iter().any(|group| test_kill_process_group(*group).is_ok()) && Instant::now() < deadline {
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+/// SIGKILL to what left its group but carries our mark.
+fn end_marked(mark: Option<&str>) {
+    let Some(mark) = mark else { return };
+    let marked = |entry: &&crate::process_table::Entry| {
+        !entry.zombie
+            && entry.pid != std::process::id()
+            && entry.mark().is_some_and(|names| mark_names(&names, mark))
+    };
+    Table::read().entries().iter().filter(marked).for_each(crate::process_table::Entry::kill);
+}
+
+/// Pilcrow's side of its guard.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    program: PathBuf,
+    mark: String,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    groups: BTreeSet<u32>,
+    gently: BTreeSet<u32>,
+    signs: BTreeSet<String>,
+    pipe: Option<File>,
+    closed: bool,
+}
+
+impl Guard {
+    /// A guard that is not started yet.
+    pub(crate) fn new(program: PathBuf, mark: String) -> Self {
+        Self { program, mark, state: Mutex::default() }
+    }
+
+    /// Starts the guard if it is not running and sends it all orders. Returns the new process, which
+    /// the caller registers and reaps.
+    pub(crate) fn ensure(&self) -> std::io::Result<Option<tokio::process::Child>> {
+        let mut state = self.state.lock();
+        if state.closed || state.pipe.as_mut().is_some_and(|pipe| pipe.write_all(b"\n").is_ok()) {
+            return Ok(None);
+        }
+        let mut child = tokio::process::Command::new(&self.program)
+            .arg("__guard")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .current_dir("/")
+            .process_group(0)
+            .spawn()?;
+        let stdin = child.stdin.take().expect("its stdin was asked to be a pipe");
+        let pipe: OwnedFd = stdin.into_owned_fd()?;
+        // A guard that does not read (stopped by someone) must not stop us.
+        rustix::fs::fcntl_setfl(&pipe, rustix::fs::OFlags::NONBLOCK)?;
+        let mut pipe = File::from(pipe);
+        let mut orders = format!("mark {}\n", self.mark);
+        for group in &state.groups {
+            orders += &format!("add {group}\n");
+        }
+        for group in &state.gently {
+            orders += &format!("gently {group}\n");
+        }
+        for uri in &state.signs {
+            orders += &format!("sign {uri}\n");
+        }
+        pipe.write_all(orders.as_bytes())?;
+        state.pipe = Some(pipe);
+        Ok(Some(child))
+    }
+
+    /// A group that it must end when we are gone.
+    pub(crate) fn add(&self, group: u32) {
+        let mut state = self.state.lock();
+        state.groups.insert(group);
+        state.send(&format!("add {group}\n"));
+    }
+
+    /// A group that is given time to end by itself before.
+    pub(crate) fn gently(&self, group: u32) {
+        let mut state = self.state.lock();
+        state.gently.insert(group);
+        state.send(&format!("gently {group}\n"));
+    }
+
+    /// A file that it holds locked, and writes to when it has ended what it must.
+    pub(crate) fn sign(&self, path: &AbsPath) {
+        let mut state = self.state.lock();
+        let uri = path_to_uri(path.as_path());
+        state.send(&format!("sign {uri}\n"));
+        state.signs.insert(uri);
+    }
+
+    /// A group that has ended.
+    pub(crate) fn remove(&self, group: u32) {
+        let mut state = self.state.lock();
+        state.groups.remove(&group);
+        state.gently.remove(&group);
+        state.send(&format!("remove {group}\n"));
+    }
+
+    /// Closes the pipe: the guard ends what it still knows, and goes. It is not started again.
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.pipe = None;
+    }
+}
+
+impl State {
+    fn send(&mut self, order: &str) {
+        if let Some(pipe) = &mut self.pipe
+            && let Err(error) = pipe.write_all(order.as_bytes())
+        {
+            tracing::warn!(%error, "the guard process is gone; a new one is started with the next child");
+            self.pipe = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_add_and_remove_and_nonsense_is_passed_over() {
+        let orders = "mark ab12\nadd 10\nadd 11\n\nadd x\nadd 1\nadd -5\nadd 0\nremove 10\nremove 99\nboo 3\nadd 12\ngently 12\ngently";
+        let orders = read_orders(orders.as_bytes());
+        assert_eq!(orders.mark.as_deref(), Some("ab12"));
+        assert_eq!(orders.groups.into_iter().collect::<Vec<_>>(), [11, 12]);
+        assert_eq!(orders.gently.into_iter().collect::<Vec<_>>(), [12]);
+    }
+
+    #[test]
+    fn what_is_signed_at_the_end_is_locked_until_then() {
+        let temp = tempfile::tempdir().unwrap();
+        let (here, gone) = (temp.path().join("with a space"), temp.path().join("gone/ended"));
+        let orders = format!("sign {}\nsign {}\nsign nonsense\n", path_to_uri(&here), path_to_uri(&gone));
+        let orders = read_orders(orders.as_bytes());
+        assert_eq!(orders.signs.len(), 1);
+        let file = File::open(&here).unwrap();
+        assert!(file.try_lock().is_err());
+        drop(orders);
+        // A child that another test is just starting holds a copy until it runs its program.
+        let begun = Instant::now();
+        while file.try_lock().is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(20));
+            std::thread::yield_now();
+        }
+    }
+}

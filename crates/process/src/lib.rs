@@ -1,0 +1,17 @@
+//! Child processes: started under a grant, ended with everything they started.
+//!
+//! The only crate that starts programs. Each child leads a group or a session of its own; a guard
+//! process ends them when this process is killed, and on Linux the reaper ends what left its group.
+#![expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
+
+mod guard;
+mod process;
+mod process_table;
+mod reaper;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+pub use guard::{guard_main, stamp};
+pub use process::{Process, ProcessView, Processes, SpawnError, memory as process_memory};
+pub use watch::process_ended;

@@ -1,0 +1,521 @@
+//! Child processes: each in a group of its own, each with one owner that ends it.
+//!
+//! A [`Process`] is the owner; dropping it kills what it owns. How things end, and what becomes of
+//! grandchildren that left their group, is in `reaper`; what happens when Pilcrow itself is killed is
+//! the guard's work. Nothing here decides whether a program may run: that is what the
+//! [`SpawnGrant`] proves.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::PipeWriter;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use paths::AbsPath;
+use policy::{ErrorCode, SpawnGrant};
+use shell::CommandLine;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::guard::Guard;
+use crate::process_table::{MARK, Table};
+use crate::reaper;
+
+/// How much of a child's standard error is kept.
+const STDERR_TAIL: usize = 64 * 1024;
+
+/// How long the last words of a child that has ended are waited for.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// Where a child runs.
+#[derive(Clone, Copy)]
+enum Place {
+    /// In a group of its own.
+    Group,
+    /// In a session of its own, which has no terminal.
+    Session,
+}
+
+/// Where a child's streams lead.
+#[derive(Clone, Copy)]
+enum Streams<'a> {
+    Apart,
+    /// Nothing to read; both kinds of output into this pipe, in the order in which they are written.
+    Merged(&'a PipeWriter),
+}
+
+/// Starts children, knows them all, ends them all.
+#[derive(Debug)]
+pub struct Processes {
+    shared: Arc<Shared>,
+}
+
+/// A running child with pipes for stdin, stdout and stderr. Dropping it kills its group, and in the
+/// background what has left the group.
+#[derive(Debug)]
+pub struct Process {
+    shared: Arc<Shared>,
+    child: Arc<Child>,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+}
+
+/// A view of a child with another owner: its standard error and its exit status. Keeps nothing alive.
+#[derive(Debug, Clone)]
+pub struct ProcessView {
+    child: Arc<Child>,
+}
+
+/// Why a child did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    #[error("{program} was not found")]
+    MissingProgram {
+        /// The program that is missing.
+        program: String,
+    },
+    /// The grant is for something else: an error in Pilcrow.
+    #[error("the permission for {definition} does not cover {program} in {cwd}")]
+    Grant {
+        /// The definition that was granted.
+        definition: String,
+        /// The program that did not start.
+        program: String,
+        cwd: AbsPath,
+    },
+    #[error("{program} cannot be started: {source}")]
+    Io {
+        /// The program that did not start.
+        program: String,
+        source: std::io::Error,
+    },
+}
+
+impl SpawnError {
+    /// The code that surfaces and models are given.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::MissingProgram { .. } => ErrorCode::MissingTool,
+            Self::Grant { .. } => ErrorCode::Internal,
+            Self::Io { .. } => ErrorCode::IoError,
+        }
+    }
+}
+
+/// State shared by the owners of children and the reaper.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Marks our children's environment; no other Pilcrow has the same.
+    pub(crate) id: String,
+    pub(crate) guard: Option<Guard>,
+    pub(crate) children: Mutex<HashMap<u32, Arc<Child>>>,
+    /// Woken when some child of this process changed, ours or an orphan that came to us.
+    pub(crate) changed: Notify,
+    /// Owns the tasks that wait for children and end them.
+    pub(crate) tasks: TaskTracker,
+    stop: CancellationToken,
+    next: AtomicU64,
+    reaper: std::sync::Once,
+}
+
+/// One child.
+#[derive(Debug)]
+pub(crate) struct Child {
+    /// Its process and its group.
+    pub(crate) id: u32,
+    /// In the mark that its descendants inherit.
+    pub(crate) name: String,
+    pub(crate) status: watch::Receiver<Option<ExitStatus>>,
+    stderr: Mutex<Tail>,
+}
+
+impl Child {
+    /// Whether the child was reaped.
+    pub(crate) fn has_exited(&self) -> bool {
+        self.status.borrow().is_some()
+    }
+
+    /// Resolves when it has ended.
+    pub(crate) async fn exited(&self) -> ExitStatus {
+        let mut status = self.status.clone();
+        // The sender is gone without a status only when the runtime was shut down, which kills it.
+        let status = status.wait_for(Option::is_some).await.ok().and_then(|status| *status);
+        status.unwrap_or_else(reaper::killed)
+    }
+}
+
+/// The newest bytes of a stream.
+#[derive(Debug, Default)]
+struct Tail {
+    bytes: VecDeque<u8>,
+    /// How many there were in all.
+    all: u64,
+}
+
+impl Tail {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+        let excess = self.bytes.len().saturating_sub(STDERR_TAIL);
+        self.bytes.drain(..excess);
+        self.all += bytes.len() as u64;
+    }
+
+    /// As text; of a stream that was cut only whole lines.
+    fn text(&self) -> String {
+        let bytes: Vec<u8> = self.bytes.iter().copied().collect();
+        let cut = self.all > bytes.len() as u64;
+        let start = if cut { bytes.iter().position(|b| *b == b'\n').map_or(0, |at| at + 1) } else { 0 };
+        String::from_utf8_lossy(&bytes[start..]).into_owned()
+    }
+
+    /// The bytes after the first `known`, as far as they are kept.
+    fn since(&self, known: u64) -> Vec<u8> {
+        let fresh = usize::try_from(self.all.saturating_sub(known)).unwrap_or(usize::MAX);
+        self.bytes.iter().copied().skip(self.bytes.len().saturating_sub(fresh)).collect()
+    }
+}
+
+impl Processes {
+    /// One for the process. `guard` is Pilcrow's own executable, started as `__guard` before the
+    /// first child; `None` does without (tests).
+    ///
+    /// On Linux this process becomes the reaper of its descendants: what loses its parent comes to it.
+    pub fn new(guard: Option<PathBuf>) -> Arc<Self> {
+        reaper::adopt_orphans();
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        Arc::new(Self {
+            shared: Arc::new(Shared {
+                guard: guard.map(|program| Guard::new(program, id.clone())),
+                id,
+                children: Mutex::default(),
+                changed: Notify::new(),
+                tasks: TaskTracker::new(),
+                stop: CancellationToken::new(),
+                next: AtomicU64::new(1),
+                reaper: std::sync::Once::new(),
+            }),
+        })
+    }
+
+    /// Starts `command` under `grant`. Must be called in a tokio runtime.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; nothing runs then.
+    pub async fn spawn(
+        self: &Arc<Self>,
+        command: &CommandLine,
+        grant: &SpawnGrant,
+    ) -> Result<Process, SpawnError> {
+        self.spawn_with(command, grant, Place::Group, Streams::Apart, &[])
+    }
+
+    /// Has the guard lock the file, and write to it when this process and what it had started have ended.
+    pub fn sign_end(&self, path: &AbsPath) {
+        if let Some(guard) = &self.shared.guard {
+            guard.sign(path);
+        }
+    }
+
+    /// Starts a command of the user's shell under `grant`, in a session of its own as
+    /// [`Self::spawn_apart`] does: with nothing to read, and with one stream for all that it writes.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; nothing runs then.
+    pub async fn spawn_merged(
+        self: &Arc<Self>,
+        command: &CommandLine,
+        grant: &SpawnGrant,
+    ) -> Result<(Process, pipe::Receiver), SpawnError> {
+        let program = || command.program.display().to_string();
+        let failed = |source| SpawnError::Io { program: program(), source };
+        let (reader, writer) = std::io::pipe().map_err(failed)?;
+        let output = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
+        let process = self.spawn_with(command, grant, Place::Session, Streams::Merged(&writer), &[])?;
+        Ok((process, output))
+    }
+
+    /// [`Self::spawn`] in a session of its own: neither the child nor what it starts has our terminal.
+    /// The grant is for `command` as it is; `later` is what stands for words of its arguments that are known
+    /// only now: a port.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; nothing runs then.
+    pub async fn spawn_apart(
+        self: &Arc<Self>,
+        command: &CommandLine,
+        grant: &SpawnGrant,
+        later: &[(&str, String)],
+    ) -> Result<Process, SpawnError> {
+        self.spawn_with(command, grant, Place::Session, Streams::Apart, later)
+    }
+
+    fn spawn_with(
+        self: &Arc<Self>,
+        command: &CommandLine,
+        grant: &SpawnGrant,
+        place: Place,
+        streams: Streams<'_>,
+        later: &[(&str, String)],
+    ) -> Result<Process, SpawnError> {
+        let program = command.program.display().to_string();
+        if !grant.covers(command) {
+            let (definition, cwd) = (grant.definition().to_owned(), command.cwd.clone());
+            return Err(SpawnError::Grant { definition, program, cwd });
+        }
+        self.shared.start_reaper();
+        self.shared.start_guard();
+        let mut command = command.clone();
+        for word in &mut command.args {
+            *word = later.iter().fold(std::mem::take(word), |word, (name, value)| word.replace(name, value));
+        }
+        Shared::spawn(&self.shared, &command, place, streams)
+            .map_err(|source| spawn_error(&command, program, source))
+    }
+
+    /// Ends every child with its group, and what came back to us as orphans: SIGTERM, SIGKILL after a
+    /// third of `deadline` (at most 500 ms), reaped. Then the guard goes too. Returns what the system
+    /// would not end within `deadline`.
+    pub async fn end_all(&self, deadline: Duration) -> Vec<u32> {
+        reaper::end_all(&self.shared, deadline).await
+    }
+}
+
+/// Bytes of memory that each of these processes of ours holds with all that it started, in their order;
+/// 0 on systems other than Linux. Blocks for some milliseconds.
+pub fn memory(ids: &[u32]) -> Vec<u64> {
+    let table = Table::read();
+    ids.iter().map(|id| table.resident(*id)).collect()
+}
+
+impl Process {
+    /// Its process id, which is also its group's.
+    pub fn id(&self) -> u32 {
+        self.child.id
+    }
+
+    /// The number of the process that works: its own; after it ended, that of the oldest process that it
+    /// left behind, as a launcher does. `None` when none lives. Then it blocks for some milliseconds.
+    pub fn worker(&self) -> Option<u32> {
+        if self.child.has_exited() { reaper::oldest_left(&self.child) } else { Some(self.child.id) }
+    }
+
+    /// Its standard input, once.
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.stdin.take()
+    }
+
+    /// Its standard output, once.
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.stdout.take()
+    }
+
+    /// The newest lines of its standard error, at most 64 KiB. Complete when [`Self::exited`] has
+    /// resolved, unless a descendant still writes.
+    pub fn stderr_tail(&self) -> String {
+        self.child.stderr.lock().text()
+    }
+
+    /// A look at it for who writes down what becomes of it.
+    pub fn view(&self) -> ProcessView {
+        ProcessView { child: Arc::clone(&self.child) }
+    }
+
+    /// Should we be gone suddenly, it is given two seconds to end by itself when its streams close: it
+    /// holds what is not ours, such as a process that it is attached to.
+    pub fn end_gently(&self) {
+        if let Some(guard) = &self.shared.guard {
+            guard.gently(self.child.id);
+        }
+    }
+
+    /// Resolves when it has ended. May be called from several tasks, again and again.
+    pub async fn exited(&self) -> ExitStatus {
+        self.child.exited().await
+    }
+
+    /// Whether the child has ended and left members of its group behind. Reads the system's table, which
+    /// blocks for some milliseconds.
+    pub fn has_left(&self) -> bool {
+        self.child.has_exited() && reaper::has_members(self.child.id)
+    }
+
+    /// Ends it with its group: SIGTERM, `grace`, SIGKILL; then what descends from it and left the
+    /// group. Reaped when this returns. A process that the system will not end keeps this waiting for
+    /// at most 2 s over `grace`; the answer is then that of SIGKILL, and [`Processes::end_all`] names it.
+    pub async fn end(&self, grace: Duration) -> ExitStatus {
+        reaper::end(&self.shared, &self.child, grace).await
+    }
+}
+
+impl ProcessView {
+    /// [`Process::exited`]; also where its owner is gone.
+    pub async fn exited(&self) -> ExitStatus {
+        self.child.exited().await
+    }
+
+    /// Its standard error after the first `known` bytes, as far as it is among the newest
+    /// 64 KiB, and how many bytes it has written in all.
+    pub fn stderr_since(&self, known: u64) -> (Vec<u8>, u64) {
+        let tail = self.child.stderr.lock();
+        (tail.since(known), tail.all)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.shared.children.lock().contains_key(&self.child.id) {
+            reaper::kill_now(&self.shared, &self.child);
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        reaper::forget_program(&self.id);
+        if let Some(guard) = &self.guard {
+            guard.close();
+        }
+    }
+}
+
+impl Shared {
+    fn spawn(
+        this: &Arc<Self>,
+        command: &CommandLine,
+        place: Place,
+        streams: Streams<'_>,
+    ) -> std::io::Result<Process> {
+        let name = format!("{}.{}", this.id, this.next.fetch_add(1, Ordering::Relaxed));
+        let mut prepared = tokio::process::Command::new(&command.program);
+        match place {
+            Place::Group => {
+                prepared.process_group(0);
+            }
+            // The child's number is then also that of its group.
+            Place::Session => lead_session(&mut prepared)?,
+        }
+        prepared.args(&command.args).current_dir(&command.cwd);
+        for (variable, value) in std::env::vars_os() {
+            if policy::is_secret(&variable.to_string_lossy(), &value.to_string_lossy()) {
+                prepared.env_remove(variable);
+            }
+        }
+        prepared.envs(command.env.iter().map(|(name, value)| (name, value)));
+        let mark = match std::env::var(MARK) {
+            Ok(outer) if !outer.is_empty() => format!("{outer},{name}"),
+            _ => name.clone(),
+        };
+        prepared.env(MARK, mark).kill_on_drop(true);
+        match streams {
+            Streams::Apart => prepared.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()),
+            Streams::Merged(pipe) => {
+                prepared.stdin(Stdio::null()).stdout(pipe.try_clone()?).stderr(pipe.try_clone()?)
+            }
+        };
+
+        let (mut running, id) = reaper::register(&this.id, || prepared.spawn())?;
+        if let Some(guard) = &this.guard {
+            guard.add(id);
+        }
+        let (send_status, status) = watch::channel(None);
+        let (stdin, stdout, stderr) = (running.stdin.take(), running.stdout.take(), running.stderr.take());
+        let child = Arc::new(Child { id, name, status, stderr: Mutex::default() });
+        this.children.lock().insert(id, Arc::clone(&child));
+        let process = Process { shared: Arc::clone(this), child: Arc::clone(&child), stdin, stdout };
+        let shared = Arc::downgrade(this);
+        this.tasks.spawn(async move {
+            let drained = CancellationToken::new();
+            let reads = drain(stderr, Arc::clone(&child), drained.clone());
+            let waits = async {
+                let status = running.wait().await;
+                // A descendant may hold stderr open: its words are not waited for longer.
+                tokio::time::timeout(LAST_WORDS, drained.cancelled()).await.ok();
+                reaper::unregister(id);
+                let status = status.unwrap_or_else(|error| {
+                    tracing::warn!(pid = id, %error, "the end of a child could not be observed");
+                    reaper::killed()
+                });
+                send_status.send_replace(Some(status));
+                if let Some(shared) = shared.upgrade() {
+                    shared.changed.notify_waiters();
+                }
+            };
+            tokio::join!(reads, waits);
+        });
+        Ok(process)
+    }
+
+    /// The task that reaps orphans, from the first child on.
+    fn start_reaper(self: &Arc<Self>) {
+        self.reaper.call_once(|| {
+            let shared = Arc::downgrade(self);
+            self.tasks.spawn(reaper::reap_orphans(shared, self.stop.clone()));
+        });
+    }
+
+    /// The guard, before the first child; again if it was killed. Without one we go on: it only
+    /// matters when we are killed ourselves.
+    fn start_guard(&self) {
+        let Some(guard) = &self.guard else { return };
+        match reaper::register_some(&self.id, || guard.ensure()) {
+            Ok(Some((mut running, id))) => {
+                self.tasks.spawn(async move {
+                    if let Err(error) = running.wait().await {
+                        tracing::warn!(%error, "the end of the guard process could not be observed");
+                    }
+                    reaper::unregister(id);
+                });
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(%error, "no guard process: children outlive a Pilcrow that is killed");
+            }
+        }
+    }
+}
+
+/// Keeps the tail of `stderr` until its end; `drained` is set then.
+async fn drain(stderr: Option<ChildStderr>, child: Arc<Child>, drained: CancellationToken) {
+    if let Some(mut stderr) = stderr {
+        let mut buffer = vec![0; 8 * 1024];
+        while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+            child.stderr.lock().push(&buffer[..count]);
+        }
+    }
+    drained.cancel();
+}
+
+/// Has what is started begin a session of its own. The crate that does it wraps commands; its wrapper's one
+/// step before the start is all that is wanted of it.
+fn lead_session(command: &mut tokio::process::Command) -> std::io::Result<()> {
+    use process_wrap::tokio::{CommandWrap, CommandWrapper, ProcessSession};
+    // Nothing is read from this process.
+    let unread = CommandWrap::with_new("", |_| ());
+    ProcessSession.pre_spawn(command, &unread)
+}
+
+/// Distinguishes a missing program from a missing directory or a broken script.
+fn spawn_error(command: &CommandLine, program: String, source: std::io::Error) -> SpawnError {
+    let message = |text: String| std::io::Error::new(source.kind(), text);
+    if !command.cwd.as_path().is_dir() {
+        let source = message(format!("{} is not a directory", command.cwd));
+        return SpawnError::Io { program, source };
+    }
+    if source.kind() != std::io::ErrorKind::NotFound {
+        return SpawnError::Io { program, source };
+    }
+    let has_directory = command.program.parent().is_some_and(|parent| parent != Path::new(""));
+    if has_directory && command.cwd.as_path().join(&command.program).exists() {
+        let source = message("the file is there, but what should interpret it is missing".to_owned());
+        return SpawnError::Io { program, source };
+    }
+    SpawnError::MissingProgram { program }
+}

@@ -1,0 +1,169 @@
+//! The system's processes as a table, read from `/proc`: who is whose child, and which carry our mark.
+//!
+//! A table is a picture of one moment: check an entry again before acting on it ([`Entry::kill`]).
+//! Other systems than Linux have an empty table; there only process groups are ended.
+
+use std::collections::HashSet;
+
+/// The variable that every child inherits: names of the children of ours it descends from.
+pub(crate) const MARK: &str = "PILCROW_CHILD";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) pid: u32,
+    pub(crate) parent: u32,
+    pub(crate) group: u32,
+    pub(crate) zombie: bool,
+    /// Ticks since the system started; with `pid` it names a process for good.
+    pub(crate) started: u64,
+}
+
+/// All processes at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Table(Vec<Entry>);
+
+impl Table {
+    /// The processes as they are now. Blocks for some microseconds per process of the system.
+    pub(crate) fn read() -> Self {
+        if !cfg!(target_os = "linux") {
+            return Self::default();
+        }
+        let Ok(directory) = std::fs::read_dir("/proc") else { return Self::default() };
+        let pids = directory.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        Self(pids.filter_map(Entry::read).collect())
+    }
+
+    /// Everything below `pid`, itself not included.
+    pub(crate) fn descendants(&self, pid: u32) -> Vec<Entry> {
+        let mut known = HashSet::from([pid]);
+        let mut found = Vec::new();
+        loop {
+            let before = found.len();
+            for entry in &self.0 {
+                if known.contains(&entry.parent) && known.insert(entry.pid) {
+                    found.push(*entry);
+                }
+            }
+            if found.len() == before {
+                return found;
+            }
+        }
+    }
+
+    /// Bytes of memory that `pid` and everything below it hold; what they share counts for each.
+    pub(crate) fn resident(&self, pid: u32) -> u64 {
+        let below = self.descendants(pid).into_iter().map(|entry| entry.pid);
+        std::iter::once(pid).chain(below).filter_map(resident).sum()
+    }
+
+    /// The direct children of `pid`.
+    pub(crate) fn children(&self, pid: u32) -> impl Iterator<Item = &Entry> {
+        self.0.iter().filter(move |entry| entry.parent == pid)
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.0
+    }
+}
+
+impl Entry {
+    /// The process `pid` as it is now; `None` when there is none.
+    pub(crate) fn read(pid: u32) -> Option<Self> {
+        Self::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// A line of `/proc/PID/stat`. The name in parentheses may hold anything, parentheses too.
+    fn parse(stat: &str) -> Option<Self> {
+        let (pid, rest) = stat.split_once(" (")?;
+        let (_, rest) = rest.rsplit_once(") ")?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        Some(Self {
+            pid: pid.parse().ok()?,
+            zombie: matches!(*fields.first()?, "Z" | "X" | "x"),
+            parent: fields.get(1)?.parse().ok()?,
+            group: fields.get(2)?.parse().ok()?,
+            started: fields.get(19)?.parse().ok()?,
+        })
+    }
+
+    /// The value of [`MARK`] in the environment it was started with; `None` when it has none or
+    /// may not be looked at.
+    pub(crate) fn mark(&self) -> Option<String> {
+        let environ = std::fs::read(format!("/proc/{}/environ", self.pid)).ok()?;
+        environ.split(|byte| *byte == 0).find_map(|variable| {
+            let variable = std::str::from_utf8(variable).ok()?;
+            variable.strip_prefix(MARK)?.strip_prefix('=').map(str::to_owned)
+        })
+    }
+
+    /// Sends SIGKILL, if the number still names this process.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn kill(&self) {
+        use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+        let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return };
+        // The descriptor is opened first: what it refers to cannot change after the check.
+        let Ok(fd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+        if Self::read(self.pid).is_some_and(|now| now.started == self.started)
+            && let Err(error) = pidfd_send_signal(&fd, Signal::KILL)
+            && error != rustix::io::Errno::SRCH
+        {
+            tracing::warn!(pid = self.pid, %error, "a process left behind could not be killed");
+        }
+    }
+
+    /// Tables are empty here, so there is no entry to kill.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn kill(&self) {}
+}
+
+/// `VmRSS` of a process.
+fn resident(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+/// Whether `mark` names `name`, a child (`ID.N`) or all children of one Pilcrow (`ID`).
+pub(crate) fn mark_names(mark: &str, name: &str) -> bool {
+    mark.split(',')
+        .any(|part| part.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stat_line_with_parentheses_in_the_name() {
+        let line = "42 (a) b (c)) S 7 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 9876 1 2";
+        let entry = Entry::parse(line).unwrap();
+        assert_eq!(entry, Entry { pid: 42, parent: 7, group: 42, zombie: false, started: 9876 });
+        assert!(Entry::parse("42 (x) Z 7").is_none());
+        assert!(Entry::parse("").is_none());
+    }
+
+    #[test]
+    fn descendants_are_found_at_any_depth_and_in_any_order() {
+        let entry = |pid, parent| Entry { pid, parent, group: pid, zombie: false, started: 0 };
+        let table = Table(vec![entry(30, 20), entry(20, 10), entry(10, 1), entry(11, 1), entry(40, 30)]);
+        let pids: Vec<u32> = table.descendants(10).iter().map(|entry| entry.pid).collect();
+        assert_eq!(pids, [20, 30, 40]);
+    }
+
+    #[test]
+    fn marks_name_children_and_whole_programs() {
+        assert!(mark_names("aa.1,bb.22", "bb.22"));
+        assert!(mark_names("aa.1,bb.22", "aa"));
+        assert!(!mark_names("aa.1,bb.22", "bb.2"));
+        assert!(!mark_names("aa.1", "a"));
+    }
+
+    #[test]
+    fn this_process_is_in_the_table() {
+        let me = std::process::id();
+        let table = Table::read();
+        assert!(table.entries().iter().any(|entry| entry.pid == me && !entry.zombie));
+        assert!(table.resident(me) > 1 << 20);
+    }
+}

@@ -1,0 +1,336 @@
+//! How children end: groups by signal, and what left its group by descent.
+//!
+//! On Linux this process is the subreaper of its descendants: one that loses its parent (a daemon, a
+//! `setsid` grandchild) becomes our child. It is distinguished from a child that other code in this process
+//! started by three things: it is not registered, its group is not ours, and the mark in its
+//! environment names us or is gone. Such orphans are reaped when they end, and killed when the child
+//! that they descend from is ended. Elsewhere only groups are ended.
+
+use std::collections::{BTreeMap, HashSet};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::{Arc, Once, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::process::{Child, Shared};
+use crate::process_table::{Entry, Table, mark_names};
+
+/// How long after SIGKILL the system may take to end a process.
+const KILL_TIME: Duration = Duration::from_secs(2);
+
+/// How often is looked again for what sends no signal to us: the end of a process whose parent is
+/// still alive.
+const LOOK: Duration = Duration::from_millis(15);
+
+/// Every child that this process started through [`Processes`](crate::Processes), with the mark of
+/// the one it belongs to. Held while a child is started, so that it does not count as an orphan
+/// meanwhile, and while an orphan is reaped.
+static REGISTERED: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
+
+/// Makes this process the parent of descendants that lose theirs. Once.
+pub(crate) fn adopt_orphans() {
+    static DONE: Once = Once::new();
+    DONE.call_once(|| {
+        #[cfg(target_os = "linux")]
+        if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
+            tracing::warn!(%error, "grandchildren that leave their group may outlive Pilcrow");
+        }
+    });
+}
+
+/// Starts a child and registers it for the program `mark`, as one step.
+pub(crate) fn register(
+    mark: &str,
+    start: impl FnOnce() -> std::io::Result<tokio::process::Child>,
+) -> std::io::Result<(tokio::process::Child, u32)> {
+    let started = register_some(mark, || start().map(Some))?;
+    Ok(started.expect("`start` gave a child"))
+}
+
+/// [`register`] for what may not need to start anything.
+pub(crate) fn register_some(
+    mark: &str,
+    start: impl FnOnce() -> std::io::Result<Option<tokio::process::Child>>,
+) -> std::io::Result<Option<(tokio::process::Child, u32)>> {
+    let mut registered = REGISTERED.lock();
+    let Some(child) = start()? else { return Ok(None) };
+    let id = child.id().expect("a child that was not waited for has an id");
+    registered.insert(id, mark.to_owned());
+    Ok(Some((child, id)))
+}
+
+/// After a child was reaped.
+pub(crate) fn unregister(id: u32) {
+    REGISTERED.lock().remove(&id);
+}
+
+/// After the last owner of a program's children is gone.
+pub(crate) fn forget_program(mark: &str) {
+    REGISTERED.lock().retain(|_, program| program != mark);
+}
+
+/// The status of a process that SIGKILL ended.
+pub(crate) fn killed() -> ExitStatus {
+    ExitStatus::from_raw(Signal::KILL.as_raw())
+}
+
+/// Reaps orphans as they end, so that no zombie stays.
+pub(crate) async fn reap_orphans(shared: Weak<Shared>, stop: CancellationToken) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut ended = match signal(SignalKind::child()) {
+        Ok(ended) => ended,
+        Err(error) => {
+            tracing::warn!(%error, "orphans are reaped only when their run ends");
+            return;
+        }
+    };
+    loop {
+        // Both may be dropped: a signal missed by one look is found by the next.
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = ended.recv() => {}
+        }
+        // The same signal wakes the owners that wait for their children.
+        tokio::task::yield_now().await;
+        if !has_zombies() {
+            let Some(shared) = shared.upgrade() else { return };
+            shared.changed.notify_waiters();
+            continue;
+        }
+        let Ok(table) = tokio::task::spawn_blocking(Table::read).await else { return };
+        reap(orphans(&table).filter(|entry| entry.zombie));
+        let Some(shared) = shared.upgrade() else { return };
+        shared.changed.notify_waiters();
+    }
+}
+
+/// Whether some child of ours is an unreaped zombie: the system's table is read only then,
+/// since that takes as long as there are processes.
+fn has_zombies() -> bool {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    // No children at all is an error.
+    matches!(rustix::process::waitid(WaitId::All, look), Ok(Some(_)))
+}
+
+/// Ends `child`: see [`Process::end`](crate::Process::end).
+pub(crate) async fn end(shared: &Arc<Shared>, child: &Arc<Child>, grace: Duration) -> ExitStatus {
+    let ours = |shared: &Shared| {
+        shared.children.lock().get(&child.id).is_some_and(|known| Arc::ptr_eq(known, child))
+    };
+    if !ours(shared) {
+        // Ended before.
+        return child.exited().await;
+    }
+    // Its descendants are collected now: one that cleans its environment cannot be recognized later.
+    let mut left: HashSet<(u32, u64)> = HashSet::new();
+    if !child.has_exited() {
+        left.extend(read_table().await.descendants(child.id).iter().map(|entry| (entry.pid, entry.started)));
+    }
+    signal_group(child, Signal::TERM);
+    let term_deadline = Instant::now() + grace;
+    while !is_gone(child).await {
+        if Instant::now() >= term_deadline {
+            signal_group(child, Signal::KILL);
+            break;
+        }
+        pause(shared, term_deadline).await;
+    }
+    let deadline = Instant::now() + KILL_TIME;
+    let status = timeout_at(deadline, child.exited()).await;
+    let rest = end_left_behind(shared, child, &mut left, deadline).await;
+    if status.is_ok() && rest.is_empty() {
+        forget(shared, child);
+    }
+    status.unwrap_or_else(|_| killed())
+}
+
+/// Whether `child` and its group are gone.
+async fn is_gone(child: &Child) -> bool {
+    child.has_exited() && group_is_empty(child).await
+}
+
+/// Kills the group at once; what left it is ended in the background.
+pub(crate) fn kill_now(shared: &Arc<Shared>, child: &Arc<Child>) {
+    signal_group(child, Signal::KILL);
+    let (strong, child) = (Arc::clone(shared), Arc::clone(child));
+    // Outside a runtime nothing more can be done: it is shutting down, and the guard has the rest.
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        let work = async move {
+            end(&strong, &child, Duration::ZERO).await;
+        };
+        shared.tasks.spawn_on(work, &runtime);
+    }
+}
+
+/// Ends everything: see [`Processes::end_all`](crate::Processes::end_all).
+pub(crate) async fn end_all(shared: &Arc<Shared>, deadline: Duration) -> Vec<u32> {
+    let grace = (deadline / 3).min(Duration::from_millis(500));
+    let deadline = Instant::now() + deadline;
+    let children: Vec<Arc<Child>> = shared.children.lock().values().cloned().collect();
+    let ends = futures_util::future::join_all(children.iter().map(|child| end(shared, child, grace)));
+    timeout_at(deadline, ends).await.ok();
+
+    // Strays without a known child: they cleaned their environment and left early.
+    let mut rest;
+    loop {
+        let table = read_table().await;
+        let known = REGISTERED.lock().clone();
+        let strays: Vec<Entry> = orphans(&table)
+            .filter(|entry| known.get(&entry.group).is_none_or(|program| *program == shared.id))
+            .filter(|entry| entry.mark().is_none_or(|mark| mark_names(&mark, &shared.id)))
+            .copied()
+            .collect();
+        let below = strays.iter().flat_map(|stray| table.descendants(stray.pid));
+        let all: Vec<Entry> = strays.iter().copied().chain(below).collect();
+        reap(all.iter().filter(|entry| entry.zombie));
+        all.iter().filter(|entry| !entry.zombie).for_each(Entry::kill);
+        rest = all.iter().filter(|entry| !entry.zombie).map(|entry| entry.pid).collect::<Vec<_>>();
+        if rest.is_empty() || Instant::now() >= deadline {
+            break;
+        }
+        pause(shared, deadline).await;
+    }
+    rest.extend(shared.children.lock().values().filter(|child| !child.has_exited()).map(|child| child.id));
+    rest.sort_unstable();
+    rest.dedup();
+    if let Some(guard) = &shared.guard {
+        guard.close();
+    }
+    // The guard goes at once: it has nothing left to wait for.
+    while REGISTERED.lock().values().any(|program| *program == shared.id) && Instant::now() < deadline {
+        pause(shared, deadline).await;
+    }
+    rest
+}
+
+/// Kills what descends from `child` and is in no group of ours any more, and everything below it, until
+/// none is left. Returns what was left at the deadline.
+async fn end_left_behind(
+    shared: &Shared,
+    child: &Child,
+    left: &mut HashSet<(u32, u64)>,
+    deadline: Instant,
+) -> Vec<u32> {
+    loop {
+        let table = read_table().await;
+        let known = REGISTERED.lock().clone();
+        let mut found: Vec<Entry> = Vec::new();
+        for entry in table.descendants(std::process::id()) {
+            if known.contains_key(&entry.pid) || known.contains_key(&entry.group) && entry.group != child.id {
+                continue;
+            }
+            let is_left = left.contains(&(entry.pid, entry.started))
+                || entry.mark().is_some_and(|mark| mark_names(&mark, &child.name));
+            if is_left {
+                found.extend(table.descendants(entry.pid));
+                found.push(entry);
+            }
+        }
+        reap(found.iter().filter(|entry| entry.zombie));
+        found.retain(|entry| !entry.zombie);
+        if found.is_empty() || Instant::now() >= deadline {
+            return found.iter().map(|entry| entry.pid).collect();
+        }
+        left.extend(found.iter().map(|entry| (entry.pid, entry.started)));
+        found.iter().for_each(Entry::kill);
+        pause(shared, deadline).await;
+    }
+}
+
+/// Signals the group of `child` if it is surely still that group.
+fn signal_group(child: &Child, signal: Signal) {
+    let Some(group) = i32::try_from(child.id).ok().and_then(Pid::from_raw) else { return };
+    // A number whose process was reaped may be given to a new group, but not while members are left.
+    if child.has_exited() && members(&Table::read(), child.id).is_empty() && cfg!(target_os = "linux") {
+        return;
+    }
+    match rustix::process::kill_process_group(group, signal) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::SRCH) => {
+            // One that is about to lead a session of its own leads no group yet.
+            let me = std::process::id();
+            if signal == Signal::KILL {
+                Table::read().children(me).filter(|entry| entry.pid == child.id).for_each(Entry::kill);
+            }
+        }
+        Err(error) => tracing::warn!(group = child.id, %error, "a process group could not be signalled"),
+    }
+}
+
+/// Whether a group has living members.
+pub(crate) fn has_members(group: u32) -> bool {
+    !members(&Table::read(), group).is_empty()
+}
+
+async fn group_is_empty(child: &Child) -> bool {
+    let table = read_table().await;
+    reap(orphans(&table).filter(|entry| entry.zombie));
+    members(&table, child.id).is_empty()
+}
+
+/// The oldest living process of those that `child` started, whichever group it is in.
+pub(crate) fn oldest_left(child: &Child) -> Option<u32> {
+    let is_its = |entry: &Entry| {
+        entry.group == child.id || entry.mark().is_some_and(|mark| mark_names(&mark, &child.name))
+    };
+    let descendants = Table::read().descendants(std::process::id());
+    let left = descendants.into_iter().filter(|entry| !entry.zombie && is_its(entry));
+    left.min_by_key(|entry| (entry.started, entry.pid)).map(|entry| entry.pid)
+}
+
+/// The living members of a group that descend from us.
+fn members(table: &Table, group: u32) -> Vec<Entry> {
+    let descendants = table.descendants(std::process::id());
+    descendants.into_iter().filter(|entry| entry.group == group && !entry.zombie).collect()
+}
+
+/// Children that this process did not start: they lost their parent.
+fn orphans(table: &Table) -> impl Iterator<Item = &Entry> {
+    let me = std::process::id();
+    let our_group = rustix::process::getpgrp().as_raw_nonzero().get().unsigned_abs();
+    let known = REGISTERED.lock().clone();
+    table.children(me).filter(move |entry| !known.contains_key(&entry.pid) && entry.group != our_group)
+}
+
+/// Reaps those of `entries` that are our children and that no [`Process`](crate::Process) waits for.
+fn reap<'a>(entries: impl Iterator<Item = &'a Entry>) {
+    let me = std::process::id();
+    let registered = REGISTERED.lock();
+    for entry in entries {
+        if entry.parent != me || registered.contains_key(&entry.pid) {
+            continue;
+        }
+        let Some(pid) = i32::try_from(entry.pid).ok().and_then(Pid::from_raw) else { continue };
+        match rustix::process::waitpid(Some(pid), WaitOptions::NOHANG) {
+            // ECHILD: another look was faster.
+            Ok(_) | Err(rustix::io::Errno::CHILD) => {}
+            Err(error) => tracing::warn!(pid = entry.pid, %error, "an orphan could not be reaped"),
+        }
+    }
+}
+
+/// Forgets a child that has ended with all that descended from it.
+fn forget(shared: &Shared, child: &Arc<Child>) {
+    let mut children = shared.children.lock();
+    if children.get(&child.id).is_some_and(|known| Arc::ptr_eq(known, child)) {
+        children.remove(&child.id);
+        if let Some(guard) = &shared.guard {
+            guard.remove(child.id);
+        }
+    }
+}
+
+/// Until some child changed, or it is time to look again.
+async fn pause(shared: &Shared, deadline: Instant) {
+    let look = deadline.min(Instant::now() + LOOK);
+    timeout_at(look, shared.changed.notified()).await.ok();
+}
+
+async fn read_table() -> Table {
+    tokio::task::spawn_blocking(Table::read).await.unwrap_or_default()
+}

@@ -1,0 +1,85 @@
+//! Why a refactoring is refused.
+
+use lsp_client::ServerError;
+use paths::AbsPath;
+use policy::ErrorCode;
+
+/// Why a refactoring is refused.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RefactorError {
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The server renames some declarations of the symbol and not this one.
+    #[error("the server does not rename declaration {index} of the symbol")]
+    DeclarationKept { index: usize },
+    /// The stub of a file declares the symbol too and cannot be renamed with it.
+    #[error(
+        "{stub}:{line} declares {name} too and belongs to the module of {file}, but {}; nothing is renamed in one of them alone. Rename it there with `edit` first{}; then rename again",
+        reason(conflict),
+        uses(users)
+    )]
+    Stub {
+        file: String,
+        stub: String,
+        line: usize,
+        name: String,
+        conflict: Box<StubConflict>,
+        /// Files that use the name and are not edited.
+        users: Vec<String>,
+    },
+    /// The server updates references only if the file stays in its directory.
+    #[error(
+        "{server}: it updates imports only when a file stays in its directory, and {file} would leave it; `MV` of an edit moves it alone, and its imports have to be fixed by edits"
+    )]
+    LeavesDirectory { server: String, file: String },
+    /// The server's edit removes the old name without inserting the new one.
+    #[error(
+        "{server}: its answer removes {old:?} from {file}:{line} and does not insert {new:?}, so nothing is moved; `reload` it and try again, or move the file alone by `MV` of an edit and fix what refers to it by edits"
+    )]
+    DropsReference { server: String, file: String, line: usize, old: String, new: String },
+    /// A file cannot be read.
+    #[error("{file}: {reason}")]
+    Unreadable { file: String, reason: String },
+}
+
+/// Why the stub of a file cannot be renamed with it.
+#[derive(Debug, Clone)]
+pub enum StubConflict {
+    Refused(ServerError),
+    /// The server's edit does not change the stub.
+    Unchanged,
+    /// Two edits change the same place of this file differently.
+    Overlap(AbsPath),
+}
+
+/// Files named in a message.
+const MAX_NAMED: usize = 10;
+
+fn reason(conflict: &StubConflict) -> String {
+    match conflict {
+        StubConflict::Refused(error) => error.to_string(),
+        StubConflict::Unchanged => "the server changes nothing there".to_owned(),
+        StubConflict::Overlap(path) => format!("the two edits of {path} do not fit together"),
+    }
+}
+
+fn uses(users: &[String]) -> String {
+    match users.len() {
+        0 => String::new(),
+        count if count > MAX_NAMED => format!(", and in {count} more files that use it"),
+        _ => format!(", and where it is used in {}", users.join(", ")),
+    }
+}
+
+impl RefactorError {
+    /// The code that surfaces and models are given.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Server(error) => error.code(),
+            Self::DeclarationKept { .. } => ErrorCode::Ambiguous,
+            Self::Stub { .. } | Self::DropsReference { .. } => ErrorCode::NotApplied,
+            Self::LeavesDirectory { .. } => ErrorCode::Unsupported,
+            Self::Unreadable { .. } => ErrorCode::IoError,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Notes: what a refactoring leaves to do, and why it may be incomplete, as data to be rendered.
+
+use lsp_client::Location;
+use paths::AbsPath;
+
+use crate::overrides::OverrideSet;
+
+/// A task left after a refactoring, or a reason why it may be incomplete.
+#[derive(Debug)]
+pub enum Note {
+    Server(lsp_client::Note),
+    /// Another symbol of the same scope has the new name.
+    NameTaken {
+        name: String,
+        place: Location,
+    },
+    /// Related methods keep their name.
+    OverridesNotRenamed(Box<OverrideSet>),
+    /// Calls of overridden methods may reach the function.
+    CallsThroughOverrides(Box<OverrideSet>),
+    /// Callers in other packages were found among the references.
+    CallersFromReferences {
+        server: String,
+    },
+    /// Packages with references of which none is a call.
+    UsesNotCalls {
+        server: String,
+        packages: Vec<AbsPath>,
+    },
+    /// The stub of a file keeps its name.
+    StubKept {
+        file: AbsPath,
+        stub: AbsPath,
+    },
+    /// The stub of a file moves with it.
+    StubMoved {
+        file: AbsPath,
+        stub: AbsPath,
+        to: AbsPath,
+        /// Whether it leaves its directory, so that its own imports may break.
+        leaves_directory: bool,
+    },
+    /// `#include` lines that follow a move.
+    IncludesUpdated {
+        lines: usize,
+        files: usize,
+    },
+    /// No server updates what refers to a file that moves.
+    NoServerForMove {
+        /// Whether `#include` lines were updated.
+        updates_includes: bool,
+    },
+    /// `#include` lines that lead to another file than before.
+    IncludesRedirected(Vec<Redirected>),
+    /// Files that may contain `#include` lines and are not text.
+    IncludesUnread(Vec<AbsPath>),
+    /// Lines that name the old place of what moves.
+    StalePaths(Vec<Line>),
+    /// `#include` lines for which old and new place match, depending on the include directories.
+    AmbiguousIncludes(Vec<Line>),
+    /// Not every file was searched for references to the old place.
+    SearchCut,
+}
+
+/// A line of a file, from 1; the file as it is named after the move.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    pub path: AbsPath,
+    pub line: usize,
+}
+
+/// An `#include` line that leads to another file than before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redirected {
+    pub at: Line,
+    /// `None`: to no file.
+    pub target: Option<AbsPath>,
+}
+
+/// The notes of a server.
+pub(crate) fn of_server(notes: Vec<lsp_client::Note>) -> Vec<Note> {
+    notes.into_iter().map(Note::Server).collect()
+}

@@ -1,0 +1,315 @@
+//! One command at the owner's side: its greeting, what it asks for, and its end.
+//!
+//! A connection is one command. Its permission holds for it alone; when it goes, what it asked for is
+//! cancelled. Work is done in tasks that nobody drops: a command that goes away in the middle leaves
+//! nothing half done.
+
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use agent::{Envelope, EventSink, deadlines};
+use futures_util::future::BoxFuture;
+use host::{
+    Access, CompactRequest, ProjectHandle, PromptRequest, Reply, RequestScope, ServedProject, Stop,
+    ToolCallRequest, UndoRequest,
+};
+use policy::{Answer, Approver, Choice, Chosen, ErrorCode, Question, Unattended};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::{OnceCell, mpsc};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use wire::local::Stream;
+use wire::{Framing, Handler, IncomingRequest, Peer, PeerOptions, RpcError, codes, raw};
+use workspace::Owner;
+
+use super::protocol::{
+    AnswerMessage, Cancel, ChoiceMessage, ChosenMessage, Documents, Hello, OpenDocument, PROTOCOL,
+    QuestionMessage, ResultMessage, Welcome, methods,
+};
+
+/// How long a person may think.
+const THINK: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What every connection of an owner shares.
+pub struct Host {
+    pub served: Arc<dyn ServedProject>,
+    /// The editor, as it calls itself.
+    pub editor: String,
+}
+
+/// Serves one command until it goes, or until `stop`.
+pub async fn serve(host: Arc<Host>, stream: Stream, stop: CancellationToken) {
+    let process = stream.process();
+    let (tasks, jobs) = (TaskTracker::new(), TaskTracker::new());
+    // Cancelled by `stop`, by the command, and by its end.
+    let (cancel, gone) = (stop.child_token(), CancellationToken::new());
+    let connection = Arc::new(Connection {
+        host,
+        cancel: cancel.clone(),
+        gone: gone.clone(),
+        jobs: jobs.clone(),
+        hello: OnceLock::new(),
+        scope: OnceCell::new(),
+    });
+    let options = PeerOptions { framing: Framing::Line, ..PeerOptions::new(format!("command {process:?}")) };
+    let (reader, writer) = stream.split();
+    let peer = Peer::spawn(reader, writer, Arc::new(Incoming(Arc::clone(&connection))), options, &tasks);
+    tokio::select! {
+        // Neither is lost: both are states that stay.
+        _ = peer.closed() => {}
+        () = stop.cancelled() => {}
+    }
+    if !cancel.is_cancelled() {
+        gone.cancel();
+    }
+    cancel.cancel();
+    jobs.close();
+    if tokio::time::timeout(deadlines::REQUEST, jobs.wait()).await.is_err() {
+        tracing::warn!(process, "what a command asked for does not end; it is left behind");
+    }
+    // It hangs up when it has its answer.
+    tokio::time::timeout(deadlines::REQUEST, peer.closed()).await.ok();
+    peer.close("the editor's Pilcrow ends");
+    if let Some(client) = connection.scope.get() {
+        client.scope.close().await;
+    }
+    tasks.close();
+    tasks.wait().await;
+}
+
+struct Connection {
+    host: Arc<Host>,
+    cancel: CancellationToken,
+    /// Before that, when the command went away with nothing said, or says that its terminal did.
+    gone: CancellationToken,
+    jobs: TaskTracker,
+    hello: OnceLock<Hello>,
+    scope: OnceCell<ClientScope>,
+}
+
+/// The scope of the client's requests, and what keeps its project open.
+struct ClientScope {
+    scope: RequestScope,
+    _keep_open: Box<dyn Any + Send + Sync>,
+}
+
+struct Incoming(Arc<Connection>);
+
+impl Handler for Incoming {
+    fn notification(&self, _: &Peer, method: &str, params: Option<&RawValue>) {
+        if method == methods::CANCEL {
+            if decode::<Cancel>(params).is_ok_and(|how| how.gone) && !self.0.cancel.is_cancelled() {
+                self.0.gone.cancel();
+            }
+            self.0.cancel.cancel();
+        }
+    }
+
+    fn request(
+        &self,
+        peer: &Peer,
+        request: IncomingRequest,
+    ) -> BoxFuture<'static, Result<Box<RawValue>, RpcError>> {
+        let (connection, peer) = (Arc::clone(&self.0), peer.clone());
+        let work = self.0.jobs.spawn(async move { connection.answer(&peer, request).await });
+        Box::pin(async move {
+            work.await.unwrap_or_else(|error| Err(failed(ErrorCode::Internal, &error.to_string())))
+        })
+    }
+}
+
+impl Connection {
+    async fn answer(&self, peer: &Peer, request: IncomingRequest) -> Result<Box<RawValue>, RpcError> {
+        let IncomingRequest { method, params, .. } = request;
+        let params = params.as_deref();
+        match method.as_str() {
+            methods::HELLO => encode(&self.welcome(decode(params)?)?),
+            methods::PING => encode(&json!({})),
+            methods::DOCUMENTS => {
+                self.greeted()?;
+                encode(&self.documents())
+            }
+            methods::TOOL => {
+                let call: ToolCallRequest = decode(params)?;
+                encode(&encode_reply(self.scope(peer).await?.call_tool(call, &self.cancel).await))
+            }
+            methods::UNDO => {
+                let target = decode::<UndoRequest>(params)?.target();
+                let result = self.scope(peer).await?.undo_call(target.as_ref(), &self.cancel).await;
+                encode(&encode_reply(Reply::Done(result)))
+            }
+            methods::RUN => self.run(peer, decode(params)?).await,
+            methods::COMPACT => self.compact(peer, decode(params)?).await,
+            _ => Err(RpcError::method_not_found(&method)),
+        }
+    }
+
+    fn welcome(&self, hello: Hello) -> Result<Welcome, RpcError> {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        if hello.protocol < PROTOCOL {
+            let text = format!(
+                "this Pilcrow {version} does not speak protocol {} of Pilcrow {} any more",
+                hello.protocol, hello.version
+            );
+            return Err(failed(ErrorCode::Unsupported, &text));
+        }
+        if self.hello.set(hello).is_err() {
+            return Err(failed(ErrorCode::WrongState, "hello was said before"));
+        }
+        let name = self.host.editor.clone();
+        // A newer command may still speak what we speak; it decides.
+        Ok(Welcome { protocol: PROTOCOL, version, name, pid: std::process::id() })
+    }
+
+    fn greeted(&self) -> Result<&Hello, RpcError> {
+        self.hello.get().ok_or_else(|| failed(ErrorCode::WrongState, "say hello first"))
+    }
+
+    fn documents(&self) -> Documents {
+        let open = self.host.served.documents();
+        let documents = open.into_iter().map(|document| OpenDocument {
+            path: document.path.to_string(),
+            dirty: document.owner == Owner::Editor { dirty: true },
+        });
+        Documents { documents: documents.collect() }
+    }
+
+    /// The scope of this connection's requests. Most clients ask for documents only, so it is made when needed.
+    async fn scope(&self, peer: &Peer) -> Result<&RequestScope, RpcError> {
+        let hello = self.greeted()?;
+        let make = || async {
+            let approver: Arc<dyn Approver> =
+                if hello.asks { Arc::new(Remote { peer: peer.clone() }) } else { Arc::new(Unattended) };
+            let ProjectHandle { project, keep_open } = self.host.served.project().await?;
+            let access = Access { yes: hello.yes, keep: hello.keep, trusted: false };
+            let scope =
+                tokio::task::spawn_blocking(move || project.isolated_scope(access, approver)).await??;
+            anyhow::Ok(ClientScope { scope, _keep_open: keep_open })
+        };
+        let client = self.scope.get_or_try_init(make).await;
+        client.map(|client| &client.scope).map_err(|error| failed(ErrorCode::IoError, &format!("{error:#}")))
+    }
+
+    async fn run(&self, peer: &Peer, request: PromptRequest) -> Result<Box<RawValue>, RpcError> {
+        let scope = self.scope(peer).await?;
+        let stop = Stop { cancel: &self.cancel, gone: &self.gone };
+        let (sink, forwarder) = self.forward_events(peer);
+        let report = scope.run(request, sink, stop).await;
+        finish(forwarder, report).await
+    }
+
+    async fn compact(&self, peer: &Peer, request: CompactRequest) -> Result<Box<RawValue>, RpcError> {
+        let scope = self.scope(peer).await?;
+        let (sink, forwarder) = self.forward_events(peer);
+        let report = scope.compact(request, sink, &self.cancel).await;
+        finish(forwarder, report).await
+    }
+
+    /// A sink whose events go to the client, and the task that sends them.
+    fn forward_events(&self, peer: &Peer) -> (Arc<dyn EventSink>, JoinHandle<()>) {
+        // Bounded by what one run reports: a client that prints slowly must not lose events.
+        let (sender, mut events) = mpsc::unbounded_channel();
+        let to = peer.clone();
+        let forwarder = self.jobs.spawn(async move {
+            while let Some(event) = events.recv().await {
+                if to.notify(methods::EVENT, &event).await.is_err() {
+                    return;
+                }
+            }
+        });
+        (Arc::new(Events(sender)), forwarder)
+    }
+}
+
+/// The answer to a request, after its events.
+async fn finish<T: serde::Serialize>(
+    forwarder: JoinHandle<()>,
+    report: anyhow::Result<Reply<T>>,
+) -> Result<Box<RawValue>, RpcError> {
+    if let Err(error) = forwarder.await {
+        tracing::error!(%error, "the events of a run were not all sent");
+    }
+    encode(&report.map_err(|error| failed(ErrorCode::IoError, &format!("{error:#}")))?)
+}
+
+/// Passes events on as they are.
+struct Events(mpsc::UnboundedSender<Envelope>);
+
+impl EventSink for Events {
+    fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()> {
+        // Err means that the command is gone, and with it the run.
+        self.0.send(envelope.clone()).ok();
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// Asks the person at the command's terminal.
+struct Remote {
+    peer: Peer,
+}
+
+impl Approver for Remote {
+    fn ask<'a>(&'a self, question: Question, cancel: &'a CancellationToken) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let asked = QuestionMessage::from(question);
+            let answer = match self.peer.request(methods::ASK, &asked, THINK, cancel).await {
+                Ok(answer) => {
+                    serde_json::from_str::<AnswerMessage>(answer.get()).map_err(|error| error.to_string())
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            answer.map_or_else(
+                |error| {
+                    tracing::debug!(error, "a question was not answered");
+                    if cancel.is_cancelled() {
+                        Answer::No { text: String::new() }
+                    } else {
+                        Answer::Unattended
+                    }
+                },
+                Answer::from,
+            )
+        })
+    }
+
+    fn choose<'a>(&'a self, choice: Choice, cancel: &'a CancellationToken) -> BoxFuture<'a, Chosen> {
+        Box::pin(async move {
+            let asked = self.peer.request(methods::CHOOSE, &ChoiceMessage::from(choice), THINK, cancel).await;
+            let chosen = asked.map_err(|error| error.to_string()).and_then(|answer| {
+                serde_json::from_str::<ChosenMessage>(answer.get()).map_err(|error| error.to_string())
+            });
+            chosen.map_or_else(
+                |error| {
+                    tracing::debug!(error, "a question was not answered");
+                    if cancel.is_cancelled() { Chosen::Dismissed } else { Chosen::Unattended }
+                },
+                Chosen::from,
+            )
+        })
+    }
+}
+
+fn encode_reply(reply: Reply<agent::ToolResult>) -> Reply<ResultMessage> {
+    match reply {
+        Reply::Done(result) => Reply::Done(result.into()),
+        Reply::InvalidRequest(text) => Reply::InvalidRequest(text),
+    }
+}
+
+fn decode<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, RpcError> {
+    serde_json::from_str(params.map_or("{}", RawValue::get))
+        .map_err(|error| RpcError::new(codes::INVALID_PARAMS, error.to_string()))
+}
+
+fn encode(value: &impl serde::Serialize) -> Result<Box<RawValue>, RpcError> {
+    raw(value).map_err(|error| failed(ErrorCode::Internal, &error.to_string()))
+}
+
+fn failed(code: ErrorCode, message: &str) -> RpcError {
+    let data: Value = json!({ "code": code });
+    RpcError { data: Some(data), ..RpcError::new(codes::REQUEST_FAILED, message) }
+}

@@ -1,0 +1,208 @@
+//! Checks for commands that destroy files, disks, or the machine's time.
+
+use super::Seen;
+use super::dangers::Hit;
+use super::inner;
+use super::places;
+use super::word::UNKNOWN;
+
+type Report<'a> = &'a mut dyn FnMut(Hit);
+
+/// Directories that go with all that is in them, where they must not.
+pub(super) fn recursive_delete(seen: &Seen<'_>, report: Report<'_>) {
+    for command in &seen.script.commands {
+        let precious = |path: &str| seen.places.precious(path, &command.cwd);
+        let mut all_of = |path: &str| {
+            if let Some(found) = precious(path) {
+                let about = if found.sure {
+                    format!("deletes {}", found.what)
+                } else {
+                    format!("may delete {}", found.what)
+                };
+                report(Hit::of(command, about).sure(found.sure));
+            }
+        };
+        match command.name() {
+            "rm" | "rimraf" | "del-cli" | "srm" | "trash" => {
+                let recursive =
+                    command.name() != "rm" || command.has('r', "recursive") || command.has('R', "");
+                // An option that is not known may be this one.
+                if recursive {
+                    command.operands().for_each(|path| all_of(&path.text));
+                }
+            }
+            "find" | "fd" | "fdfind" => {
+                let args = command.args();
+                let deletes = args.iter().any(|word| word.text == "-delete")
+                    || args.windows(2).any(|pair| {
+                        matches!(pair[0].text.as_str(), "-exec" | "-execdir" | "-x" | "-X")
+                            && matches!(
+                                pair[1].text.rsplit('/').next(),
+                                Some("rm" | "unlink" | "shred" | "srm")
+                            )
+                    });
+                if deletes {
+                    let starts: Vec<_> =
+                        args.iter().take_while(|word| !word.text.starts_with(['-', '(', '!'])).collect();
+                    // A predicate narrows the match to less than the directory; below the workspace or
+                    // its parents it is a usual thing to do.
+                    let narrowed = args.iter().any(|word| {
+                        matches!(
+                            word.text.as_str(),
+                            "-name"
+                                | "-iname"
+                                | "-path"
+                                | "-regex"
+                                | "-mtime"
+                                | "-newer"
+                                | "-empty"
+                                | "-size"
+                                | "-mmin"
+                                | "-amin"
+                                | "-atime"
+                                | "-cmin"
+                                | "-ctime"
+                                | "-group"
+                                | "-inum"
+                                | "-ipath"
+                                | "-iregex"
+                                | "-nogroup"
+                                | "-nouser"
+                                | "-perm"
+                                | "-user"
+                                | "-wholename"
+                                | "-xtype"
+                        )
+                    });
+                    for start in starts {
+                        let is_home = seen.places.home.as_ref() == Some(&start.text);
+                        if narrowed && (is_home || !start.text.starts_with(['/', UNKNOWN])) {
+                            continue;
+                        }
+                        all_of(&start.text);
+                    }
+                }
+            }
+            "rsync" if command.args().iter().any(|word| word.text.starts_with("--del")) => {
+                if let Some(target) = command.operands().last().filter(|target| !target.text.contains(':')) {
+                    all_of(&target.text);
+                }
+            }
+            "mv" if command.operands().last().is_some_and(|to| to.text.starts_with("/dev/")) => {
+                command.operands().for_each(|path| all_of(&path.text));
+            }
+            "mv" => {
+                let paths: Vec<_> = command.operands().collect();
+                for path in paths.iter().take(paths.len().saturating_sub(1)) {
+                    let is_project = seen.places.is_project(&path.text, &command.cwd);
+                    if !is_project && precious(&path.text).is_some_and(|found| found.sure) {
+                        report(Hit::of(command, "moves away what must stay where it is"));
+                    }
+                }
+            }
+            _ => {
+                let Some(code) = inner::code(command) else { continue };
+                if ["rmtree(", "rmSync(", "rm_rf", "remove_tree("].iter().any(|call| code.text.contains(call))
+                {
+                    for path in code.text.split(['\'', '"']).skip(1).step_by(2) {
+                        if path.starts_with(['/', '~']) {
+                            let home = seen.places.home.as_deref().unwrap_or("~");
+                            all_of(&path.replacen('~', home, 1));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes onto a disk that bypass its file system.
+pub(super) fn device_write(seen: &Seen<'_>, report: Report<'_>) {
+    for command in &seen.script.commands {
+        let mut to = |path: &str, unknown_counts: bool| match places::device(
+            &seen.places.absolute(path, &command.cwd),
+        ) {
+            Some(true) => report(Hit::of(command, format!("writes onto {}", path.replace(UNKNOWN, "…")))),
+            None if unknown_counts => {
+                report(
+                    Hit::of(command, "writes to a place that is not known, which may be a disk").sure(false),
+                );
+            }
+            _ => {}
+        };
+        for redirect in command.redirects.iter().filter(|it| it.writes) {
+            to(&redirect.to.text, true);
+        }
+        match command.name() {
+            "dd" => {
+                for word in command.args() {
+                    if let Some(path) = word.text.strip_prefix("of=") {
+                        to(path, true);
+                    }
+                }
+            }
+            "tee" | "truncate" | "fallocate" | "badblocks" | "sponge" => {
+                command.operands().for_each(|path| to(&path.text, false))
+            }
+            "cp" | "mv" | "install" | "ln" | "rsync" => {
+                if let Some(path) = command.operands().last() {
+                    to(&path.text, false);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Creation and removal of file systems.
+pub(super) fn disk_wipe(seen: &Seen<'_>, report: Report<'_>) {
+    for command in &seen.script.commands {
+        let name = command.name();
+        let args = || command.args().iter().map(|word| word.text.as_str());
+        let has = |wanted: &[&str]| args().any(|arg| wanted.contains(&arg));
+        let wipes = match name {
+            "wipefs" => command.has('a', "all") || command.has('o', "offset"),
+            "blkdiscard" | "shred" | "mke2fs" | "mkswap" | "fdformat" | "newfs" | "nwipe" | "scrub" => true,
+            "sgdisk" | "gdisk" => command.has('Z', "zap-all") || command.has('o', "clear"),
+            "fdisk" | "cfdisk" | "sfdisk" | "parted" => !command.has('l', "list") && !has(&["print"]),
+            "cryptsetup" => has(&["luksFormat", "erase", "luksErase", "reencrypt"]),
+            "hdparm" => args().any(|arg| arg.starts_with("--security-erase") || arg.starts_with("--trim")),
+            "nvme" => has(&["format", "sanitize"]),
+            "diskutil" => args()
+                .any(|arg| arg.starts_with("erase") || arg.starts_with("partition") || arg == "zeroDisk"),
+            "pvremove" | "vgremove" | "lvremove" => true,
+            "zpool" | "zfs" => has(&["destroy", "labelclear"]),
+            _ => name.starts_with("mkfs"),
+        };
+        if !wipes {
+            continue;
+        }
+        // These name no device.
+        if matches!(name, "pvremove" | "vgremove" | "lvremove" | "zpool" | "zfs" | "diskutil") {
+            report(Hit::of(command, "takes a file system away"));
+            continue;
+        }
+        for word in command.args().iter().filter(|word| !word.text.starts_with('-')) {
+            match places::device(&seen.places.absolute(&word.text, &command.cwd)) {
+                Some(true) => report(Hit::of(command, format!("wipes {}", word.shown()))),
+                None => report(Hit::of(command, "wipes what is not known, which may be a disk").sure(false)),
+                Some(false) => {}
+            }
+        }
+    }
+}
+
+/// Commands that start themselves without end.
+pub(super) fn fork_bomb(seen: &Seen<'_>, report: Report<'_>) {
+    for bomb in &seen.script.bombs {
+        let why = format!("`{bomb}` starts itself more than once");
+        report(Hit { why, sure: true, words: None, tier: None });
+    }
+    for command in &seen.script.commands {
+        let Some(code) = inner::code(command) else { continue };
+        let text = &code.text;
+        if text.contains("fork while") || (text.contains("while") && text.contains("fork()")) {
+            report(Hit::of(command, "forks without end"));
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Ways to run other commands than the words of a script say: variables that programs take code or
+//! programs from, and texts that a shell reads as an expression, in which an index may be a command.
+
+use super::script::Command;
+
+/// Variables from which a shell or a program takes what it runs, by their whole names …
+const NAMES: &[&str] = &[
+    "AR",
+    "AS",
+    "BROWSER",
+    "CC",
+    "CDPATH",
+    "CLASSPATH",
+    "CPP",
+    "CXX",
+    "EDITOR",
+    "ENV",
+    "EXINIT",
+    "GCONV_PATH",
+    "GLIBC_TUNABLES",
+    "HOME",
+    "INPUTRC",
+    "LD",
+    "LESSCLOSE",
+    "LESSOPEN",
+    "LINKER",
+    "LUA_INIT",
+    "PAGER",
+    "PATH",
+    "PROMPT_COMMAND",
+    "PS0",
+    "PS1",
+    "PS2",
+    "PS3",
+    "PS4",
+    "RUSTC",
+    "RUSTDOC",
+    "SHELL",
+    "SHELLOPTS",
+    "VIMINIT",
+    "VISUAL",
+    "ZDOTDIR",
+];
+
+/// … by how they begin …
+const STARTS: &[&str] = &[
+    "BASH_",
+    "BASHOPTS",
+    "BUNDLE_",
+    "CARGO_",
+    "DYLD_",
+    "GEM_",
+    "GIT_",
+    "GO",
+    "LD_",
+    "MAKE",
+    "NODE_",
+    "NPM_CONFIG_",
+    "PERL",
+    "PIP_",
+    "PYTHON",
+    "RUBY",
+    "UV_",
+    "XDG_CONFIG_",
+    "_JAVA_",
+    "JAVA_",
+    "JDK_",
+];
+
+/// … and by how they end.
+const ENDS: &[&str] = &[
+    "FLAGS", "_ASKPASS", "_COMMAND", "_CONF", "_CONFIG", "_EDITOR", "_HOME", "_LINKER", "_OPTIONS", "_OPTS",
+    "_PAGER", "_PATH", "_PRELOAD", "_RSH", "_RUNNER", "_SHELL", "_WRAPPER", "RC",
+];
+
+/// Those that only set how output looks, where it goes and how much there is.
+const HARMLESS: &[&str] = &[
+    "CARGO_BUILD_JOBS",
+    "CARGO_INCREMENTAL",
+    "CARGO_NET_OFFLINE",
+    "CARGO_TARGET_DIR",
+    "GIT_AUTHOR_DATE",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_AUTHOR_NAME",
+    "GIT_COMMITTER_DATE",
+    "GIT_COMMITTER_EMAIL",
+    "GIT_COMMITTER_NAME",
+    "GIT_TERMINAL_PROMPT",
+    "GOARCH",
+    "GOMAXPROCS",
+    "GOOS",
+    "NODE_ENV",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONHASHSEED",
+    "PYTHONIOENCODING",
+    "PYTHONUNBUFFERED",
+    "PYTHONUTF8",
+];
+
+/// The code that setting the variable `name` to `value` may run.
+pub(super) fn of_assignment(name: &str, value: &str) -> Option<String> {
+    of_variable(name).or_else(|| of_expression(value))
+}
+
+fn of_variable(name: &str) -> Option<String> {
+    let name = name.split('[').next().unwrap_or_default().trim_end_matches('+');
+    let upper = name.to_ascii_uppercase();
+    let all_upper = upper == name || upper.starts_with("NPM_CONFIG_");
+    let says = NAMES.contains(&upper.as_str())
+        || STARTS.iter().any(|start| upper.starts_with(start))
+        || ENDS.iter().any(|end| upper.ends_with(end));
+    let harmless = HARMLESS.contains(&upper.as_str()) || upper.starts_with("CARGO_TERM_");
+    (all_upper && says && !harmless).then(|| format!("the variable {name}, which says what programs run"))
+}
+
+/// The code that a text may run as a shell expression or variable name: `a[$(…)]`.
+pub(super) fn of_expression(text: &str) -> Option<String> {
+    let mut places = text.match_indices('[').map(|(at, _)| at);
+    let runs = places.any(|at| {
+        let is_index = text[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        is_index && (text[at..].contains("$(") || text[at..].contains('`'))
+    });
+    runs.then(|| "an index in which a command stands".to_owned())
+}
+
+/// The code that a builtin, or a wrapper with variables, may run.
+pub(super) fn of(command: &Command) -> Option<String> {
+    let texts = || command.args().iter().map(|word| word.text.as_str());
+    let name = command.name();
+    match name {
+        "declare" | "export" | "local" | "readonly" | "typeset" | "env" | "sudo" | "doas" => {
+            let given = texts().filter_map(|text| text.split_once('='));
+            given
+                .filter(|(name, _)| !name.starts_with('-'))
+                .find_map(|(name, value)| of_assignment(name, value))
+        }
+        "read" | "mapfile" | "readarray" | "getopts" => {
+            command.operands().find_map(|word| of_variable(&word.text))
+        }
+        "printf" => {
+            let at = texts().position(|text| text == "-v")?;
+            texts().nth(at + 1).and_then(of_variable)
+        }
+        "hash" if command.has('p', "") => Some("a name that another program is given".to_owned()),
+        "enable" if command.has('f', "") => Some("a builtin from a file".to_owned()),
+        _ => None,
+    }
+    .or_else(|| {
+        let reads = matches!(
+            name,
+            "[" | "test"
+                | "let"
+                | "set"
+                | "read"
+                | "mapfile"
+                | "readarray"
+                | "getopts"
+                | "printf"
+                | "unset"
+                | "wait"
+                | "declare"
+                | "export"
+                | "local"
+                | "readonly"
+                | "typeset"
+        );
+        texts().filter(|_| reads).find_map(of_expression)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_say_what_runs() {
+        for name in [
+            "PATH",
+            "PATH+",
+            "LD_PRELOAD",
+            "BASH_ALIASES[ls]",
+            "RUSTC_WRAPPER",
+            "RUSTFLAGS",
+            "GIT_PAGER",
+            "npm_config_x",
+        ] {
+            assert!(of_variable(name).is_some(), "{name}");
+        }
+        for name in [
+            "A",
+            "x",
+            "path",
+            "RUST_BACKTRACE",
+            "RUST_LOG",
+            "CI",
+            "NODE_ENV",
+            "CARGO_TERM_COLOR",
+            "TERM",
+            "LANG",
+        ] {
+            assert_eq!(of_variable(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,657 @@
+//! Checks for commands that give others access: remote shells, foreign code, privileges, keys.
+
+use grep_matcher::Matcher as _;
+use grep_regex::RegexMatcher;
+use paths::{AbsPath, Sensitive, sensitive_name};
+
+use super::dangers::Hit;
+use super::inner::{self, is_shell};
+use super::script::{self, Command, Input};
+use super::word::{UNKNOWN, Variables, Word};
+use super::{Seen, Tier};
+
+type Report<'a> = &'a mut dyn FnMut(Hit);
+
+/// Programs that bring something from elsewhere.
+const FETCHERS: &[&str] = &[
+    "curl", "wget", "fetch", "aria2c", "http", "https", "xh", "lynx", "links", "w3m", "nc", "ncat", "netcat",
+    "telnet", "ftp", "GET", "axel",
+];
+
+/// Programs that connect to any host.
+const TALKERS: &[&str] = &["nc", "ncat", "netcat", "telnet", "socat"];
+
+/// The commands that write what `command` reads, those before them included.
+fn upstream<'a>(seen: &'a Seen<'_>, command: &'a Command) -> Vec<&'a Command> {
+    let mut found = Vec::new();
+    let mut ranges = vec![command.input.clone()];
+    while let Some(input) = ranges.pop() {
+        let Input::Pipe(range) = input else { continue };
+        for writer in seen.script.commands.get(range).unwrap_or_default() {
+            ranges.push(writer.input.clone());
+            found.push(writer);
+            if found.len() > 200 {
+                return found;
+            }
+        }
+    }
+    found
+}
+
+pub(super) fn reverse_shell(seen: &Seen<'_>, report: Report<'_>) {
+    for command in &seen.script.commands {
+        let name = command.name();
+        let socket = command
+            .redirects
+            .iter()
+            .any(|it| it.to.text.starts_with("/dev/tcp/") || it.to.text.starts_with("/dev/udp/"));
+        if socket && (is_shell(name) || name == "exec") {
+            report(Hit::of(command, "joins a shell to a connection"));
+        }
+        let args = || command.args().iter().map(|word| word.text.as_str());
+        let runs = match name {
+            "nc" | "ncat" | "netcat" => {
+                // With `-z` it only scans for a listener.
+                !command.has('z', "")
+                    && (command.has('e', "exec")
+                        || command.has('c', "")
+                        || args().any(|arg| arg.starts_with("--sh-exec")))
+            }
+            "socat" => args().any(|arg| {
+                let arg = arg.to_ascii_uppercase();
+                arg.starts_with("EXEC:") || arg.starts_with("SYSTEM:") || arg.contains(",EXEC:")
+            }),
+            _ => false,
+        };
+        if runs {
+            report(Hit::of(command, "gives a connection a program to talk to"));
+        }
+        if TALKERS.contains(&name) && upstream(seen, command).iter().any(|writer| is_shell(writer.name())) {
+            report(Hit::of(command, "sends what a shell writes to another host"));
+        }
+        if let Some(code) = inner::code(command) {
+            let has = |any: &[&str]| any.iter().any(|part| code.text.contains(part));
+            let talks = has(&["socket", "Socket", "fsockopen", "/inet/tcp", "net.connect", "TCPSocket"]);
+            let shell = has(&["/bin/sh", "/bin/bash", "dup2", "pty.spawn", "\"sh\"", "'sh'", "cmd.exe"]);
+            if talks && shell {
+                report(Hit::of(command, "joins a shell to a connection"));
+            }
+        }
+    }
+}
+
+/// Whether a script by itself downloads something.
+fn fetches(script: &str) -> bool {
+    let script = script::read(script, "/work", Variables::default());
+    script.commands.iter().any(|command| FETCHERS.contains(&command.name()))
+}
+
+/// Whether a command decodes its input.
+fn decodes(command: &Command) -> bool {
+    match command.name() {
+        "base64" | "base32" | "basenc" | "uudecode" => {
+            command.has('d', "decode") || command.has('D', "") || command.name() == "uudecode"
+        }
+        "xxd" => command.has('r', "revert"),
+        "openssl" => command.has('d', "") || command.args().iter().any(|word| word.text == "base64"),
+        "gpg" => command.has('d', "decrypt"),
+        // Unpacking hides nothing: an archive is a file like another.
+        "rev" | "tr" => true,
+        _ => false,
+    }
+}
+
+pub(super) fn unseen_code(seen: &Seen<'_>, report: Report<'_>) {
+    let mut fetched: Vec<String> = Vec::new();
+    for command in &seen.script.commands {
+        let name = command.name();
+        let is_source = matches!(name, "source" | ".");
+        if inner::reads_script(command) {
+            let writers = upstream(seen, command);
+            if writers.iter().any(|writer| FETCHERS.contains(&writer.name())) {
+                report(Hit::of(command, "runs what comes from the network"));
+            } else if writers.iter().any(|writer| decodes(writer)) {
+                report(Hit::of(command, "runs what was made unreadable"));
+            } else if !writers.is_empty() && !writers.iter().all(|writer| inner::written(writer).is_some()) {
+                report(Hit::of(command, "runs what other commands write").sure(false));
+            } else if let Input::File(file) = &command.input
+                && (file.scripts.iter().any(|script| fetches(script))
+                    || fetched.contains(&seen.places.absolute(&file.text, &command.cwd)))
+            {
+                report(Hit::of(command, "runs what comes from the network"));
+            }
+        }
+        let takes_code = inner::runs_code(name) || is_source || matches!(name, "eval" | "trap");
+        if takes_code {
+            let scripts = command.args().iter().flat_map(|word| &word.scripts);
+            if scripts.into_iter().any(|script| fetches(script)) {
+                report(Hit::of(command, "runs what comes from the network"));
+            }
+            let files = inner::code_files(command).into_iter().filter(|it| it.text.starts_with("/dev/fd/"));
+            for script in files.flat_map(|word| &word.scripts).filter(|script| !fetches(script)) {
+                let writers = script::read(script, "/work", Variables::default()).commands;
+                if writers.iter().any(decodes) {
+                    report(Hit::of(command, "runs what was made unreadable"));
+                } else if !writers.iter().all(|writer| inner::written(writer).is_some()) {
+                    report(Hit::of(command, "runs what other commands write").sure(false));
+                }
+            }
+        }
+        let program = command.words[0].text.as_str();
+        let mut run = Vec::new();
+        if takes_code {
+            run.extend(inner::code_files(command).into_iter().map(|word| word.text.as_str()));
+        }
+        if program.contains('/') {
+            run.push(program);
+        }
+        if run.iter().any(|path| fetched.contains(&seen.places.absolute(path, &command.cwd))) {
+            report(Hit::of(command, "runs what comes from the network"));
+        }
+        let kept = if FETCHERS.contains(&name) {
+            kept_as(command)
+        } else if name == "tee" && upstream(seen, command).iter().any(|it| FETCHERS.contains(&it.name())) {
+            command.operands().map(|word| word.text.clone()).collect()
+        } else {
+            Vec::new()
+        };
+        fetched.extend(kept.iter().map(|path| seen.places.absolute(path, &command.cwd)));
+    }
+}
+
+/// Where a command that fetches puts what it gets.
+fn kept_as(command: &Command) -> Vec<String> {
+    // The letter of the option that names the file; of curl, `-O` takes the address's own name.
+    let letter = if command.name() == "wget" { 'O' } else { 'o' };
+    let own_name = match command.name() {
+        "curl" => command.has('O', "remote-name") || command.has('\0', "remote-name-all"),
+        name => !matches!(name, "nc" | "ncat" | "netcat"),
+    };
+    let mut files: Vec<String> = Vec::new();
+    let args = command.args();
+    for (at, word) in args.iter().enumerate() {
+        let next = || args.get(at + 1).map(|word| word.text.clone());
+        let text = word.text.as_str();
+        if let Some(long) = text.strip_prefix("--") {
+            let (name, value) =
+                long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+            if matches!(name, "output" | "output-document") {
+                files.extend(value.map(str::to_owned).or_else(next));
+            }
+        } else if let Some(letters) = text.strip_prefix('-')
+            && let Some(place) = letters.find(letter)
+        {
+            let attached = &letters[place + letter.len_utf8()..];
+            files.extend(if attached.is_empty() { next() } else { Some(attached.to_owned()) });
+        } else if !text.starts_with('-') && (own_name || text.contains("://")) {
+            let plain = text.split(['?', '#']).next().unwrap_or_default();
+            files.extend(plain.rsplit('/').next().map(str::to_owned));
+        }
+    }
+    files.extend(command.redirects.iter().filter(|it| it.writes).map(|it| it.to.text.clone()));
+    files.retain(|file| !file.is_empty() && file != "-" && !file.contains(UNKNOWN));
+    files
+}
+
+pub(super) fn shutdown(seen: &Seen<'_>, report: Report<'_>) {
+    for command in &seen.script.commands {
+        let first = command.operands().next().map(|word| word.text.as_str()).unwrap_or_default();
+        let ends = match command.name() {
+            "shutdown" | "reboot" | "halt" | "poweroff" => !command.has('c', "help"),
+            "init" | "telinit" => matches!(first, "0" | "1" | "6" | "s" | "S"),
+            "systemctl" | "loginctl" => matches!(
+                first,
+                "poweroff"
+                    | "reboot"
+                    | "halt"
+                    | "kexec"
+                    | "soft-reboot"
+                    | "suspend"
+                    | "hibernate"
+                    | "hybrid-sleep"
+                    | "rescue"
+                    | "emergency"
+                    | "isolate"
+                    | "exit"
+            ),
+            _ => command.redirects.iter().any(|it| it.writes && it.to.text.ends_with("/sysrq-trigger")),
+        };
+        if ends {
+            report(Hit::of(command, "stops the machine"));
+        }
+    }
+}
+
+/// Files whose change gives rights.
+const RIGHTS: &[&str] = &[
+    "/etc/sudoers",
+    "/etc/passwd",
+    "/etc/shadow",
+    "/etc/group",
+    "/etc/ld.so.preload",
+    "/etc/crontab",
+    "/etc/cron",
+    "/etc/pam.d",
+    "/etc/polkit",
+    "/etc/systemd",
+    "/var/spool/cron",
+];
+
+pub(super) fn escalation(seen: &Seen<'_>, report: Report<'_>) {
+    for command in &seen.script.commands {
+        let args = || command.args().iter().map(|word| word.text.as_str());
+        let (name, recursive) = (command.name(), command.has('R', "recursive"));
+        // All of the project is the project's own.
+        let precious = || {
+            command.operands().skip(1).any(|path| {
+                !seen.places.is_project(&path.text, &command.cwd)
+                    && seen.places.precious(&path.text, &command.cwd).is_some_and(|it| it.sure)
+            })
+        };
+        let about = match name {
+            "sudo" | "su" | "doas" | "pkexec" | "run0" | "gosu" | "su-exec" | "visudo" | "vipw" => {
+                "runs with the rights of another"
+            }
+            "chmod" => {
+                let mode = command.operands().next().map(|word| word.text.as_str()).unwrap_or_default();
+                if sets_owner(mode) {
+                    "gives a program the rights of its owner"
+                } else if recursive && precious() {
+                    "opens what the system protects"
+                } else {
+                    continue;
+                }
+            }
+            "install" if mode_of(command).is_some_and(sets_owner) => {
+                "gives a program the rights of its owner"
+            }
+            "chown" | "chgrp" | "setfacl" if recursive && precious() => "gives away what the system owns",
+            "setcap" | "setpriv" => "gives a program more rights",
+            "usermod" | "gpasswd" | "adduser" | "groupmems"
+                if args().any(|arg| matches!(arg, "sudo" | "wheel" | "root" | "admin" | "docker")) =>
+            {
+                "gives a user more rights"
+            }
+            "passwd" | "chpasswd" => "changes who may log in",
+            "nsenter" => "enters another process's world",
+            "docker" | "podman" if gives_machine(command) => "gives a container the machine",
+            _ => {
+                let target = command.redirects.iter().filter(|it| it.writes).map(|it| &it.to);
+                let copied = matches!(name, "tee" | "cp" | "mv" | "install" | "ln" | "sed")
+                    .then(|| command.operands().last())
+                    .flatten();
+                let onto = command.args().iter().filter(|_| name == "dd");
+                let onto = onto.filter_map(|word| word.text.strip_prefix("of=")).map(Word::known);
+                let onto: Vec<Word> = onto.collect();
+                let mut written = target
+                    .chain(copied)
+                    .chain(&onto)
+                    .map(|word| seen.places.absolute(&word.text, &command.cwd));
+                if !written.any(|path| RIGHTS.iter().any(|file| path.starts_with(file))) {
+                    continue;
+                }
+                "changes who may do what"
+            }
+        };
+        report(Hit::of(command, about));
+    }
+}
+
+/// The mode argument of `install`.
+fn mode_of(command: &Command) -> Option<&str> {
+    let args = command.args();
+    let at = args.iter().position(|word| word.text.starts_with("-m") || word.text.starts_with("--mode"))?;
+    let text = args[at].text.as_str();
+    let attached =
+        text.strip_prefix("--mode=").or_else(|| text.strip_prefix("-m")).filter(|it| !it.is_empty());
+    attached.or_else(|| args.get(at + 1).map(|word| word.text.as_str()))
+}
+
+/// Whether a mode of `chmod` lets a program run as its owner. A group's bit is what shared directories have.
+fn sets_owner(mode: &str) -> bool {
+    if mode.chars().all(|c| c.is_digit(8)) {
+        let digits = mode.trim_start_matches('0');
+        return digits.len() == 4 && digits.starts_with(['4', '5', '6', '7']);
+    }
+    mode.split(',').any(|part| {
+        let Some(at) = part.find(['+', '=']) else { return false };
+        let (who, what) = part.split_at(at);
+        what.contains('s') && (who.is_empty() || who.contains(['u', 'a']))
+    })
+}
+
+/// Whether a container gets the host's rights, or its files from the root on.
+fn gives_machine(command: &Command) -> bool {
+    let args: Vec<&str> = command.args().iter().map(|word| word.text.as_str()).collect();
+    let value = |names: &[&str]| {
+        let mut values = Vec::new();
+        for (at, arg) in args.iter().copied().enumerate() {
+            if names.contains(&arg) {
+                values.extend(args.get(at + 1).copied());
+            }
+            values.extend(names.iter().find_map(|name| {
+                let rest = arg.strip_prefix(name).filter(|rest| !rest.is_empty())?;
+                if name.starts_with("--") {
+                    rest.strip_prefix('=')
+                } else {
+                    Some(rest.trim_start_matches('='))
+                }
+            }));
+        }
+        values
+    };
+    // Access to the container server's socket is access to the machine.
+    let root = |path: &str| {
+        path.ends_with("docker.sock")
+            || path.ends_with("podman.sock")
+            || !path.is_empty() && path.chars().all(|c| "/.".contains(c)) && path.starts_with('/')
+    };
+    let volumes = value(&["-v", "--volume"]);
+    let mounts = value(&["--mount"]);
+    let mut sources = mounts
+        .iter()
+        .flat_map(|mount| mount.split(','))
+        .filter_map(|part| part.strip_prefix("source=").or_else(|| part.strip_prefix("src=")));
+    args.contains(&"--privileged")
+        || value(&["--pid", "--userns"]).contains(&"host")
+        || value(&["--cap-add"]).iter().any(|it| {
+            let name = it.to_ascii_uppercase();
+            matches!(name.trim_start_matches("CAP_"), "ALL" | "SYS_ADMIN")
+        })
+        || volumes.iter().any(|volume| volume.split_once(':').is_some_and(|(from, _)| root(from)))
+        || sources.any(root)
+}
+
+/// Processes that must not be ended by name.
+const VITAL: &[&str] = &["init", "systemd", "launchd", "pilcrow", "sshd", "dbus-daemon"];
+
+fn is_vital(name: &str) -> bool {
+    VITAL.contains(&name.trim_matches(|c: char| "^$\\.*[]".contains(c)))
+}
+
+/// Whether a pattern of `pkill` matches one of those; `exact` when it is all of a name.
+fn finds_vital(pattern: &str, exact: bool) -> bool {
+    if is_vital(pattern) {
+        return true;
+    }
+    let pattern = if exact { format!("^(?:{pattern})$") } else { pattern.to_owned() };
+    RegexMatcher::new(&pattern).is_ok_and(|pattern| {
+        VITAL.iter().any(|name| pattern.is_match(name.as_bytes()).is_ok_and(|found| found))
+    })
+}
+
+/// The patterns of `pkill` and `killall`, without option values; and whether a user is given.
+fn looked_for(command: &Command) -> (Vec<&Word>, bool) {
+    const VALUED: &[&str] = &[
+        "-F",
+        "-G",
+        "-P",
+        "-U",
+        "-c",
+        "-d",
+        "-g",
+        "-n",
+        "-o",
+        "-s",
+        "-t",
+        "-u",
+        "-y",
+        "-Z",
+        "--signal",
+        "--pidfile",
+        "--group",
+        "--parent",
+        "--uid",
+        "--euid",
+        "--user",
+        "--session",
+        "--terminal",
+        "--pgroup",
+        "--older-than",
+        "--younger-than",
+        "--context",
+        "--ns",
+        "--nslist",
+        "--env",
+    ];
+    // Some of these letters are flags of one program and take a word of the other.
+    let flags: &[&str] =
+        if command.name() == "killall" { &["-c", "-F", "-d", "-g"] } else { &["-n", "-o", "-c"] };
+    let (mut found, mut whose, mut args) = (Vec::new(), false, command.args().iter());
+    while let Some(word) = args.next() {
+        let text = word.text.as_str();
+        let name = text.split('=').next().unwrap_or_default();
+        whose |=
+            matches!(name, "--uid" | "--euid" | "--user") || text.starts_with("-u") || text.starts_with("-U");
+        if VALUED.contains(&text) && !flags.contains(&text) {
+            args.next();
+        } else if !text.starts_with('-') {
+            found.push(word);
+        }
+    }
+    (found, whose)
+}
+
+pub(super) fn killing(seen: &Seen<'_>, report: Report<'_>) {
+    for command in &seen.script.commands {
+        match command.name() {
+            "kill" => {
+                let texts = || command.args().iter().map(|word| word.text.as_str());
+                // A signal's letters are no options, and the signal 0 only looks.
+                if texts().any(|it| matches!(it, "-l" | "-L" | "--list" | "--table"))
+                    || texts()
+                        .next()
+                        .is_some_and(|it| matches!(it, "-0" | "-EXIT" | "-SIGEXIT" | "--signal=0"))
+                    || texts().next().is_some_and(|it| matches!(it, "-s" | "-n" | "--signal"))
+                        && texts().nth(1).is_some_and(|it| matches!(it, "0" | "EXIT" | "SIGEXIT"))
+                {
+                    continue;
+                }
+                let mut args = command.args().iter().peekable();
+                // The first word with a stroke is the signal.
+                match args.peek().map(|word| word.text.as_str()) {
+                    Some("-s" | "-n" | "--signal") => {
+                        args.next();
+                        args.next();
+                    }
+                    Some("--") => {}
+                    Some(text) if text.starts_with('-') => {
+                        args.next();
+                    }
+                    _ => {}
+                }
+                for word in args.filter(|word| word.text != "--") {
+                    let number = word.text.parse::<i64>().ok();
+                    let is_own =
+                        number.is_some_and(|n| seen.own.iter().any(|own| i64::from(*own) == n.abs()));
+                    let is_vital = matches!(number, Some(-1..=1)) || is_own;
+                    if is_vital || word.scripts.iter().any(|script| names_vital(script)) {
+                        report(Hit::of(command, "ends what this runs in"));
+                    } else if !word.is_known() {
+                        report(
+                            Hit::of(
+                                command,
+                                "ends a process that is not known, which may be one that this runs in",
+                            )
+                            .sure(false),
+                        );
+                    }
+                }
+            }
+            "killall" | "pkill" | "skill" => {
+                let name = command.name();
+                let exact = name != "pkill" && !command.has('r', "regexp") || command.has('x', "exact");
+                let (found, whose) = looked_for(command);
+                if found.iter().any(|word| word.is_known() && finds_vital(&word.text, exact))
+                    || (whose && found.is_empty())
+                {
+                    report(Hit::of(command, "ends what this runs in"));
+                } else if command.operands().any(|word| !word.is_known()) {
+                    report(Hit::of(command, "ends processes that are not known").sure(false));
+                }
+            }
+            "killall5" => report(Hit::of(command, "ends every process")),
+            "systemctl" | "service" => {
+                let operands: Vec<&str> = command.operands().map(|word| word.text.as_str()).collect();
+                if operands.iter().any(|it| matches!(*it, "stop" | "kill" | "restart" | "disable"))
+                    && operands.iter().any(|it| is_vital(it.trim_end_matches(".service")))
+                {
+                    report(Hit::of(command, "ends what this runs in"));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn names_vital(script: &str) -> bool {
+    let script = script::read(script, "/work", Variables::default());
+    script.commands.iter().any(|command| {
+        matches!(command.name(), "pgrep" | "pidof") && command.operands().any(|word| is_vital(&word.text))
+    })
+}
+
+/// Programs that read, copy, send or change the files that they are given. A word of another may be
+/// anything.
+const READERS: &[&str] = &[
+    "cat", "tac", "nl", "less", "more", "head", "tail", "cp", "mv", "scp", "rsync", "tar", "zip", "7z",
+    "gzip", "base64", "base32", "xxd", "od", "hexdump", "strings", "sort", "uniq", "cut", "paste", "awk",
+    "gawk", "sed", "grep", "egrep", "fgrep", "rg", "ag", "vi", "vim", "nano", "emacs", "code", "bat", "curl",
+    "wget", "http", "openssl", "gpg", "dd", "tee", "ln", "rm", "shred", "install", "source", ".", "jq", "yq",
+    "diff", "cmp", "wc", "rev", "python", "python3", "perl", "ruby", "node", "xargs", "nc", "sftp", "aws",
+    "gsutil", "pbcopy", "xclip", "truncate", "split",
+];
+
+pub(super) fn credentials(seen: &Seen<'_>, report: Report<'_>) {
+    for command in &seen.script.commands {
+        if prints_login(command) {
+            report(Hit::of(command, "shows a login"));
+            continue;
+        }
+        let compares = command.name() == "git" && command.args().iter().any(|word| word.text == "--no-index");
+        let reads = compares || READERS.contains(&command.name());
+        for path in found_and_read(command) {
+            if let Some((what, tier)) = secret(seen, &seen.places.absolute(&path, &command.cwd)) {
+                let about = format!("looks for {} ({what}) to read it", path.replace(UNKNOWN, "…"));
+                report(Hit::of(command, about).tier(tier));
+            }
+        }
+        let searches = matches!(
+            command.name(),
+            "grep" | "egrep" | "fgrep" | "rg" | "ag" | "sed" | "awk" | "gawk" | "jq" | "yq"
+        );
+        // The first word of a search is what is searched for.
+        let pattern = searches.then(|| command.operands().next()).flatten();
+        let words =
+            command.args().iter().filter(|word| reads && !pattern.is_some_and(|it| std::ptr::eq(it, *word)));
+        let redirected = command.redirects.iter().map(|it| &it.to);
+        let mut done = false;
+        let public = |word: &Word| names_no_key(command, word);
+        for word in words.chain(redirected) {
+            if done {
+                break;
+            }
+            if public(word) {
+                continue;
+            }
+            for path in paths_in(word) {
+                let absolute = seen.places.absolute(path, &command.cwd);
+                if let Some((what, tier)) = secret(seen, &absolute) {
+                    report(
+                        Hit::of(command, format!("touches {} ({what})", path.replace(UNKNOWN, "…")))
+                            .tier(tier),
+                    );
+                    done = true;
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Whether a command shows the login of a program.
+fn prints_login(command: &Command) -> bool {
+    let mut operands = command.operands().map(|word| word.text.as_str());
+    let words = (operands.next().unwrap_or_default(), operands.next().unwrap_or_default());
+    match command.name() {
+        "gh" => words == ("auth", "token"),
+        "gcloud" => words.0 == "auth" && words.1.starts_with("print-"),
+        _ => false,
+    }
+}
+
+/// The files that `find` looks for by name and gives to a program that reads them.
+fn found_and_read(command: &Command) -> Vec<String> {
+    let args = command.args();
+    let is = |word: &Word, any: &[&str]| any.contains(&word.text.as_str());
+    let reads = args.windows(2).any(|pair| {
+        is(&pair[0], &["-exec", "-execdir", "-ok", "-okdir"]) && READERS.contains(&pair[1].text.as_str())
+    });
+    if command.name() != "find" || !reads {
+        return Vec::new();
+    }
+    let start = args.first().filter(|word| !word.text.starts_with('-')).map_or(".", |word| &word.text);
+    let names = args.windows(2).filter(|pair| is(&pair[0], &["-name", "-iname", "-path", "-wholename"]));
+    names.map(|pair| format!("{start}/{}", pair[1].text)).collect()
+}
+
+/// Files in which programs keep logins, by their ends.
+const LOGINS: &[&str] = &["/.cargo/credentials", "/.cargo/credentials.toml", "/gh/hosts.yml"];
+
+/// Whether a word is a pattern of names, or a certificate, which is public.
+fn names_no_key(command: &Command, word: &Word) -> bool {
+    let args = command.args();
+    let before = args
+        .iter()
+        .position(|it| std::ptr::eq(it, word))
+        .and_then(|at| at.checked_sub(1))
+        .map(|at| args[at].text.as_str())
+        .unwrap_or_default();
+    let text = word.text.as_str();
+    let option = text.split_once('=').map_or(before, |(option, _)| option);
+    let is_pattern =
+        matches!(
+            option,
+            "--include" | "--exclude" | "--include-dir" | "--exclude-dir" | "--glob" | "--iglob" | "-g"
+        ) && matches!(command.name(), "grep" | "egrep" | "fgrep" | "rg" | "ag" | "tar" | "rsync" | "zip");
+    let is_authority = matches!(option, "--cacert" | "--ca-certificate" | "-CAfile" | "-CApath");
+    let first = command.operands().next().map(|word| word.text.as_str());
+    let is_certificate = command.name() == "openssl"
+        && matches!(first, Some("x509" | "verify" | "crl"))
+        && !matches!(option, "-key" | "-signkey" | "-CAkey" | "-force_pubkey" | "-passin")
+        && text.ends_with(".pem")
+        && !text.contains("key");
+    is_pattern || is_authority || is_certificate
+}
+
+/// The paths that a word may hold: itself, and what stands after the signs of `-F f=@path`.
+fn paths_in(word: &Word) -> impl Iterator<Item = &str> {
+    let text = word.text.as_str();
+    let rest = text
+        .find(['=', '@', ':'])
+        .map(|at| text[at + 1..].trim_start_matches(['@', '=']))
+        .filter(|rest| !rest.is_empty());
+    std::iter::once(text).chain(rest)
+}
+
+fn secret(seen: &Seen<'_>, path: &str) -> Option<(&'static str, Tier)> {
+    if ["/etc/shadow", "/etc/gshadow", "/etc/sudoers"].iter().any(|file| path.starts_with(file)) {
+        return Some(("who may log in", Tier::High));
+    }
+    if LOGINS.iter().any(|end| path.ends_with(end)) {
+        return Some(("keys and logins", Tier::High));
+    }
+    if path.starts_with("/proc/") && path.ends_with("/environ") && path != "/proc/self/environ" {
+        return Some(("the variables of a process", Tier::High));
+    }
+    // A login's own directory, where something may be in it that is a key.
+    let clean = path.replace(UNKNOWN, "");
+    let path = AbsPath::new(&clean)?;
+    let root = AbsPath::new(&seen.places.root).or_else(|| AbsPath::new("/"))?;
+    let (kind, _) = sensitive_name(&path, &root)?;
+    match kind {
+        Sensitive::Credentials => Some((kind.description(), Tier::High)),
+        Sensitive::Environment => Some((kind.description(), Tier::Medium)),
+        Sensitive::VersionControl | Sensitive::Settings => None,
+    }
+}

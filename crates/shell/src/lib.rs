@@ -1,0 +1,392 @@
+//! Judges what a command line would do, from its syntax tree, before it runs.
+//!
+//! Pure: nothing is looked at but the text. A finding is sure where the text says it; what only
+//! becomes known when the command runs is a doubt, and its worst reading is named. It protects from
+//! mistakes, not from malice: a program that is run can do what it likes.
+
+mod command_line;
+mod dangers;
+mod destruction;
+mod influence;
+mod inner;
+mod intrusion;
+mod places;
+mod publication;
+mod script;
+mod targets;
+mod word;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::OnceLock;
+
+pub use command_line::{CommandLine, quote};
+
+use dangers::{Danger, Hit};
+use places::Places;
+use script::Script;
+use word::{UNKNOWN, Variables, Word};
+
+/// How bad what a command does may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// Nothing that is known to be.
+    Low,
+    /// Visible to others, or not reversible by itself.
+    Medium,
+    /// Reaches beyond the project.
+    High,
+    /// Destroys the machine or gives it away.
+    Critical,
+}
+
+impl Tier {
+    /// As settings spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// Something that a command line does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The class, for messages and the audit log: `recursive delete`.
+    pub class: &'static str,
+    /// How bad it is.
+    pub tier: Tier,
+    /// The reason, for messages: the command and its subject.
+    pub why: String,
+    /// The text says so; else it is the worst reading of what is not known.
+    pub sure: bool,
+    /// Its words where they are known: what a rule that names the command must fit.
+    pub words: Option<Vec<String>>,
+}
+
+/// The result of analysing a command line.
+#[derive(Debug, Clone, Default)]
+pub struct Judged {
+    /// Its dangerous effects, worst first.
+    pub findings: Vec<Finding>,
+    /// Effects that are not known beforehand, each with its worst reading.
+    pub doubts: Vec<String>,
+    /// Every command in it, and those that they run.
+    pub commands: Vec<Named>,
+    /// The files that its redirections open, and that commands like `cp` and `tee` write by their words.
+    pub files: Vec<Opened>,
+}
+
+/// A file that a redirection opens, or that a command writes by its words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// From the root on; `None`: it is not known which.
+    pub path: Option<String>,
+    /// It is written; else read.
+    pub writes: bool,
+    /// The path is an argument: a rule that allows the command allows unprotected paths of the workspace.
+    pub by_words: bool,
+    /// The words of that command, where they are known.
+    pub words: Option<Vec<String>>,
+}
+
+/// A command in a command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// Its words up to the first that is not known.
+    pub words: Vec<String>,
+    pub whole: bool,
+    /// It does nothing but run another, or change what only the shell knows: who allows the rest
+    /// allows it.
+    pub neutral: bool,
+}
+
+/// Where a command line would run.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// The workspace's root, in which it starts.
+    pub root: String,
+    pub home: Option<String>,
+    /// Processes that must not be ended: this one, and the editor that it serves.
+    pub own: Vec<u32>,
+}
+
+/// More readings of variables with several values are not tried.
+const MOST_READINGS: usize = 16;
+
+/// Judges a command line of bash.
+pub fn judge(line: &str, surroundings: &Surroundings) -> Judged {
+    let mut judged = judge_by(dangers::ALL, line, surroundings);
+    for danger in broken() {
+        judged.doubts.push(format!(
+            "the check for `{danger}` fails its own examples, so it is not known what this does"
+        ));
+    }
+    judged
+}
+
+/// The checks that fail their own examples: found out once, when the first command is judged.
+fn broken() -> &'static [&'static str] {
+    static BROKEN: OnceLock<Vec<&'static str>> = OnceLock::new();
+    BROKEN.get_or_init(|| {
+        dangers::ALL.iter().filter(|danger| !danger.holds()).map(|danger| danger.class).collect()
+    })
+}
+
+/// Programs that only look, whatever they are given.
+const LOOKERS: &[&str] = &[
+    "basename",
+    "cat",
+    "cmp",
+    "cut",
+    "date",
+    "df",
+    "diff",
+    "dirname",
+    "du",
+    "egrep",
+    "fgrep",
+    "file",
+    "grep",
+    "head",
+    "hostname",
+    "id",
+    "jq",
+    "ls",
+    "md5sum",
+    "nl",
+    "od",
+    "pgrep",
+    "ps",
+    "readlink",
+    "realpath",
+    "seq",
+    "sha1sum",
+    "sha256sum",
+    "sleep",
+    "stat",
+    "strings",
+    "tac",
+    "tail",
+    "tr",
+    "type",
+    "uname",
+    "wc",
+    "which",
+    "whoami",
+];
+
+/// Read-only subcommands of git.
+const GIT_LOOKS: &[&str] =
+    &["blame", "describe", "diff", "grep", "log", "ls-files", "rev-parse", "shortlog", "show", "status"];
+
+/// Whether a command line may change files; `false` only where it surely does not.
+pub fn may_write(line: &str) -> bool {
+    let script = script::read(line, "/", Variables::default());
+    let looks = |command: &script::Command| {
+        let first = command.args().first().map(|word| word.text.as_str());
+        let by_name = LOOKERS.contains(&command.name())
+            || (NEUTRAL.contains(&command.name()) && !matches!(command.name(), "eval"))
+            || (command.name() == "git" && first.is_some_and(|name| GIT_LOOKS.contains(&name)));
+        let harmless = |redirect: &script::Redirect| !redirect.writes || redirect.to.text == "/dev/null";
+        let writes = command.args().iter().any(|word| word.text.starts_with("--output"));
+        by_name && !writes && command.redirects.iter().all(harmless)
+    };
+    !script.doubts.is_empty() || !script.commands.iter().all(looks)
+}
+
+fn judge_by(dangers: &[Danger], line: &str, surroundings: &Surroundings) -> Judged {
+    let places = Places { root: surroundings.root.clone(), home: surroundings.home.clone() };
+    let mut variables = Variables::default();
+    variables.set("HOME", Word::known(surroundings.home.clone().unwrap_or_else(|| UNKNOWN.to_string())));
+    variables.set("PWD", Word::known(surroundings.root.clone()));
+    variables.set("IFS", Word::known(" \t\n"));
+    variables.set("TMPDIR", Word::known("/tmp"));
+    if let Some(own) = surroundings.own.first() {
+        variables.set("PPID", Word::known(own.to_string()));
+    }
+    let mut judged = Judged::default();
+    let mut reading = 0;
+    loop {
+        variables.reading = reading;
+        let script = script::read(line, &surroundings.root, variables.clone());
+        let seen = Seen { script: &script, places: &places, own: &surroundings.own };
+        for danger in dangers {
+            (danger.look)(&seen, &mut |hit: Hit| judged.add(danger, hit));
+        }
+        for doubt in &script.doubts {
+            judged.doubt(format!("{}; at its worst, {}", doubt.what, doubt.worst));
+        }
+        for command in &script.commands {
+            let named = named(command);
+            if reading == 0 || !judged.commands.contains(&named) {
+                judged.commands.push(named);
+            }
+            for file in opened(command, &places) {
+                if !judged.files.contains(&file) {
+                    judged.files.push(file);
+                }
+            }
+        }
+        reading += 1;
+        if reading >= script.variables.readings().min(MOST_READINGS) {
+            break;
+        }
+    }
+    judged.findings.sort_by_key(|finding| (std::cmp::Reverse(finding.tier), !finding.sure));
+    judged
+}
+
+/// Builtins that change nothing outside the shell, and programs that only run another.
+const NEUTRAL: &[&str] = &[
+    ":", "[", "cd", "command", "builtin", "declare", "echo", "env", "eval", "exit", "export", "false",
+    "local", "nice", "nohup", "popd", "printf", "pushd", "pwd", "read", "readonly", "return", "set",
+    "setsid", "shift", "stdbuf", "test", "time", "timeout", "true", "typeset", "unset", "wait",
+];
+
+fn named(command: &script::Command) -> Named {
+    let known = command.words.iter().take_while(|word| word.is_known());
+    let words: Vec<String> = known.map(|word| word.text.clone()).collect();
+    let whole = words.len() == command.words.len();
+    let runs_script =
+        inner::is_shell(command.name()) && matches!(inner::of(command), inner::Inner::Script(_));
+    let writes = command.redirects.iter().any(|it| it.writes && it.to.text != "/dev/null");
+    let neutral = !writes && (runs_script || NEUTRAL.contains(&command.words[0].text.as_str()));
+    Named { words, whole, neutral }
+}
+
+/// Files that the redirections of `command` open, except `/dev/null`.
+fn opened(command: &script::Command, places: &Places) -> Vec<Opened> {
+    let mut files = Vec::new();
+    for redirect in &command.redirects {
+        let (to, writes) = (redirect.to.text.as_str(), redirect.writes);
+        let (by_words, words) = (false, None);
+        if to.contains(['*', '?', '[']) {
+            files.push(Opened { path: None, writes, by_words, words });
+            continue;
+        }
+        // A directory that is not there is not changed to.
+        for cwd in [command.cwd.as_str(), places.root.as_str()] {
+            let path = places.absolute(to, cwd);
+            if !holds_nothing(&path) {
+                let (path, words) = ((!path.contains(UNKNOWN)).then_some(path), words.clone());
+                files.push(Opened { path, writes, by_words, words });
+            }
+        }
+    }
+    let whole = command.words.iter().all(Word::is_known);
+    let words = whole.then(|| command.words.iter().map(|word| word.text.clone()).collect::<Vec<_>>());
+    let judged = targets::of(command).into_iter().filter(|_| targets::is_judged(command.name()));
+    for target in judged {
+        for cwd in [command.cwd.as_str(), places.root.as_str()] {
+            for path in target_paths(&target, target.is_directory, cwd, places) {
+                let path = (!path.contains(UNKNOWN)).then_some(path);
+                files.push(Opened { path, writes: true, by_words: true, words: words.clone() });
+            }
+        }
+    }
+    files
+}
+
+/// The paths that a target may be: itself, in a directory what is put there, and with wildcards the
+/// directory too.
+fn target_paths(target: &targets::Target, is_directory: bool, cwd: &str, places: &Places) -> Vec<String> {
+    let to = places.absolute(&target.to.text, cwd);
+    let inside = target.names.iter().filter(|_| is_directory).map(|name| format!("{to}/{name}"));
+    let directory = places.absolute(targets::before_wildcards(&target.to.text), cwd);
+    let directory = (directory != to).then_some(directory);
+    let all = inside.chain([to.clone()]).chain(directory);
+    all.filter(|path| !holds_nothing(path)).collect()
+}
+
+fn holds_nothing(path: &str) -> bool {
+    HOLD_NOTHING.iter().any(|known| path == *known || path.starts_with(&format!("{known}/")))
+}
+
+/// Paths that a command line writes, as far as its text says: redirections, and targets of `cp`, `rm`, `tee`.
+/// Absolute paths as they are spelled; with what would be put into a directory, if it is one.
+pub fn written(line: &str, root: &str, home: Option<&str>) -> Vec<Written> {
+    let places = Places { root: root.to_owned(), home: home.map(str::to_owned) };
+    let mut variables = Variables::default();
+    variables.set("HOME", Word::known(home.map_or_else(|| UNKNOWN.to_string(), str::to_owned)));
+    variables.set("PWD", Word::known(root));
+    variables.set("TMPDIR", Word::known("/tmp"));
+    let mut all: Vec<Written> = Vec::new();
+    for command in &script::read(line, root, variables).commands {
+        let redirects =
+            command.redirects.iter().filter(|it| it.writes && !it.to.text.contains(['*', '?', '[']));
+        let redirects = redirects.map(|it| (it.to.text.as_str().to_owned(), Vec::new()));
+        let targets = targets::of(command)
+            .into_iter()
+            .map(|target| (targets::before_wildcards(&target.to.text).to_owned(), target.names));
+        for (to, names) in redirects.chain(targets) {
+            let path = places.absolute(&to, &command.cwd);
+            let written = Written { path, names };
+            if !written.path.contains(UNKNOWN) && !holds_nothing(&written.path) && !all.contains(&written) {
+                all.push(written);
+            }
+        }
+    }
+    all
+}
+
+/// A path that a command line writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    pub path: String,
+    /// Where it is a directory: the names of what is put there.
+    pub names: Vec<String>,
+}
+
+/// Targets of redirections that are no files. Connections have a class of their own.
+const HOLD_NOTHING: &[&str] = &[
+    "/dev/fd",
+    "/dev/full",
+    "/dev/null",
+    "/dev/random",
+    "/dev/stderr",
+    "/dev/stdin",
+    "/dev/stdout",
+    "/dev/tcp",
+    "/dev/tty",
+    "/dev/udp",
+    "/dev/urandom",
+    "/dev/zero",
+];
+
+impl Judged {
+    fn add(&mut self, danger: &Danger, hit: Hit) {
+        let Hit { why, sure, words, tier } = hit;
+        let finding = Finding { class: danger.class, tier: tier.unwrap_or(danger.tier), why, sure, words };
+        if !sure {
+            self.doubt(format!("{}; at its worst, {}: {}", finding.why, finding.tier.name(), finding.class));
+        }
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
+    }
+
+    fn doubt(&mut self, doubt: String) {
+        if !self.doubts.contains(&doubt) {
+            self.doubts.push(doubt);
+        }
+    }
+
+    /// The worst of what the text surely does.
+    #[cfg(test)]
+    pub fn tier(&self) -> Tier {
+        self.findings.iter().filter(|it| it.sure).map(|it| it.tier).max().unwrap_or(Tier::Low)
+    }
+}
+
+/// The input of a check.
+struct Seen<'a> {
+    script: &'a Script,
+    places: &'a Places,
+    own: &'a [u32],
+}

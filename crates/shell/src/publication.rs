@@ -1,0 +1,230 @@
+//! Checks for irreversible publication: rewritten history, published packages.
+
+use super::Seen;
+use super::dangers::Hit;
+use super::script::Command;
+use super::word::{UNKNOWN, Word};
+
+type Report<'a> = &'a mut dyn FnMut(Hit);
+
+/// The subcommand and the words after it, over options before it.
+fn subcommand<'a>(command: &'a Command, valued: &[&str]) -> Option<(&'a str, &'a [Word])> {
+    let args = command.args();
+    let mut at = 0;
+    while let Some(word) = args.get(at) {
+        if valued.contains(&word.text.as_str()) {
+            at += 2;
+        } else if word.text.starts_with(['-', '+']) {
+            at += 1;
+        } else {
+            return Some((&word.text, &args[at + 1..]));
+        }
+    }
+    None
+}
+
+pub(super) fn history(seen: &Seen<'_>, report: Report<'_>) {
+    for command in &seen.script.commands {
+        match command.name() {
+            "git" => git(command, report),
+            "git-filter-repo" | "bfg" => report(Hit::of(command, "rewrites history")),
+            name @ ("rm" | "mv" | "find") => {
+                let all: Vec<&Word> = command.operands().collect();
+                let recursive = command.has('r', "recursive") || command.has('R', "");
+                let args = command.args();
+                let deletes = args.iter().any(|word| word.text == "-delete")
+                    || args.windows(2).any(|pair| pair[0].text.starts_with("-exec") && pair[1].text == "rm");
+                let (paths, all_below) = match name {
+                    "rm" => (all.as_slice(), recursive),
+                    "mv" => (&all[..all.len().saturating_sub(1)], true),
+                    _ if deletes => (all.get(..1).unwrap_or_default(), true),
+                    _ => continue,
+                };
+                if paths.iter().any(|word| is_git(&word.text, all_below)) {
+                    report(Hit::of(command, "takes the repository's history away"));
+                }
+            }
+            "hg" => {
+                let found = subcommand(command, &["-R", "--cwd", "--config"]);
+                let strips = found.is_some_and(|(name, rest)| {
+                    matches!(name, "strip" | "histedit" | "rebase")
+                        || (name == "push" && has(rest, &["-f", "--force"]))
+                });
+                if strips {
+                    report(Hit::of(command, "rewrites history"));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a path is git's own directory, or `below` it.
+fn is_git(path: &str, below: bool) -> bool {
+    let mut names = path.trim_end_matches('/').split('/');
+    names.next_back() == Some(".git") || below && names.any(|name| name == ".git")
+}
+
+fn has(words: &[Word], wanted: &[&str]) -> bool {
+    words.iter().any(|word| wanted.contains(&word.text.as_str()))
+}
+
+fn git(command: &Command, report: Report<'_>) {
+    let Some((name, rest)) = subcommand(command, &["-C", "-c", "--git-dir", "--work-tree", "--namespace"])
+    else {
+        return;
+    };
+    // As git reads them: their beginnings will do.
+    let long = |wanted: &str| {
+        let given = rest.iter().filter_map(|word| word.text.split('=').next());
+        given.filter(|name| name.starts_with("--") && name.len() > 2).any(|name| wanted.starts_with(name))
+    };
+    let short = |letter: char| {
+        rest.iter().any(|word| {
+            word.text
+                .strip_prefix('-')
+                .is_some_and(|letters| !letters.starts_with('-') && letters.contains(letter))
+        })
+    };
+    let about = match name {
+        "push" => {
+            let forced = short('f')
+                || long("--force")
+                || long("--force-with-lease")
+                || long("--mirror")
+                || long("--prune");
+            let deletes = long("--delete") || short('d');
+            let refs = rest.iter().filter(|word| !word.text.starts_with('-')).skip(1);
+            let by_ref = refs.clone().any(|word| word.text.starts_with(['+', ':']));
+            if forced || by_ref {
+                "overwrites what others may have"
+            } else if deletes {
+                "deletes a branch that others may have"
+            } else if rest.iter().any(|word| word.text.starts_with(UNKNOWN)) {
+                report(Hit::of(command, "may be forced").sure(false));
+                return;
+            } else {
+                return;
+            }
+        }
+        "rebase"
+            if !has(
+                rest,
+                &["--abort", "--continue", "--skip", "--quit", "--show-current-patch", "--edit-todo"],
+            ) =>
+        {
+            "rewrites history"
+        }
+        // Without a word it lists, too.
+        "replace" if rest.is_empty() || short('l') || long("--list") => return,
+        "filter-branch" | "filter-repo" | "replace" => "rewrites history",
+        "commit" if long("--amend") => "rewrites the last commit",
+        "reset" if long("--hard") => "throws uncommitted work away",
+        "reflog" if has(rest, &["expire", "delete"]) => "forgets what history was",
+        "gc" if rest
+            .iter()
+            .any(|word| word.text.starts_with("--prune=now") || word.text == "--prune=all") =>
+        {
+            "forgets what history was"
+        }
+        "update-ref" if short('d') => "deletes a reference",
+        "branch" if short('D') || (short('d') && short('f')) => "deletes a branch that may not be merged",
+        "stash" if has(rest, &["drop", "clear"]) => "throws stashed work away",
+        _ => return,
+    };
+    report(Hit::of(command, about));
+}
+
+/// Options before a subcommand that take the word after them.
+const VALUED: &[&str] = &[
+    "-C",
+    "-F",
+    "-H",
+    "-R",
+    "-Z",
+    "-w",
+    "--access",
+    "--auth-type",
+    "--cache",
+    "--color",
+    "--config",
+    "--config-file",
+    "--context",
+    "--cwd",
+    "--dir",
+    "--directory",
+    "--filter",
+    "--host",
+    "--hostname",
+    "--index",
+    "--loglevel",
+    "--manifest-path",
+    "--otp",
+    "--prefix",
+    "--project",
+    "--registry",
+    "--repo",
+    "--scope",
+    "--tag",
+    "--token",
+    "--userconfig",
+    "--workspace",
+];
+
+pub(super) fn publish(seen: &Seen<'_>, report: Report<'_>) {
+    for command in &seen.script.commands {
+        let Some((name, rest)) = subcommand(command, VALUED) else { continue };
+        // `gh` has another meaning for `-n`.
+        let only_tries = has(command.args(), &["--dry-run", "--help", "-h"])
+            || (command.name() == "cargo" && has(rest, &["-n"]));
+        if only_tries {
+            continue;
+        }
+        let second = rest
+            .iter()
+            .map(|word| word.text.as_str())
+            .find(|text| !text.starts_with('-'))
+            .unwrap_or_default();
+        let publishes = match command.name() {
+            "npm" | "pnpm" | "bun" => {
+                matches!(name, "publish" | "unpublish" | "deprecate")
+                    || (name == "dist-tag" && second == "add")
+            }
+            "yarn" => {
+                name == "publish"
+                    || (name == "npm" && second == "publish")
+                    || (name == "workspace" && has(rest, &["publish"]))
+            }
+            "cargo" => matches!(name, "publish" | "yank" | "release"),
+            "twine" => name == "upload",
+            "gem" => matches!(name, "push" | "yank"),
+            "poetry" | "uv" | "flit" | "hatch" | "pdm" | "jsr" | "deno" | "lerna" | "vsce" | "ovsx"
+            | "wasm-pack" | "maturin" => name == "publish",
+            "npx" | "bunx" | "pnpx" | "uvx" | "pipx" => {
+                matches!(
+                    (name.rsplit('/').next().unwrap_or_default(), second),
+                    ("lerna" | "vsce" | "ovsx" | "jsr", "publish") | ("np" | "semantic-release", _)
+                ) || (name == "run" && second == "twine")
+            }
+            "python" | "python3" => has(command.args(), &["twine"]) && has(command.args(), &["upload"]),
+            "docker" | "podman" | "nerdctl" | "buildah" => {
+                name == "push"
+                    || (matches!(name, "image" | "compose") && has(rest, &["push"]))
+                    || (matches!(name, "build" | "buildx") && has(rest, &["--push"]))
+            }
+            "helm" | "skopeo" | "oras" => matches!(name, "push" | "copy"),
+            "gh" | "glab" => name == "release" && matches!(second, "create" | "upload" | "edit" | "delete"),
+            "mvn" | "mvnw" | "gradle" | "gradlew" | "sbt" => command.args().iter().any(|word| {
+                word.text == "deploy"
+                    || word.text.starts_with("publish") && word.text != "publishToMavenLocal"
+            }),
+            "dotnet" | "nuget" => name == "push" || (name == "nuget" && second == "push"),
+            "pod" => name == "trunk" && second == "push",
+            "semantic-release" | "np" => true,
+            _ => false,
+        };
+        if publishes {
+            report(Hit::of(command, "publishes to others"));
+        }
+    }
+}

@@ -1,0 +1,702 @@
+//! From the text of a script to the commands in it: lists, pipes, substitutions, functions, and the
+//! scripts and commands that commands are given to run.
+//!
+//! Every command is listed, whether or not it would be reached. What stands behind something that is
+//! known only when it runs is a [`Doubt`].
+
+use tree_sitter::{Node, Parser};
+
+use super::influence;
+use super::inner::{self, Inner};
+use super::places::Places;
+use super::word::{self, UNKNOWN, Variables, Word};
+
+/// Scripts inside scripts beyond this are not looked into.
+const MOST_NESTED: usize = 12;
+/// As are trees beyond this.
+const DEEPEST: usize = 150;
+/// More commands are not looked at.
+const MOST_COMMANDS: usize = 4_000;
+/// A longer text is not looked into.
+const LONGEST: usize = 64 << 10;
+
+/// Where a command reads from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum Input {
+    /// Nothing of the script's.
+    #[default]
+    None,
+    Text(Word),
+    /// The output of these commands, by their indices.
+    Pipe(std::ops::Range<usize>),
+    File(Word),
+}
+
+/// A redirection to or from a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Redirect {
+    pub writes: bool,
+    pub to: Word,
+}
+
+/// One command with all it is given.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Command {
+    /// Its name and arguments. Never empty.
+    pub words: Vec<Word>,
+    pub input: Input,
+    pub redirects: Vec<Redirect>,
+    /// The directory it runs in, as far as `cd` determines it; else [`UNKNOWN`].
+    pub cwd: String,
+    /// It was found in a text that does not parse.
+    pub is_guess: bool,
+    /// The script that it reads was looked into.
+    is_fed: bool,
+}
+
+impl Command {
+    /// The program's name without its directory.
+    pub fn name(&self) -> &str {
+        let text = self.words.first().map(|word| word.text.as_str()).unwrap_or_default();
+        text.rsplit('/').next().unwrap_or_default()
+    }
+
+    pub fn args(&self) -> &[Word] {
+        self.words.get(1..).unwrap_or_default()
+    }
+
+    /// Whether an argument is this option: a letter among short ones, or the beginning of a long one.
+    pub fn has(&self, short: char, long: &str) -> bool {
+        let options = self.args().iter().take_while(|word| word.text != "--");
+        options.into_iter().any(|word| is_option(&word.text, short, long))
+    }
+
+    /// Arguments that are no options.
+    pub fn operands(&self) -> impl Iterator<Item = &Word> {
+        let mut only_operands = false;
+        self.args().iter().filter(move |word| {
+            if word.text == "--" && !only_operands {
+                only_operands = true;
+                return false;
+            }
+            only_operands || !word.text.starts_with('-') || word.text == "-"
+        })
+    }
+
+    pub fn shown(&self) -> String {
+        self.words.iter().map(Word::shown).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn is_option(text: &str, short: char, long: &str) -> bool {
+    if let Some(name) = text.strip_prefix("--") {
+        let name = name.split('=').next().unwrap_or_default();
+        return name.len() >= 3 && !long.is_empty() && long.starts_with(name);
+    }
+    text.strip_prefix('-').is_some_and(|letters| letters.contains(short))
+}
+
+/// Something that cannot be known before it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Doubt {
+    pub what: String,
+    /// The worst reading.
+    pub worst: String,
+}
+
+/// All that a script runs.
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    pub commands: Vec<Command>,
+    pub doubts: Vec<Doubt>,
+    /// Functions that start themselves more than once.
+    pub bombs: Vec<String>,
+    pub variables: Variables,
+    aliases: Vec<(String, String)>,
+    /// Files that commands wrote what is known, whole or a part of it.
+    written: Vec<(String, Word)>,
+    cwd: String,
+    nested: usize,
+}
+
+/// The context of a command.
+#[derive(Debug, Clone, Default)]
+struct Around {
+    input: Input,
+    redirects: Vec<Redirect>,
+    more: Vec<Word>,
+    depth: usize,
+}
+
+/// Reads the commands of `text`, which starts in the directory `cwd` with `variables`.
+pub(super) fn read(text: &str, cwd: &str, variables: Variables) -> Script {
+    let mut script = Script { variables, cwd: cwd.to_owned(), ..Script::default() };
+    script.source(text);
+    script
+}
+
+impl Script {
+    /// Takes in the commands of `text`.
+    fn source(&mut self, text: &str) {
+        if text.len() > LONGEST || self.nested >= MOST_NESTED || self.commands.len() >= MOST_COMMANDS {
+            self.doubt("a script too long or too deep to be looked into");
+            return;
+        }
+        // The grammar does not know this redirection.
+        let text = after_braces(&text.replace("<>", "> ").replace(UNKNOWN, ""));
+        let mut parser = Parser::new();
+        let parsed = parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok();
+        let Some(tree) = parsed.and_then(|()| parser.parse(&text, None)) else {
+            self.doubt("a script that cannot be parsed");
+            return;
+        };
+        self.nested += 1;
+        let before = self.commands.len();
+        self.assignments(tree.root_node(), &text, 0);
+        if tree.root_node().has_error() {
+            self.doubt("a script that cannot be parsed to its end");
+            self.guess(&text);
+        }
+        if hides_substitution(tree.root_node(), &text) {
+            self.doubt("a substitution where the grammar sees none");
+        }
+        self.node(tree.root_node(), &text, &Around::default());
+        self.fed(before);
+        self.nested -= 1;
+    }
+
+    fn doubt(&mut self, what: &str) {
+        let worst = "it runs any command at all".to_owned();
+        let doubt = Doubt { what: what.to_owned(), worst };
+        if !self.doubts.contains(&doubt) {
+            self.doubts.push(doubt);
+        }
+    }
+
+    /// Commands as they may be meant in a text that does not parse: each piece between the signs that
+    /// separate commands.
+    fn guess(&mut self, text: &str) {
+        let pieces = text.split(['\n', ';', '|', '&', '(', ')', '`']).take(200);
+        let before = self.commands.len();
+        for piece in pieces {
+            for part in std::iter::once(piece).chain(piece.split(['{', '}']).skip(1)) {
+                let words: Vec<Word> =
+                    part.split_whitespace().flat_map(|raw| word::words(raw, &self.variables)).collect();
+                self.add(words, &Around::default());
+            }
+        }
+        self.commands[before..].iter_mut().for_each(|command| command.is_guess = true);
+    }
+
+    fn node(&mut self, node: Node<'_>, src: &str, around: &Around) {
+        if around.depth > DEEPEST || self.commands.len() >= MOST_COMMANDS {
+            self.doubt("a script too long or too deep to be looked into");
+            return;
+        }
+        let around = &Around { depth: around.depth + 1, ..around.clone() };
+        match node.kind() {
+            "command" => self.command(node, src, around),
+            "redirected_statement" => self.redirected(node, src, around),
+            "pipeline" => {
+                let mut inner = around.clone();
+                for stage in children(node) {
+                    let before = self.commands.len();
+                    self.node(stage, src, &inner);
+                    inner.input = Input::Pipe(before..self.commands.len());
+                }
+            }
+            // A directory that is changed inside is not changed after it.
+            "subshell" => {
+                let cwd = self.cwd.clone();
+                children(node).into_iter().for_each(|child| self.node(child, src, around));
+                self.cwd = cwd;
+            }
+            "command_substitution" | "process_substitution" => {
+                let fresh = Around { depth: around.depth, ..Around::default() };
+                let cwd = self.cwd.clone();
+                // `$(< file)` has a redirection and no command.
+                children(node).into_iter().for_each(|child| self.node(child, src, &fresh));
+                self.cwd = cwd;
+            }
+            "function_definition" => {
+                let before = self.commands.len();
+                children(node).into_iter().for_each(|child| self.node(child, src, around));
+                let name = node.child_by_field_name("name").map(|name| text(name, src)).unwrap_or_default();
+                let calls = self.commands[before..].iter().filter(|it| it.name() == name).count();
+                // One after the other they are a recursion, as over a tree.
+                let body = text(node, src).replace("&&", "").replace("||", "").replace(">&", "");
+                if calls > 1 && body.contains(['&', '|']) {
+                    self.bombs.push(name.to_owned());
+                }
+            }
+            "declaration_command" => {
+                let words =
+                    children(node).into_iter().flat_map(|it| word::words(text(it, src), &self.variables));
+                let name = text(node, src).split_whitespace().next().unwrap_or_default();
+                let words = std::iter::once(Word::known(name)).chain(words).collect();
+                self.add(words, around);
+                self.inside(node, src, around);
+            }
+            "heredoc_redirect" | "file_redirect" | "herestring_redirect" => {
+                let mut around = around.clone();
+                self.redirect(node, src, &mut around);
+                self.inside(node, src, &around);
+                self.bare(&around);
+            }
+            _ => children(node).into_iter().for_each(|child| self.node(child, src, around)),
+        }
+    }
+
+    /// Only the commands in substitutions below `node`.
+    fn inside(&mut self, node: Node<'_>, src: &str, around: &Around) {
+        if around.depth > DEEPEST {
+            return;
+        }
+        let deeper = Around { depth: around.depth + 1, ..around.clone() };
+        for child in children(node) {
+            match child.kind() {
+                "command_substitution" | "process_substitution" => self.node(child, src, &deeper),
+                _ => self.inside(child, src, &deeper),
+            }
+        }
+    }
+
+    fn redirected(&mut self, node: Node<'_>, src: &str, around: &Around) {
+        let mut inner = around.clone();
+        let mut then = Vec::new();
+        let body = node.child_by_field_name("body");
+        for child in children(node).into_iter().filter(|child| Some(*child) != body) {
+            then.extend(self.redirect(child, src, &mut inner));
+            self.inside(child, src, around);
+        }
+        let before = self.commands.len();
+        if let Some(body) = body {
+            self.node(body, src, &inner);
+        }
+        // A test or an assignment is no command, and its redirection writes all the same.
+        if self.commands.len() == before {
+            self.bare(&inner);
+        }
+        for (statement, is_piped) in then {
+            let input = if is_piped { Input::Pipe(before..self.commands.len()) } else { Input::None };
+            self.node(statement, src, &Around { input, depth: around.depth, ..Around::default() });
+        }
+    }
+
+    /// A redirection without a command empties or makes the file.
+    fn bare(&mut self, around: &Around) {
+        if !around.redirects.is_empty() {
+            self.add(vec![Word::known(":")], around);
+        }
+    }
+
+    /// Adds a redirection to what surrounds the command. The answer is what is written after the
+    /// beginning of a here-document, and whether it reads what the command writes.
+    fn redirect<'t>(&mut self, node: Node<'t>, src: &str, around: &mut Around) -> Vec<(Node<'t>, bool)> {
+        let mut then = Vec::new();
+        match node.kind() {
+            "file_redirect" => {
+                let whole = text(node, src);
+                let sign: String = whole
+                    .chars()
+                    .skip_while(|c| !"<>&|".contains(*c))
+                    .take_while(|c| "<>&|".contains(*c))
+                    .collect();
+                let mut cursor = node.walk();
+                let targets: Vec<Node<'_>> =
+                    node.children_by_field_name("destination", &mut cursor).collect();
+                let mut raws = joined(&targets, src).into_iter();
+                if let Some(raw) = raws.next() {
+                    let to = word::value(&raw, &self.variables);
+                    let is_descriptor =
+                        sign.ends_with('&') && to.text.chars().all(|c| c.is_ascii_digit() || c == '-');
+                    if !is_descriptor {
+                        let writes = sign.contains('>');
+                        if !writes {
+                            around.input = Input::File(to.clone());
+                        }
+                        around.redirects.push(Redirect { writes, to });
+                    }
+                }
+                // The grammar takes the command's further words for the redirection's.
+                around.more.extend(raws.flat_map(|raw| word::words(&raw, &self.variables)));
+            }
+            "herestring_redirect" => {
+                let parts = children(node);
+                let raw = parts.iter().find(|it| it.kind() != "file_descriptor").map(|it| text(*it, src));
+                around.input = Input::Text(word::value(raw.unwrap_or_default(), &self.variables));
+            }
+            "heredoc_redirect" => {
+                let mut literal = false;
+                for child in children(node) {
+                    match child.kind() {
+                        "heredoc_start" => literal = text(child, src).contains(['\'', '"', '\\']),
+                        "heredoc_body" => {
+                            let body = text(child, src);
+                            around.input = Input::Text(if literal {
+                                Word::known(body)
+                            } else {
+                                word::document(body, &self.variables)
+                            });
+                        }
+                        "heredoc_end" | "file_descriptor" => {}
+                        "file_redirect" | "herestring_redirect" => {
+                            then.extend(self.redirect(child, src, around));
+                        }
+                        "pipeline" => then.extend(children(child).into_iter().map(|it| (it, true))),
+                        _ if node.child_by_field_name("right") == Some(child) => then.push((child, false)),
+                        _ => around.more.extend(word::words(text(child, src), &self.variables)),
+                    }
+                }
+            }
+            _ => {}
+        }
+        then
+    }
+
+    fn command(&mut self, node: Node<'_>, src: &str, around: &Around) {
+        let mut around = around.clone();
+        let mut parts = Vec::new();
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            match child.kind() {
+                "variable_assignment" => {}
+                "file_redirect" | "herestring_redirect" => {
+                    self.redirect(child, src, &mut around);
+                }
+                "comment" => {}
+                "subshell" => self.node(child, src, &around),
+                _ => parts.push(child),
+            }
+        }
+        let raws = joined(&parts, src);
+        let words: Vec<Word> = raws.iter().flat_map(|raw| word::words(raw, &self.variables)).collect();
+        self.inside(node, src, &around);
+        if words.is_empty() {
+            self.bare(&around);
+            return;
+        }
+        let alias = words.first().and_then(|first| {
+            let found = self.aliases.iter().rev().find(|(name, _)| *name == first.text)?;
+            Some(format!("{} {}", found.1, raws.get(1..).unwrap_or_default().join(" ")))
+        });
+        self.add(words, &around);
+        if let Some(alias) = alias {
+            // An alias may name itself; deeper it is the program.
+            let kept = std::mem::take(&mut self.aliases);
+            self.source(&alias);
+            self.aliases = kept;
+        }
+    }
+
+    /// Lists a command and what it runs.
+    fn add(&mut self, mut words: Vec<Word>, around: &Around) {
+        words.extend(around.more.iter().cloned());
+        for _ in 0..MOST_NESTED {
+            let Some(name) = words.first() else { return };
+            let (input, redirects) = (around.input.clone(), around.redirects.clone());
+            let cwd = self.cwd.clone();
+            let command = Command { words: words.clone(), input, redirects, cwd, ..Command::default() };
+            if !name.is_known() {
+                self.doubt(&format!("the command `{}`, whose name is not known", command.shown()));
+            }
+            self.note(&command);
+            let inner = inner::of(&command);
+            let mut scripts = self.scripts_of(&command);
+            if let Some(code) = inner::code(&command) {
+                scripts.extend(self.started(&command, &code.text.clone()));
+            }
+            if let Some(text) = inner::written(&command) {
+                let written = command.redirects.iter().filter(|it| it.writes);
+                let paths = written.map(|it| (self.path(&it.to.text), text.clone()));
+                self.written.extend(paths.collect::<Vec<_>>());
+            }
+            self.commands.push(command);
+            scripts.iter().for_each(|script| self.nest(script));
+            match inner {
+                Inner::None => return,
+                Inner::Command(next) => words = next,
+                Inner::Commands(all) => {
+                    self.nested += 1;
+                    if self.nested < MOST_NESTED {
+                        all.into_iter().for_each(|words| {
+                            self.add(words, &Around { more: Vec::new(), ..around.clone() })
+                        });
+                    }
+                    self.nested -= 1;
+                    return;
+                }
+                Inner::Script(script) => {
+                    self.nest(&script);
+                    return;
+                }
+            }
+        }
+        self.doubt("commands inside commands too deep to be looked into");
+    }
+
+    /// The command lines that code of another language starts.
+    fn started(&mut self, command: &Command, code: &str) -> Vec<Word> {
+        let (lines, is_unknown) = inner::started(command, code);
+        if is_unknown {
+            self.doubt(&format!("what the code of `{}` starts", command.name()));
+        }
+        lines
+    }
+
+    fn path(&self, path: &str) -> String {
+        Places::default().absolute(path, &self.cwd)
+    }
+
+    /// Shell code from files whose text is known: those written before, and `<(echo …)`.
+    fn scripts_of(&self, command: &Command) -> Vec<Word> {
+        let mut scripts = Vec::new();
+        let mut paths = Vec::new();
+        if inner::is_shell_or_source(command.name()) {
+            for file in inner::code_files(command) {
+                paths.push(self.path(&file.text));
+                for script in file.scripts.iter().filter(|_| file.text.starts_with("/dev/fd/")) {
+                    let inner = read(script, &self.cwd, self.variables.clone());
+                    scripts.extend(inner.commands.iter().filter_map(inner::written));
+                }
+            }
+        } else if let Some(program) = command.words.first().filter(|word| word.text.contains('/')) {
+            paths.push(self.path(&program.text));
+        }
+        let known = self.written.iter().filter(|(path, _)| paths.contains(path));
+        scripts.extend(known.map(|(_, text)| text.clone()));
+        scripts
+    }
+
+    /// Takes in a script that is a word.
+    fn nest(&mut self, script: &Word) {
+        if !script.is_known() {
+            self.doubt(&format!("the script `{}`, part of which is not known", script.shown()));
+        }
+        // Unknown parts are represented by a variable without a value.
+        let text = script.text.replace(UNKNOWN, "${_unknown}");
+        let cwd = self.cwd.clone();
+        self.source(&text);
+        self.cwd = cwd;
+    }
+
+    fn influenced(&mut self, by: Option<String>) {
+        if let Some(what) = by {
+            self.doubt(&what);
+        }
+    }
+
+    /// The effect of a command on those after it.
+    fn note(&mut self, command: &Command) {
+        self.influenced(influence::of(command));
+        match command.name() {
+            "cd" | "pushd" => {
+                let to = command.operands().next().map(|to| to.text.clone());
+                self.cwd = match to {
+                    None => word::value("~", &self.variables).text,
+                    Some(to) if to.starts_with(['/', UNKNOWN]) => to,
+                    Some(to) if to == "-" => UNKNOWN.to_string(),
+                    Some(to) => format!("{}/{to}", self.cwd),
+                };
+            }
+            "alias" => {
+                for (name, value) in command.args().iter().filter_map(|word| word.text.split_once('=')) {
+                    self.aliases.push((name.to_owned(), value.to_owned()));
+                }
+            }
+            "read" | "mapfile" | "readarray" => {
+                for word in command.operands() {
+                    self.variables.set(&word.text, Word::known(UNKNOWN));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes in the scripts that interpreters among the commands since `from` read from others.
+    fn fed(&mut self, from: usize) {
+        let mut scripts = Vec::new();
+        for at in from..self.commands.len() {
+            let command = &self.commands[at];
+            if command.is_fed || !inner::reads_script(command) {
+                continue;
+            }
+            if !inner::is_shell_or_source(command.name()) {
+                if let Input::Text(text) = &command.input {
+                    let (command, text) = (command.clone(), text.text.clone());
+                    scripts.extend(self.started(&command, &text));
+                    self.commands[at].is_fed = true;
+                }
+                continue;
+            }
+            match &command.input {
+                Input::Text(text) => scripts.push(text.clone()),
+                Input::Pipe(range) => {
+                    let writers = self.commands[range.clone()].iter();
+                    scripts.extend(writers.filter_map(inner::written));
+                }
+                Input::None | Input::File(_) => {}
+            }
+            self.commands[at].is_fed = true;
+        }
+        scripts.iter().for_each(|script| self.nest(script));
+    }
+
+    /// Notes what variables are given anywhere in the script.
+    fn assignments(&mut self, node: Node<'_>, src: &str, depth: usize) {
+        if depth > DEEPEST {
+            return;
+        }
+        let name = || node.child_by_field_name("name").or_else(|| node.child_by_field_name("variable"));
+        match node.kind() {
+            "variable_assignment" => {
+                let value = node.child_by_field_name("value");
+                let is_array = value.is_some_and(|value| value.kind() == "array");
+                if let Some(name) = name() {
+                    let raw = value.map(|value| text(value, src)).unwrap_or_default();
+                    let appends = src[name.end_byte()..].starts_with("+=");
+                    let value = match is_array || appends {
+                        true => Word::known(UNKNOWN),
+                        false => word::value(raw, &self.variables),
+                    };
+                    self.influenced(influence::of_assignment(text(name, src), &value.text));
+                    self.variables.set(text(name, src), value);
+                }
+            }
+            "test_command"
+            | "arithmetic_expansion"
+            | "subscript"
+            | "unset_command"
+            | "c_style_for_statement" => {
+                self.influenced(influence::of_expression(&literals(node, src)));
+            }
+            "compound_statement" if text(node, src).starts_with("((") => {
+                self.influenced(influence::of_expression(&literals(node, src)));
+            }
+            "expansion" if text(node, src).contains("@P}") => {
+                self.doubt("a text that is read as a prompt, which may run commands");
+            }
+            "for_statement" => {
+                if let Some(name) = name() {
+                    let name = text(name, src);
+                    let mut cursor = node.walk();
+                    let values: Vec<Node<'_>> = node.children_by_field_name("value", &mut cursor).collect();
+                    let words = joined(&values, src);
+                    for word in
+                        words.iter().flat_map(|raw| word::words(raw, &self.variables)).collect::<Vec<_>>()
+                    {
+                        self.influenced(influence::of_assignment(name, &word.text));
+                        self.variables.set(name, word);
+                    }
+                }
+            }
+            _ => {}
+        }
+        children(node).into_iter().for_each(|child| self.assignments(child, src, depth + 1));
+    }
+}
+
+/// The text, with what is not ASCII right after `{`, `{1` and `{1..2` made a sign that does nothing:
+/// tree-sitter-bash 0.25.1 asks there whether it is a digit in a way that reads past a table of the C
+/// library.
+fn after_braces(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut is_after = false;
+    for character in text.chars() {
+        out.push(if is_after && !character.is_ascii() { '\u{7f}' } else { character });
+        is_after = character == '{' || is_after && (character.is_ascii_digit() || character == '.');
+    }
+    out
+}
+
+/// The quoted texts below `node`, without their quotes.
+fn literals(node: Node<'_>, src: &str) -> String {
+    let mut found = String::new();
+    let mut waiting = vec![node];
+    while let Some(node) = waiting.pop() {
+        if matches!(node.kind(), "raw_string" | "ansi_c_string" | "string" | "word" | "concatenation") {
+            found.push_str(&word::value(text(node, src), &Variables::default()).text);
+            found.push('\n');
+        }
+        waiting.extend(children(node));
+    }
+    found
+}
+
+fn children(node: Node<'_>) -> Vec<Node<'_>> {
+    let mut cursor = node.walk();
+    node.named_children(&mut cursor).filter(|child| child.kind() != "comment").collect()
+}
+
+fn text<'s>(node: Node<'_>, src: &'s str) -> &'s str {
+    src.get(node.byte_range()).unwrap_or_default()
+}
+
+/// The written words that `nodes` are. The grammar cuts some words into several nodes: those with
+/// nothing between them are one.
+fn joined(nodes: &[Node<'_>], src: &str) -> Vec<String> {
+    let mut ranges: Vec<std::ops::Range<usize>> = Vec::new();
+    for node in nodes {
+        let range = node.byte_range();
+        match ranges.last_mut() {
+            Some(last) if !separates(src.get(last.end..range.start).unwrap_or_default()) => {
+                last.end = range.end
+            }
+            _ => ranges.push(range),
+        }
+    }
+    ranges.into_iter().map(|range| src.get(range).unwrap_or_default().to_owned()).collect()
+}
+
+/// Whether the text between two nodes ends a word: a space that is not escaped.
+fn separates(gap: &str) -> bool {
+    let mut escaped = false;
+    for c in gap.chars() {
+        if c.is_whitespace() && !escaped {
+            return true;
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    false
+}
+
+/// Whether a text contains a command that the tree does not show: the grammar takes backquotes in
+/// here-documents and in `${x:=…}` for text.
+fn hides_substitution(root: Node<'_>, src: &str) -> bool {
+    let mut shown = std::collections::HashSet::new();
+    let mut silent: Vec<std::ops::Range<usize>> = Vec::new();
+    let mut quoted: Vec<std::ops::Range<usize>> = Vec::new();
+    let mut waiting = vec![root];
+    while let Some(node) = waiting.pop() {
+        let range = node.byte_range();
+        match node.kind() {
+            "command_substitution" => {
+                shown.extend([range.start, range.end.saturating_sub(1)]);
+                if src.as_bytes().get(range.start) == Some(&b'`') {
+                    quoted.push(range);
+                }
+            }
+            "raw_string" | "ansi_c_string" | "comment" => silent.push(range),
+            "heredoc_redirect" => {
+                let parts = children(node);
+                let literal = parts
+                    .iter()
+                    .any(|it| it.kind() == "heredoc_start" && text(*it, src).contains(['\'', '"', '\\']));
+                let body = parts.iter().find(|it| it.kind() == "heredoc_body").filter(|_| literal);
+                silent.extend(body.map(|it| it.byte_range()));
+            }
+            _ => {}
+        }
+        let mut cursor = node.walk();
+        waiting.extend(node.named_children(&mut cursor));
+    }
+    let bytes = src.as_bytes();
+    let opens =
+        |at: usize| bytes[at] == b'`' || (bytes[at..].starts_with(b"$(") && !bytes[at..].starts_with(b"$(("));
+    (0..bytes.len()).filter(|at| opens(*at) && !shown.contains(at)).any(|at| {
+        let slashes = bytes[..at].iter().rev().take_while(|byte| **byte == b'\\').count();
+        let is_in = |ranges: &[std::ops::Range<usize>]| ranges.iter().any(|range| range.contains(&at));
+        let is_escaped = slashes % 2 == 1 && !(bytes[at] == b'`' && is_in(&quoted));
+        !is_escaped && !is_in(&silent)
+    })
+}

@@ -1,0 +1,216 @@
+//! The meaning of the grammars' node kinds, all named in this file.
+
+use tree_sitter::Node;
+
+use crate::Language;
+
+/// The relation of a node to the construct after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leading {
+    /// None: it is a construct of its own.
+    No,
+    /// An attribute or decorator.
+    Attribute,
+    /// A doc comment.
+    Doc,
+    /// A comment that may document it.
+    Comment,
+}
+
+/// Whether a node only lists constructs, so that the first begins where the node begins.
+pub(crate) fn is_transparent(language: Language, node: Node<'_>) -> bool {
+    let kind = node.kind();
+    match language {
+        Language::Python | Language::Lua => kind == "block",
+        Language::Go => kind == "statement_list",
+        Language::Yaml => matches!(kind, "document" | "block_node" | "block_mapping" | "block_sequence"),
+        Language::Markdown => match kind {
+            "list" => true,
+            "section" => node.child(0).is_none_or(|child| !child.kind().ends_with("heading")),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether a node lists any number of constructs on lines of their own.
+///
+/// Each is a valid member in any position, beside any neighbour.
+pub(crate) fn lists(language: Language, node: Node<'_>) -> bool {
+    use Language::*;
+    let kind = node.kind();
+    match language {
+        Rust => matches!(kind, "source_file" | "declaration_list" | "block"),
+        Python => matches!(kind, "module" | "block"),
+        TypeScript | Tsx | JavaScript => matches!(kind, "program" | "class_body" | "statement_block"),
+        Java => matches!(kind, "program" | "class_body" | "interface_body" | "block"),
+        C | Cpp => matches!(
+            kind,
+            "translation_unit" | "declaration_list" | "field_declaration_list" | "compound_statement"
+        ),
+        Go => kind == "source_file",
+        _ => false,
+    }
+}
+
+/// The relation of a node with this kind and text to the construct after it.
+pub(crate) fn leading(language: Language, kind: &str, text: &str) -> Leading {
+    use Language::*;
+    if matches!(kind, "attribute_item" | "decorator") {
+        return Leading::Attribute;
+    }
+    if !is_comment(kind) {
+        return Leading::No;
+    }
+    let starts = |words: &[&str]| words.iter().any(|word| text.starts_with(word));
+    let documents = match language {
+        // The documentation tools of these languages treat it so, for declarations.
+        Go => true,
+        Rust => (starts(&["///"]) && !starts(&["////"])) || (starts(&["/**"]) && !starts(&["/***", "/**/"])),
+        C | Cpp => starts(&["///", "/*!"]) || (starts(&["/**"]) && !starts(&["/**/"])),
+        Java | JavaScript | TypeScript | Tsx => starts(&["/**"]) && !starts(&["/**/"]),
+        Lua => starts(&["---"]),
+        _ => false,
+    };
+    let inner = language == Rust && starts(&["//!", "/*!"]);
+    match documents {
+        true => Leading::Doc,
+        false if inner => Leading::No,
+        false => Leading::Comment,
+    }
+}
+
+/// Whether a node of this kind ends something that began elsewhere.
+pub(crate) fn closes(kind: &str) -> bool {
+    matches!(kind, "end_tag" | "jsx_closing_element" | "erroneous_end_tag")
+}
+
+/// Whether `node` only wraps `last`, for example as an `export` or a template.
+pub(crate) fn wraps(language: Language, node: Node<'_>, last: Node<'_>) -> bool {
+    match node.kind() {
+        "template_declaration" | "export_statement" => true,
+        // In C it names a place; in Go, a statement that can be left by its name.
+        "labeled_statement" => match language {
+            Language::C | Language::Cpp => false,
+            Language::Go => matches!(
+                last.kind(),
+                "for_statement"
+                    | "select_statement"
+                    | "expression_switch_statement"
+                    | "type_switch_statement"
+            ),
+            _ => true,
+        },
+        _ => false,
+    }
+}
+
+/// Whether a node of this kind lists any number of constructs without a closing token.
+pub(crate) fn lists_openly(language: Language, kind: &str) -> bool {
+    use Language::*;
+    match kind {
+        "switch_case"
+        | "switch_default"
+        | "case_statement"
+        | "switch_block_statement_group"
+        | "expression_case"
+        | "default_case"
+        | "type_case"
+        | "communication_case"
+        | "where_clause"
+        | "concatenated_string"
+        | "preproc_else"
+        | "preproc_elif"
+        | "preproc_elifdef" => true,
+        "else_clause" | "elif_clause" | "case_item" => language == Bash,
+        "labeled_statement" => matches!(language, C | Cpp | Go),
+        _ => false,
+    }
+}
+
+pub(crate) fn is_comment(kind: &str) -> bool {
+    matches!(
+        kind,
+        "comment"
+            | "line_comment"
+            | "block_comment"
+            | "js_comment"
+            | "html_comment"
+            | "doc_comment"
+            | "outer_doc_comment_marker"
+    )
+}
+
+/// The treatment of a body in an outline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Body {
+    /// It holds members that an outline shows.
+    Members,
+    Whole,
+}
+
+/// The treatment of a node that is a body.
+///
+/// `parent` is the kind of the node above it, `depth` the number of member bodies around it.
+pub(crate) fn body(language: Language, node: Node<'_>, parent: &str, depth: usize) -> Option<Body> {
+    let kind = node.kind();
+    let data = |members: bool| Some(if members { Body::Members } else { Body::Whole });
+    match language {
+        Language::Json | Language::JsonC => match kind {
+            "object" | "array" => data(depth == 0),
+            _ => None,
+        },
+        Language::Yaml => match kind {
+            "block_mapping" | "block_sequence" if parent == "block_node" => data(depth == 0),
+            _ => None,
+        },
+        Language::Markdown => (kind == "section").then_some(Body::Members),
+        Language::Toml => matches!(kind, "array" | "inline_table").then_some(Body::Whole),
+        Language::Html => match kind {
+            "element" => data(depth < 3),
+            "script_element" | "style_element" => Some(Body::Whole),
+            _ => None,
+        },
+        _ => match kind {
+            "class_body"
+            | "declaration_list"
+            | "interface_body"
+            | "enum_body"
+            | "enum_body_declarations"
+            | "annotation_type_body"
+            | "preproc_if"
+            | "preproc_ifdef"
+            | "linkage_specification" => Some(Body::Members),
+            "field_declaration_list" if language == Language::Cpp => Some(Body::Members),
+            "block" if language == Language::Python && parent == "class_definition" => Some(Body::Members),
+            "block" if language == Language::Python => {
+                (parent == "function_definition").then_some(Body::Whole)
+            }
+            "block"
+            | "statement_block"
+            | "compound_statement"
+            | "constructor_body"
+            | "field_declaration_list"
+            | "enum_variant_list"
+            | "enumerator_list"
+            | "object"
+            | "object_type"
+            | "array"
+            | "array_expression"
+            | "initializer_list"
+            | "dictionary"
+            | "list"
+            | "switch_body"
+            | "match_block"
+            | "token_tree"
+            | "composite_literal"
+            | "literal_value"
+            | "table_constructor"
+            | "const_spec_list"
+            | "import_spec_list"
+            | "use_list"
+            | "do_group" => Some(Body::Whole),
+            _ => None,
+        },
+    }
+}

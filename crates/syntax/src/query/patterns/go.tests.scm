@@ -1,0 +1,2 @@
+((function_declaration name: (identifier) @name) @test
+  (#match? @name "^(Test|Fuzz|Example)"))

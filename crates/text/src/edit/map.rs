@@ -1,0 +1,102 @@
+//! Mapping of places through edits.
+//!
+//! Mapping is exact or refused: a range that an edit touches has no place in the new text.
+
+use std::ops::Range;
+
+use crate::{ApplyError, TextEdit, normalize};
+
+/// The side to which a place sticks when text is inserted exactly there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gravity {
+    /// Stays before the insertion.
+    Left,
+    /// Moves after it.
+    Right,
+}
+
+/// The place of `offset` after `edits`; `None` if it was strictly inside a replaced range.
+///
+/// The edits must be in order of place and must not overlap.
+pub fn map_offset(offset: usize, edits: &[TextEdit], gravity: Gravity) -> Option<usize> {
+    let mut shift = 0isize;
+    for edit in edits {
+        let Range { start, end } = edit.range;
+        if start > offset || (start == offset && gravity == Gravity::Left) {
+            break;
+        }
+        if start < offset && offset < end {
+            return None;
+        }
+        if start == offset && end > start {
+            // The text after the place was replaced: the place itself stays before it.
+            break;
+        }
+        shift += edit.growth();
+    }
+    Some(offset.saturating_add_signed(shift))
+}
+
+/// The place of `range` after `edits`; `None` if an edit changed it or inserted inside.
+///
+/// An insertion at either end stays outside. An empty range is a place with gravity to the right.
+pub fn map_range(range: Range<usize>, edits: &[TextEdit]) -> Option<Range<usize>> {
+    let touched = edits.iter().any(|edit| {
+        let Range { start, end } = edit.range;
+        if start == end {
+            range.start < start && start < range.end
+        } else {
+            start < range.end && range.start < end
+        }
+    });
+    if touched {
+        return None;
+    }
+    let start = map_offset(range.start, edits, Gravity::Right)?;
+    Some(start..start + range.len())
+}
+
+/// Rebases `edits` of the old text onto the text produced by `over`.
+///
+/// The inner error is the index of the first edit without a place there.
+///
+/// # Errors
+/// Outer: `over` does not fit `old` ([`ApplyError`]). Inner: an edit touches what `over` changed.
+pub fn map_edits(
+    old: &str,
+    edits: &[TextEdit],
+    over: &[TextEdit],
+) -> Result<Result<Vec<TextEdit>, usize>, ApplyError> {
+    let over = normalize(old, over)?;
+    let mapped = edits.iter().enumerate().map(|(index, edit)| {
+        let inside = |range: &Range<usize>| range.start < edit.range.start && edit.range.start < range.end;
+        if edit.range.is_empty() && over.iter().any(|change| inside(&change.range)) {
+            return Err(index);
+        }
+        let range = map_range(edit.range.clone(), &over).ok_or(index)?;
+        Ok(TextEdit::replace(range, edit.new_text.clone()))
+    });
+    Ok(mapped.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gravity_decides_at_an_insertion() {
+        let edits = [TextEdit::insert(2, "xy")];
+        assert_eq!(map_offset(2, &edits, Gravity::Left), Some(2));
+        assert_eq!(map_offset(2, &edits, Gravity::Right), Some(4));
+        assert_eq!(map_offset(3, &edits, Gravity::Left), Some(5));
+    }
+
+    #[test]
+    fn a_touched_range_has_no_place() {
+        assert_eq!(map_range(2..5, &[TextEdit::replace(4..6, "")]), None);
+        assert_eq!(map_range(2..5, &[TextEdit::insert(3, "x")]), None);
+        assert_eq!(map_range(2..5, &[TextEdit::insert(2, "x")]), Some(3..6));
+        assert_eq!(map_range(2..5, &[TextEdit::insert(5, "x")]), Some(2..5));
+        assert_eq!(map_range(2..5, &[TextEdit::replace(0..2, "")]), Some(0..3));
+    }
+}

@@ -1,0 +1,122 @@
+//! Why a tool did not do what was asked: a code of the closed list, a sentence that says what to
+//! do next, and data for programs. Every typed error below becomes one of these, once, here.
+
+use agent::ToolResult;
+use paths::{AbsPath, StateError};
+use policy::{Denied, ErrorCode};
+use process::SpawnError;
+use serde_json::{Value, json};
+use workspace::{
+    CommitError, GlobError, PathError, PlanError, QueryError, ReadError, SearchError, UndoError,
+};
+
+/// A failed call, before it is a [`ToolResult`].
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    pub code: ErrorCode,
+    /// For the model and people.
+    pub message: String,
+    /// Further facts; `null` when there are none.
+    pub data: Value,
+    /// What surfaces are given whole, as of a call that did what was asked. Boxed, since few have any.
+    pub details: Option<Box<Value>>,
+    /// It would have been asked, but there was nobody.
+    pub unattended: bool,
+}
+
+impl Failure {
+    /// A failure without further data.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: Value::Null, details: None, unattended: false }
+    }
+
+    /// Adds facts for programs.
+    pub fn with_data(mut self, data: Value) -> Self {
+        self.data = data;
+        self
+    }
+
+    /// With these details for surfaces.
+    pub fn with_details(mut self, details: Value) -> Self {
+        self.details = Some(Box::new(details));
+        self
+    }
+}
+
+impl From<Failure> for ToolResult {
+    fn from(failure: Failure) -> Self {
+        let mut data = failure.data;
+        let details = failure.details.map_or(Value::Null, |details| *details);
+        if failure.unattended {
+            data = json!({ "unattended": true });
+        }
+        ToolResult::error(failure.code, failure.message).with_data(data).with_details(details)
+    }
+}
+
+macro_rules! coded {
+    ($($error:ty),*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::new(error.code(), error.to_string())
+            }
+        }
+    )*};
+}
+
+coded!(ReadError, PathError, PlanError, UndoError, SearchError, SpawnError);
+
+impl From<StateError> for Failure {
+    fn from(error: StateError) -> Self {
+        Self::new(ErrorCode::from(&error), error.to_string())
+    }
+}
+
+impl From<QueryError> for Failure {
+    fn from(error: QueryError) -> Self {
+        Self::new(ErrorCode::InvalidArguments, error.to_string())
+    }
+}
+
+impl From<GlobError> for Failure {
+    fn from(error: GlobError) -> Self {
+        Self::new(ErrorCode::InvalidArguments, error.to_string())
+    }
+}
+
+impl From<CommitError> for Failure {
+    fn from(error: CommitError) -> Self {
+        let data = match &error {
+            CommitError::Moved { paths } => {
+                json!({ "paths": paths.iter().map(AbsPath::to_string).collect::<Vec<_>>() })
+            }
+            CommitError::PartlyReverted { details } => json!({ "left": details }),
+            _ => Value::Null,
+        };
+        Self::new(error.code(), error.to_string()).with_data(data)
+    }
+}
+
+impl From<Denied> for Failure {
+    fn from(denied: Denied) -> Self {
+        Self { unattended: denied.unattended, ..Self::new(denied.code, denied.reason) }
+    }
+}
+
+impl From<lsp_client::ServerError> for Failure {
+    fn from(error: lsp_client::ServerError) -> Self {
+        let unattended =
+            matches!(&error, lsp_client::ServerError::Denied { denied, .. } if denied.unattended);
+        Self { unattended, ..Self::new(error.code(), error.to_string()) }
+    }
+}
+
+impl From<refactor::RefactorError> for Failure {
+    fn from(error: refactor::RefactorError) -> Self {
+        match error {
+            refactor::RefactorError::Server(error) => error.into(),
+            error => Self::new(error.code(), error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! The actions of the tool `debug`: what each takes, and what it does to the program.
+//!
+//! The schema is flat, since models fill in flat objects best; a test compares it with the actions.
+
+use std::collections::HashMap;
+
+use policy::ErrorCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::needs;
+use crate::Failure;
+
+/// One call of the tool.
+#[derive(Debug, Deserialize)]
+pub(super) struct Call {
+    #[serde(flatten)]
+    pub action: Action,
+    pub session: Option<String>,
+    /// Seconds.
+    pub timeout: Option<u64>,
+}
+
+/// An action with its arguments.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub(super) enum Action {
+    Launch(LaunchArguments),
+    Attach(LaunchArguments),
+    Configs(LaunchArguments),
+    Test(TestArguments),
+    Probe(ProbeArguments),
+    Trace(TraceArguments),
+    Breakpoints(BreakpointArguments),
+    Continue(StepArguments),
+    StepOver(StepArguments),
+    StepIn(StepArguments),
+    StepOut(StepArguments),
+    StepBack(StepArguments),
+    ReverseContinue(StepArguments),
+    RunTo(PlaceArguments),
+    Goto(PlaceArguments),
+    Pause(FrameChoice),
+    Restart,
+    Snapshot,
+    Threads,
+    Stack(PageArguments),
+    Scopes(FrameChoice),
+    Variables(VariablesArguments),
+    Evaluate(EvaluateArguments),
+    SetVariable(SetVariableArguments),
+    SetExpression(SetExpressionArguments),
+    ExceptionInfo(FrameChoice),
+    Completions(EvaluateArguments),
+    Modules,
+    LoadedSources,
+    Source(PageArguments),
+    Disassemble(MemoryArguments),
+    ReadMemory(MemoryArguments),
+    WriteMemory(WriteMemoryArguments),
+    Output(PageArguments),
+    Request(RequestArguments),
+    Sessions,
+    Terminate,
+    Disconnect,
+}
+
+impl Action {
+    /// Whether it changes or ends the program, beside running it: not the agent's while the user has control.
+    pub(super) fn changes(&self) -> bool {
+        matches!(
+            self,
+            Self::SetVariable(_)
+                | Self::SetExpression(_)
+                | Self::WriteMemory(_)
+                | Self::Goto(_)
+                | Self::Restart
+                | Self::RunTo(_)
+                | Self::Terminate
+        )
+    }
+
+    /// Whether it starts a program from what is on disk.
+    pub(super) fn starts(&self) -> bool {
+        matches!(self, Self::Launch(_) | Self::Test(_) | Self::Probe(_) | Self::Restart)
+    }
+
+    /// Whether it builds, or runs a program to its end, which takes longer than a step.
+    pub(super) fn takes_long(&self) -> bool {
+        matches!(self, Self::Test(_) | Self::Probe(_))
+    }
+}
+
+/// What to start, or to attach to.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct LaunchArguments {
+    pub program: Option<String>,
+    pub module: Option<String>,
+    #[serde(default)]
+    pub args: Vec<String>,
+    pub cwd: Option<String>,
+    pub env: Option<HashMap<String, String>>,
+    pub adapter: Option<String>,
+    #[serde(flatten)]
+    pub points: PointArguments,
+    #[serde(default)]
+    pub stop_on_entry: bool,
+    pub pid: Option<i64>,
+    pub host: Option<String>,
+    pub port: Option<u16>,
+    /// JSON laid over the adapter's own launch arguments.
+    pub arguments: Option<String>,
+    pub config: Option<String>,
+    pub file: Option<String>,
+    /// A test's name; refused for others, as are the next two.
+    pub name: Option<String>,
+    pub memory_reference: Option<String>,
+    pub data_id: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct TestArguments {
+    #[serde(flatten)]
+    pub launch: LaunchArguments,
+    pub line: Option<u64>,
+    pub on: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ProbeArguments {
+    #[serde(flatten)]
+    pub launch: LaunchArguments,
+    pub points: Vec<WatchedLine>,
+}
+
+/// Expressions at a line.
+#[derive(Debug, Deserialize)]
+pub(super) struct WatchedLine {
+    pub file: String,
+    pub line: u64,
+    pub expressions: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct TraceArguments {
+    pub expression: String,
+    pub until: Option<String>,
+    pub count: Option<u64>,
+    pub thread: Option<i64>,
+}
+
+/// Breakpoints on lines, functions and exceptions.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct PointArguments {
+    #[serde(default)]
+    pub breakpoints: Vec<LineArgument>,
+    #[serde(default)]
+    pub functions: Vec<String>,
+    pub exceptions: Option<Vec<String>>,
+    pub condition: Option<String>,
+    pub hit: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct LineArgument {
+    pub file: String,
+    pub line: u64,
+    pub column: Option<u64>,
+    pub condition: Option<String>,
+    pub hit: Option<String>,
+    pub log: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct BreakpointArguments {
+    #[serde(flatten)]
+    pub points: PointArguments,
+    #[serde(flatten)]
+    pub frame: FrameChoice,
+    pub file: Option<String>,
+    pub line: Option<u64>,
+    pub log: Option<String>,
+    pub name: Option<String>,
+    pub data_id: Option<String>,
+    pub variables_reference: Option<i64>,
+    pub memory_reference: Option<String>,
+    pub offset: Option<i64>,
+    pub access: Option<String>,
+    #[serde(default)]
+    pub remove: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct StepArguments {
+    pub thread: Option<i64>,
+    pub granularity: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct PlaceArguments {
+    pub file: String,
+    pub line: u64,
+    pub thread: Option<i64>,
+}
+
+/// A frame, else the top one of a thread.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct FrameChoice {
+    pub frame: Option<i64>,
+    pub thread: Option<i64>,
+}
+
+/// A part of a list or a text.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct PageArguments {
+    #[serde(flatten)]
+    pub frame: FrameChoice,
+    pub start: Option<u64>,
+    pub count: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct VariablesArguments {
+    pub variables_reference: i64,
+    #[serde(flatten)]
+    pub page: PageArguments,
+    pub filter: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct EvaluateArguments {
+    pub expression: String,
+    pub context: Option<String>,
+    #[serde(flatten)]
+    pub frame: FrameChoice,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct SetVariableArguments {
+    pub name: String,
+    pub value: String,
+    pub variables_reference: Option<i64>,
+    #[serde(flatten)]
+    pub frame: FrameChoice,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct SetExpressionArguments {
+    pub expression: String,
+    pub value: String,
+    #[serde(flatten)]
+    pub frame: FrameChoice,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct MemoryArguments {
+    pub memory_reference: Option<String>,
+    pub offset: Option<i64>,
+    pub count: Option<u64>,
+    #[serde(flatten)]
+    pub frame: FrameChoice,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct WriteMemoryArguments {
+    pub memory_reference: String,
+    pub offset: Option<i64>,
+    pub value: String,
+    #[serde(flatten)]
+    pub frame: FrameChoice,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RequestArguments {
+    pub command: String,
+    /// JSON.
+    pub arguments: Option<String>,
+}
+
+/// Every action, in the order of the schema.
+const ACTIONS: &[&str] = &[
+    "launch",
+    "attach",
+    "configs",
+    "test",
+    "probe",
+    "trace",
+    "breakpoints",
+    "continue",
+    "step_over",
+    "step_in",
+    "step_out",
+    "step_back",
+    "reverse_continue",
+    "run_to",
+    "goto",
+    "pause",
+    "restart",
+    "snapshot",
+    "threads",
+    "stack",
+    "scopes",
+    "variables",
+    "evaluate",
+    "set_variable",
+    "set_expression",
+    "exception_info",
+    "completions",
+    "modules",
+    "loaded_sources",
+    "source",
+    "disassemble",
+    "read_memory",
+    "write_memory",
+    "output",
+    "request",
+    "sessions",
+    "terminate",
+    "disconnect",
+];
+
+impl Call {
+    /// Reads what a model wrote; the call, and its action's name.
+    pub(super) fn read(args: Value) -> Result<(Self, String), Failure> {
+        let invalid = |message: String| Failure::new(ErrorCode::InvalidArguments, message);
+        let action = args["action"].as_str().unwrap_or_default().to_owned();
+        if !ACTIONS.contains(&action.as_str()) {
+            let known = ACTIONS.join(", ");
+            return Err(invalid(format!("`{action}` is no action of debug; there are: {known}")));
+        }
+        let call = serde_json::from_value(args).map_err(|error| {
+            let error = error.to_string();
+            let missing = error.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+            match missing {
+                Some("file" | "line") if ["run_to", "goto"].contains(&action.as_str()) => {
+                    needs(&action, "file` and `line")
+                }
+                Some(field) => needs(&action, field),
+                None => invalid(format!("arguments: {error}")),
+            }
+        })?;
+        Ok((call, action))
+    }
+}
+
+/// The parameters of all actions.
+pub(super) fn schema() -> Value {
+    let plain = json!({ "type": "string" });
+    let number = json!({ "type": "integer" });
+    let yes = json!({ "type": "boolean" });
+    let text = |about: &str| json!({ "type": "string", "description": about });
+    let list = json!({ "type": "array", "items": { "type": "string" } });
+    let point = json!({ "type": "object", "required": ["file", "line"], "properties": {
+        "file": plain, "line": number, "column": number, "condition": plain,
+        "hit": text("count, as the debugger reads it"), "log": text("message with {expressions}; does not stop"),
+    } });
+    let watched = json!({ "type": "object", "required": ["file", "line", "expressions"], "properties": {
+        "file": plain, "line": number, "expressions": list,
+    } });
+    // Two values, since the macro takes no longer one.
+    let mut properties = json!({
+        "action": { "type": "string", "enum": ACTIONS },
+        "session": plain,
+        "program": text("file to run"),
+        "module": plain,
+        "args": list,
+        "cwd": plain,
+        "env": { "type": "object", "description": "variables and their values" },
+        "adapter": plain,
+        "breakpoints": { "type": "array", "items": point },
+        "functions": list,
+        "exceptions": list,
+        "stop_on_entry": yes,
+        "pid": number,
+        "host": plain,
+        "port": number,
+    });
+    let more = json!({
+        "thread": number,
+        "frame": number,
+        "expression": plain,
+        "name": plain,
+        "value": plain,
+        "variables_reference": number,
+        "start": number,
+        "count": number,
+        "filter": { "type": "string", "enum": ["indexed", "named"] },
+        "context": { "type": "string", "enum": ["watch", "repl", "hover"] },
+        "file": plain,
+        "line": number,
+        "remove": yes,
+        "config": text("a name in .vscode/launch.json"),
+        "granularity": { "type": "string", "enum": ["statement", "line", "instruction"] },
+        "memory_reference": plain,
+        "offset": number,
+        "data_id": plain,
+        "condition": plain,
+        "hit": plain,
+        "log": plain,
+        "access": { "type": "string", "enum": ["read", "write", "readWrite"] },
+        "points": { "type": "array", "items": watched },
+        "until": text("FILE:LINE, or an expression that becomes true"),
+        "on": { "type": "string", "enum": ["failure"] },
+        "command": text("of the protocol"),
+        "timeout": { "type": "integer", "description": "seconds" },
+        "arguments": text("JSON laid over the adapter's own launch arguments, or of `request`"),
+    });
+    super::inspect::merge(&mut properties, more);
+    json!({ "type": "object", "properties": properties, "required": ["action"] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An action with a value for each property of the schema.
+    fn full(action: &str) -> Value {
+        let schema = schema();
+        let mut args = json!({});
+        for (name, property) in schema["properties"].as_object().unwrap() {
+            args[name] = match property["type"].as_str().unwrap() {
+                "string" if property["enum"].is_array() => property["enum"][0].clone(),
+                "string" => json!("x"),
+                "integer" => json!(1),
+                "boolean" => json!(true),
+                "object" => json!({"a": "b"}),
+                _ if name == "breakpoints" => json!([{"file": "a", "line": 1}]),
+                _ if name == "points" => json!([{"file": "a", "line": 1, "expressions": ["x"]}]),
+                _ => json!(["x"]),
+            };
+        }
+        args["action"] = json!(action);
+        args
+    }
+
+    #[test]
+    fn the_schema_lists_the_actions_and_fits_each() {
+        let unknown = serde_json::from_value::<Action>(json!({"action": "?"})).unwrap_err().to_string();
+        let known = unknown.split_once("expected one of ").unwrap().1;
+        let known: Vec<&str> = known.split(", ").map(|name| name.trim_matches('`')).collect();
+        assert_eq!(known, ACTIONS);
+        for action in ACTIONS {
+            assert!(Call::read(full(action)).is_ok(), "{action}");
+        }
+    }
+
+    #[test]
+    fn a_missing_argument_is_named() {
+        let message = |args: Value| Call::read(args).unwrap_err().message;
+        assert_eq!(message(json!({"action": "evaluate"})), "`evaluate` needs `expression`");
+        assert_eq!(message(json!({"action": "goto", "file": "a"})), "`goto` needs `file` and `line`");
+        assert_eq!(message(json!({"action": "probe"})), "`probe` needs `points`");
+        assert!(
+            message(json!({"action": "fly"})).starts_with("`fly` is no action of debug; there are: launch,")
+        );
+    }
+}

@@ -1,0 +1,581 @@
+//! The rarer actions: going elsewhere, memory, instructions, sources that are no files, anything else the
+//! protocol has.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use adapters::DebuggerDefinition;
+use agent::{ToolCx, ToolResult};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use dap_client::{
+    Breakpoints, Clock, DataBreakpoint, InstructionBreakpoint, Need, Session, SourceBreakpoint, State,
+};
+use policy::ErrorCode;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::actions::{
+    BreakpointArguments, EvaluateArguments, FrameChoice, MemoryArguments, PageArguments, PlaceArguments,
+    RequestArguments, SetExpressionArguments, StepArguments, WriteMemoryArguments,
+};
+use super::harmless::{is_count, only_looks};
+use super::{Debug, needs};
+use crate::Failure;
+
+/// Bytes and instructions shown unless asked for more, and at most.
+const BYTES: u64 = 64;
+const MOST_BYTES: u64 = 4096;
+const INSTRUCTIONS: u64 = 16;
+/// How long the breakpoint of `run_to` may take to be removed.
+const TIDY: Duration = Duration::from_secs(5);
+/// Modules, sources or completions shown at most.
+const LISTED: usize = 100;
+/// Characters of a source or an answer shown at most.
+const TEXT: usize = 30_000;
+
+impl Debug {
+    /// The program from its beginning: by the adapter where it can, else launched again.
+    pub(super) async fn restart(
+        &self,
+        session: &Arc<Session>,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let debug = &self.context.debug;
+        let root = debug.root_of(session);
+        for it in debug.tree(&root).iter().filter(|it| !matches!(it.state(), State::Terminated(_))) {
+            it.in_control("restart")?;
+        }
+        if !root.launched {
+            let nearest = "`attach` again";
+            let message = format!("{} cannot restart what it did not launch; {nearest}", root.adapter.name);
+            return Err(Failure::new(ErrorCode::Unsupported, message));
+        }
+        let again = debug.again(&root);
+        let (plan, _) =
+            again.ok_or_else(|| Failure::new(ErrorCode::Unsupported, "it is not ours to start"))?;
+        if let Some(program) = &plan.program {
+            cx.permit_run(&plan.adapter.name, program).await?;
+        }
+        // One that only launches (js-debug 1.105) answers no restart while its program is stopped.
+        let alone = !root.adapter_launches_only() && !matches!(root.state(), State::Terminated(_));
+        if alone && root.restart(clock).await? {
+            return self.snapshot(&root, cx, clock).await;
+        }
+        let runs = Arc::new(super::launch::Terminal(cx.grant_requester()));
+        let fresh = debug.relaunch(&root, runs, clock).await?;
+        fresh.started_by(cx.starter.clone());
+        let shown = self.snapshot(&fresh, cx, clock).await?;
+        let said = format!(
+            "{} has no restart of its own: launched again, with its breakpoints\n",
+            root.adapter.name
+        );
+        Ok(before(&said, shown))
+    }
+
+    pub(super) async fn goto(
+        &self,
+        session: &Arc<Session>,
+        args: &PlaceArguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let (file, line) = (args.file.as_str(), args.line);
+        super::launch::from_one(line)?;
+        let path = self.context.workspace.resolve(file)?;
+        let targets = session.goto_targets(&path, line, clock).await?;
+        let Some(target) = targets.first() else {
+            return Err(Failure::new(ErrorCode::NotFound, format!("nothing can go on from {file}:{line}")));
+        };
+        cx.permit_debug(&format!("go on from {file}:{} without running what is between", target.line))
+            .await?;
+        session.goto(target.id, args.thread, clock).await?;
+        self.snapshot(session, cx, clock).await
+    }
+
+    /// On to a line, or to whatever stops before it.
+    pub(super) async fn run_to(
+        &self,
+        session: &Arc<Session>,
+        args: &PlaceArguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let (file, line) = (args.file.as_str(), args.line);
+        super::launch::from_one(line)?;
+        let path = self.context.workspace.resolve(file)?;
+        let there = session.breakpoints().list().any(|(it, _)| it.path == path && it.line == line);
+        let point = SourceBreakpoint {
+            path: path.clone(),
+            line,
+            column: None,
+            condition: None,
+            hit: None,
+            log: None,
+        };
+        if !there {
+            session.change_breakpoints(|all| all.add(point), clock).await?;
+        }
+        let ran = session.run("continue", args.thread, clock).await.map_err(Failure::from);
+        let shown = match ran {
+            Ok(()) => self.snapshot(session, cx, clock).await,
+            Err(failure) => Err(failure),
+        };
+        if there {
+            return shown;
+        }
+        let said = match session.state() {
+            State::Terminated(_) => return shown,
+            State::Stopped(_) => {
+                let remove = |all: &mut Breakpoints| {
+                    all.remove(&path, Some(line));
+                };
+                // Also where the action's own time is over, or it was cancelled.
+                let own = Clock::new(TIDY, &CancellationToken::new());
+                match session.change_breakpoints(remove, &own).await {
+                    Ok(()) => return shown,
+                    Err(error) => format!("the breakpoint at {file}:{line} is still there: {error}\n"),
+                }
+            }
+            // Taken away now, the program would run past.
+            _ => format!(
+                "not at {file}:{line} yet: its breakpoint stays until `breakpoints` with `remove` takes it away\n"
+            ),
+        };
+        match shown {
+            Ok(shown) => Ok(before(&said, shown)),
+            Err(failure) => {
+                let message = format!("{}\n{}", failure.message, said.trim_end());
+                Err(Failure { message, ..failure })
+            }
+        }
+    }
+
+    pub(super) async fn read_memory(
+        &self,
+        session: &Session,
+        args: &MemoryArguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let reference =
+            args.memory_reference.as_deref().ok_or_else(|| needs("read_memory", "memory_reference"))?;
+        may_refer("read_memory", reference, session, cx).await?;
+        let about = ("read_memory", reference, "supportsReadMemoryRequest");
+        let reference = &self.address(session, about, &args.frame, clock).await?;
+        let count = args.count.unwrap_or(BYTES).clamp(1, MOST_BYTES);
+        let (address, data, unreadable) =
+            session.read_memory(reference, args.offset.unwrap_or(0), count, clock).await?;
+        let bytes = STANDARD.decode(&data).map_err(|error| {
+            Failure::new(ErrorCode::NotApplied, format!("the adapter's answer is not base 64: {error}"))
+        })?;
+        let mut text = format!("{} bytes at {address}\n", bytes.len());
+        for (row, bytes) in bytes.chunks(16).enumerate() {
+            let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let shown: String =
+                bytes.iter().map(|it| if it.is_ascii_graphic() { char::from(*it) } else { '.' }).collect();
+            text.push_str(&format!("+{:04x}  {:<47}  {shown}\n", row * 16, hex.join(" ")));
+        }
+        if unreadable > 0 {
+            text.push_str(&format!("{unreadable} bytes after these cannot be read\n"));
+        }
+        let details = json!({ "address": address, "data": data, "unreadable": unreadable });
+        Ok(ToolResult::text(text).with_details(details))
+    }
+
+    pub(super) async fn write_memory(
+        &self,
+        session: &Session,
+        args: &WriteMemoryArguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let (reference, value) = (args.memory_reference.as_str(), args.value.as_str());
+        let bytes = hex(value).ok_or_else(|| {
+            Failure::new(
+                ErrorCode::InvalidArguments,
+                "`value` is bytes in hexadecimal: `2a 00 ff`".to_owned(),
+            )
+        })?;
+        may_refer("write_memory", reference, session, cx).await?;
+        cx.permit_debug(&format!("write {} bytes of memory at {reference}", bytes.len())).await?;
+        let about = ("write_memory", reference, "supportsWriteMemoryRequest");
+        let reference = &self.address(session, about, &args.frame, clock).await?;
+        let data = STANDARD.encode(&bytes);
+        let written = session.write_memory(reference, args.offset.unwrap_or(0), &data, clock).await?;
+        let count = written.unwrap_or(bytes.len() as u64);
+        Ok(ToolResult::text(format!("wrote {count} bytes at {reference}\n"))
+            .with_details(json!({ "written": count })))
+    }
+
+    pub(super) async fn disassemble(
+        &self,
+        session: &Session,
+        args: &MemoryArguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        if let Some(reference) = &args.memory_reference {
+            may_refer("disassemble", reference, session, cx).await?;
+        }
+        let reference = match &args.memory_reference {
+            Some(reference) => reference.clone(),
+            // An adapter that cannot says so below.
+            None if !session.can("supportsDisassembleRequest") => String::new(),
+            None => {
+                let frame = self.frame(session, "disassemble", &args.frame, clock).await?;
+                session.instruction(frame)?.ok_or_else(|| needs("disassemble", "memory_reference"))?
+            }
+        };
+        let count = args.count.unwrap_or(INSTRUCTIONS).clamp(1, 500);
+        let reference = match args.memory_reference {
+            Some(_) => {
+                let about = ("disassemble", reference.as_str(), "supportsDisassembleRequest");
+                self.address(session, about, &args.frame, clock).await?
+            }
+            None => reference,
+        };
+        let found = session.disassemble(&reference, args.offset.unwrap_or(0), count, clock).await?;
+        let word = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
+        let row = |it: &Value| {
+            let symbol = it["symbol"].as_str().map(|it| format!("  ; {it}")).unwrap_or_default();
+            format!("{}  {}{symbol}\n", word(it, "address"), word(it, "instruction"))
+        };
+        let text: String = found.iter().map(row).collect();
+        Ok(ToolResult::text(text).with_details(json!({ "instructions": found })))
+    }
+
+    /// The memory reference that is meant: one that is no number is an expression, which most adapters do not
+    /// evaluate there. What comes to no address is left for the adapter to judge.
+    async fn address(
+        &self,
+        session: &Session,
+        (action, reference, capability): (&str, &str, &str),
+        frame: &FrameChoice,
+        clock: &Clock,
+    ) -> Result<String, Failure> {
+        if is_number(reference) || !session.can(capability) {
+            return Ok(reference.to_owned());
+        }
+        let frame = self.frame(session, action, frame, clock).await?;
+        let Ok(value) = session.evaluate(reference, Some(frame), "watch", clock).await else {
+            return Ok(reference.to_owned());
+        };
+        let number = || printed_address(&value.value).map(str::to_owned);
+        Ok(value.memory.clone().or_else(number).unwrap_or_else(|| reference.to_owned()))
+    }
+
+    pub(super) async fn completions(
+        &self,
+        session: &Session,
+        args: &EvaluateArguments,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let text = args.expression.as_str();
+        let frame = self.frame(session, "completions", &args.frame, clock).await?;
+        let found = session.completions(text, Some(frame), clock).await?;
+        Ok(listed(found, "completion"))
+    }
+
+    pub(super) async fn set_expression(
+        &self,
+        session: &Session,
+        args: &SetExpressionArguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let (expression, value) = (args.expression.as_str(), args.value.as_str());
+        cx.permit_debug(&format!("set {expression} to {value}")).await?;
+        let frame = self.frame(session, "set_expression", &args.frame, clock).await?;
+        Ok(super::inspect::told(&session.set_expression(expression, value, frame, clock).await?))
+    }
+
+    pub(super) async fn source(
+        &self,
+        session: &Session,
+        args: &PageArguments,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let frame = self.frame(session, "source", &args.frame, clock).await?;
+        let text = session.source(frame, clock).await?;
+        let from = usize::try_from(args.start.unwrap_or(1).max(1)).unwrap_or(1) - 1;
+        let count = usize::try_from(args.count.unwrap_or(400)).unwrap_or(400);
+        let all = text.lines().count();
+        let rows = text.lines().enumerate().skip(from).take(count);
+        let mut shown: String = rows.map(|(at, line)| format!("{}: {line}\n", at + 1)).collect();
+        if from.saturating_add(count) < all {
+            shown.push_str(&format!("{all} lines in all; go on with `start: {}`\n", from + count + 1));
+        }
+        Ok(ToolResult::text(super::snapshot::cut(&shown, TEXT)).with_details(json!({ "lines": all })))
+    }
+
+    pub(super) async fn exception_info(
+        &self,
+        session: &Session,
+        args: &FrameChoice,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let it = session.exception_info(args.thread, clock).await?;
+        let mut text = format!("{}: {}\n", it.id, it.description);
+        for (word, value) in [("type", &it.kind), ("thrown at", &it.stack)] {
+            text.extend(value.iter().map(|value| format!("{word}: {}\n", super::snapshot::cut(value, 4000))));
+        }
+        let details = json!({ "id": it.id, "description": it.description, "mode": it.mode, "type": it.kind,
+            "stack": it.stack });
+        Ok(ToolResult::text(text).with_details(details))
+    }
+
+    pub(super) async fn loaded(
+        &self,
+        session: &Session,
+        modules: bool,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let mut found = session.loaded(modules, clock).await?;
+        // Of thousands the project's own are not to be among those that are left out.
+        let root = self.context.workspace.root().as_path();
+        let own =
+            |it: &Value| it["path"].as_str().is_some_and(|path| std::path::Path::new(path).starts_with(root));
+        found.sort_by_key(|it| !own(it));
+        let name = |it: &Value| {
+            let word = |name: &str| it[name].as_str().map(str::to_owned);
+            match (word("name"), word("path")) {
+                (Some(name), Some(path)) if name != path => format!("{name} ({path})"),
+                (name, path) => path.or(name).unwrap_or_else(|| it.to_string()),
+            }
+        };
+        Ok(listed(found.iter().map(name).collect(), if modules { "module" } else { "source" }))
+    }
+
+    /// Any request of the protocol, as it is written.
+    pub(super) async fn request(
+        &self,
+        session: &Arc<Session>,
+        args: &RequestArguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let command = args.command.as_str();
+        let arguments = super::launch::json_text(args.arguments.as_deref())?.unwrap_or(Value::Null);
+        cx.permit_debug(&format!("send it `{command}` with {arguments}")).await?;
+        let runs = dap_client::runs_on(command);
+        let body = match runs {
+            true => session.run_raw(command, arguments, clock).await?,
+            false => session.ask(command, arguments, Need::NotTerminated, clock).await?,
+        };
+        let text = serde_json::to_string_pretty(&body).unwrap_or_else(|_| body.to_string());
+        let text = format!("{}\n", super::snapshot::cut(&text, TEXT));
+        if !runs {
+            return Ok(ToolResult::text(text).with_details(json!({ "body": body })));
+        }
+        let shown = self.snapshot(session, cx, clock).await?;
+        let mut details = shown.details.clone();
+        super::inspect::merge(&mut details, json!({ "body": body }));
+        Ok(before(&text, shown).with_details(details))
+    }
+
+    /// Adds a breakpoint on data or on an instruction, where the arguments name one.
+    pub(super) async fn add_special(
+        &self,
+        session: &Arc<Session>,
+        args: &BreakpointArguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<(), Failure> {
+        let (condition, hit) = (args.points.condition.clone(), args.points.hit.clone());
+        let special = args.data_id.as_ref().or(args.name.as_ref()).or(args.memory_reference.as_ref());
+        if let Some(what) = special {
+            let code = condition.iter().filter(|code| !only_looks(code, &session.adapter));
+            for code in code.chain(hit.iter().filter(|hit| !is_count(hit))) {
+                cx.permit_debug(&format!("evaluate `{code}` at each pass of {what}")).await?;
+            }
+        }
+        let access = args.access.as_deref();
+        let data = match (&args.data_id, &args.name) {
+            (Some(id), _) => {
+                session.access(id, access)?;
+                Some(DataBreakpoint { id: id.clone(), label: id.clone(), ..DataBreakpoint::default() })
+            }
+            (None, Some(name)) => {
+                may_refer("breakpoints", name, session, cx).await?;
+                let frame = match args.variables_reference {
+                    Some(_) => None,
+                    None => Some(self.frame(session, "breakpoints", &args.frame, clock).await?),
+                };
+                let of = match (args.variables_reference, frame) {
+                    (None, Some(frame)) => session.scopes(frame, clock).await?.first().map(|it| it.variables),
+                    (of, _) => of,
+                };
+                Some(session.data_breakpoint(name, of, frame, clock).await?)
+            }
+            (None, None) => None,
+        };
+        if let Some(point) = data {
+            let access = session.access(&point.id, access)?;
+            let point = DataBreakpoint { access, condition: condition.clone(), hit: hit.clone(), ..point };
+            session.change_breakpoints(|all| all.add_data(point), clock).await?;
+        }
+        if let Some(reference) = &args.memory_reference {
+            may_refer("breakpoints", reference, session, cx).await?;
+            let point = Session::at_instruction(reference, args.offset.unwrap_or(0));
+            let point = InstructionBreakpoint { condition, hit, ..point };
+            session.change_breakpoints(|all| all.add_instruction(point), clock).await?;
+        }
+        Ok(())
+    }
+
+    /// Steps, or runs backwards.
+    pub(super) async fn step(
+        &self,
+        session: &Arc<Session>,
+        command: &str,
+        args: &StepArguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        self.run_on(session, command, args, clock).await?;
+        self.snapshot(session, cx, clock).await
+    }
+
+    /// Has the program run on by `command`.
+    pub(super) async fn run_on(
+        &self,
+        session: &Session,
+        command: &str,
+        args: &StepArguments,
+        clock: &Clock,
+    ) -> Result<(), Failure> {
+        if ["stepBack", "reverseContinue"].contains(&command) {
+            return Ok(session.back(command, args.thread, clock).await?);
+        }
+        let takes_granularity = session.can("supportsSteppingGranularity");
+        match args.granularity.as_deref() {
+            Some(granularity) if !takes_granularity && granularity != "line" => {
+                let adapter = &session.adapter.name;
+                let message = format!(
+                    "{adapter} cannot step by {granularity}; without `granularity` it steps by lines"
+                );
+                Err(Failure::new(ErrorCode::Unsupported, message))
+            }
+            Some(granularity) if takes_granularity => {
+                let arguments = json!({ "granularity": granularity });
+                Ok(session.run_with(command, args.thread, arguments, clock).await?)
+            }
+            _ => Ok(session.run(command, args.thread, clock).await?),
+        }
+    }
+
+    /// Whether another session of the tree is stopped: this one may wait for what that does next.
+    pub(super) fn another_waits(&self, session: &Arc<Session>) -> bool {
+        let debug = &self.context.debug;
+        let tree = debug.tree(&debug.root_of(session));
+        tree.iter().any(|it| it.id != session.id && matches!(it.state(), State::Stopped(_)))
+    }
+
+    /// Whether what is evaluated was agreed to.
+    pub(super) async fn may_evaluate(
+        &self,
+        expression: &str,
+        adapter: &DebuggerDefinition,
+        cx: &ToolCx,
+    ) -> Result<(), Failure> {
+        if !only_looks(expression, adapter) {
+            cx.permit_debug(&format!("evaluate `{expression}`")).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a memory reference, or a name of data, was agreed to. Some adapters evaluate one that is no number.
+async fn may_refer(action: &str, text: &str, session: &Session, cx: &ToolCx) -> Result<(), Failure> {
+    if !is_number(text) && !only_looks(text, &session.adapter) {
+        session.in_control(action)?;
+        cx.permit_debug(&format!("evaluate `{text}`")).await?;
+    }
+    Ok(())
+}
+
+/// The address that a printed value is: `0x7f…`, `(int *) 0x7f…`, `@0x7f…: 5`; not one inside of a struct or a text.
+fn printed_address(value: &str) -> Option<&str> {
+    let value = value.trim();
+    let value =
+        if value.starts_with('(') { value.split_once(") ").map_or(value, |(_, it)| it) } else { value };
+    let word = value.trim_start_matches('@').split(|it: char| !it.is_ascii_alphanumeric()).next()?;
+    (word.starts_with("0x") && is_number(word)).then_some(word)
+}
+
+/// A number, in decimal or hexadecimal.
+fn is_number(text: &str) -> bool {
+    let text = text.trim();
+    let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |it| (it, 16));
+    !digits.is_empty() && digits.chars().all(|it| it.is_digit(radix))
+}
+
+fn listed(found: Vec<String>, noun: &str) -> ToolResult {
+    let mut text: String = found.iter().take(LISTED).map(|it| format!("{it}\n")).collect();
+    if found.len() > LISTED {
+        text.push_str(&format!("{} more are not shown\n", crate::counted(found.len() - LISTED, noun)));
+    }
+    if found.is_empty() {
+        text = format!("no {noun}s\n");
+    }
+    ToolResult::text(text).with_details(json!({ "list": found }))
+}
+
+/// `text` before what a result says.
+pub(super) fn before(text: &str, mut result: ToolResult) -> ToolResult {
+    let said = result.content.iter_mut().find_map(|content| match content {
+        llm::Content::Text { text, .. } => Some(text),
+        _ => None,
+    });
+    if let Some(said) = said {
+        said.insert_str(0, text);
+    }
+    result
+}
+
+/// Bytes in hexadecimal, with or without spaces.
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text
+        .chars()
+        .filter(|c| !c.is_whitespace())
+        .map(|c| c.to_digit(16).map(|it| it as u8))
+        .collect::<Option<_>>()?;
+    let whole = !digits.is_empty() && digits.len().is_multiple_of(2);
+    whole.then(|| digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{hex, is_number, printed_address};
+
+    #[test]
+    fn a_number_is_digits_alone() {
+        for number in ["0x7fffF0", "4096", "0"] {
+            assert!(is_number(number), "{number}");
+        }
+        for other in ["", "0x", "0x10()", "f()", "&n", "12ab", "-1", "main"] {
+            assert!(!is_number(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_what_a_value_is_and_not_what_stands_in_it() {
+        let address = |value: &str| printed_address(value).map(str::to_owned);
+        for value in
+            ["0x7f10", "(int *) 0x7f10", "@0x7f10: 5", "0x7f10 <main+4>", "(const char *) 0x7f10 \"x\""]
+        {
+            assert_eq!(address(value).as_deref(), Some("0x7f10"), "{value}");
+        }
+        for value in ["{next = 0x5555, n = 1}", "\"0xdead\"", "5", "(5)", "", "<error: 0x10>"] {
+            assert_eq!(address(value), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_pairs_of_digits() {
+        assert_eq!(hex("2a 00ff"), Some(vec![42, 0, 255]));
+        assert_eq!((hex("2"), hex("zz"), hex("")), (None, None, None));
+    }
+}

@@ -1,0 +1,90 @@
+//! Whether a stop of a test is its failure, or may be handled.
+//!
+//! Pure. Invariants: `Fails` is said only where no code of others is known to stand between the stop and the
+//! runner, and the debugger does not stop at handled exceptions.
+
+/// What a stop is to the test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StopVerdict {
+    Fails,
+    /// Something may handle it: the program, the runner, or a caller.
+    MayBeHandled,
+    /// It is not the test's failure: the program goes on.
+    Ignored,
+}
+
+/// A frame as far as it matters here; top first.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StackPlace<'a> {
+    pub name: &'a str,
+    /// It is in the project.
+    pub is_own: bool,
+    /// No frame: what separates the frames before a wait from those after it.
+    pub is_label: bool,
+}
+
+/// What a stop with these frames is to the test `title`.
+pub(super) fn verdict(title: Option<&str>, may_be_handled: bool, frames: &[StackPlace<'_>]) -> StopVerdict {
+    // What an exception came from is listed below it, and called nothing.
+    let ends = |place: &StackPlace<'_>| place.is_label || place.name.starts_with("[Chained Exc:");
+    let called = &frames[..frames.iter().position(ends).unwrap_or(frames.len())];
+    let own: Vec<usize> = (0..called.len()).filter(|at| called[*at].is_own).collect();
+    let (Some(first), Some(last)) = (own.first(), own.last()) else { return StopVerdict::Ignored };
+    // debugpy stops once for each function that an exception leaves: the last stop counts.
+    let left = called.iter().position(|place| place.name.ends_with("(Current frame)"));
+    if left.is_some_and(|left| left < *last) {
+        return StopVerdict::Ignored;
+    }
+    let through_others = last - first + 1 > own.len();
+    // A thread of its own is its joiner's to judge.
+    let in_test = title.is_none_or(|title| own.iter().any(|at| has_word(called[*at].name, title)));
+    match may_be_handled || through_others || !in_test {
+        true => StopVerdict::MayBeHandled,
+        false => StopVerdict::Fails,
+    }
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|part| part == word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StopVerdict::{Fails, Ignored, MayBeHandled};
+    use super::*;
+
+    /// Frames by name; `own:` marks those of the project, `--` a label.
+    #[track_caller]
+    fn check(frames: &[&str], expected: StopVerdict) {
+        let frames = frames.iter().map(|name| StackPlace {
+            name: name.trim_start_matches("own:"),
+            is_own: name.starts_with("own:"),
+            is_label: *name == "--",
+        });
+        let frames: Vec<StackPlace<'_>> = frames.collect();
+        assert_eq!(verdict(Some("test_it"), false, &frames), expected);
+    }
+
+    #[test]
+    fn an_exception_that_leaves_the_test_fails_it() {
+        check(&["own:boom", "own:test_it (Current frame)", "run"], Fails);
+        check(&["rust_panic", "own:a::tests::test_it", "catch_unwind"], Fails);
+        check(&["testing.(*common).Fail", "own:a.test_it.func1", "testing.tRunner"], Fails);
+        check(&["own:test_it (Current frame)", "[Chained Exc: no] test_it", "own:x"], Fails);
+    }
+
+    #[test]
+    fn an_exception_that_others_called_for_may_be_handled() {
+        check(&["own:work (Current frame)", "map", "pool"], MayBeHandled);
+        check(&["own:div", "catch_unwind", "own:a::tests::test_it"], MayBeHandled);
+        check(&["rust_panic", "own:a::work"], MayBeHandled);
+        check(&["own:boom", "throws", "own:test_it", "--", "own:x"], MayBeHandled);
+    }
+
+    #[test]
+    fn only_the_last_function_that_an_exception_leaves_counts() {
+        check(&["own:work (Current frame)", "own:test_it"], Ignored);
+        check(&["own:module (Current frame)", "importlib", "own:test_it"], Ignored);
+        check(&["run", "select"], Ignored);
+    }
+}

@@ -1,0 +1,422 @@
+//! The tool `edit`: a hashline patch over one or more files, all or nothing.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use agent::{Presence, Tool, ToolCx, ToolResult};
+use futures_util::future::BoxFuture;
+use hashline::{
+    Current, Dialect, Documents, FileOp, Note, Options, Patch, Reason, Refusal, Section, SectionPlan,
+    Snapshot,
+};
+use llm::ToolDefinition;
+use paths::AbsPath;
+use policy::{Effects, ErrorCode, Writes};
+use serde_json::{Value, json};
+use text::ChangeLog;
+use workspace::{Document, Operation, PlanError, ReadError, WorkspaceEdit};
+
+use crate::change::{self, Refused};
+use crate::{Failure, Grammars, ToolContext, display};
+
+/// Notes told at most on how a patch is written.
+const MOST_NOTES: usize = 20;
+
+pub struct Edit {
+    context: Arc<ToolContext>,
+    definition: ToolDefinition,
+}
+
+impl Edit {
+    pub fn new(context: Arc<ToolContext>) -> Self {
+        let view = context.settings().view;
+        let definition = ToolDefinition {
+            name: "edit".to_owned(),
+            label: "Edit".to_owned(),
+            description: hashline::edit_description(view).into_owned(),
+            parameters: parameters(view.dialect),
+        };
+        Self { context, definition }
+    }
+}
+
+/// A patch is a text; in the json dialect it is the arguments themselves, which spares the model to
+/// write JSON inside JSON. A text is understood there too.
+fn parameters(dialect: Dialect) -> Value {
+    let patch = |about: &str| json!({ "type": "string", "description": about });
+    if dialect != Dialect::Json {
+        return json!({ "type": "object", "properties": { "patch": patch("the patch") }, "required": ["patch"] });
+    }
+    json!({
+        "type": "object",
+        "properties": {
+            "path": { "type": "string", "description": "the file" },
+            "tag": { "type": "string", "description": "the digits after # in its header" },
+            "edits": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "op": { "type": "string", "enum": ["replace", "prepend", "append"] },
+                        "pos": { "type": "string", "description": "a line as shown, such as 12#KQ" },
+                        "end": { "type": "string", "description": "replace: the last line, included" },
+                        // Without a type: a text stays a text, and null, which deletes, is not left out.
+                        "lines": { "items": { "type": "string" }, "description": "array of rows; null deletes" },
+                    },
+                    "required": ["op", "lines"],
+                },
+            },
+            "patch": patch("in place of the others: a patch as text, for several files"),
+        },
+    })
+}
+
+/// The patch that the arguments hold, as text.
+fn patch(args: Value) -> Result<String, Failure> {
+    let wrong = |message: &str| Failure::new(ErrorCode::InvalidArguments, format!("arguments: {message}"));
+    match &args {
+        Value::Object(members) => match members.get("patch") {
+            Some(Value::String(patch)) if members.len() == 1 => Ok(patch.clone()),
+            Some(_) => Err(wrong("`patch` is a text and stands alone")),
+            // Lines, so that an error names a place.
+            None => Ok(format!("{args:#}")),
+        },
+        _ => Err(wrong("an object is expected")),
+    }
+}
+
+impl Tool for Edit {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn presence(&self) -> Presence {
+        Presence::Start
+    }
+
+    fn effects(&self, _: &Value) -> Effects {
+        Effects { reads: true, writes: Writes::Unknown, ..Effects::default() }
+    }
+
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
+    }
+}
+
+impl Edit {
+    async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let context = &*self.context;
+        let (mut patch, notes) = Patch::parse(&patch(args)?).map_err(|error| {
+            Failure::new(ErrorCode::InvalidPatch, format!("not applied, nothing was changed: {error}"))
+                .with_data(json!({ "reason": error.reason(), "line": error.line }))
+                .with_details(json!({ "reason": error.reason(), "line": error.line }))
+        })?;
+        canonical(context, &mut patch, cx).await?;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let now = Now::look(context, &patch);
+            let grammars = Grammars::new(&context.trees);
+            let options = Options {
+                view: context.settings().view,
+                syntax: Some(&grammars),
+                parse_regression: context.settings().parse_regression,
+            };
+            let unchanged = now.unchanged(&patch);
+            let planned = context.with_snapshots(|store| hashline::plan(&patch, store, &now, options));
+            let planned = match planned {
+                // The person typed while we looked.
+                Err(_) if attempts == 1 && now.is_over() => continue,
+                planned => planned.map_err(|refusal| refused(context, &patch, &refusal, &unchanged))?,
+            };
+            let plan = match context.workspace.plan(now.edit(context, &planned.sections)?) {
+                Err(PlanError::Stale { .. }) if attempts == 1 => continue,
+                plan => plan?,
+            };
+            if plan.is_empty() {
+                let told: Vec<String> =
+                    planned.sections.iter().map(|section| told(context, section)).collect();
+                return Ok(ToolResult::text(told.concat()).with_details(json!({ "files": [] })));
+            }
+            let done = match change::commit(context, cx, plan, attempts > 1).await {
+                Err(Refused::Moved) if attempts == 1 => continue,
+                done => done?,
+            };
+            return Ok(outcome(context, &planned.sections, &notes, &done, &grammars));
+        }
+    }
+}
+
+/// Paths as the store knows them, whatever spelling the model chose.
+async fn canonical(context: &ToolContext, patch: &mut Patch, cx: &ToolCx) -> Result<(), Failure> {
+    patch.leave_out_blanks(|path| {
+        let path = context.workspace.resolve(path);
+        path.is_ok_and(|path| !matches!(context.workspace.document(&path), Err(ReadError::NotFound { .. })))
+    });
+    for section in &mut patch.sections {
+        let path = context.workspace.resolve(&section.path)?;
+        // A refusal shows lines.
+        cx.permit_read(&path).await?;
+        if path.as_path().is_dir() {
+            let message = format!(
+                "not applied, nothing was changed: `{}` is a folder; name a file in it",
+                context.shown(&path)
+            );
+            return Err(Failure::new(ErrorCode::NotAFile, message));
+        }
+        if section.file_op != FileOp::Keep {
+            not_a_link(context, &section.path, &path)?;
+        }
+        section.path = context.shown(&path);
+        if let FileOp::Rename { to } = &mut section.file_op {
+            *to = context.shown(&context.workspace.resolve(to)?);
+        }
+        if let Some(kept) = &context.kept {
+            kept.restore(context, &section.path);
+        }
+    }
+    let mut files: Vec<(FileId, &str)> = Vec::new();
+    for section in &patch.sections {
+        let path = context.workspace.root().join(&section.path);
+        files.push((file_id(&path), &section.path));
+    }
+    files.sort_unstable();
+    if let Some([first, second]) = files.array_windows().find(|[first, second]| first.0 == second.0) {
+        let (one, other) = (first.1, second.1);
+        let names = if one == other { one.to_owned() } else { format!("{one} and {other}") };
+        return Err(Failure::new(
+            ErrorCode::InvalidPatch,
+            format!("two sections name the same file, {names}; write one section with all its operations"),
+        ));
+    }
+    Ok(())
+}
+
+/// Whether it is the link that goes, or the file it leads to: a path does not say.
+fn not_a_link(context: &ToolContext, written: &str, target: &AbsPath) -> Result<(), Failure> {
+    let place = context.workspace.root().as_path().join(written);
+    if !std::fs::symlink_metadata(place).is_ok_and(|meta| meta.is_symlink()) {
+        return Ok(());
+    }
+    let (link, file) = (written, context.shown(target));
+    let message = format!(
+        "not applied, nothing was changed: `{link}` is a link to `{file}`, and would be left without a file; name `{file}` if that is to go or to move, and change the link with a command"
+    );
+    Err(Failure::new(ErrorCode::Ambiguous, message))
+}
+
+/// A file under all its names: hard links are one file, of which the last to be written would undo
+/// what the others got.
+type FileId = (u64, u64, String);
+
+fn file_id(path: &AbsPath) -> FileId {
+    #[cfg(unix)]
+    if let Ok(file) = std::fs::metadata(path.as_path()) {
+        use std::os::unix::fs::MetadataExt as _;
+        return (file.dev(), file.ino(), String::new());
+    }
+    (0, 0, path.to_string())
+}
+
+/// The files of a patch as they are now.
+struct Now<'a> {
+    context: &'a ToolContext,
+    documents: HashMap<String, Result<Document, ReadError>>,
+}
+
+impl<'a> Now<'a> {
+    fn look(context: &'a ToolContext, patch: &Patch) -> Self {
+        let mut documents = HashMap::new();
+        for section in &patch.sections {
+            let mut look = |path: &str| {
+                let document = context.workspace.document(&context.workspace.root().join(path));
+                documents.insert(path.to_owned(), document);
+            };
+            look(&section.path);
+            if let FileOp::Rename { to } = &section.file_op {
+                look(to);
+            }
+        }
+        Self { context, documents }
+    }
+
+    /// Whether a document is another by now.
+    fn is_over(&self) -> bool {
+        self.documents.values().flatten().any(|document| {
+            self.context.workspace.document(&document.path).is_ok_and(|now| now.version != document.version)
+        })
+    }
+
+    /// The paths whose text is the one that the patch names.
+    fn unchanged(&self, patch: &Patch) -> HashSet<String> {
+        let named = |section: &&Section| {
+            let known = self.context.with_snapshots(|store| match section.tag {
+                Some(tag) => store.get(&section.path, tag),
+                None => store.newest(&section.path),
+            });
+            let now = self.documents.get(&section.path).and_then(|document| document.as_ref().ok());
+            known.zip(now).is_some_and(|(known, now)| **known.text() == *now.text)
+        };
+        patch.sections.iter().filter(named).map(|section| section.path.clone()).collect()
+    }
+
+    fn edit(&self, context: &ToolContext, sections: &[SectionPlan]) -> Result<WorkspaceEdit, Failure> {
+        let paths: Vec<&str> = sections.iter().map(|section| section.path.as_str()).collect();
+        let mut edit =
+            WorkspaceEdit { label: format!("edit {}", paths.join(", ")), ..WorkspaceEdit::default() };
+        for section in sections {
+            let Some(Ok(document)) = self.documents.get(&section.path) else { continue };
+            let (path, expected) = (document.path.clone(), document.version);
+            if !section.edits.is_empty() && section.file_op != FileOp::Remove {
+                edit.operations.push(Operation::Edit {
+                    path: path.clone(),
+                    expected,
+                    edits: section.edits.clone(),
+                });
+            }
+            match &section.file_op {
+                FileOp::Keep => {}
+                FileOp::Remove => edit.operations.push(Operation::Delete { path, expected }),
+                FileOp::Rename { to } => {
+                    let to: AbsPath = context.workspace.resolve(to)?;
+                    edit.operations.push(Operation::Rename {
+                        from: path,
+                        to,
+                        expected: None,
+                        replaces: None,
+                    });
+                }
+            }
+        }
+        Ok(edit)
+    }
+}
+
+impl Documents for Now<'_> {
+    fn current(&self, path: &str) -> Current {
+        match self.documents.get(path) {
+            Some(Ok(document)) => Current::Text(document.text.clone()),
+            Some(Err(ReadError::NotUtf8 { .. })) => Current::NotUtf8,
+            Some(Err(ReadError::TooLarge { .. })) => Current::TooLarge,
+            Some(Err(_)) | None => Current::Missing,
+        }
+    }
+
+    fn changes(&self, path: &str, since: &Snapshot) -> Option<ChangeLog> {
+        let document = self.documents.get(path)?.as_ref().ok()?;
+        self.context.workspace.changes(&document.path, since.text())
+    }
+}
+
+/// `unchanged`: the paths whose text is still the one that the patch was written for.
+fn refused(context: &ToolContext, patch: &Patch, refusal: &Refusal, unchanged: &HashSet<String>) -> Failure {
+    // The lines a refusal shows are good for the next edit, in the next process too.
+    if let Some(kept) = &context.kept {
+        for section in &patch.sections {
+            kept.keep(context, &section.path);
+        }
+    }
+    let is_stale = refusal.sections.first().is_none_or(|first| !unchanged.contains(&first.path));
+    let code = match refusal.reason {
+        Reason::UnknownTag => ErrorCode::UnknownTag,
+        // Nobody changed the file: what was written never fitted it.
+        Reason::CheckMismatch if !is_stale => ErrorCode::InvalidPatch,
+        Reason::Stale | Reason::CheckMismatch => ErrorCode::StaleText,
+        Reason::UnseenLines => ErrorCode::UnseenLines,
+        Reason::Ambiguous => ErrorCode::Ambiguous,
+        Reason::ParseRegression | Reason::Boundary => ErrorCode::ParseRegression,
+        Reason::NotUtf8 => ErrorCode::NotUtf8,
+        Reason::TooLarge => ErrorCode::TooLarge,
+        Reason::Unsupported => ErrorCode::Unsupported,
+        Reason::Exists => ErrorCode::Conflict,
+        Reason::NotFound => not_found(context, patch),
+        _ => ErrorCode::InvalidPatch,
+    };
+    let data = json!({ "reason": refusal.reason, "times": refusal.times });
+    Failure::new(code, refusal.render()).with_data(data).with_details(json!(refusal))
+}
+
+/// A folder where a file is expected is no file, rather than nothing.
+fn not_found(context: &ToolContext, patch: &Patch) -> ErrorCode {
+    let folder = patch.sections.iter().any(|section| {
+        let document = context.workspace.document(&context.workspace.root().join(&section.path));
+        matches!(document, Err(ReadError::NotAFile { .. }))
+    });
+    if folder { ErrorCode::NotAFile } else { ErrorCode::NotFound }
+}
+
+fn told(context: &ToolContext, section: &SectionPlan) -> String {
+    let notes: Vec<String> = section.notes.iter().map(|note| format!("note: {}\n", note.message)).collect();
+    let newest = context.with_snapshots(|store| store.newest(&section.path));
+    let tag = newest.map_or(section.tag, |newest| newest.tag());
+    format!(
+        "{}nothing to change, it stands there already\n{}",
+        display::header_row(context, &section.path, tag),
+        notes.concat()
+    )
+}
+
+fn outcome(
+    context: &ToolContext,
+    sections: &[SectionPlan],
+    notes: &[Note],
+    done: &change::Committed,
+    grammars: &Grammars<'_>,
+) -> ToolResult {
+    let mut text = String::new();
+    let mut files = Vec::new();
+    for section in sections {
+        let path = match &section.file_op {
+            FileOp::Rename { to } => to,
+            _ => &section.path,
+        };
+        // What the disk or the editor made of it is what the model is shown.
+        let now = context.workspace.document(&context.workspace.root().join(path)).ok();
+        let read_back = now.map_or_else(|| section.new_text.clone(), |document| document.text);
+        if section.file_op != FileOp::Remove {
+            grammars.keep(path, &read_back);
+        }
+        let left = hashline::MOST_BYTES.saturating_sub(text.len());
+        let told = context.with_snapshots(|store| {
+            hashline::outcome_within(store, section, read_back, context.settings().view, left)
+        });
+        text.push_str(&told.text);
+        if let Some(kept) = &context.kept {
+            kept.keep(context, path);
+        }
+        files.push(json!({
+            "path": path, "tag": told.tag, "strategy": section.strategy, "edits": section.edits.len(),
+        }));
+    }
+    let more = notes.len().saturating_sub(MOST_NOTES);
+    let notes = notes.iter().take(MOST_NOTES).map(|note| &note.message);
+    for note in notes.chain(&done.commit.notes) {
+        text.push_str(&format!("note: {note}\n"));
+    }
+    if more > 0 {
+        text.push_str(&format!("note: {more} more notes on how the patch is written are left out\n"));
+    }
+    text.push_str(&done.verdict.text);
+    let details = json!({
+        "commit": done.commit.id, "run": done.commit.run, "files": files,
+        "diff": done.plan.diff(context.workspace.root()), "diagnostics": done.verdict.details,
+    });
+    ToolResult::text(text).with_details(details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_the_patch_or_hold_it() {
+        let text = "[a#3F2A]\nCUT 2\n";
+        assert_eq!(patch(json!({ "patch": text })).unwrap(), text);
+        let edits = json!([{ "op": "replace", "pos": "2#KQ", "lines": null }]);
+        let read = |args| Patch::parse(&patch(args).unwrap()).unwrap().0.to_string();
+        assert_eq!(read(json!({ "path": "a", "tag": "3F2A", "edits": edits })), "[a#3F2A]\nCUT 2kq\n");
+        for args in [json!({ "patch": text, "path": "a" }), json!({ "patch": [] }), json!(text)] {
+            assert_eq!(patch(args).unwrap_err().code, ErrorCode::InvalidArguments);
+        }
+    }
+}

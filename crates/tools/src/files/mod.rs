@@ -1,0 +1,16 @@
+//! The tools that read and change files, and the one way in which a change is made.
+
+pub(crate) mod change;
+mod checkpoint;
+mod edit;
+mod outline;
+mod read;
+mod undo;
+mod write;
+
+pub(crate) use checkpoint::Checkpoint;
+pub(crate) use edit::Edit;
+pub(crate) use read::Read;
+pub(crate) use undo::UndoTool;
+pub use undo::take_back;
+pub(crate) use write::Write;

@@ -1,0 +1,284 @@
+//! The tool `read`: a file's lines with the numbers and checks that `edit` takes, or a folder's
+//! entries.
+
+use std::sync::Arc;
+
+use agent::{Presence, Tool, ToolCx, ToolResult};
+use futures_util::future::BoxFuture;
+use llm::ToolDefinition;
+use paths::AbsPath;
+use policy::{Effects, ErrorCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use text::LineIndex;
+use workspace::{Document, EntryKind, Owner, PathError, ReadError};
+
+use super::outline::{self, Outline};
+use crate::lsp::target;
+use crate::{Failure, ServerStart, ToolContext, arguments, display};
+
+/// At most this many lines.
+const MAX_LINES: usize = 2000;
+/// At most this many bytes of them.
+const MAX_BYTES: usize = 50 << 10;
+/// At most this many entries of a folder.
+const MAX_ENTRIES: usize = 500;
+
+pub struct Read {
+    context: Arc<ToolContext>,
+    definition: ToolDefinition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    path: String,
+    offset: Option<usize>,
+    limit: Option<usize>,
+    symbol: Option<String>,
+    #[serde(default)]
+    raw: bool,
+}
+
+impl Arguments {
+    /// Whether the file is asked for, and no part of it.
+    fn is_whole(&self) -> bool {
+        self.offset.is_none() && self.limit.is_none() && self.symbol.is_none() && !self.raw
+    }
+}
+
+impl Read {
+    pub fn new(context: Arc<ToolContext>) -> Self {
+        let definition = ToolDefinition {
+            name: "read".to_owned(),
+            label: "Read".to_owned(),
+            description: display::described(&context, include_str!("read.md")),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "path": { "type": "string", "description": "file or folder, relative to the workspace" },
+                    "offset": { "type": "integer", "description": "first line, from 1" },
+                    "limit": { "type": "integer", "description": "how many lines" },
+                    "symbol": { "type": "string", "description": "only this symbol: name or name path" },
+                    "raw": { "type": "boolean", "description": "plain text without numbers" },
+                },
+                "required": ["path"],
+            }),
+        };
+        Self { context, definition }
+    }
+}
+
+impl Tool for Read {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn presence(&self) -> Presence {
+        Presence::Start
+    }
+
+    fn effects(&self, _: &Value) -> Effects {
+        Effects { reads: true, ..Effects::default() }
+    }
+
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
+    }
+}
+
+impl Read {
+    async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let args: Arguments = arguments(args)?;
+        let context = &*self.context;
+        let (path, args) = match context.workspace.resolve(&args.path) {
+            // What the person lets be read outside, as their skills: nothing there can be edited, so it has no numbers, and no server
+            // knows it.
+            Err(PathError::Outside { target, .. }) if cx.may_read(&target) => {
+                (target, Arguments { raw: true, symbol: None, ..args })
+            }
+            path => (path?, args),
+        };
+        cx.permit_read(&path).await?;
+        if args.path.contains(['\n', '\r']) {
+            let message = "the name holds a line end, which no header of a text can show; rename it first";
+            return Err(Failure::new(ErrorCode::Unsupported, message));
+        }
+        let document = match context.workspace.document(&path) {
+            Err(ReadError::NotAFile { .. }) => return listing(context, &path),
+            document => document?,
+        };
+        context.begin_servers(&path, ServerStart::Read);
+        let is_dense = is_dense(&document.text);
+        if !args.raw && !is_dense {
+            // An edit may follow.
+            context.trees.prepare(&context.shown(&document.path), &document.text);
+        }
+        if args.is_whole()
+            && is_long(&document)
+            && !is_dense
+            && let Some(outline) = outline::of(context, &document, MAX_LINES, MAX_BYTES).await
+        {
+            return Ok(outlined(context, &document, &outline));
+        }
+        let (first, last) = self.span(&document, &args, cx).await?;
+        Ok(view(context, &document, first, last, args.raw))
+    }
+
+    /// First and last line wanted, from 1; the last may lie beyond the file.
+    async fn span(
+        &self,
+        document: &Document,
+        args: &Arguments,
+        cx: &ToolCx,
+    ) -> Result<(usize, usize), Failure> {
+        let first = args.offset.unwrap_or(1);
+        if first == 0 || args.limit == Some(0) {
+            return Err(Failure::new(ErrorCode::InvalidArguments, "`offset` and `limit` count from 1"));
+        }
+        let Some(symbol) = &args.symbol else {
+            return Ok((first, first.saturating_add(args.limit.unwrap_or(usize::MAX)).saturating_sub(1)));
+        };
+        let request = self.context.request(&cx.cancel, None);
+        let range = target::extent(&self.context, document, symbol, &request).await?;
+        let index = LineIndex::new(&document.text);
+        Ok((index.line_of(range.start) + 1, index.line_of(range.end.saturating_sub(1).max(range.start)) + 1))
+    }
+}
+
+/// Whether a file is more than is shown at once.
+fn is_long(document: &Document) -> bool {
+    document.text.len() > MAX_BYTES || display::line_count(&document.text) > MAX_LINES
+}
+
+/// Whether most of a text stands in lines that are too long to be shown, as in code that was made
+/// small: an outline would have none of them, and to parse such a text takes long.
+fn is_dense(text: &str) -> bool {
+    let long: usize = text.split('\n').map(str::len).filter(|length| *length > MAX_BYTES).sum();
+    long > text.len() / 2
+}
+
+fn outlined(context: &ToolContext, document: &Document, outline: &Outline) -> ToolResult {
+    let total = display::line_count(&document.text);
+    let mut notes = state(document);
+    notes.push(format!(
+        "outline of {total} lines: bodies are folded, their lines named; read one with offset and limit"
+    ));
+    let mut text = display::folded(context, document, &outline.lines, &outline.folds);
+    for note in &notes {
+        text.push_str(&format!("({note})\n"));
+    }
+    let folds: Vec<[usize; 2]> = outline.folds.iter().map(|fold| [*fold.start(), *fold.end()]).collect();
+    let details =
+        json!({ "path": context.shown(&document.path), "lines": total, "folds": folds, "notes": notes });
+    ToolResult::text(text).with_details(details)
+}
+
+/// What is to be said of a document besides its lines.
+fn state(document: &Document) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Owner::Editor { dirty: true } = document.owner {
+        let on_disk = if document.path.as_path().exists() { "an older one" } else { "none yet" };
+        notes.push(format!("not saved: this is the editor's text, the disk holds {on_disk}"));
+    }
+    if let Some(reason) = &document.held {
+        notes.push(format!("cannot be edited now: {reason}"));
+    }
+    notes
+}
+
+fn view(context: &ToolContext, document: &Document, first: usize, last: usize, raw: bool) -> ToolResult {
+    let index = LineIndex::new(&document.text);
+    let total = display::line_count(&document.text);
+    let mut notes = state(document);
+    if total == 0 {
+        let text = display::lines(context, document, &[]);
+        return ToolResult::text(format!(
+            "{text}(empty file; insert with {})\n",
+            context.settings().view.at_head()
+        ))
+        .with_details(json!({ "lines": 0 }));
+    }
+    if first > total {
+        return Failure::new(
+            ErrorCode::InvalidArguments,
+            format!("line {first} does not exist: the file has {total} lines"),
+        )
+        .into();
+    }
+    let length = |line: usize| index.line_with_end(line - 1).map_or(0, |range| range.len());
+    if length(first) > MAX_BYTES {
+        let after = match first < total {
+            true => format!("; lines after it can be read from offset {}", first + 1),
+            false => String::new(),
+        };
+        let message = format!(
+            "line {first} alone has {} bytes, more than the {MAX_BYTES} that are shown at once, and what is not shown cannot be edited: change such a line with a command, or `write` the file anew{after}",
+            length(first),
+        );
+        return Failure::new(ErrorCode::TooLarge, message).into();
+    }
+    let mut end = first;
+    let mut bytes = 0;
+    while end <= last.min(total) && end - first < MAX_LINES {
+        bytes += length(end);
+        if bytes > MAX_BYTES {
+            break;
+        }
+        end += 1;
+    }
+    let wanted: Vec<usize> = (first..end).collect();
+    let mut text = if raw {
+        let start = index.line_with_end(first - 1).unwrap_or_default().start;
+        let stop = index.line_with_end(end - 2).unwrap_or_default().end;
+        document.text[start..stop].to_owned()
+    } else {
+        display::lines(context, document, &wanted)
+    };
+    if first > 1 || end <= total {
+        notes.push(format!("lines {first} to {} of {total}", end - 1));
+    }
+    if end <= last.min(total) {
+        notes.push(format!("cut at {} lines; go on with offset {end}", end - first));
+    }
+    if !text.is_empty() && !text.ends_with('\n') && !notes.is_empty() {
+        text.push('\n');
+    }
+    // Raw text is the file's alone; what is to be said about it stands in the details.
+    if !raw {
+        for note in &notes {
+            text.push_str(&format!("({note})\n"));
+        }
+    }
+    let details = json!({ "path": context.shown(&document.path), "lines": total, "first": first, "last": end - 1, "notes": notes });
+    ToolResult::text(text).with_details(details)
+}
+
+fn listing(context: &ToolContext, path: &AbsPath) -> Result<ToolResult, Failure> {
+    let entries = context.workspace.list(path)?;
+    let mut text = format!("{} ({} entries)\n", context.shown(path), entries.len());
+    for entry in entries.iter().take(MAX_ENTRIES) {
+        match entry.kind {
+            EntryKind::Directory => text.push_str(&format!("{}/\n", entry.name)),
+            EntryKind::Link => text.push_str(&format!("{} (link)\n", entry.name)),
+            EntryKind::File => text.push_str(&format!("{} ({} bytes)\n", entry.name, entry.size)),
+            EntryKind::Other => text.push_str(&format!("{} (not a regular file)\n", entry.name)),
+        }
+    }
+    if entries.len() > MAX_ENTRIES {
+        text.push_str(&format!("… and {} more\n", entries.len() - MAX_ENTRIES));
+    }
+    Ok(ToolResult::text(text).with_details(json!({ "entries": entries.len() })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_dense_if_most_of_it_cannot_be_shown() {
+        let long = "x".repeat(MAX_BYTES + 1);
+        assert!(is_dense(&long) && is_dense(&format!("// licence\n{long}\n")));
+        assert!(!is_dense("") && !is_dense(&"line\n".repeat(MAX_BYTES)));
+        assert!(!is_dense(&format!("{long}\n{}", "line\n".repeat(MAX_BYTES))));
+    }
+}

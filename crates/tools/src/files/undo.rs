@@ -1,0 +1,173 @@
+//! The tool `undo`: takes back what the agent changed, on the text as it is now.
+
+use std::sync::Arc;
+
+use agent::{Tool, ToolCx, ToolResult};
+use futures_util::future::BoxFuture;
+use llm::ToolDefinition;
+use policy::{Effects, ErrorCode, Writes};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use workspace::{Commit, CommitError, CommitId, Skipped, Undo, UndoPlan};
+
+use crate::verify::{Baseline, Verdict};
+use crate::{Failure, ToolContext, arguments, display};
+
+pub struct UndoTool {
+    context: Arc<ToolContext>,
+    definition: ToolDefinition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    commit: Option<String>,
+    checkpoint: Option<String>,
+}
+
+impl UndoTool {
+    pub fn new(context: Arc<ToolContext>) -> Self {
+        let definition = ToolDefinition {
+            name: "undo".to_owned(),
+            label: "Undo".to_owned(),
+            description: include_str!("undo.md").trim().to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "commit": { "type": "string", "description": "one commit instead of the last run" },
+                    "checkpoint": { "type": "string", "description": "everything since the checkpoint of this name" },
+                },
+                "required": [],
+            }),
+        };
+        Self { context, definition }
+    }
+}
+
+impl Tool for UndoTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn effects(&self, _: &Value) -> Effects {
+        Effects { reads: true, writes: Writes::Unknown, ..Effects::default() }
+    }
+
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
+    }
+}
+
+impl UndoTool {
+    async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let args: Arguments = arguments(args)?;
+        let which = match (args.commit, args.checkpoint) {
+            (None, None) => Undo::LastRun,
+            (Some(id), None) => Undo::Commit(CommitId(id)),
+            // As it was kept.
+            (None, Some(name)) => Undo::Since(self.context.shell.redactor().redact(name.trim()).into_owned()),
+            (Some(_), Some(_)) => {
+                let message = "give either `commit` or `checkpoint`";
+                return Err(Failure::new(ErrorCode::InvalidArguments, message));
+            }
+        };
+        take(&self.context, cx, Some(&which), true).await
+    }
+}
+
+/// Takes back `which`, or with `None` the last undo. A person's own command comes with a context
+/// that was invoked, so that nothing is asked; what it breaks is not waited for.
+///
+/// # Errors
+/// [`Failure`] when there is nothing to take back, or it is not permitted.
+pub async fn take_back(
+    context: &ToolContext,
+    cx: &ToolCx,
+    which: Option<&Undo>,
+) -> Result<ToolResult, Failure> {
+    take(context, cx, which, false).await
+}
+
+/// `verify`: what it broke or mended is told.
+async fn take(
+    context: &ToolContext,
+    cx: &ToolCx,
+    which: Option<&Undo>,
+    verify: bool,
+) -> Result<ToolResult, Failure> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let undo = match which {
+            Some(which) => context.workspace.plan_undo(which)?,
+            None => context.workspace.plan_redo()?,
+        };
+        let permit = cx.permit(&undo.plan).await?;
+        match carry_out(context, undo, permit, verify, cx).await {
+            Err(CommitError::Moved { .. }) if attempts == 1 => {}
+            done => return Ok(done?.into()),
+        }
+    }
+}
+
+struct Undone {
+    text: String,
+    details: Value,
+    complete: bool,
+}
+
+impl From<Undone> for ToolResult {
+    fn from(undone: Undone) -> Self {
+        if undone.complete {
+            return ToolResult::text(undone.text).with_details(undone.details);
+        }
+        // What was left must not look like success.
+        ToolResult::error(ErrorCode::PartlyReverted, undone.text).with_details(undone.details)
+    }
+}
+
+async fn carry_out(
+    context: &ToolContext,
+    undo: UndoPlan,
+    permit: policy::Permit,
+    verify: bool,
+    cx: &ToolCx,
+) -> Result<Undone, CommitError> {
+    let (plan, skipped) = (undo.plan.clone(), undo.skipped.clone());
+    let undone = undo.undoes.clone();
+    let baseline = if verify { Baseline::take(context, &plan, cx).await } else { Baseline::default() };
+    let commit: Option<Arc<Commit>> = if plan.is_empty() && !skipped.is_empty() {
+        None
+    } else {
+        Some(context.workspace.commit_undo(undo, permit, &cx.run).await?)
+    };
+    let mut text = plan.label().to_owned();
+    if let Some(commit) = &commit {
+        context.servers.did_commit(commit).await;
+        display::keep_in_step(context, &plan);
+        for file in plan.changes() {
+            text.push_str(&format!("\n  {}", context.shown(&file.path)));
+        }
+        for note in &commit.notes {
+            text.push_str(&format!("\n{note}"));
+        }
+    } else {
+        text.push_str(": nothing could be taken back");
+    }
+    for Skipped { path, reason } in &skipped {
+        text.push_str(&format!("\nleft as it is: {}: {reason}", context.shown(path)));
+    }
+    let broken = match commit {
+        Some(_) => baseline.compare(context, cx).await,
+        None => Verdict::nothing(),
+    };
+    if !broken.text.is_empty() {
+        text.push_str(&format!("\n{}", broken.text.trim_end()));
+    }
+    let left: Vec<Value> = skipped
+        .iter()
+        .map(|left| json!({ "path": context.shown(&left.path), "reason": left.reason }))
+        .collect();
+    let files: Vec<String> = plan.changes().iter().map(|file| context.shown(&file.path)).collect();
+    let details = json!({ "commit": commit.as_ref().map(|commit| &commit.id), "undoes": undone, "files": files, "left": left, "diagnostics": broken.details });
+    Ok(Undone { text, details, complete: skipped.is_empty() })
+}

@@ -1,0 +1,121 @@
+//! The tool `write`: a new file, or the whole text of a file that was read in this session.
+
+use std::sync::Arc;
+
+use agent::{Presence, Tool, ToolCx, ToolResult};
+use futures_util::future::BoxFuture;
+use llm::ToolDefinition;
+use policy::{Effects, ErrorCode, Writes};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use workspace::{Operation, ReadError, WorkspaceEdit};
+
+use crate::change::{self, Change};
+use crate::{Failure, ToolContext, arguments, display};
+
+pub struct Write {
+    context: Arc<ToolContext>,
+    definition: ToolDefinition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    path: String,
+    content: String,
+    #[serde(default)]
+    overwrite: bool,
+}
+
+impl Write {
+    pub fn new(context: Arc<ToolContext>) -> Self {
+        let definition = ToolDefinition {
+            name: "write".to_owned(),
+            label: "Write".to_owned(),
+            description: include_str!("write.md").trim().to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "path": { "type": "string", "description": "relative to the workspace" },
+                    "content": { "type": "string", "description": "the whole text" },
+                    "overwrite": { "type": "boolean", "description": "replace a file that was read before" },
+                },
+                "required": ["path", "content"],
+            }),
+        };
+        Self { context, definition }
+    }
+}
+
+impl Tool for Write {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn presence(&self) -> Presence {
+        Presence::Start
+    }
+
+    fn effects(&self, args: &Value) -> Effects {
+        let path = args["path"].as_str().and_then(|path| self.context.workspace.resolve(path).ok());
+        let writes = path.map_or(Writes::Unknown, |path| Writes::Paths(vec![path]));
+        Effects { reads: true, writes, ..Effects::default() }
+    }
+
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
+    }
+}
+
+impl Write {
+    async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let args: Arguments = arguments(args)?;
+        let context = &*self.context;
+        let path = context.workspace.resolve(&args.path)?;
+        let shown_path = context.shown(&path);
+        let label = format!("write {shown_path}");
+        let change = Change { label: &label, places: false, apply: true };
+        let done = change::make(context, cx, change, |_| {
+            Box::pin(async {
+                let (mut content, mut note) = (args.content.clone(), None);
+                let replaces = match context.workspace.document(&path) {
+                    Err(ReadError::NotFound { .. }) => None,
+                    Err(error) => return Err(error.into()),
+                    Ok(_) if !args.overwrite => {
+                        return Err(Failure::new(
+                            ErrorCode::Conflict,
+                            format!("{shown_path} exists; change it with `edit`, or read it and write with overwrite: true"),
+                        ));
+                    }
+                    Ok(document) if !display::was_read(context, &document) => {
+                        return Err(Failure::new(
+                            ErrorCode::StaleText,
+                            format!("{shown_path} was not read in this session as it is now; read it first, then overwrite"),
+                        ));
+                    }
+                    Ok(document) => {
+                        if is_crlf(&document.text) && !args.content.contains('\r') {
+                            content = args.content.replace('\n', "\r\n");
+                            note = Some("its lines end in CRLF, as before".to_owned());
+                        }
+                        Some(document.version)
+                    }
+                };
+                let operations = vec![Operation::Create { path: path.clone(), text: content, replaces }];
+                let edit = WorkspaceEdit { label: String::new(), operations, ..WorkspaceEdit::default() };
+                Ok(change::Proposed { edit, server: None, note })
+            })
+        })
+        .await?;
+        let tag = match context.workspace.document(&path) {
+            Ok(document) => display::header(context, &document),
+            Err(_) => String::new(),
+        };
+        Ok(ToolResult::text(format!("{tag}{}", done.text)).with_details(done.details))
+    }
+}
+
+/// Whether every line ends in CRLF. Models write line feeds alone.
+fn is_crlf(text: &str) -> bool {
+    let ends = text.matches('\n').count();
+    ends > 0 && ends == text.matches("\r\n").count()
+}

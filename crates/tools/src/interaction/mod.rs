@@ -1,0 +1,12 @@
+//! The tools for the conversation itself: questions, the plan, places to show, and finding other tools.
+
+mod ask;
+mod plan;
+mod search_tools;
+mod show;
+
+pub(crate) use ask::Ask;
+pub(crate) use plan::Plan;
+pub(crate) use search_tools::SearchTools;
+pub use show::Show;
+pub(crate) use show::ShowTool;

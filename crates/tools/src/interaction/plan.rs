@@ -1,0 +1,109 @@
+//! The tool `plan`: the steps of the work and how far they are, for surfaces to show.
+
+use agent::events::{PlanStep, StepStatus};
+use agent::{Tool, ToolCx, ToolResult};
+use futures_util::future::BoxFuture;
+use llm::ToolDefinition;
+use policy::{Effects, ErrorCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{Failure, arguments};
+
+/// More steps are not shown.
+const MOST_STEPS: usize = 50;
+
+pub struct Plan {
+    definition: ToolDefinition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    steps: Vec<PlanStep>,
+}
+
+impl Plan {
+    pub fn new() -> Self {
+        let definition = ToolDefinition {
+            name: "plan".to_owned(),
+            label: "Plan the steps".to_owned(),
+            description: include_str!("plan.md").trim().to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "steps": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "text": { "type": "string" },
+                                "status": { "type": "string", "enum": ["pending", "active", "done"] },
+                            },
+                            "required": ["text"],
+                        },
+                    },
+                },
+                "required": ["steps"],
+            }),
+        };
+        Self { definition }
+    }
+}
+
+impl Tool for Plan {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn effects(&self, _: &Value) -> Effects {
+        Effects::default()
+    }
+
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move {
+            match run(args) {
+                Ok((steps, result)) => {
+                    cx.show_plan(steps).await;
+                    result
+                }
+                Err(failure) => failure.into(),
+            }
+        })
+    }
+}
+
+fn run(args: Value) -> Result<(Vec<PlanStep>, ToolResult), Failure> {
+    let Arguments { steps } = arguments(args)?;
+    if steps.is_empty() || steps.len() > MOST_STEPS {
+        let message = format!("a plan has one to {MOST_STEPS} steps, not {}", steps.len());
+        return Err(Failure::new(ErrorCode::InvalidArguments, message));
+    }
+    let line = |step: &PlanStep| {
+        let mark = match step.status {
+            StepStatus::Pending => "[ ]",
+            StepStatus::Active => "[>]",
+            StepStatus::Done => "[x]",
+        };
+        format!("{mark} {}", step.text.replace('\n', " "))
+    };
+    let text: Vec<String> = steps.iter().map(line).collect();
+    let result = ToolResult::text(text.join("\n")).with_details(json!({ "steps": steps }));
+    Ok((steps, result))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_shown_with_how_far_they_are() {
+        let steps = json!({ "steps": [{ "text": "look", "status": "done" }, { "text": "do\nit", "status": "active" }, { "text": "test" }] });
+        let (shown, result) = run(steps).unwrap();
+        assert_eq!(shown[1], PlanStep { text: "do\nit".to_owned(), status: StepStatus::Active });
+        assert_eq!(result.joined_text(), "[x] look\n[>] do it\n[ ] test");
+        assert_eq!(result.details["steps"][2]["status"], "pending");
+        for wrong in [json!({ "steps": [] }), json!({ "steps": [{ "text": "x", "status": "maybe" }] })] {
+            assert_eq!(run(wrong).unwrap_err().code, ErrorCode::InvalidArguments);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The tool `search_tools`: what else there is, and from the next response on callable.
+
+use agent::discovery::FoundTool;
+use agent::{Presence, Tool, ToolCx, ToolResult};
+use futures_util::future::BoxFuture;
+use llm::ToolDefinition;
+use policy::{Effects, ErrorCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{Failure, arguments};
+
+/// Matches shown when nothing is said.
+const SHOWN: usize = 5;
+/// Matches shown at most.
+const MOST: usize = 20;
+
+pub(crate) struct SearchTools {
+    definition: ToolDefinition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    query: String,
+    limit: Option<usize>,
+}
+
+impl SearchTools {
+    /// The tool; what it searches is the session's.
+    pub fn new() -> Self {
+        let definition = ToolDefinition {
+            name: "search_tools".to_owned(),
+            label: "Find tools".to_owned(),
+            description: include_str!("search_tools.md").trim().to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "query": { "type": "string", "description": "what you want to do" },
+                    "limit": { "type": "integer", "description": "matches; default 5" },
+                },
+                "required": ["query"],
+            }),
+        };
+        Self { definition }
+    }
+}
+
+impl Tool for SearchTools {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn presence(&self) -> Presence {
+        Presence::Start
+    }
+
+    fn effects(&self, _: &Value) -> Effects {
+        Effects::default()
+    }
+
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move { run(args, cx).unwrap_or_else(ToolResult::from) })
+    }
+}
+
+fn run(args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+    let args: Arguments = arguments(args)?;
+    if args.query.trim().is_empty() {
+        return Err(Failure::new(ErrorCode::InvalidArguments, "`query` is empty; say what you want to do"));
+    }
+    let limit = args.limit.unwrap_or(SHOWN).clamp(1, MOST);
+    let found: Vec<FoundTool> = cx.tools().find(&args.query, limit);
+    let names: Vec<Value> = found
+        .iter()
+        .map(|found| json!({ "name": found.name, "score": found.score, "active": found.is_active }))
+        .collect();
+    let added = found.iter().filter(|found| found.is_new).map(|found| found.name.clone()).collect();
+    let result = ToolResult::text(told(&args.query, &found)).with_details(json!({ "tools": names }));
+    Ok(result.with_added_tools(added))
+}
+
+fn told(query: &str, found: &[FoundTool]) -> String {
+    if found.is_empty() {
+        return format!("no tool fits {query:?}; try other words for what it does");
+    }
+    let mut text = String::new();
+    for found in found {
+        let about = found.definition.description.lines().next().unwrap_or_default();
+        let later = if found.is_active { "" } else { " (search for it by name to call it)" };
+        text.push_str(&format!("{}{later}: {about}\n", found.name));
+    }
+    text.push_str("callable from your next response on");
+    text
+}

@@ -1,0 +1,255 @@
+//! Actions of the tool `lsp`: each group of actions is one tagged enum, from which schema, effects and calls follow.
+
+use agent::{ToolCx, ToolResult};
+use futures_util::future::BoxFuture;
+use lsp_client::RequestCx;
+use policy::{ErrorCode, Writes};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{code_actions, diagnostics, document_queries, edits, fix, navigate, servers};
+use crate::{Failure, ToolContext};
+
+/// Actions whose arguments are one enum, tagged by `action`.
+pub(super) trait ActionGroup: DeserializeOwned + Send + 'static {
+    const ACTIONS: &'static [ActionSpec];
+
+    fn run<'a>(self, call: &'a Call<'a>) -> BoxFuture<'a, Result<ToolResult, Failure>>;
+}
+
+/// An action as the schema and the policy see it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ActionSpec {
+    pub name: &'static str,
+    pub takes: Takes,
+    pub effect: Effect,
+}
+
+/// An action that reads, of each of several places.
+pub(super) const fn question(name: &'static str) -> ActionSpec {
+    ActionSpec { name, takes: Takes::Each, effect: Effect::Reads }
+}
+
+/// How an action takes several `files` or `symbols`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// Only one.
+    One,
+    /// One after the other.
+    Each,
+    /// All of them at once.
+    Together,
+}
+
+/// The effect of an action on files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    Reads,
+    /// Edits files, unless `apply` is false.
+    Edits,
+    /// Edits files if `apply` is true.
+    EditsOnRequest,
+    /// Depends on `method`.
+    ByMethod,
+}
+
+/// One action with what it works on.
+pub(super) struct Call<'a> {
+    pub context: &'a ToolContext,
+    pub cx: &'a ToolCx,
+    pub request: RequestCx,
+    /// Whether the call names a `timeout`.
+    pub has_timeout: bool,
+}
+
+/// A place as arguments name it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Place {
+    pub file: Option<String>,
+    pub symbol: Option<String>,
+    pub line: Option<u64>,
+    pub column: Option<u64>,
+    pub range: Option<String>,
+    /// Tag of the text that `line`, `column` and `range` refer to (`ToolContext::remember`), if it is not the
+    /// current text. Not for models.
+    pub as_of: Option<String>,
+}
+
+/// The parameters of all actions, with what the schema says about each.
+fn parameters() -> Value {
+    let text = |about: &str| json!({ "type": "string", "description": about });
+    let plain = json!({ "type": "string" });
+    let number = json!({ "type": "integer" });
+    let list = json!({ "type": "array", "items": { "type": "string" } });
+    json!({
+        "file": text("path; for diagnostics a glob too"),
+        "files": list,
+        "symbol": text("`name`, `Type.method`, `name#2`"),
+        "symbols": list,
+        "line": number,
+        "column": number,
+        "range": text("lines `3-9`, or `3:1-9:20`"),
+        "query": plain,
+        "new_name": plain,
+        "to": text("new path, or target file"),
+        "kind": text("code action kind, or diagnostic code"),
+        "title": plain,
+        "apply": { "type": "boolean" },
+        "server": plain,
+        "timeout": { "type": "integer", "description": "seconds" },
+        "method": plain,
+        "params": text("JSON"),
+    })
+}
+
+/// The schema of the tool's arguments: flat, since providers do not all understand alternatives.
+pub(super) fn schema() -> Value {
+    let mut properties = json!({ "action": { "type": "string", "enum": names() } });
+    if let (Value::Object(properties), Value::Object(parameters)) = (&mut properties, parameters()) {
+        properties.extend(parameters);
+    }
+    json!({ "type": "object", "properties": properties, "required": ["action"] })
+}
+
+type Run = for<'a> fn(Value, &'a Call<'a>) -> BoxFuture<'a, Result<ToolResult, Failure>>;
+
+/// An [`ActionGroup`] in the table of groups.
+struct Group {
+    actions: &'static [ActionSpec],
+    run: Run,
+}
+
+const fn group<G: ActionGroup>() -> Group {
+    Group { actions: G::ACTIONS, run: run::<G> }
+}
+
+const GROUPS: [Group; 7] = [
+    group::<diagnostics::DiagnosticsAction>(),
+    group::<navigate::NavigationAction>(),
+    group::<document_queries::DocumentAction>(),
+    group::<edits::EditAction>(),
+    group::<code_actions::CodeActionAction>(),
+    group::<fix::FixAction>(),
+    group::<servers::ServerAction>(),
+];
+
+fn run<'a, G: ActionGroup>(args: Value, call: &'a Call<'a>) -> BoxFuture<'a, Result<ToolResult, Failure>> {
+    match parse::<G>(args) {
+        Ok(action) => action.run(call),
+        Err(failure) => Box::pin(async { Err(failure) }),
+    }
+}
+
+fn parse<G: ActionGroup>(mut args: Value) -> Result<G, Failure> {
+    // An argument that is null is one that is left out.
+    if let Value::Object(args) = &mut args {
+        args.retain(|_, value| !value.is_null());
+    }
+    let action = args["action"].as_str().unwrap_or_default().to_owned();
+    serde_json::from_value(args).map_err(|error| {
+        let message = error.to_string();
+        let missing = message.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+        match missing {
+            Some(argument) => needs(&action, argument),
+            None => Failure::new(ErrorCode::InvalidArguments, format!("arguments: {message}")),
+        }
+    })
+}
+
+/// The names of all actions.
+fn names() -> Vec<&'static str> {
+    GROUPS.iter().flat_map(|group| group.actions).map(|action| action.name).collect()
+}
+
+fn find(name: &str) -> Option<(&'static ActionSpec, Run)> {
+    GROUPS.iter().find_map(|group| {
+        let spec = group.actions.iter().find(|action| action.name == name)?;
+        Some((spec, group.run))
+    })
+}
+
+/// The action that arguments name.
+///
+/// # Errors
+/// [`Failure`] when there is none.
+pub(super) fn spec(args: &Value) -> Result<(&'static ActionSpec, Run), Failure> {
+    let name = args["action"].as_str().unwrap_or_default();
+    find(name).ok_or_else(|| {
+        let message = format!("`{name}` is no action of lsp; the actions are: {}", names().join(", "));
+        Failure::new(ErrorCode::InvalidArguments, message)
+    })
+}
+
+/// The files that a call writes.
+pub(super) fn writes(args: &Value) -> Writes {
+    let effect = find(args["action"].as_str().unwrap_or_default()).map(|(spec, _)| spec.effect);
+    let edits = match effect {
+        None | Some(Effect::Reads) => false,
+        Some(Effect::Edits) => args["apply"] != json!(false),
+        Some(Effect::EditsOnRequest) => args["apply"] == json!(true),
+        Some(Effect::ByMethod) => !only_reads(args["method"].as_str().unwrap_or_default()),
+    };
+    if edits { Writes::Unknown } else { Writes::None }
+}
+
+/// Whether the answer to a method changes nothing by itself.
+fn only_reads(method: &str) -> bool {
+    let (scope, name) = method.rsplit_once('/').unwrap_or(("", method));
+    scope == "textDocument"
+        || name == "resolve"
+        || method == "workspace/symbol"
+        || scope.ends_with("Hierarchy")
+}
+
+/// The failure of a call that lacks an argument.
+pub(super) fn needs(action: &str, argument: &str) -> Failure {
+    Failure::new(ErrorCode::InvalidArguments, format!("`{action}` needs `{argument}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The definition is sent with every request to a model.
+    #[test]
+    fn the_definition_is_small_and_names_every_action() {
+        let text = include_str!("lsp.md").trim();
+        let schema = schema().to_string();
+        println!("{text}\n---\n{schema}");
+        assert!(text.len() <= 1900 && schema.len() <= 1400, "{} and {} bytes", text.len(), schema.len());
+        for action in names() {
+            assert!(text.contains(&format!("`{action}`")), "the description does not name {action}");
+        }
+    }
+
+    #[test]
+    fn every_action_of_a_group_is_a_variant_of_its_enum() {
+        fn check<G: ActionGroup>() {
+            for action in G::ACTIONS {
+                if let Err(failure) = parse::<G>(json!({ "action": action.name })) {
+                    let expected = format!("`{}` needs `", action.name);
+                    assert!(failure.message.starts_with(&expected), "{}", failure.message);
+                }
+            }
+        }
+        check::<diagnostics::DiagnosticsAction>();
+        check::<navigate::NavigationAction>();
+        check::<document_queries::DocumentAction>();
+        check::<edits::EditAction>();
+        check::<code_actions::CodeActionAction>();
+        check::<fix::FixAction>();
+        check::<servers::ServerAction>();
+    }
+
+    #[test]
+    fn methods_that_may_change_files_are_recognized() {
+        for method in ["textDocument/hover", "callHierarchy/incomingCalls", "codeAction/resolve"] {
+            assert!(only_reads(method), "{method}");
+        }
+        for method in ["workspace/executeCommand", "rust-analyzer/reloadWorkspace", "java/buildWorkspace"] {
+            assert!(!only_reads(method), "{method}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The answer of `diagnostics`: counts, the worst problems, and what is not known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lsp_client::{Answer, Diagnostic, Diagnostics, Related, Reported, Severity};
+use paths::AbsPath;
+use serde_json::{Value, json};
+use text::LineIndex;
+use workspace::Document;
+
+use super::notes;
+use super::report::{MAX_ENTRIES, headline, missing_servers, named, on_save_lines};
+use crate::{ToolContext, counted};
+
+/// Diagnostics in the text.
+const MAX_ROWS: usize = 100;
+/// Diagnostics whose related places, tags and page are in the details.
+const MAX_DETAILED: usize = 1000;
+/// Related places of one diagnostic in the text.
+const MAX_RELATED: usize = 3;
+
+/// Files without an answer.
+pub(super) struct Unchecked {
+    /// In order of path.
+    pub files: Vec<AbsPath>,
+    pub reason: String,
+    /// Files whose servers are not installed, by the servers' names.
+    pub without_server: BTreeMap<String, Vec<AbsPath>>,
+}
+
+/// The diagnostics of the requested files.
+pub(super) struct DiagnosticsReport<'a> {
+    context: &'a ToolContext,
+    answers: &'a [(Document, Answer<Diagnostics>)],
+    /// Reports of servers about their whole workspace.
+    reported: &'a BTreeMap<AbsPath, Reported>,
+    unchecked: &'a Unchecked,
+    files: Vec<(&'a Document, LineIndex)>,
+    /// Diagnostics with the number of their file.
+    found: Vec<(usize, &'a Diagnostic)>,
+}
+
+impl<'a> DiagnosticsReport<'a> {
+    pub fn new(
+        context: &'a ToolContext,
+        answers: &'a [(Document, Answer<Diagnostics>)],
+        reported: &'a BTreeMap<AbsPath, Reported>,
+        unchecked: &'a Unchecked,
+    ) -> Self {
+        let asked = answers.iter().map(|(document, answer)| (document, &answer.value.items));
+        let more = reported.values().filter_map(|it| Some((it.document.as_ref()?, &it.items)));
+        let (mut files, mut found) = (Vec::new(), Vec::new());
+        for (document, items) in asked.chain(more) {
+            found.extend(items.iter().map(|item| (files.len(), item)));
+            files.push((document, LineIndex::new(&document.text)));
+        }
+        Self { context, answers, reported, unchecked, files, found }
+    }
+
+    /// The text for the model and the details for surfaces.
+    pub fn render(&self) -> (String, Value) {
+        // The worst first; within a severity in order of file and line.
+        let mut worst: Vec<&(usize, &Diagnostic)> = self.found.iter().collect();
+        worst.sort_by_key(|(_, item)| item.severity);
+        let mut text = format!("{}{}\n", self.counts(), self.servers());
+        text.extend(worst.iter().take(MAX_ROWS).map(|found| self.row(found)));
+        if worst.len() > MAX_ROWS {
+            text.push_str(&format!("… and {} more; name a `file`\n", worst.len() - MAX_ROWS));
+        }
+        let (pending, failed) = self.push_unknown(&mut text);
+        let on_save: BTreeSet<(String, String)> = self.on_save().cloned().collect();
+        text.extend(on_save_lines(self.context, &on_save, true));
+        self.push_unchecked(&mut text);
+        worst.truncate(MAX_ENTRIES);
+        let listed: BTreeSet<*const Diagnostic> =
+            worst.iter().map(|(_, item)| std::ptr::from_ref(*item)).collect();
+        let listed = self.found.iter().filter(|(_, item)| listed.contains(&std::ptr::from_ref(*item)));
+        let list: Vec<Value> = listed.enumerate().map(|(number, found)| self.entry(number, found)).collect();
+        let sources: Vec<&String> = on_save.iter().map(|(source, _)| source).collect();
+        let without_server: usize = self.unchecked.without_server.values().map(Vec::len).sum();
+        let details = json!({
+            "diagnostics": list, "left_out": self.found.len() - list.len(), "pending": pending,
+            "failed": failed, "not_checked": self.unchecked.files.len(), "on_save": sources,
+            "passed_over": without_server,
+        });
+        (text, details)
+    }
+
+    /// The numbers of problems and files.
+    fn counts(&self) -> String {
+        // A file about which nothing is known is not a file without errors.
+        let is_known = |answer: &Answer<Diagnostics>| {
+            let Diagnostics { items, pending, failed, .. } = &answer.value;
+            !items.is_empty() || pending.is_empty() && failed.is_empty()
+        };
+        let answered = self.answers.iter().filter(|(_, answer)| is_known(answer)).count();
+        let known = answered + self.reported.len();
+        if known == 0 {
+            return format!("nothing is known of {}", counted(self.answers.len(), "file"));
+        }
+        let count =
+            |is: &dyn Fn(Severity) -> bool| self.found.iter().filter(|(_, item)| is(item.severity)).count();
+        let counts = [
+            counted(count(&|severity| severity == Severity::Error), "error"),
+            counted(count(&|severity| severity == Severity::Warning), "warning"),
+            counted(count(&|severity| severity > Severity::Warning), "hint"),
+        ];
+        let unknown = match self.answers.len() - answered {
+            0 => String::new(),
+            unknown => format!("; nothing is known of {unknown} more"),
+        };
+        // Nor is a file that a server could not check as it is saved.
+        let servers = &self.context.servers;
+        let sources = self.on_save().filter(|(_, server)| servers.checks_saved(server));
+        let sources: BTreeSet<&str> = sources.map(|(source, _)| source.as_str()).collect();
+        let without = match sources.is_empty() {
+            true => String::new(),
+            false => format!(" without {}", sources.into_iter().collect::<Vec<_>>().join(" and ")),
+        };
+        format!("{} in {}{without}{unknown}", counts.join(", "), counted(known, "file"))
+    }
+
+    /// The servers that answered, and those that did not.
+    fn servers(&self) -> String {
+        let answered = self.answers.iter().flat_map(|(_, answer)| answer.server.split(", "));
+        let reported = self.reported.values().flat_map(|it| it.servers.iter().map(String::as_str));
+        let answered: BTreeSet<&str> = answered.chain(reported).filter(|name| !name.is_empty()).collect();
+        let pending: BTreeSet<&String> =
+            self.answers.iter().flat_map(|(_, answer)| &answer.value.pending).collect();
+        let pending: Vec<String> = pending.into_iter().map(|server| format!("{server} pending")).collect();
+        let answered = answered.into_iter().collect::<Vec<_>>().join(", ");
+        let parts: Vec<String> =
+            [answered, pending.join(", ")].into_iter().filter(|part| !part.is_empty()).collect();
+        if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
+    }
+
+    fn on_save(&self) -> impl Iterator<Item = &(String, String)> {
+        self.answers.iter().flat_map(|(_, answer)| &answer.value.on_save)
+    }
+
+    /// A diagnostic with its line and related places.
+    fn row(&self, (file, item): &(usize, &Diagnostic)) -> String {
+        let (document, index) = &self.files[*file];
+        let line = index.line_of(item.range.start);
+        let source =
+            index.line(&document.text, line).map(|range| document.text[range].trim()).unwrap_or_default();
+        let path = self.context.shown(&document.path);
+        let mut row = format!("{path}:{}: {}\n    {source}\n", line + 1, headline(item));
+        for related in item.related().into_iter().take(MAX_RELATED) {
+            let message = related.message.replace('\n', " ");
+            row.push_str(&format!("    {}:{}: {message}\n", self.context.shown(&related.path), related.line));
+        }
+        row
+    }
+
+    /// A diagnostic in the details.
+    fn entry(&self, number: usize, (file, item): &(usize, &Diagnostic)) -> Value {
+        let (document, index) = &self.files[*file];
+        let mut entry = json!({
+            "path": self.context.shown(&document.path), "line": index.line_of(item.range.start) + 1,
+            "severity": item.severity.to_string(),
+            "code": item.code, "source": item.source, "message": item.message,
+        });
+        if number < MAX_DETAILED {
+            let place = |related: Related| json!({ "path": self.context.shown(&related.path), "line": related.line, "message": related.message });
+            entry["related"] = item.related().into_iter().map(place).collect();
+            entry["tags"] = json!(item.tags());
+            entry["page"] = json!(item.page());
+        }
+        entry
+    }
+
+    /// Adds notes, pending servers and failures; gives the last two by file.
+    fn push_unknown(&self, text: &mut String) -> (Vec<String>, Vec<String>) {
+        let (mut pending, mut failed) = (Vec::new(), Vec::new());
+        // A reason that keeps a server from all its files is given once.
+        let (mut reasons, mut noted) = (FilesByText::default(), FilesByText::default());
+        for (document, answer) in self.answers {
+            let path = self.context.shown(&document.path);
+            pending.extend(answer.value.pending.iter().map(|server| format!("{path}: {server}")));
+            for reason in &answer.value.failed {
+                failed.push(format!("{path}: {reason}"));
+                reasons.add(reason.clone(), &path);
+            }
+            if let Some(note) = notes::render(self.context, &answer.notes) {
+                noted.add(note, &path);
+            }
+        }
+        noted.lines().for_each(|line| text.push_str(&format!("note: {line}\n")));
+        if !pending.is_empty() {
+            text.push_str(&format!("pending, so not known yet:\n  {}\n", pending.join("\n  ")));
+        }
+        if !failed.is_empty() {
+            text.push_str("not known:\n");
+            reasons.lines().for_each(|line| text.push_str(&format!("  {line}\n")));
+        }
+        (pending, failed)
+    }
+
+    /// Adds files that were not checked, or only as a server reports on its whole workspace.
+    fn push_unchecked(&self, text: &mut String) {
+        let Unchecked { files, reason, without_server } = self.unchecked;
+        if !self.reported.is_empty() {
+            let servers: BTreeSet<&str> =
+                self.reported.values().flat_map(|it| it.servers.iter().map(String::as_str)).collect();
+            let servers = servers.into_iter().collect::<Vec<_>>().join(", ");
+            text.push_str(&format!(
+                "for {} only what {servers} reports on the whole project; name a `file` for all\n",
+                counted(self.reported.len(), "file")
+            ));
+        }
+        if !files.is_empty() {
+            text.push_str(&format!(
+                "not checked: {}: {reason} ({}); ask for fewer, or give a longer `timeout`\n",
+                counted(files.len(), "more file"),
+                named(self.context, files)
+            ));
+        }
+        text.push_str(&missing_servers(self.context, without_server, ""));
+    }
+}
+
+/// Texts with the first file of each and the number of its files.
+#[derive(Default)]
+struct FilesByText(BTreeMap<String, (String, usize)>);
+
+impl FilesByText {
+    fn add(&mut self, text: String, file: &str) {
+        self.0.entry(text).or_insert((file.to_owned(), 0)).1 += 1;
+    }
+
+    fn lines(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(text, (file, count))| match count {
+            1 => format!("{file}: {text}"),
+            more => format!("{file} and {}: {text}", counted(more - 1, "more file")),
+        })
+    }
+}

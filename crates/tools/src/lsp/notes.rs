@@ -1,0 +1,334 @@
+//! Notes of servers and refactorings as text.
+
+use lsp_client::{Location, Note as ServerNote, SaveCheckError, SpeculativeError, Unknown};
+use paths::AbsPath;
+use refactor::{Cut, Line, Method, Note, OverrideSet, Reason, Redirected, Unresolved};
+
+use crate::{ToolContext, counted};
+
+/// Files or places named in one note.
+const MAX_NAMED: usize = 12;
+/// Unreadable files named in one note.
+const MAX_UNREAD: usize = 5;
+
+/// The notes of a server, in one line; `None` if there are none.
+pub(crate) fn render(context: &ToolContext, notes: &[ServerNote]) -> Option<String> {
+    let texts: Vec<String> = notes.iter().map(|note| server_note(context, note)).collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
+}
+
+/// The notes of a refactoring, in one line; `None` if there are none.
+pub(super) fn render_refactoring(context: &ToolContext, notes: &[Note]) -> Option<String> {
+    let texts: Vec<String> = notes.iter().map(|note| refactoring_note(context, note)).collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
+}
+
+pub(crate) fn server_note(context: &ToolContext, note: &ServerNote) -> String {
+    match note {
+        ServerNote::Loading { server, detail } => {
+            let detail = detail.as_deref().unwrap_or("it has not reported that the project is loaded");
+            format!("{server} is still loading: {detail}")
+        }
+        ServerNote::ReadingAgain { server } => {
+            format!("{server}: files were created or deleted, and it is still reading its projects again")
+        }
+        ServerNote::DeletionUnseen { server, path } => {
+            format!("{server}: it has not shown yet that it noticed the deletion of {}", context.shown(path))
+        }
+        ServerNote::WorkUnfinished { server } => {
+            format!("{server}: work that it started did not end in time, so its answers may be incomplete")
+        }
+        ServerNote::Reported { server, message } => format!("{server} reports: {message}"),
+        ServerNote::ScanUnfinished { server } => format!(
+            "{server}: the scan for files changed by other programs did not end in time, so this may be about older files"
+        ),
+        ServerNote::Unverified { server } => {
+            format!("{server} is not verified: it may report no problems before it has read the project")
+        }
+        ServerNote::Failed(error) => error.to_string(),
+        ServerNote::CandidatesOmitted { omitted, is_cut } => {
+            let what = match (omitted, is_cut) {
+                (0, _) => "not every file was searched for the name".to_owned(),
+                (omitted, false) => format!("{omitted} more files contain the name"),
+                (omitted, true) => {
+                    format!("{omitted} more files contain the name, and not every file was searched for it")
+                }
+            };
+            format!("{what}; those outside the server's own project were not asked about")
+        }
+        ServerNote::CandidatesMissed { server, name, files } => {
+            let mut names: Vec<String> =
+                files.iter().take(MAX_NAMED).map(|path| context.shown(path)).collect();
+            if files.len() > MAX_NAMED {
+                names.push(format!("and {} more, which `grep` lists", files.len() - MAX_NAMED));
+            }
+            format!(
+                "{server} left out these files, which contain `{name}` too; check whether they mean the same: {}",
+                names.join(", ")
+            )
+        }
+        ServerNote::DiagnosticsPending => {
+            "the diagnostics of this place are not known yet, so fixes may be missing".to_owned()
+        }
+        ServerNote::SaveCheckFailed { server, reason } => format!(
+            "{server} was asked to check the files as they are saved: {}",
+            save_check_error(context, reason)
+        ),
+        ServerNote::OutsideSaveCheck { server, sources } => format!(
+            "{server} does not count it as part of the project, so it is not checked as saved either: {}",
+            sources.join(" and ")
+        ),
+        ServerNote::SaveCheckIncomplete { server, failing } => {
+            let first = failing.first().map(|path| context.shown(path)).unwrap_or_default();
+            let more = match failing.len() {
+                0 | 1 => String::new(),
+                count => format!(" and {} more", count - 1),
+            };
+            format!("{server} may not have checked all saved files, because of errors in {first}{more}")
+        }
+        ServerNote::PackagesFailed(error) => format!("not all packages were searched: {error}"),
+        ServerNote::PackagesUnsearched { server, packages } => format!(
+            "the name occurs in other packages too, which {server} may not have searched; `references` lists its places: {}",
+            paths(context, packages)
+        ),
+    }
+}
+
+/// Why a server's diagnostics of a document are not known.
+pub(crate) fn render_unknown(context: &ToolContext, reason: &Unknown) -> String {
+    match reason {
+        Unknown::Noted(note) => server_note(context, note),
+        Unknown::RunningCommand => "it is running a command".to_owned(),
+        Unknown::Unanswered => "it has not answered yet".to_owned(),
+        Unknown::Failed(error) => error.to_string(),
+        Unknown::Reason(reason) => reason.clone(),
+    }
+}
+
+/// Why an edit was not previewed on a server.
+pub(crate) fn render_not_tried(context: &ToolContext, reason: &SpeculativeError) -> String {
+    match reason {
+        SpeculativeError::Noted(note) => server_note(context, note),
+        reason => reason.to_string(),
+    }
+}
+
+/// Why files were not checked as they are saved.
+fn save_check_error(context: &ToolContext, error: &SaveCheckError) -> String {
+    match error {
+        SaveCheckError::Unsupported => "it cannot be asked for that".to_owned(),
+        SaveCheckError::FilesChanged => "files changed meanwhile".to_owned(),
+        SaveCheckError::Reloaded => "it reloaded its project meanwhile".to_owned(),
+        SaveCheckError::Unsaved(path) => format!("{} is not saved", context.shown(path)),
+        SaveCheckError::Loading(detail) => format!("it is still loading: {detail}"),
+        SaveCheckError::NotStarted => "the check did not start".to_owned(),
+        SaveCheckError::TooManyFiles => "it found problems in too many files".to_owned(),
+        SaveCheckError::Unfinished { progress } => {
+            let progress = progress.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
+            format!("the check did not end in time{progress}; it continues, ask again")
+        }
+        SaveCheckError::Reported(message) => message.clone(),
+        SaveCheckError::Failed(error) => error.to_string(),
+    }
+}
+
+fn refactoring_note(context: &ToolContext, note: &Note) -> String {
+    match note {
+        Note::Server(note) => server_note(context, note),
+        Note::NameTaken { name, place } => {
+            format!("`{name}` is declared at {} too: two symbols of one name", at(context, place))
+        }
+        Note::OverridesNotRenamed(set) => overrides_not_renamed(context, set),
+        Note::CallsThroughOverrides(set) => calls_through_overrides(context, set),
+        Note::CallersFromReferences { server } => {
+            format!("in other packages {server} only gives references; those that are calls are listed")
+        }
+        Note::UsesNotCalls { server, packages } => format!(
+            "{server} gives references in other packages that do not look like calls; `references` lists its places: {}",
+            paths(context, packages)
+        ),
+        Note::StubKept { file, stub } => {
+            format!("{}, the stub of {}, keeps its name", context.shown(stub), context.shown(file))
+        }
+        Note::StubMoved { file, stub, to, leaves_directory } => {
+            let imports = if *leaves_directory { "; check whether its own imports still hold" } else { "" };
+            format!(
+                "{} belongs to {} and moves with it, to {}{imports}",
+                context.shown(stub),
+                context.shown(file),
+                context.shown(to)
+            )
+        }
+        Note::IncludesUpdated { lines, files } => {
+            format!("{} updated in {}", counted(*lines, "`#include` line"), counted(*files, "file"))
+        }
+        Note::NoServerForMove { updates_includes: false } => {
+            "no language server follows this file's name: references to it were not updated".to_owned()
+        }
+        Note::NoServerForMove { updates_includes: true } => {
+            "no language server follows this file's name: only `#include` lines were updated".to_owned()
+        }
+        Note::IncludesRedirected(redirected) => {
+            let place = |it: &Redirected| {
+                let target = it.target.as_ref().map_or_else(|| "none".to_owned(), |path| context.shown(path));
+                format!("{} (to {target})", line(context, &it.at))
+            };
+            format!(
+                "`#include` lines that lead from their directory to another file than before, not updated: {}",
+                listed(redirected.iter().map(place), "more lines")
+            )
+        }
+        Note::IncludesUnread(files) => {
+            let more = files.len().saturating_sub(MAX_UNREAD);
+            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+            format!(
+                "not searched for `#include` lines, since they are not UTF-8 text: {}{more}",
+                paths(context, &files[..files.len().min(MAX_UNREAD)])
+            )
+        }
+        Note::StalePaths(lines) => format!(
+            "still names the old place, as text: {}",
+            listed(lines.iter().map(|it| line(context, it)), "more lines; search the old name with `grep`")
+        ),
+        Note::AmbiguousIncludes(lines) => format!(
+            "`#include` lines that may need another include directory (`-I`) now, if they mean what moves: {}",
+            listed(lines.iter().map(|it| line(context, it)), "more lines; search the old name with `grep`")
+        ),
+        Note::SearchCut => "not every file was searched for references to the old place".to_owned(),
+    }
+}
+
+fn overrides_not_renamed(context: &ToolContext, set: &OverrideSet) -> String {
+    let mut related = Vec::new();
+    for (relation, methods) in [
+        ("the methods that it overrides", &set.bases),
+        ("the methods that override it", &set.overriding),
+        ("the methods that override the same one", &set.siblings),
+    ] {
+        if !methods.is_empty() {
+            related.push(format!("{relation}, {}", named_methods(context, methods)));
+        }
+    }
+    let mut texts = Vec::new();
+    if !related.is_empty() {
+        let uses = set.uses();
+        if !uses.is_empty() {
+            related.push(format!("{} of these, {}", counted(uses.len(), "use"), places(context, &uses)));
+        }
+        let partly = if uses_missing(set) { " (not all uses are known)" } else { "" };
+        let name = &set.name;
+        let lost = match set.bases.is_empty() {
+            true => "a call of it no longer reaches what overrides it".to_owned(),
+            false => format!("a call through the `{name}` that it overrides no longer reaches it"),
+        };
+        let related = related.join("; ");
+        texts.push(format!("NOT renamed with it: {related}{partly}; rename all of these too, or {lost}"));
+    }
+    texts.extend(unknown_relations(context, set));
+    texts.join("; ")
+}
+
+fn calls_through_overrides(context: &ToolContext, set: &OverrideSet) -> String {
+    let mut texts = Vec::new();
+    if !set.bases.is_empty() {
+        let bases = named_methods(context, &set.bases);
+        let partly = if uses_missing(set) { " (not all of its uses are known)" } else { "" };
+        let calls = set.uses();
+        texts.push(match calls.is_empty() {
+            true => format!("it overrides {bases}, of which no call is known{partly}"),
+            false => {
+                let calls = places(context, &calls);
+                format!("it overrides {bases}, whose calls may come here too: {calls}{partly}")
+            }
+        });
+    }
+    texts.extend(unknown_relations(context, set));
+    texts.join("; ")
+}
+
+fn uses_missing(set: &OverrideSet) -> bool {
+    set.uses_cut || set.related().any(|method| method.uses.is_none())
+}
+
+/// Unknown relations between methods of one name.
+fn unknown_relations(context: &ToolContext, set: &OverrideSet) -> Vec<String> {
+    let (mut texts, server, name) = (Vec::new(), &set.server, &set.name);
+    if !set.undefined.is_empty() {
+        let places = places(context, &set.undefined.iter().collect::<Vec<_>>());
+        texts.push(format!("{server} knows no definition for these, which may be it: {places}"));
+    }
+    if let Some(Unresolved { file, error, resolved, count }) = &set.unresolved {
+        let reason = match error {
+            Some(error) => error.to_string(),
+            None => format!("only {resolved} of {count} were resolved"),
+        };
+        texts.push(format!(
+            "not all members named `{name}` in {} were resolved: {reason}",
+            context.shown(file)
+        ));
+    }
+    let reason = set.reason.as_ref().map(|reason| match reason {
+        Reason::NotOffered => format!("{server} does not report overrides"),
+        Reason::Failed(error) => error.to_string(),
+    });
+    let cut = set.cut.map(|cut| match cut {
+        Cut::TooManyPlaces => "the name occurs in too many places",
+        Cut::NotAllRead => "there was no time to read all files that contain the name",
+    });
+    if !set.unknown.is_empty() {
+        let reason = reason.as_deref().unwrap_or("the name occurs in too many places");
+        let unknown = named_methods(context, &set.unknown);
+        texts.push(format!(
+            "whether it overrides these or they override it is not known ({reason}): {unknown}"
+        ));
+    }
+    let more: Vec<&str> =
+        cut.into_iter().chain(reason.as_deref().filter(|_| set.unknown.is_empty())).collect();
+    if !more.is_empty() {
+        texts.push(format!(
+            "whether more methods named `{name}` are related is not known: {}",
+            more.join(", ")
+        ));
+    }
+    texts
+}
+
+fn named_methods(context: &ToolContext, methods: &[Method]) -> String {
+    shortened(
+        methods.iter().map(|method| format!("{} ({})", method.path, at(context, &method.place))).collect(),
+    )
+}
+
+fn places(context: &ToolContext, places: &[&Location]) -> String {
+    let mut names: Vec<String> = places.iter().map(|place| at(context, place)).collect();
+    names.dedup();
+    shortened(names)
+}
+
+fn shortened(mut names: Vec<String>) -> String {
+    let more = names.len().saturating_sub(MAX_NAMED);
+    names.truncate(MAX_NAMED);
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    names.join(", ")
+}
+
+/// The first of some places, and the number of the rest.
+fn listed(places: impl ExactSizeIterator<Item = String>, rest: &str) -> String {
+    let more = places.len().saturating_sub(MAX_NAMED);
+    let named = places.take(MAX_NAMED).collect::<Vec<_>>().join(", ");
+    if more == 0 { named } else { format!("{named} and {more} {rest}") }
+}
+
+fn at(context: &ToolContext, place: &Location) -> String {
+    format!("{}:{}", context.shown(&place.path), place.line)
+}
+
+fn line(context: &ToolContext, line: &Line) -> String {
+    format!("{}:{}", context.shown(&line.path), line.line)
+}
+
+fn paths(context: &ToolContext, paths: &[AbsPath]) -> String {
+    paths.iter().map(|path| context.shown(path)).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,49 @@
+//! Files whose servers do not run: started for an edit if the settings say so, otherwise counted.
+
+use std::collections::BTreeSet;
+
+use paths::AbsPath;
+use workspace::{FileChange, Plan};
+
+use super::MAX_FILES;
+use crate::ServerStart;
+use crate::{ToolContext, counted};
+
+/// Package roots that are named; more are counted.
+const MOST_NAMED: usize = 3;
+
+/// Whether a server of a file runs or starts.
+pub(super) fn is_asked(context: &ToolContext, path: &AbsPath) -> bool {
+    context.servers.is_warm(path) || context.servers.is_coming(path)
+}
+
+/// Starts the servers of the files that `plan` changes.
+pub(super) fn begin(context: &ToolContext, plan: &Plan) {
+    for change in plan.changes().iter().filter(|it| it.after.is_some()).take(MAX_FILES) {
+        if !context.servers.is_warm(&change.path) {
+            context.begin_servers(&change.path, ServerStart::Edit);
+        }
+    }
+}
+
+/// The package root of a changed file that has a server, and none that runs.
+pub(super) fn root(context: &ToolContext, change: &FileChange) -> Option<AbsPath> {
+    context.servers.cold_root(&change.path, std::slice::from_ref(&change.path))
+}
+
+/// The package roots without a running server, for a verdict; empty if there are none.
+pub(super) fn said(context: &ToolContext, roots: &BTreeSet<AbsPath>) -> String {
+    let mut names: Vec<String> = roots.iter().take(MOST_NAMED).map(|root| name(context, root)).collect();
+    if roots.len() > MOST_NAMED {
+        names.push(counted(roots.len() - MOST_NAMED, "more package"));
+    }
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(" (no language server of {} runs)", names.join(", "))
+    }
+}
+
+fn name(context: &ToolContext, root: &AbsPath) -> String {
+    if root == context.workspace.root() { "the project's root".to_owned() } else { context.shown(root) }
+}

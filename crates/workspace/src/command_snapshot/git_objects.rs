@@ -1,0 +1,198 @@
+//! Git's view of a workspace: contents of blobs, checkout conversions, and git's own files. Nothing of the
+//! repository's own is run.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
+use paths::AbsPath;
+use policy::SpawnGrant;
+use process::Processes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::scan::Stamp;
+use crate::command_snapshot::git_index::Index;
+use crate::documents::content::{Content, Image};
+use crate::journal::command_backup::MOST_BYTES;
+
+/// More files that git keeps for itself are not looked at.
+const MOST_KEPT_BY_GIT: usize = 2_000;
+/// How long git may take to say what files held.
+const GIT_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Contents of `blobs`, read by git. Blobs that git does not print are left out.
+pub(super) async fn ask_git(
+    root: &AbsPath,
+    git: &Path,
+    blobs: BTreeSet<[u8; 20]>,
+    processes: &Arc<Processes>,
+) -> HashMap<[u8; 20], Vec<u8>> {
+    let (command, grant) = SpawnGrant::for_git_objects(root, git);
+    let mut found = HashMap::new();
+    let mut process = match processes.spawn(&command, &grant).await {
+        Ok(process) => process,
+        Err(error) => {
+            tracing::warn!(%error, "what a command changed cannot be compared with git");
+            return found;
+        }
+    };
+    let (Some(mut stdin), Some(stdout)) = (process.take_stdin(), process.take_stdout()) else {
+        return found;
+    };
+    let names: String = blobs.iter().map(|blob| hex(blob) + "\n").collect();
+    let writes = async move {
+        // It may end before it has read all: what it answered counts.
+        if let Err(error) = stdin.write_all(names.as_bytes()).await {
+            tracing::debug!(%error, "git did not read all names");
+        }
+    };
+    let reads = read_blobs(stdout, &blobs, &mut found);
+    if tokio::time::timeout(GIT_DEADLINE, futures_util::future::join(writes, reads)).await.is_err() {
+        tracing::warn!("git took too long to say what files held");
+    }
+    process.end(Duration::from_millis(100)).await;
+    found
+}
+
+/// The answers of `git cat-file --batch`, which come in the order of the names: `NAME blob SIZE`, the
+/// content, an end of line.
+async fn read_blobs(
+    stdout: tokio::process::ChildStdout,
+    blobs: &BTreeSet<[u8; 20]>,
+    found: &mut HashMap<[u8; 20], Vec<u8>>,
+) {
+    use tokio::io::AsyncBufReadExt;
+    let mut reader = tokio::io::BufReader::new(stdout);
+    let mut left = MOST_BYTES;
+    for blob in blobs {
+        let mut line = String::new();
+        if !matches!(reader.read_line(&mut line).await, Ok(1..)) {
+            return;
+        }
+        let mut words = line.split_whitespace().skip(1);
+        let (kind, size) = (words.next(), words.next().and_then(|size| size.parse::<u64>().ok()));
+        let (Some("blob"), Some(size)) = (kind, size) else { continue };
+        if size > left {
+            return;
+        }
+        left -= size;
+        let mut content = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
+        let read = reader.read_exact(&mut content).await.is_ok() && reader.read_u8().await.is_ok();
+        if !read {
+            return;
+        }
+        found.insert(*blob, content);
+    }
+}
+
+fn hex(blob: &[u8; 20]) -> String {
+    blob.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The content that git checks out for a blob: by its size the blob itself, or the blob with the line
+/// ends of Windows.
+pub(super) fn on_disk(blob: &[u8], stamp: Stamp) -> Option<std::borrow::Cow<'_, [u8]>> {
+    if blob.len() as u64 == stamp.size {
+        return Some(blob.into());
+    }
+    let ends = blob.iter().filter(|byte| **byte == b'\n').count();
+    if stamp.is_link || blob.contains(&b'\r') || (blob.len() + ends) as u64 != stamp.size {
+        return None;
+    }
+    let mut content = Vec::with_capacity(blob.len() + ends);
+    for byte in blob {
+        if *byte == b'\n' {
+            content.push(b'\r');
+        }
+        content.push(*byte);
+    }
+    Some(content.into())
+}
+
+pub(super) fn from_blob(content: &[u8], stamp: Stamp) -> Image {
+    if stamp.is_link {
+        let target = std::ffi::OsString::from_vec(content.to_vec());
+        return Image::new(Content::Link(target.into()), None);
+    }
+    Image::new(Content::of(content.to_vec()), Some(stamp.mode))
+}
+
+/// The files whose content on the disk git turns into another for itself, which it may do without
+/// changing the size. `None`: ambiguous.
+pub(super) fn filtered(
+    root: &AbsPath,
+    index: Option<&Index>,
+    files: &BTreeMap<PathBuf, Stamp>,
+) -> Option<Gitignore> {
+    let mut builder = GitignoreBuilder::new("");
+    let own = index.map(|index| (String::new(), index.git.join("info/attributes")));
+    let named = files.keys().filter(|path| path.file_name().is_some_and(|name| name == ".gitattributes"));
+    let named = named.map(|path| {
+        let directory = path.parent().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+        (directory, root.join(path).as_path().to_owned())
+    });
+    for (directory, path) in own.into_iter().chain(named) {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
+            let mut words = line.split_whitespace();
+            let pattern = words.next().unwrap_or_default();
+            let turns = |word: &str| {
+                word.starts_with("filter=")
+                    || word.starts_with("working-tree-encoding=")
+                    || matches!(word, "ident" | "crlf" | "eol=crlf")
+            };
+            if !words.any(turns) {
+                continue;
+            }
+            if pattern.starts_with(['"', '[']) {
+                return None;
+            }
+            let below = match pattern.trim_end_matches('/').contains('/') {
+                true => format!("/{directory}/{}", pattern.trim_start_matches('/')),
+                false => format!("/{directory}/**/{pattern}"),
+            };
+            builder.add_line(None, &below.replace("//", "/")).ok()?;
+        }
+    }
+    builder.build().ok()
+}
+
+/// Paths that only the user's own ignore files name: `.git/info/exclude` and the global one.
+pub(super) fn private(root: &AbsPath, index: Option<&Index>) -> Gitignore {
+    let git = index.map_or_else(|| root.join(".git").as_path().to_owned(), |index| index.git.clone());
+    let mut builder = GitignoreBuilder::new("");
+    for path in [Some(git.join("info/exclude")), gitconfig_excludes_path()].into_iter().flatten() {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        for line in text.lines() {
+            if let Err(error) = builder.add_line(None, line) {
+                tracing::debug!(%error, "a line of an ignore file is no pattern");
+            }
+        }
+    }
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}
+
+/// Branches, settings and hooks below `.git`, which are reported when a command changes them.
+pub(super) fn kept_by_git(root: &AbsPath) -> Vec<(PathBuf, Stamp)> {
+    let git = root.join(".git").as_path().to_owned();
+    let mut all = Vec::new();
+    let mut next: Vec<PathBuf> =
+        ["HEAD", "config", "packed-refs", "hooks", "info", "refs"].map(|name| git.join(name)).to_vec();
+    while let Some(path) = next.pop() {
+        let Ok(meta) = std::fs::symlink_metadata(&path) else { continue };
+        if meta.is_dir() {
+            let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
+            next.extend(entries.map(|entry| entry.path()).take(MOST_KEPT_BY_GIT));
+        } else {
+            all.push((path, Stamp::of(&meta)));
+        }
+        if all.len() >= MOST_KEPT_BY_GIT {
+            break;
+        }
+    }
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
+}

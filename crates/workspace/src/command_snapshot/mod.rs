@@ -1,0 +1,409 @@
+//! Snapshots around a shell command, so that undo can revert its changes.
+//!
+//! Before the command: size, times and inode of every file that no ignore file of the project names, and the
+//! contents of those that git does not have. After it: what differs becomes an entry of the journal,
+//! as if it had been committed. Only files whose marks changed are read.
+
+mod git_index;
+mod git_objects;
+mod scan;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+
+pub(crate) use scan::file_clock;
+
+use self::git_objects::{ask_git, filtered, from_blob, kept_by_git, on_disk, private};
+use self::scan::{Seen, Stamp, changed, look, settle};
+use crate::command_snapshot::git_index::Index;
+use crate::documents::content::Image;
+use crate::documents::disk::{self, Found};
+use crate::journal::LOCK;
+use crate::journal::command_backup::{CommandBackup, MOST_BYTES, MOST_FILES, Noted};
+use crate::journal::{Entry, Journal, Pack, StoredDirectory, StoredStep};
+use crate::{CommitId, RunId, Workspace};
+use paths::{AbsPath, StateError};
+use process::Processes;
+use shell::Written;
+
+/// The same of files that only the user's own ignore files name.
+const MOST_PRIVATE: u64 = 8 << 20;
+/// Limit on the targets of a command line that are checked.
+const MAX_TARGETS: usize = 200;
+/// Directories of version control.
+const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
+const LOCK_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Looks at a workspace before and after commands. Keeps contents that it read, so that a file is
+/// read again only when it changed.
+#[derive(Debug)]
+pub struct CommandSnapshots {
+    workspace: Workspace,
+    read: Mutex<HashMap<PathBuf, (Stamp, Image)>>,
+    beforehand: Mutex<Option<Arc<CommandBackup>>>,
+}
+
+/// The files before a command.
+#[derive(Debug)]
+pub struct CommandSnapshot {
+    files: BTreeMap<PathBuf, Stamp>,
+    directories: BTreeMap<PathBuf, u32>,
+    /// The directories' inodes, which they keep when they are moved.
+    known_directories: HashSet<u64>,
+    /// Pipes, sockets and devices, by inode.
+    special: BTreeMap<PathBuf, u64>,
+    /// Contents that are stored nowhere else.
+    images: HashMap<PathBuf, Image>,
+    /// Files that git has, with their blobs.
+    clean: HashMap<PathBuf, [u8; 20]>,
+    git: Option<PathBuf>,
+    /// Targets of the command line, inside the workspace or not.
+    targets: Vec<(AbsPath, Option<Mark>)>,
+    /// Git's own files, except its index and objects.
+    kept_by_git: Vec<(PathBuf, Stamp)>,
+    /// When the look began, by the clock that stamps files.
+    began: SystemTime,
+    /// The images on the disk, until what changed is in the journal.
+    noted: Option<Noted>,
+}
+
+impl CommandSnapshot {
+    /// Marks the command as running: from now on the backup survives a crash.
+    pub fn runs(&mut self) {
+        self.noted.iter_mut().for_each(Noted::runs);
+    }
+}
+
+/// Changes made by a command.
+#[derive(Debug, Clone, Default)]
+pub struct CommandChanges {
+    /// The commit in the journal, if anything can be reverted.
+    pub commit: Option<CommitId>,
+    /// Changes that undo can revert, in order of path.
+    pub files: Vec<AbsPath>,
+    /// Changes that it cannot revert, with the reason.
+    pub lost: Vec<(AbsPath, String)>,
+}
+
+/// Identifies the file at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Directory,
+    Other(Stamp),
+}
+
+impl Mark {
+    fn of(path: &AbsPath) -> Option<Self> {
+        let meta = std::fs::symlink_metadata(path.as_path()).ok()?;
+        Some(if meta.is_dir() { Self::Directory } else { Self::Other(Stamp::of(&meta)) })
+    }
+}
+
+#[cfg(test)]
+impl CommandSnapshot {
+    /// Whether git can restore a file.
+    pub(crate) fn is_from_git(&self, path: &str) -> bool {
+        self.clean.contains_key(Path::new(path))
+    }
+}
+
+impl CommandSnapshots {
+    /// For the files of `workspace`.
+    pub fn new(workspace: Workspace) -> Self {
+        Self { workspace, read: Mutex::default(), beforehand: Mutex::default() }
+    }
+
+    fn root(&self) -> &AbsPath {
+        self.workspace.root()
+    }
+
+    /// Notes what is there before the command line `line` of `processes` runs, for `run` and under the
+    /// label that [`Self::after`] is given. Contents stored nowhere else are backed up on the disk. Blocks:
+    /// some 100 ms for 50,000 files.
+    pub fn before(&self, line: &str, run: &RunId, label: &str, processes: &Processes) -> CommandSnapshot {
+        let began = file_clock();
+        let index = Index::of(self.root().as_path());
+        let Seen { files, directories, known_directories, special } = look(self.root(), index.as_ref());
+        let filtered = filtered(self.root(), index.as_ref(), &files);
+        let (mut images, mut clean, mut left) = (HashMap::new(), HashMap::new(), MOST_BYTES);
+        let mut read = std::mem::take(&mut *self.read.lock());
+        let private = private(self.root(), index.as_ref());
+        let (last, first): (Vec<_>, Vec<_>) =
+            files.iter().partition(|(path, _)| private.matched_path_or_any_parents(path, false).is_ignore());
+        // Files that only the user's own ignore files name have a limit of their own.
+        let mut of_private = MOST_PRIVATE;
+        let all = first.into_iter().map(|it| (it, false)).chain(last.into_iter().map(|it| (it, true)));
+        for ((path, stamp), is_private) in all {
+            let left = if is_private { &mut of_private } else { &mut left };
+            let is_filtered =
+                filtered.as_ref().is_none_or(|it| it.matched_path_or_any_parents(path, false).is_ignore());
+            let blob = index.as_ref().filter(|_| !is_filtered).and_then(|it| it.clean(path, stamp.look()));
+            if let Some(blob) = blob {
+                clean.insert(path.clone(), blob);
+                continue;
+            }
+            let Some(rest) = left.checked_sub(stamp.size) else { continue };
+            let known = read.remove(path).filter(|(known, _)| known == stamp);
+            let image = known.map(|(_, image)| image).or_else(|| image(&self.root().join(path)));
+            if let Some(image) = image {
+                *left = rest;
+                images.insert(path.clone(), image);
+            }
+        }
+        let kept = images.iter().map(|(path, image)| (path.clone(), (files[path], image.clone())));
+        *self.read.lock() = kept.collect();
+        let noted = self.note(&images, run, label, processes).unwrap_or_else(|error| {
+            tracing::warn!(%error, "what a command overwrites is lost if this process is killed");
+            None
+        });
+        CommandSnapshot {
+            files,
+            directories,
+            known_directories,
+            special,
+            images,
+            clean,
+            git: index.map(|index| index.git),
+            targets: self.targets(line),
+            kept_by_git: kept_by_git(self.root()),
+            began,
+            noted,
+        }
+    }
+
+    fn note(
+        &self,
+        images: &HashMap<PathBuf, Image>,
+        run: &RunId,
+        label: &str,
+        processes: &Processes,
+    ) -> Result<Option<Noted>, StateError> {
+        if images.is_empty() {
+            return Ok(None);
+        }
+        let inner = &self.workspace.inner;
+        let mut beforehand = self.beforehand.lock();
+        let beforehand = match beforehand.take().filter(|it| !it.has_left()) {
+            Some(known) => beforehand.insert(known),
+            None => {
+                inner.describe()?;
+                beforehand.insert(CommandBackup::new(&inner.state, processes)?)
+            }
+        };
+        beforehand.note(self.root(), images, run, label).map(Some)
+    }
+
+    /// The targets of a command line, with their present state.
+    fn targets(&self, line: &str) -> Vec<(AbsPath, Option<Mark>)> {
+        let home = std::env::var("HOME").ok().filter(|it| !it.is_empty());
+        let mut targets = Vec::new();
+        for Written { path, names } in shell::written(line, &self.root().to_string(), home.as_deref()) {
+            let Some(path) = AbsPath::new(path) else { continue };
+            let mark = Mark::of(&path);
+            if path.as_path().is_dir() {
+                let inside = names.iter().map(|name| path.join(name));
+                targets.extend(inside.map(|path| (path.clone(), Mark::of(&path))));
+            }
+            targets.push((path, mark));
+            if targets.len() >= MAX_TARGETS {
+                break;
+            }
+        }
+        targets
+    }
+
+    /// Adds targets that changed without a step, with the reason why they cannot be reverted.
+    fn uncovered(&self, before: &CommandSnapshot, after: &Seen, lost: &mut Vec<(AbsPath, String)>) {
+        for (path, was) in &before.targets {
+            let (relative, is) = (path.strip_prefix(self.root()), Mark::of(path));
+            let is_seen = relative.is_some_and(|path| {
+                path.as_os_str().is_empty()
+                    || before.files.contains_key(path)
+                    || after.files.contains_key(path)
+                    || before.directories.contains_key(path)
+                    || after.directories.contains_key(path)
+                    || before.special.contains_key(path)
+                    || after.special.contains_key(path)
+            });
+            let is_known = lost.iter().any(|(known, _)| known == path);
+            if *was == is || is_seen || is_known || is == Some(Mark::Directory) && was.is_none() {
+                continue;
+            }
+            let is_own = |path: &Path| {
+                path.iter().any(|name| VERSION_CONTROL.iter().any(|own| name.as_bytes() == own.as_bytes()))
+            };
+            let why = match relative {
+                None => "it is outside the workspace",
+                Some(path) if is_own(path) => "version control keeps it for itself",
+                Some(_) => "an ignore file names it",
+            };
+            lost.push((path.clone(), why.to_owned()));
+        }
+        if kept_by_git(self.root()) != before.kept_by_git {
+            let path = self.root().join(".git");
+            if !lost.iter().any(|(known, _)| known.as_path().starts_with(path.as_path())) {
+                lost.push((path, "git's own record; revert it with git".to_owned()));
+            }
+        }
+    }
+
+    /// Finds what changed since, and puts it into the journal for `run`. Not to be dropped halfway.
+    ///
+    /// # Errors
+    /// [`StateError`] when the journal cannot be written; undo cannot revert the command then, and the next
+    /// start recovers the backup.
+    pub async fn after(
+        self: &Arc<Self>,
+        mut before: CommandSnapshot,
+        run: &RunId,
+        label: &str,
+        processes: &Arc<Processes>,
+    ) -> Result<CommandChanges, StateError> {
+        before.runs();
+        let this = Arc::clone(self);
+        let work = move || {
+            let mut after = look(this.root(), Index::of(this.root().as_path()).as_ref());
+            let unsure = settle(this.root(), &before, &mut after);
+            (before, after, unsure)
+        };
+        let Ok((mut before, after, unsure)) = tokio::task::spawn_blocking(work).await else {
+            return Ok(CommandChanges::default());
+        };
+        let changed: BTreeSet<PathBuf> = changed(&before.files, &after.files).into_iter().collect();
+        let blobs: BTreeSet<[u8; 20]> =
+            changed.iter().filter_map(|path| before.clean.get(path)).copied().collect();
+        let contents = match &before.git {
+            Some(git) if !blobs.is_empty() => ask_git(self.root(), git, blobs, processes).await,
+            _ => HashMap::new(),
+        };
+        for path in &changed {
+            let (Some(blob), Some(stamp)) = (before.clean.get(path), before.files.get(path)) else {
+                continue;
+            };
+            // A filter between git and the disk (line ends, large files) makes them differ.
+            if let Some(content) = contents.get(blob).and_then(|content| on_disk(content, *stamp)) {
+                before.images.insert(path.clone(), from_blob(&content, *stamp));
+            }
+        }
+        let (this, run, label) = (Arc::clone(self), run.clone(), label.to_owned());
+        let work = move || {
+            let mut wrote = this.record(&before, &after, changed, run, label)?;
+            let why = "it existed before, or came from outside the snapshot";
+            wrote.lost.extend(unsure.into_iter().map(|path| (this.root().join(path), why.to_owned())));
+            this.uncovered(&before, &after, &mut wrote.lost);
+            before.noted.take().into_iter().for_each(Noted::recorded);
+            Ok(wrote)
+        };
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Ok(CommandChanges::default()))
+    }
+
+    /// Writes the journal. Blocks.
+    fn record(
+        &self,
+        before: &CommandSnapshot,
+        after: &Seen,
+        changed: BTreeSet<PathBuf>,
+        run: RunId,
+        label: String,
+    ) -> Result<CommandChanges, StateError> {
+        let mut wrote = CommandChanges::default();
+        let (mut pack, mut steps, mut left) = (Pack::default(), Vec::new(), MOST_BYTES);
+        for relative in changed {
+            let path = self.root().join(&relative);
+            let (was, is) = (before.files.get(&relative), after.files.get(&relative));
+            let old = before.images.get(&relative);
+            if was.is_some() && old.is_none() {
+                let why = match before.clean.contains_key(&relative) {
+                    true => "git does not say what it held",
+                    false => "too much to keep beside the others",
+                };
+                wrote.lost.push((path, why.to_owned()));
+                continue;
+            }
+            let size = is.map_or(0, |stamp| stamp.size);
+            if steps.len() >= MOST_FILES || size > left {
+                wrote.lost.push((path, "too much to keep beside the others".to_owned()));
+                continue;
+            }
+            let new = is.and_then(|_| image(&path));
+            if is.is_some() && new.is_none() {
+                wrote.lost.push((path, "it cannot be read".to_owned()));
+                continue;
+            }
+            if let (Some(old), Some(new)) = (old, &new)
+                && old.same_content(new)
+            {
+                if was.map(|stamp| stamp.mode) != is.map(|stamp| stamp.mode) {
+                    wrote.lost.push((path, "only its permissions changed".to_owned()));
+                }
+                continue;
+            }
+            if was.zip(is).is_some_and(|(was, is)| was.mode != is.mode && was.is_link == is.is_link) {
+                wrote
+                    .lost
+                    .push((path.clone(), "its permissions changed too; its content comes back".to_owned()));
+            }
+            left -= size;
+            let (old, new) = (old.map(|image| pack.add(image)), new.as_ref().map(|image| pack.add(image)));
+            wrote.files.push(path.clone());
+            steps.push(StoredStep {
+                path,
+                before: old,
+                after: new,
+                moved_from: None,
+                open: false,
+                in_place: false,
+                adopted: false,
+            });
+        }
+        // Changes that no step can hold.
+        let other_mode = before
+            .directories
+            .iter()
+            .filter(|(path, mode)| after.directories.get(*path).is_some_and(|it| it != *mode));
+        for (path, _) in other_mode {
+            wrote.lost.push((self.root().join(path), "a directory's permissions changed".to_owned()));
+        }
+        let gone = before.special.keys().filter(|path| !after.special.contains_key(*path));
+        wrote
+            .lost
+            .extend(gone.map(|path| (self.root().join(path), "a pipe, socket or device is gone".to_owned())));
+        let new = after.special.iter().filter(|(path, inode)| before.special.get(*path) != Some(*inode));
+        wrote.lost.extend(
+            new.map(|(path, _)| (self.root().join(path), "a pipe, socket or device was made".to_owned())),
+        );
+        let only = |these: &BTreeMap<PathBuf, u32>, those: &BTreeMap<PathBuf, u32>| -> Vec<StoredDirectory> {
+            let gone = these.iter().filter(|(path, _)| !those.contains_key(*path));
+            gone.map(|(path, mode)| StoredDirectory { path: self.root().join(path), mode: Some(*mode) })
+                .collect()
+        };
+        let (made, removed) =
+            (only(&after.directories, &before.directories), only(&before.directories, &after.directories));
+        if steps.is_empty() && made.is_empty() && removed.is_empty() {
+            return Ok(wrote);
+        }
+        let inner = &self.workspace.inner;
+        let _lock = inner.state.lock(LOCK, LOCK_DEADLINE)?;
+        let journal = Journal::new(&inner.state)?;
+        inner.describe()?;
+        let entry = Entry { steps, made, removed, ..Entry::new(journal.next_id()?, run, label) };
+        journal.store(&entry.id, &pack)?;
+        journal.write_pending(&entry)?;
+        journal.finish(&entry.id)?;
+        wrote.commit = Some(entry.id);
+        Ok(wrote)
+    }
+}
+
+/// The content of a file or a link, if it can be kept.
+fn image(path: &AbsPath) -> Option<Image> {
+    match disk::inspect(path) {
+        Ok(Found::File(image)) => Some(image),
+        Ok(Found::Nothing | Found::Directory) | Err(_) => None,
+    }
+}

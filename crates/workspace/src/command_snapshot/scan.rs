@@ -1,0 +1,206 @@
+//! Lists the files and directories of a workspace with their marks. Reads no contents.
+
+use std::collections::{BTreeMap, HashSet};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use ignore::{WalkBuilder, WalkState};
+use parking_lot::Mutex;
+use paths::AbsPath;
+
+use super::{CommandSnapshot, VERSION_CONTROL};
+use crate::command_snapshot::git_index::{Index, Look};
+use crate::documents::disk;
+
+const MOST_THREADS: usize = 8;
+
+/// Marks of a file: a change of its content changes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub size: u64,
+    pub mtime: (i64, i64),
+    pub ctime: (i64, i64),
+    pub inode: u64,
+    pub mode: u32,
+    pub is_link: bool,
+}
+
+impl Stamp {
+    pub fn of(meta: &std::fs::Metadata) -> Self {
+        Self {
+            size: meta.len(),
+            mtime: (meta.mtime(), meta.mtime_nsec()),
+            ctime: (meta.ctime(), meta.ctime_nsec()),
+            inode: meta.ino(),
+            mode: disk::mode(meta),
+            is_link: meta.is_symlink(),
+        }
+    }
+
+    pub fn look(&self) -> Look {
+        Look { size: self.size, ctime: self.ctime, mtime: self.mtime, inode: self.inode }
+    }
+}
+
+/// Entries of a walk, by path below the root.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub files: BTreeMap<PathBuf, Stamp>,
+    pub directories: BTreeMap<PathBuf, u32>,
+    pub known_directories: HashSet<u64>,
+    /// Pipes, sockets and devices, by inode.
+    pub special: BTreeMap<PathBuf, u64>,
+}
+
+/// Every file, link and directory below `root` that no ignore file of the project's names, and every file
+/// and link that git tracks.
+pub(super) fn look(root: &AbsPath, index: Option<&Index>) -> Seen {
+    let mut seen = walk(root);
+    let tracked = index.into_iter().flat_map(|index| index.files.keys());
+    for path in tracked.filter(|path| {
+        // One with another directory's path, or behind a link, is not there.
+        path.components().all(|part| matches!(part, std::path::Component::Normal(_)))
+    }) {
+        if seen.files.contains_key(path) {
+            continue;
+        }
+        let directories = path.ancestors().skip(1).filter(|directory| !directory.as_os_str().is_empty());
+        let is_linked = directories.into_iter().any(|directory| root.join(directory).as_path().is_symlink());
+        if let Ok(meta) = std::fs::symlink_metadata(root.join(path).as_path())
+            && (meta.is_file() || meta.is_symlink())
+            && !is_linked
+        {
+            seen.files.insert(path.clone(), Stamp::of(&meta));
+        }
+    }
+    seen
+}
+
+fn walk(root: &AbsPath) -> Seen {
+    let in_repository = root.as_path().ancestors().any(|directory| directory.join(".git").exists());
+    let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_THREADS));
+    let walk = WalkBuilder::new(root)
+        .hidden(false)
+        .ignore(false)
+        .require_git(in_repository)
+        // Files that only the user's own ignore files hide are kept all the same.
+        .git_exclude(false)
+        .git_global(false)
+        .parents(in_repository)
+        .threads(threads)
+        .filter_entry(|entry| {
+            !VERSION_CONTROL.iter().any(|name| entry.file_name().as_bytes() == name.as_bytes())
+        })
+        .build_parallel();
+    let seen = Mutex::new(Seen::default());
+    let shared = &seen;
+    walk.run(|| {
+        // Each thread hands over what it met when it is done.
+        let mut mine = Mine { seen: Seen::default(), shared };
+        Box::new(move |entry| {
+            let Ok(entry) = entry else { return WalkState::Continue };
+            let (Ok(relative), Ok(meta)) = (entry.path().strip_prefix(root), entry.metadata()) else {
+                return WalkState::Continue;
+            };
+            if meta.is_dir() {
+                if !relative.as_os_str().is_empty() {
+                    mine.seen.directories.insert(relative.to_owned(), disk::mode(&meta));
+                    mine.seen.known_directories.insert(meta.ino());
+                }
+            } else if meta.is_file() || meta.is_symlink() {
+                mine.seen.files.insert(relative.to_owned(), Stamp::of(&meta));
+            } else {
+                mine.seen.special.insert(relative.to_owned(), meta.ino());
+            }
+            WalkState::Continue
+        })
+    });
+    seen.into_inner()
+}
+
+struct Mine<'a> {
+    seen: Seen,
+    shared: &'a Mutex<Seen>,
+}
+
+impl Drop for Mine<'_> {
+    fn drop(&mut self) {
+        let mut shared = self.shared.lock();
+        shared.files.append(&mut self.seen.files);
+        shared.directories.append(&mut self.seen.directories);
+        shared.known_directories.extend(self.seen.known_directories.drain());
+        shared.special.append(&mut self.seen.special);
+    }
+}
+
+pub(super) fn changed(before: &BTreeMap<PathBuf, Stamp>, after: &BTreeMap<PathBuf, Stamp>) -> Vec<PathBuf> {
+    let differs = before.iter().filter(|(path, stamp)| after.get(*path) != Some(*stamp));
+    let new = after.keys().filter(|path| !before.contains_key(*path));
+    differs.map(|(path, _)| path).chain(new).cloned().collect()
+}
+
+/// Puts right what was met only before or only after because an ignore file changed between: a file that
+/// is still there is not gone, and one that was there is not new. Gives those of which it is not known
+/// what they held. Blocks.
+pub(super) fn settle(root: &AbsPath, before: &CommandSnapshot, after: &mut Seen) -> Vec<PathBuf> {
+    let there = |path: &Path| std::fs::symlink_metadata(root.join(path).as_path()).ok();
+    for path in before.files.keys() {
+        if !after.files.contains_key(path)
+            && let Some(meta) = there(path)
+            && (meta.is_file() || meta.is_symlink())
+        {
+            after.files.insert(path.clone(), Stamp::of(&meta));
+        }
+    }
+    for (path, mode) in &before.directories {
+        if !after.directories.contains_key(path) && there(path).is_some_and(|meta| meta.is_dir()) {
+            after.directories.insert(path.clone(), *mode);
+        }
+    }
+    let is_older = |time: std::io::Result<SystemTime>| time.is_ok_and(|time| time < before.began);
+    after.directories.retain(|path, _| {
+        // One that was moved is as old as it was, and new at its place.
+        let stood = |meta: std::fs::Metadata| {
+            is_older(meta.created()) && !before.known_directories.contains(&meta.ino())
+        };
+        before.directories.contains_key(path) || !there(path).is_some_and(stood)
+    });
+    let known: HashSet<u64> = before.files.values().map(|stamp| stamp.inode).collect();
+    let mut unsure = Vec::new();
+    after.files.retain(|path, stamp| {
+        // A moved file keeps its inode, and its content is kept under the old name.
+        if before.files.contains_key(path) || known.contains(&stamp.inode) {
+            return true;
+        }
+        let nanos = u64::try_from(stamp.ctime.1).unwrap_or_default();
+        let seconds = u64::try_from(stamp.ctime.0).unwrap_or_default();
+        let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_nanos(nanos);
+        if changed < before.began {
+            return false;
+        }
+        let was_there = there(path).is_some_and(|meta| is_older(meta.created()));
+        if was_there {
+            unsure.push(path.clone());
+        }
+        !was_there
+    });
+    unsure
+}
+
+/// The time that a file made now would have.
+#[cfg(target_os = "linux")]
+pub(crate) fn file_clock() -> SystemTime {
+    use rustix::time::{ClockId, clock_gettime};
+    let now = clock_gettime(ClockId::RealtimeCoarse);
+    let (seconds, nanos) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
+    let since =
+        Duration::from_secs(seconds.unwrap_or_default()) + Duration::from_nanos(nanos.unwrap_or_default());
+    SystemTime::UNIX_EPOCH + since
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn file_clock() -> SystemTime {
+    SystemTime::now()
+}

@@ -1,0 +1,537 @@
+//! The disk's part of a commit: `begin` makes everything ready, `finish` makes it visible, and
+//! `roll_back` leaves no trace.
+//!
+//! The order is what makes a crash harmless: contents and entry are durable before anything appears
+//! beside the user's files, and every new content before any takes its place. All of it blocks,
+//! and all of it under the workspace's commit lock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use paths::{AbsPath, StateLock};
+
+use super::Order;
+use crate::documents::content::{Content, Image};
+use crate::documents::disk::{self, Found};
+use crate::documents::failpoints;
+use crate::documents::foreign_locks;
+use crate::documents::write;
+use crate::journal::LOCK;
+use crate::journal::recovery;
+use crate::journal::{Entry, Journal, Pack, StoredDirectory, StoredStep};
+use crate::plan::Step;
+use crate::state::WorkspaceState;
+use crate::{ChangeKind, Commit, CommitError, CommittedFile, FileChange, Plan, Version};
+
+/// How long a commit waits for another one to end.
+const LOCK_DEADLINE: Duration = Duration::from_secs(30);
+/// How often typing that comes while a commit begins is followed.
+const MAX_FOLLOWS: usize = 8;
+
+/// A commit whose new contents are ready.
+pub(crate) struct Transaction {
+    inner: Arc<WorkspaceState>,
+    journal: Journal,
+    entry: Entry,
+    plan: Plan,
+    ways: Vec<Way>,
+    notes: Vec<String>,
+    _lock: StateLock,
+}
+
+/// How a path comes to hold what it is to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// The editor sees to it.
+    Editor,
+    Remove,
+    /// A file beside it takes its place.
+    Replace,
+    /// It is written over itself, because.
+    InPlace(&'static str),
+}
+
+impl Transaction {
+    /// Checks that everything is as it was planned on, and makes the new contents ready.
+    ///
+    /// # Errors
+    /// [`CommitError`]; every file is as before then.
+    pub fn begin(inner: Arc<WorkspaceState>, order: Order) -> Result<Self, CommitError> {
+        let lock = inner.state.lock(LOCK, LOCK_DEADLINE)?;
+        failpoints::point("after-lock", None);
+        let journal = Journal::new(&inner.state)?;
+        let notes = recovery::recover(&journal)?.iter().map(recovery::note_line).collect();
+        let Order { mut plan, run, undoes, redo } = order;
+        follow(&inner, &mut plan)?;
+        let targets: BTreeMap<&AbsPath, &Step> =
+            plan.steps.iter().filter_map(|step| Some((step.moved_from.as_ref()?, step))).collect();
+        let ways = plan.steps.iter().map(|step| way(step, targets.get(&step.path).copied()));
+        let ways = ways.collect::<Result<Vec<_>, _>>()?;
+        check_apart(&plan, &ways)?;
+
+        inner.describe()?;
+        let mut entry = Entry::new(journal.next_id()?, run, plan.label.clone());
+        (entry.undoes, entry.redo) = (undoes, redo);
+        let mut pack = Pack::default();
+        entry.steps = plan
+            .steps
+            .iter()
+            .zip(&ways)
+            .map(|(step, way)| StoredStep {
+                path: step.path.clone(),
+                before: step.before.as_ref().map(|image| pack.add(image)),
+                after: step.after.as_ref().map(|image| pack.add(image)),
+                moved_from: step.moved_from.clone(),
+                open: step.open,
+                in_place: matches!(way, Way::InPlace(_)),
+                adopted: step.adopted,
+            })
+            .collect();
+        entry.made = directories_to_make(&plan)?;
+        entry.removed = directories_to_remove(&plan);
+        let stored = journal.store(&entry.id, &pack).and_then(|()| {
+            failpoints::point("after-blobs", None);
+            journal.write_pending(&entry)
+        });
+        let mut transaction = Self { inner, journal, entry, plan, ways, notes, _lock: lock };
+        if let Err(error) = stored {
+            return Err(transaction.abandon(error.into()));
+        }
+        failpoints::point("after-journal", None);
+        match transaction.stage() {
+            Ok(()) => Ok(transaction),
+            Err(error) => Err(transaction.fail(error)),
+        }
+    }
+
+    /// The changes that the editor is to make.
+    pub fn open_changes(&self) -> Vec<FileChange> {
+        let is_open = |change: &&FileChange| {
+            self.plan.steps.iter().any(|step| step.open && step.path == change.path)
+                || matches!(&change.kind, ChangeKind::Renamed { from }
+                    if self.plan.steps.iter().any(|step| step.open && step.path == *from))
+        };
+        if self.ways.contains(&Way::Editor) {
+            self.plan.changes.iter().filter(is_open).cloned().collect()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// The files that are changed on the disk.
+    pub fn closed_paths(&self) -> Vec<AbsPath> {
+        let steps = self.plan.steps.iter().zip(&self.ways);
+        steps.filter(|(_, way)| **way != Way::Editor).map(|(step, _)| step.path.clone()).collect()
+    }
+
+    /// Makes the new contents visible and marks the commit done.
+    ///
+    /// # Errors
+    /// [`CommitError`]; the disk is as before then, or the error says what is not.
+    pub fn finish(mut self) -> Result<Commit, CommitError> {
+        failpoints::point("after-editor", None);
+        if let Err(error) = self.install() {
+            return Err(self.fail(error));
+        }
+        let files = self.read_back();
+        failpoints::point("before-done", None);
+        if let Err(error) = self.journal.finish(&self.entry.id) {
+            return Err(self.fail(error.into()));
+        }
+        failpoints::point("after-done", None);
+        if let Err(error) = self.journal.prune(SystemTime::now()) {
+            tracing::warn!(%error, "the journal could not be pruned");
+        }
+        let Entry { id, run, label, .. } = self.entry;
+        Ok(Commit { id, run, label, files, notes: self.notes })
+    }
+
+    /// Takes everything back; answers what could not be.
+    pub fn roll_back(self) -> Vec<String> {
+        match recovery::take_back(&self.journal, &self.entry, false) {
+            Ok(outcomes) => recovery::unreverted(outcomes),
+            Err(error) => vec![format!("{error}; the next start tries again")],
+        }
+    }
+
+    fn fail(self, error: CommitError) -> CommitError {
+        let lost = self.roll_back();
+        error.with_lost(lost)
+    }
+
+    /// Before the entry is written nothing else is.
+    fn abandon(self, error: CommitError) -> CommitError {
+        if let Err(error) = self.journal.abandon(&self.entry.id) {
+            tracing::warn!(%error, "the contents of a commit that did not begin stay in the journal");
+        }
+        error
+    }
+
+    /// Makes directories, and the new contents beside their places.
+    fn stage(&mut self) -> Result<(), CommitError> {
+        for directory in &self.entry.made {
+            let passable = StoredDirectory { mode: None, ..directory.clone() };
+            recovery::make_directory(&passable).map_err(|error| io(&directory.path, error))?;
+        }
+        let mut n = 0;
+        for index in 0..self.plan.steps.len() {
+            if self.ways[index] != Way::Replace {
+                continue;
+            }
+            let temp = self.entry.temp(index);
+            let step = &self.plan.steps[index];
+            match self.make(step, &temp) {
+                Ok(true) => {}
+                Ok(false) => self.notes.push(format!("{}: its owner could not be kept", step.path)),
+                Err(error) if refused(&error) && can_be_written_over(step) => {
+                    write::remove(&temp).map_err(|error| io(&temp, error))?;
+                    self.write_over(index, "nothing can be made in its directory")?;
+                    continue;
+                }
+                Err(error) => return Err(io(&step.path, error)),
+            }
+            n += 1;
+            failpoints::point("after-temp", Some(n));
+        }
+        Ok(())
+    }
+
+    fn make(&self, step: &Step, temp: &AbsPath) -> std::io::Result<bool> {
+        let Some(after) = &step.after else { return Ok(true) };
+        let source = step.moved_from.as_ref().and_then(|from| self.step(from));
+        let origin = source.and_then(|step| step.before.as_ref());
+        if let (Some(from), Some(origin)) = (&step.moved_from, origin)
+            && origin.same_content(after)
+            && origin.mode == after.mode
+            && std::fs::hard_link(from, temp).is_ok()
+        {
+            // The file itself moves: its times, links and attributes with it.
+            return Ok(true);
+        }
+        let like = step.moved_from.as_ref().or(step.before.as_ref().map(|_| &step.path));
+        let mut after = after.clone();
+        if source.is_none() && step.before.as_ref().is_some_and(|before| before.mode == after.mode) {
+            // As they are now, should they have changed since the plan.
+            after.mode = None;
+        }
+        write::make(temp, &after, like)
+    }
+
+    /// From now on this path is written over itself; known before it is done.
+    fn write_over(&mut self, index: usize, why: &'static str) -> Result<(), CommitError> {
+        self.ways[index] = Way::InPlace(why);
+        self.entry.steps[index].in_place = true;
+        Ok(self.journal.write_pending(&self.entry)?)
+    }
+
+    fn install(&mut self) -> Result<(), CommitError> {
+        let mut directories: BTreeSet<AbsPath> =
+            self.entry.made.iter().filter_map(|directory| directory.path.parent()).collect();
+        let (mut n, mut in_place) = (0, 0);
+        // Removals first: where case does not count, the old name is the new one.
+        for removing in [true, false] {
+            for index in 0..self.plan.steps.len() {
+                if self.ways[index] == Way::Editor || (self.ways[index] == Way::Remove) != removing {
+                    continue;
+                }
+                let path = self.plan.steps[index].path.clone();
+                directories.extend(path.parent());
+                if !is_as_planned(&self.plan, &self.plan.steps[index])? {
+                    // Nothing was done to it, and the file there now is not ours to revert.
+                    self.entry.steps[index].open = true;
+                    return Err(CommitError::Moved { paths: vec![path] });
+                }
+                if self.ways[index] == Way::Remove {
+                    std::fs::remove_file(&path).map_err(|error| io(&path, error))?;
+                }
+                if self.ways[index] == Way::Replace {
+                    let temp = self.entry.temp(index);
+                    match std::fs::rename(&temp, &path) {
+                        // Two names of one file: the system leaves both.
+                        Ok(()) => write::remove(&temp).map_err(|error| io(&temp, error))?,
+                        Err(error) if refused(&error) && can_be_written_over(&self.plan.steps[index]) => {
+                            write::remove(&temp).map_err(|error| io(&temp, error))?;
+                            self.write_over(index, "it cannot be replaced")?;
+                        }
+                        Err(error) => return Err(io(&path, error)),
+                    }
+                }
+                if let (Way::InPlace(why), Some(after)) = (self.ways[index], &self.plan.steps[index].after) {
+                    in_place += 1;
+                    let bytes = after.content.bytes();
+                    write::in_place(&path, &bytes, Some(in_place)).map_err(|error| io(&path, error))?;
+                    self.notes.push(format!("{path}: written in place, since {why}"));
+                }
+                n += 1;
+                failpoints::point("after-rename", Some(n));
+            }
+        }
+        for directory in self.entry.made.iter().rev() {
+            recovery::set_mode(directory).map_err(|error| io(&directory.path, error))?;
+        }
+        directories
+            .extend(recovery::remove_empty(self.entry.removed.iter().map(|directory| &directory.path)));
+        for directory in &directories {
+            match disk::sync_directory(directory) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(io(directory, error)),
+                _ => {}
+            }
+        }
+        failpoints::point("after-directories", None);
+        Ok(())
+    }
+
+    /// The files as they are now.
+    fn read_back(&mut self) -> Vec<CommittedFile> {
+        let mut files = Vec::with_capacity(self.plan.changes.len());
+        for change in &self.plan.changes {
+            let version = match self.inner.open_document(&change.path) {
+                _ if change.kind == ChangeKind::Deleted => None,
+                Some(document) => Some(document.version),
+                None => match disk::inspect(&change.path) {
+                    Ok(Found::File(image)) => Some(Version { hash: image.hash, editor: None }),
+                    _ => None,
+                },
+            };
+            let planned =
+                self.step(&change.path).and_then(|step| step.after.as_ref()).map(|image| image.hash);
+            // The editor owns the changes that landed there; the user may have typed since.
+            let open = self.step(&change.path).is_some_and(|step| step.open);
+            if !open && version.map(|version| version.hash) != planned {
+                self.notes
+                    .push(format!("{}: changed by another program while it was committed", change.path));
+            }
+            let (path, kind, edits) = (change.path.clone(), change.kind.clone(), change.edits.clone());
+            files.push(CommittedFile { path, kind, edits, version });
+        }
+        files
+    }
+
+    fn step(&self, path: &AbsPath) -> Option<&Step> {
+        find(&self.plan, path)
+    }
+}
+
+/// Steps are in order of path.
+fn find<'a>(plan: &'a Plan, path: &AbsPath) -> Option<&'a Step> {
+    plan.steps.binary_search_by(|step| step.path.cmp(path)).ok().map(|index| &plan.steps[index])
+}
+
+/// Checks that everything is as it was planned on, or follows what the user typed since: where it
+/// leaves the planned edits alone, they are made in the text as it is now.
+fn follow(inner: &WorkspaceState, plan: &mut Plan) -> Result<(), CommitError> {
+    for _ in 0..MAX_FOLLOWS {
+        let followed = rebase(inner, plan);
+        match check_unmoved(inner, plan) {
+            // Typed in this very moment.
+            Err(CommitError::Moved { paths }) if followed && paths.iter().all(|path| is_open(plan, path)) => {
+            }
+            result => return result,
+        }
+    }
+    check_unmoved(inner, plan)
+}
+
+fn is_open(plan: &Plan, path: &AbsPath) -> bool {
+    find(plan, path).is_some_and(|step| step.open)
+}
+
+/// Whether every open document is planned on its present text.
+fn rebase(inner: &WorkspaceState, plan: &mut Plan) -> bool {
+    let Some(editor) = &inner.editor else { return false };
+    let mut followed = true;
+    for step in plan.steps.iter_mut().filter(|step| step.open) {
+        let (Some(document), Some(before)) = (editor.document(&step.path), step.before.as_ref()) else {
+            followed = false;
+            continue;
+        };
+        if before.hash == document.version.hash {
+            continue;
+        }
+        let change = plan.changes.iter_mut().find(|change| change.path == step.path);
+        let change = change.filter(|change| change.kind == ChangeKind::Modified);
+        let edits = change.as_ref().and_then(|change| editor.rebase(change));
+        if editor.document(&step.path).is_none_or(|now| now.version != document.version) {
+            // The edits may be for another text than this.
+            continue;
+        }
+        let after = edits.as_ref().and_then(|edits| text::apply(&document.text, edits).ok());
+        let (Some(change), Some(edits), Some(after)) = (change, edits, after) else {
+            followed = false;
+            continue;
+        };
+        let bom = document.bom;
+        let now = Content::Text { text: Arc::clone(&document.text), bom };
+        step.before = Some(Image::new(now, before.mode));
+        let after = Content::text(&after, bom);
+        change.before = Some(document.text);
+        change.after = after.as_text().cloned();
+        change.edits = edits;
+        step.after = Some(Image::new(after, step.after.as_ref().and_then(|after| after.mode)));
+    }
+    followed
+}
+
+/// Checks that every path leads where it led and holds the text that was planned on, and that no one else has
+/// it open.
+fn check_unmoved(inner: &WorkspaceState, plan: &Plan) -> Result<(), CommitError> {
+    let mut moved = Vec::new();
+    for step in &plan.steps {
+        let document = inner.open_document(&step.path);
+        // A link that moves is itself what is meant, not what it leads to.
+        let is_link = step.before.as_ref().or(step.after.as_ref()).is_some_and(|it| it.content.is_link());
+        let place = if is_link { step.path.parent() } else { Some(step.path.clone()) };
+        let same_place = place.is_some_and(|place| {
+            place == inner.root || inner.canonical(&place).is_ok_and(|path| path == place)
+        });
+        let same_content = match (&document, step.open) {
+            (Some(document), true) => {
+                step.before.as_ref().is_some_and(|before| before.hash == document.version.hash)
+            }
+            (None, true) => step.before.is_none(),
+            (Some(_), false) => false,
+            (None, false) => is_as_planned(plan, step)?,
+        };
+        if !(same_place && same_content) {
+            moved.push(step.path.clone());
+            continue;
+        }
+        let reason = match document {
+            Some(document) => document.held,
+            None => foreign_locks::holder(&step.path),
+        };
+        if let Some(reason) = reason {
+            return Err(CommitError::Held { path: step.path.clone(), reason });
+        }
+    }
+    if moved.is_empty() { Ok(()) } else { Err(CommitError::Moved { paths: moved }) }
+}
+
+/// Whether the disk still holds a step's planned content.
+fn is_as_planned(plan: &Plan, step: &Step) -> Result<bool, CommitError> {
+    Ok(match (disk::inspect(&step.path)?, &step.before) {
+        (Found::Nothing, None) => true,
+        (Found::File(image), Some(before)) => before.same_content(&image),
+        (Found::File(_), None) => has_twin(plan, step),
+        _ => false,
+    })
+}
+
+/// Refuses two names of one file: what was written by the one would be lost by the other.
+fn check_apart(plan: &Plan, ways: &[Way]) -> Result<(), CommitError> {
+    let mut known: BTreeMap<(u64, u64), &AbsPath> = BTreeMap::new();
+    for (step, _) in plan.steps.iter().zip(ways).filter(|(_, way)| matches!(way, Way::InPlace(_))) {
+        let Some(meta) = disk::stat(&step.path).map_err(|error| io(&step.path, error))? else { continue };
+        if let Some(other) = known.insert((meta.dev(), meta.ino()), &step.path) {
+            let reason =
+                format!("it is the same file as {other} (a hard link); change it by one of its names");
+            return Err(CommitError::Held { path: step.path.clone(), reason });
+        }
+    }
+    Ok(())
+}
+
+/// Where case does not count, the new name of a file is found where the old one is.
+fn has_twin(plan: &Plan, step: &Step) -> bool {
+    let alike = |from: &&AbsPath| from.as_path().as_os_str().eq_ignore_ascii_case(step.path.as_path());
+    step.moved_from.as_ref().filter(alike).is_some_and(|from| {
+        find(plan, from).is_some_and(|step| step.after.is_none()) && disk::same_file(from, &step.path)
+    })
+}
+
+/// How a step is done, or why it cannot be. `leaves` is the step that its file moves to.
+fn way(step: &Step, leaves: Option<&Step>) -> Result<Way, CommitError> {
+    if step.open {
+        return Ok(Way::Editor);
+    }
+    let read_only = |path: &AbsPath| Err(CommitError::ReadOnly { path: path.clone() });
+    let meta = disk::stat(&step.path).map_err(|error| io(&step.path, error))?;
+    let meta = meta.as_ref().filter(|_| step.before.is_some());
+    let protected = meta.is_some_and(|meta| !meta.is_symlink() && write::is_read_only(&step.path, meta));
+    let unchanged = |target: &Step| matches!((&step.before, &target.after), (Some(before), Some(after)) if before.same_content(after));
+    // A protected file may move, but neither change nor go.
+    if protected && !leaves.is_some_and(unchanged) {
+        return read_only(&step.path);
+    }
+    let directory = existing_directory(&step.path)?;
+    let writable = write::is_directory_writable(&directory);
+    match (&step.before, &step.after) {
+        (_, None) if writable => Ok(Way::Remove),
+        (None, Some(_)) if writable => Ok(Way::Replace),
+        (Some(_), Some(_)) if can_be_written_over(step) && leaves.is_none() => {
+            let links = meta.map_or(1, MetadataExt::nlink);
+            Ok(match (links > 1, writable) {
+                (true, _) => Way::InPlace("it has several hard links"),
+                (false, false) => Way::InPlace("its directory is read-only"),
+                (false, true) => Way::Replace,
+            })
+        }
+        (Some(_), Some(_)) if writable => Ok(Way::Replace),
+        _ => read_only(&directory),
+    }
+}
+
+/// Whether the file stays the same, with another content.
+fn can_be_written_over(step: &Step) -> bool {
+    let plain = |image: &Option<crate::documents::content::Image>| {
+        image.as_ref().is_some_and(|image| !image.content.is_link())
+    };
+    plain(&step.before) && plain(&step.after) && step.moved_from.is_none()
+}
+
+/// The nearest directory above `path` that exists.
+fn existing_directory(path: &AbsPath) -> Result<AbsPath, CommitError> {
+    let mut directory = path.parent().unwrap_or_else(|| path.clone());
+    while disk::stat(&directory).map_err(|error| io(&directory, error))?.is_none() {
+        let Some(above) = directory.parent() else { break };
+        directory = above;
+    }
+    Ok(directory)
+}
+
+/// Those of the plan and those above new files, as far as they are missing; parents first.
+fn directories_to_make(plan: &Plan) -> Result<Vec<StoredDirectory>, CommitError> {
+    let mut missing: BTreeMap<AbsPath, Option<u32>> = BTreeMap::new();
+    let above = plan
+        .steps
+        .iter()
+        .filter(|step| step.after.is_some() && !step.open)
+        .filter_map(|step| step.path.parent());
+    let named = plan.made.iter().map(|directory| (directory.path.clone(), directory.mode));
+    for (directory, mode) in above.map(|directory| (directory, None)).chain(named) {
+        let mut next = Some((directory, mode));
+        while let Some((directory, mode)) = next.take() {
+            if disk::stat(&directory).map_err(|error| io(&directory, error))?.is_none() {
+                next = directory.parent().map(|above| (above, None));
+                let known = missing.entry(directory).or_default();
+                *known = mode.or(*known);
+            }
+        }
+    }
+    Ok(missing.into_iter().map(|(path, mode)| StoredDirectory { path, mode }).collect())
+}
+
+fn directories_to_remove(plan: &Plan) -> Vec<StoredDirectory> {
+    let there = |path: &AbsPath| {
+        let meta = disk::stat(path).ok().flatten().filter(std::fs::Metadata::is_dir)?;
+        Some(StoredDirectory { path: path.clone(), mode: Some(disk::mode(&meta)) })
+    };
+    plan.removed.iter().filter_map(there).collect()
+}
+
+/// Errors after which writing a file over itself may still work.
+fn refused(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ResourceBusy | ErrorKind::CrossesDevices)
+}
+
+fn io(path: &AbsPath, source: std::io::Error) -> CommitError {
+    let path = path.clone();
+    match source.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => CommitError::DiskFull { path },
+        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => CommitError::ReadOnly { path },
+        _ => CommitError::Io { path, source },
+    }
+}

@@ -1,0 +1,152 @@
+//! Looking at what is on the disk, without following a last link and without waiting for a pipe.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::sync::Arc;
+
+use paths::AbsPath;
+
+use crate::ReadError;
+use crate::documents::content::{Content, Image};
+
+/// The largest file that is edited or moved.
+pub(crate) const MAX_BYTES: u64 = 32 << 20;
+
+/// The entry at a path.
+#[derive(Debug, Clone)]
+pub(crate) enum Found {
+    Nothing,
+    Directory,
+    File(Image),
+}
+
+/// All that lies below a directory.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    pub files: Vec<AbsPath>,
+    /// Directories with their permissions, parents first; the top one included.
+    pub directories: Vec<(AbsPath, u32)>,
+}
+
+/// The permission bits of a file.
+pub(crate) fn mode(meta: &Metadata) -> u32 {
+    meta.permissions().mode() & 0o7777
+}
+
+/// Its metadata, links not followed; `None` when nothing is there.
+pub(crate) fn stat(path: &AbsPath) -> std::io::Result<Option<Metadata>> {
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads the entry at `path`.
+///
+/// # Errors
+/// `NotAFile` for sockets, pipes and devices, which are never opened; `TooLarge`, `Io`.
+pub(crate) fn inspect(path: &AbsPath) -> Result<Found, ReadError> {
+    let io = |source| ReadError::Io { path: path.clone(), source };
+    let Some(meta) = stat(path).map_err(io)? else {
+        return Ok(Found::Nothing);
+    };
+    if meta.is_dir() {
+        return Ok(Found::Directory);
+    }
+    if meta.is_symlink() {
+        let target = std::fs::read_link(path).map_err(io)?;
+        return Ok(Found::File(Image::new(Content::Link(target), None)));
+    }
+    let (bytes, meta) = read(path)?;
+    Ok(Found::File(Image::new(Content::of(bytes), Some(mode(&meta)))))
+}
+
+/// The bytes of a regular file.
+///
+/// # Errors
+/// Every kind of [`ReadError`] but `NotUtf8`.
+pub(crate) fn read(path: &AbsPath) -> Result<(Vec<u8>, Metadata), ReadError> {
+    let io = |source: std::io::Error| match source.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => ReadError::NotFound { path: path.clone() },
+        _ => ReadError::Io { path: path.clone(), source },
+    };
+    let check = |meta: &Metadata| {
+        if !meta.is_file() {
+            return Err(ReadError::NotAFile { path: path.clone() });
+        }
+        if meta.len() > MAX_BYTES {
+            return Err(ReadError::TooLarge { path: path.clone(), bytes: meta.len(), limit: MAX_BYTES });
+        }
+        Ok(())
+    };
+    check(&std::fs::metadata(path).map_err(io)?)?;
+    // Not to hang, should a pipe have taken its place since.
+    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(io)?;
+    let meta = file.metadata().map_err(io)?;
+    check(&meta)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or_default());
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(ReadError::TooLarge { path: path.clone(), bytes: bytes.len() as u64, limit: MAX_BYTES });
+    }
+    Ok((bytes, meta))
+}
+
+/// Everything below `directory`, sorted; links are not followed.
+///
+/// # Errors
+/// `Io`; `NotAFile` for something that cannot be moved by value.
+pub(crate) fn tree(directory: &AbsPath) -> Result<Tree, ReadError> {
+    let mut tree = Tree::default();
+    let mut todo = vec![directory.clone()];
+    while let Some(directory) = todo.pop() {
+        let io = |source| ReadError::Io { path: directory.clone(), source };
+        tree.directories.push((directory.clone(), mode(&std::fs::metadata(&directory).map_err(io)?)));
+        for entry in std::fs::read_dir(&directory).map_err(io)? {
+            let entry = entry.map_err(io)?;
+            let path = directory.join(entry.file_name());
+            let kind = entry.file_type().map_err(io)?;
+            if kind.is_dir() {
+                todo.push(path);
+            } else {
+                tree.files.push(path);
+            }
+        }
+    }
+    tree.files.sort();
+    tree.directories.sort();
+    Ok(tree)
+}
+
+/// Whether two paths name one file, as on a disk on which case does not count.
+pub(crate) fn same_file(a: &AbsPath, b: &AbsPath) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |path: &AbsPath| stat(path).ok().flatten().map(|meta| (meta.dev(), meta.ino()));
+    id(a).is_some_and(|found| id(b) == Some(found))
+}
+
+/// Flushes a directory's entries.
+pub(crate) fn sync_directory(directory: &AbsPath) -> std::io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// Text of a file's bytes, its byte order mark aside.
+///
+/// # Errors
+/// `NotUtf8`.
+pub(crate) fn text(path: &AbsPath, bytes: Vec<u8>) -> Result<(Arc<str>, bool), ReadError> {
+    match Content::of(bytes) {
+        Content::Text { text, bom } => Ok((text, bom)),
+        Content::Bytes(bytes) => Err(not_utf8(path, &bytes)),
+        Content::Link(_) => Err(ReadError::NotAFile { path: path.clone() }),
+    }
+}
+
+/// The error that says where the text ends.
+pub(crate) fn not_utf8(path: &AbsPath, bytes: &[u8]) -> ReadError {
+    let offset = std::str::from_utf8(bytes).err().map_or(bytes.len(), |error| error.valid_up_to());
+    ReadError::NotUtf8 { path: path.clone(), offset }
+}

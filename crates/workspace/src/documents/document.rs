@@ -1,0 +1,82 @@
+//! A file's text as the agent sees it: the editor's where one has it open, else the disk's.
+
+use std::sync::Arc;
+
+use paths::AbsPath;
+use policy::ErrorCode;
+
+use crate::ContentHash;
+
+/// One text at one moment.
+#[derive(Debug, Clone)]
+pub struct Document {
+    pub path: AbsPath,
+    /// Its `file:` URI, in the editor's spelling when an editor has it open.
+    pub uri: String,
+    /// The text without a byte order mark, line ends as they are.
+    pub text: Arc<str>,
+    /// Whether the file begins with a byte order mark, which every write keeps.
+    pub bom: bool,
+    /// Which text this is.
+    pub version: Version,
+    /// The owner of its present text.
+    pub owner: Owner,
+    /// Why it must not be written now, and what the user can do about it: another program changed
+    /// the file since the editor last read or saved it.
+    pub held: Option<String>,
+}
+
+/// Names a text exactly: an edit planned on one version is not applied to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version {
+    /// Hash of the bytes the file has, or would have if the editor saved it.
+    pub hash: ContentHash,
+    /// The editor's version number, for a document it has open.
+    pub editor: Option<i32>,
+}
+
+/// The owner of a document's present text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// No editor has it open.
+    Disk,
+    /// An editor has it open; `dirty` when it differs from the disk.
+    Editor { dirty: bool },
+}
+
+/// Why a file cannot be read as text.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("{path} does not exist")]
+    NotFound { path: AbsPath },
+    /// A directory, socket or device.
+    #[error("{path} is not a regular file")]
+    NotAFile { path: AbsPath },
+    /// Binary, or text in another encoding.
+    #[error("{path} is not UTF-8 text (first bad byte at {offset}); convert it to UTF-8 first")]
+    NotUtf8 {
+        path: AbsPath,
+        /// Byte offset of the first invalid sequence.
+        offset: usize,
+    },
+    /// More than 32 MiB.
+    #[error(
+        "{path} has {bytes} bytes, more than the {limit} that are read and edited here; a command of the shell can (such as head, or sed -n)"
+    )]
+    TooLarge { path: AbsPath, bytes: u64, limit: u64 },
+    #[error("{path} cannot be read: {source}")]
+    Io { path: AbsPath, source: std::io::Error },
+}
+
+impl ReadError {
+    /// The code that surfaces and models are given.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::NotFound { .. } => ErrorCode::NotFound,
+            Self::NotAFile { .. } => ErrorCode::NotAFile,
+            Self::NotUtf8 { .. } => ErrorCode::NotUtf8,
+            Self::TooLarge { .. } => ErrorCode::TooLarge,
+            Self::Io { .. } => ErrorCode::IoError,
+        }
+    }
+}

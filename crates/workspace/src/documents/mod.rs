@@ -1,0 +1,14 @@
+//! Texts and bytes on the disk, as values: reading, comparing, writing.
+
+pub(crate) mod content;
+pub(crate) mod disk;
+pub(crate) mod disk_copy;
+pub(crate) mod document;
+pub(crate) mod failpoints;
+pub(crate) mod foreign_locks;
+pub(crate) mod hash;
+pub(crate) mod write;
+
+pub use disk_copy::{DiskCopy, plain_hash};
+pub use document::{Document, Owner, ReadError, Version};
+pub use hash::ContentHash;

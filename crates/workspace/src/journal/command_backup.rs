@@ -1,0 +1,400 @@
+//! Backups of files during a command, on the disk, so that a process that is killed in the middle of it
+//! leaves what the command overwrote where undo finds it.
+//!
+//! Only contents stored nowhere else are kept. Contents are written once and stay while the process lives;
+//! commands that follow name them again. Invariants: undo reverts the command's changes and no one else's.
+//! Files changed when the command had ended, or may have ended, are left; their old contents are kept for
+//! the user. The format is in `docs/formats/journal.md`.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::OpenOptions;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use paths::{AbsPath, StateDir, StateError, StateLock};
+use process::Processes;
+use process::stamp;
+use serde::{Deserialize, Serialize};
+
+use crate::documents::content::Image;
+use crate::documents::disk::{self, Found};
+use crate::journal::LOCK;
+use crate::journal::{Contents, Entry, Journal, Pack, Stored, StoredStep, as_uri};
+use crate::{CommitId, ContentHash, RecoveryNote, RunId};
+
+/// Limit on the contents kept for one command, before and after it each.
+pub(crate) const MOST_BYTES: u64 = 64 << 20;
+/// Limit on the changed files of one command that undo reverts.
+pub(crate) const MOST_FILES: usize = 5_000;
+const DIRECTORY: &str = "commands";
+const HELD: &str = "held.lock";
+const FORMAT: u64 = 1;
+/// Locked by the guard while the process and its commands live, and written to when they have ended.
+const ENDED: &str = "ended";
+/// How the name of the note ends whose command has ended and is not in the journal.
+const LEFT: &str = ".left.json";
+const LOCK_DEADLINE: Duration = Duration::from_secs(5);
+/// How long the guard of a process that was killed may take to end its commands.
+const GUARD_DEADLINE: Duration = Duration::from_secs(2);
+/// Contents that no command names any more go when they are more than those that one does, and than this.
+const MOST_IDLE: u64 = 4 << 20;
+
+/// The backups of one process. Their directory goes with it.
+#[derive(Debug)]
+pub(crate) struct CommandBackup {
+    /// The directory of all processes of the workspace.
+    all: StateDir,
+    name: String,
+    own: StateDir,
+    kept: Mutex<Kept>,
+    _held: StateLock,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    next: u64,
+    open: usize,
+    /// Some note stays when the process goes.
+    left: bool,
+    places: HashMap<(ContentHash, bool), (String, Stored)>,
+    packs: Vec<String>,
+    bytes: u64,
+}
+
+/// The note of one command. It goes with this where the command never ran; else it stays for the next
+/// start, unless what was changed is in the journal.
+#[derive(Debug)]
+pub(crate) struct Noted {
+    of: Arc<CommandBackup>,
+    name: String,
+    has_run: bool,
+}
+
+/// A command as it is stored.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    format: u64,
+    run: RunId,
+    label: String,
+    files: Vec<StoredFile>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredFile {
+    #[serde(with = "as_uri")]
+    path: AbsPath,
+    pack: String,
+    #[serde(flatten)]
+    content: Stored,
+}
+
+impl CommandBackup {
+    /// A directory of this process's in a workspace's state, for commands of `processes`.
+    pub fn new(state: &StateDir, processes: &Processes) -> Result<Arc<Self>, StateError> {
+        let all = state.child(DIRECTORY)?;
+        let name = uuid::Uuid::new_v4().simple().to_string();
+        let own = all.child(&name)?;
+        // Recovery holds it: a directory that is not yet locked would look abandoned.
+        let _clearing = state.lock(LOCK, LOCK_DEADLINE)?;
+        let held = own.lock(HELD, LOCK_DEADLINE)?;
+        processes.sign_end(&own.path().join(ENDED));
+        Ok(Arc::new(Self { all, name, own, kept: Mutex::default(), _held: held }))
+    }
+
+    /// Notes what a command may overwrite, before it runs. Blocks.
+    pub fn note(
+        self: &Arc<Self>,
+        root: &AbsPath,
+        images: &HashMap<PathBuf, Image>,
+        run: &RunId,
+        label: &str,
+    ) -> Result<Noted, StateError> {
+        let mut kept = self.kept.lock();
+        let needed: u64 = images.values().map(|image| image.content.bytes().len() as u64).sum();
+        if kept.open == 0 && kept.bytes > needed.saturating_mul(2).max(MOST_IDLE) {
+            for name in std::mem::take(&mut kept.packs) {
+                self.own.remove(&name)?;
+            }
+            kept.places.clear();
+            kept.bytes = 0;
+        }
+        kept.next += 1;
+        let (pack_name, name) = (format!("{:08}.contents", kept.next), format!("{:08}.json", kept.next));
+        let (mut pack, mut new) = (Pack::default(), HashMap::new());
+        let mut files = Vec::with_capacity(images.len());
+        for (path, image) in images {
+            let key = (image.hash, image.content.is_link());
+            let (pack, content) = match kept.places.get(&key) {
+                Some(place) => place.clone(),
+                None => {
+                    let place = (pack_name.clone(), pack.add(image));
+                    new.insert(key, place.clone());
+                    place
+                }
+            };
+            let content = Stored { mode: image.mode, ..content };
+            files.push(StoredFile { path: root.join(path), pack, content });
+        }
+        if !new.is_empty() {
+            self.own.write_new(&pack_name, &[pack.bytes()])?;
+            kept.bytes += pack.bytes().len() as u64;
+            kept.packs.push(pack_name);
+            kept.places.extend(new);
+        }
+        let note = Note { format: FORMAT, run: run.clone(), label: label.to_owned(), files };
+        let json = serde_json::to_vec(&note).map_err(|error| StateError::Damaged {
+            path: self.own.path().clone(),
+            detail: error.to_string(),
+        })?;
+        // One that is cut short names a command that never ran.
+        self.own.write_new(&name, &[&json])?;
+        self.own.sync()?;
+        kept.open += 1;
+        Ok(Noted { of: Arc::clone(self), name, has_run: false })
+    }
+
+    /// Whether a note waits for the next start: later commands use another directory then.
+    pub fn has_left(&self) -> bool {
+        self.kept.lock().left
+    }
+
+    /// Marks a note as that of a command that has ended by now.
+    fn leave(&self, name: &str) -> Result<(), StateError> {
+        let path = self.own.path().join(name);
+        let ended = || stamp(&mut OpenOptions::new().append(true).open(&path)?);
+        ended().map_err(|source| StateError::Io { path: path.clone(), source })?;
+        self.own.rename(name, &name.replace(".json", LEFT))
+    }
+}
+
+impl Noted {
+    pub fn runs(&mut self) {
+        self.has_run = true;
+    }
+
+    /// Drops the note: the journal has the changes.
+    pub fn recorded(mut self) {
+        self.has_run = false;
+    }
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        let mut kept = self.of.kept.lock();
+        if self.has_run {
+            kept.left = true;
+            if let Err(error) = self.of.leave(&self.name) {
+                tracing::warn!(%error, "when a command ended is not noted");
+            }
+            return;
+        }
+        kept.open = kept.open.saturating_sub(1);
+        if let Err(error) = self.of.own.remove(&self.name) {
+            tracing::warn!(%error, "the note of a command that has ended stays");
+        }
+    }
+}
+
+impl Drop for CommandBackup {
+    fn drop(&mut self) {
+        if self.has_left() {
+            return;
+        }
+        if let Err(error) = self.all.remove_tree(&self.name) {
+            tracing::debug!(%error, "the contents kept for commands stay until the next start");
+        }
+    }
+}
+
+/// Whether a process left backups behind, or is at work.
+pub(crate) fn is_any(state: &StateDir) -> Result<bool, StateError> {
+    Ok(!state.child(DIRECTORY)?.list()?.is_empty())
+}
+
+/// Puts what commands of killed processes overwrote into the journal, as if they had come to their end, and
+/// keeps the rest. The caller holds the lock.
+///
+/// # Errors
+/// Our own files could not be read or written.
+pub(crate) fn recover(state: &StateDir, journal: &Journal) -> Result<Vec<RecoveryNote>, StateError> {
+    let all = state.child(DIRECTORY)?;
+    let mut notes = Vec::new();
+    for name in all.list()? {
+        let directory = all.child(&name)?;
+        let Some(_held) = directory.try_lock(HELD)? else { continue };
+        // A later note's contents may be an earlier command's work.
+        let mut seen = HashSet::new();
+        for name in directory.list()?.into_iter().filter(|name| name.ends_with(".json")) {
+            let bytes = directory.read(&name)?.unwrap_or_default();
+            match serde_json::from_slice::<Note>(&bytes) {
+                Ok(note) if note.format <= FORMAT => {
+                    let ended = ended(&directory, &name)?;
+                    notes.extend(to_journal(&directory, note, ended, journal, &mut seen)?);
+                }
+                Ok(note) => {
+                    let path = directory.path().join(&name);
+                    return Err(StateError::NewerFormat { path, found: note.format, known: FORMAT });
+                }
+                Err(error) => tracing::debug!(%error, name, "a command was noted in part, and never ran"),
+            }
+        }
+        all.remove_tree(&name)?;
+    }
+    Ok(notes)
+}
+
+/// When the command of a note had ended, by the clock that stamps files; `None` where it is not known.
+fn ended(directory: &StateDir, note: &str) -> Result<Option<SystemTime>, StateError> {
+    let modified =
+        |name: &str| std::fs::metadata(directory.path().join(name)).and_then(|meta| meta.modified());
+    if note.ends_with(LEFT) {
+        return Ok(modified(note).ok());
+    }
+    // The guard may be about to end what the process had started.
+    let _signed = match directory.lock(ENDED, GUARD_DEADLINE) {
+        Ok(lock) => lock,
+        Err(StateError::Locked { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    Ok(directory.stat(ENDED).filter(|(_, size)| *size > 0).and_then(|_| modified(ENDED).ok()))
+}
+
+/// The state of a path that a command may have changed.
+enum Now {
+    Same,
+    Gone,
+    /// It was like this when the command ended.
+    Changed(Image),
+    /// Changed, but not known by whom.
+    Unsure,
+}
+
+impl Now {
+    /// `most`: of what is larger than that nothing is kept.
+    fn of(path: &AbsPath, was: &Stored, ended: Option<SystemTime>, most: u64) -> Self {
+        // Not when it was written, which is set back by whatever copies or moves a file here.
+        let is_old = |meta: &std::fs::Metadata| {
+            let (seconds, nanos) = (u64::try_from(meta.ctime()), u64::try_from(meta.ctime_nsec()));
+            let since = Duration::from_secs(seconds.unwrap_or(u64::MAX))
+                .saturating_add(Duration::from_nanos(nanos.unwrap_or_default()));
+            let changed = SystemTime::UNIX_EPOCH.checked_add(since);
+            // With a coarse file clock the order of equal times is not known.
+            changed.zip(ended).is_some_and(|(changed, ended)| changed < ended)
+        };
+        let meta = match disk::stat(path) {
+            Ok(Some(meta)) => meta,
+            Ok(None) => return Self::Gone,
+            Err(_) => return Self::Unsure,
+        };
+        if meta.len() != was.len && (!is_old(&meta) || meta.len() > most) {
+            return Self::Unsure;
+        }
+        match disk::inspect(path) {
+            Ok(Found::File(image)) if was.is(&image) => Self::Same,
+            // The stamp is checked after reading, so the content is no newer.
+            Ok(Found::File(image)) => match disk::stat(path) {
+                Ok(Some(meta)) if is_old(&meta) => Self::Changed(image),
+                _ => Self::Unsure,
+            },
+            Ok(Found::Nothing) => Self::Gone,
+            Ok(Found::Directory) | Err(_) => Self::Unsure,
+        }
+    }
+}
+
+fn to_journal(
+    directory: &StateDir,
+    note: Note,
+    ended: Option<SystemTime>,
+    journal: &Journal,
+    seen: &mut HashSet<AbsPath>,
+) -> Result<Vec<RecoveryNote>, StateError> {
+    let mut contents: HashMap<String, Contents> = HashMap::new();
+    let (mut pack, mut steps) = (Pack::default(), BTreeMap::new());
+    let (mut left, mut kept, mut lost) = (MOST_BYTES, 0, Vec::new());
+    let (id, mut notes) = (journal.next_id()?, Vec::new());
+    let note_of = |id: &CommitId, path: &AbsPath, detail: String| RecoveryNote {
+        commit: id.clone(),
+        path: path.clone(),
+        detail,
+    };
+    for StoredFile { path, pack: from, content } in note.files {
+        if seen.contains(&path) {
+            continue;
+        }
+        let now = Now::of(&path, &content, ended, left);
+        if matches!(now, Now::Same) {
+            continue;
+        }
+        let held = match contents.entry(from) {
+            std::collections::hash_map::Entry::Occupied(held) => held.into_mut(),
+            std::collections::hash_map::Entry::Vacant(none) => {
+                let bytes = directory.read(none.key())?.unwrap_or_default();
+                none.insert(Contents::new(bytes))
+            }
+        };
+        let Some(before) = held.get(&content) else {
+            tracing::warn!(%path, "what it held before a command is damaged");
+            continue;
+        };
+        seen.insert(path.clone());
+        if steps.len() + kept >= MOST_FILES {
+            lost.push(path);
+            continue;
+        }
+        let after = match now {
+            Now::Changed(image) => {
+                left = left.saturating_sub(image.content.bytes().len() as u64);
+                Some(pack.add(&image))
+            }
+            Now::Gone => None,
+            Now::Same | Now::Unsure => {
+                let place = journal.keep(&id, kept, &path, &before)?;
+                kept += 1;
+                let detail = format!(
+                    "it has changed since a command began that was cut off, so it is left as it is; \
+                     what it held before is kept in {place}"
+                );
+                notes.push(note_of(&id, &path, detail));
+                continue;
+            }
+        };
+        let step = StoredStep {
+            path: path.clone(),
+            before: Some(pack.add(&before)),
+            after,
+            moved_from: None,
+            open: false,
+            in_place: false,
+            adopted: false,
+        };
+        steps.insert(path, step);
+    }
+    if let Some(path) = lost.first() {
+        let others = lost.len() - 1;
+        let detail = format!(
+            "it and {others} more have changed since a command began that was cut off, \
+             too many to keep what they held"
+        );
+        notes.push(note_of(&id, path, detail));
+    }
+    if steps.is_empty() {
+        return Ok(notes);
+    }
+    let label = format!("{} (cut off)", note.label);
+    let entry = Entry { steps: steps.into_values().collect(), ..Entry::new(id, note.run, label) };
+    journal.store(&entry.id, &pack)?;
+    journal.write_pending(&entry)?;
+    journal.finish(&entry.id)?;
+    for step in &entry.steps {
+        let detail = match step.after {
+            Some(_) => "a command that changed it was cut off; `pilcrow undo` gives back what it held",
+            None => "it is gone since a command was cut off; `pilcrow undo` brings it back",
+        };
+        notes.push(note_of(&entry.id, &step.path, detail.to_owned()));
+    }
+    Ok(notes)
+}

@@ -1,0 +1,88 @@
+//! Value types of the journal: runs, commits, recovery notes.
+
+use paths::AbsPath;
+use serde::{Deserialize, Serialize};
+use text::TextEdit;
+
+use crate::documents::document::Version;
+use crate::plan::ChangeKind;
+
+/// Names one run; what it changed is undone together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RunId(pub String);
+
+impl RunId {
+    /// A new one; later ones sort after earlier ones.
+    pub fn new() -> Self {
+        Self(uuid::Uuid::now_v7().to_string())
+    }
+}
+
+impl Default for RunId {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Display for RunId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Names one commit in the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CommitId(pub String);
+
+#[derive(Debug, Clone)]
+pub struct Commit {
+    /// Its name in the journal, for undo.
+    pub id: CommitId,
+    /// The run it belongs to.
+    pub run: RunId,
+    /// One line for the user.
+    pub label: String,
+    /// Every file, in order of path.
+    pub files: Vec<CommittedFile>,
+    /// Notes for the user: written in place, formatter changed it, …
+    pub notes: Vec<String>,
+}
+
+/// One file of a commit.
+#[derive(Debug, Clone)]
+pub struct CommittedFile {
+    /// Where it is now.
+    pub path: AbsPath,
+    /// The kind of change.
+    pub kind: ChangeKind,
+    /// From the text before to the text after.
+    pub edits: Vec<TextEdit>,
+    /// As read back after writing; `None` when it is gone.
+    pub version: Option<Version>,
+}
+
+/// One line of the history, newest first.
+#[derive(Debug, Clone)]
+pub struct CommitRecord {
+    pub id: CommitId,
+    /// The run it belongs to.
+    pub run: RunId,
+    /// One line for the user.
+    pub label: String,
+    /// Unix time in milliseconds.
+    pub at_ms: i64,
+    pub files: Vec<AbsPath>,
+    /// The commit that took it back, if one did.
+    pub undone_by: Option<CommitId>,
+}
+
+/// A finding of recovery when the workspace was opened.
+#[derive(Debug, Clone)]
+pub struct RecoveryNote {
+    pub commit: CommitId,
+    pub path: AbsPath,
+    /// The action taken, and where the kept text is.
+    pub detail: String,
+}

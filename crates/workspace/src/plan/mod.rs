@@ -1,0 +1,322 @@
+//! The outcome of a [`WorkspaceEdit`](crate::WorkspaceEdit), file by file, before anything is
+//! written.
+//!
+//! `changes` is shown to the user and sent to editors; `steps` is the same by path, which
+//! is what the disk is brought to: a moved file is two steps.
+
+pub(crate) mod edit;
+pub(crate) mod simulate;
+
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use paths::AbsPath;
+use policy::{Effects, ErrorCode, PlannedChange, Writes};
+use text::TextEdit;
+
+use crate::ReadError;
+use crate::documents::content::Image;
+
+/// A checked edit with its outcome. What is permitted and committed.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub(crate) label: String,
+    pub(crate) changes: Vec<FileChange>,
+    pub(crate) steps: Vec<Step>,
+    /// Directories that are to be there; those of new files come by themselves.
+    pub(crate) made: Vec<Directory>,
+    /// Directories that are to go once they are empty.
+    pub(crate) removed: Vec<AbsPath>,
+    /// Lines that the user has to confirm whatever the rules allow.
+    pub(crate) confirm: Vec<String>,
+}
+
+/// The content of one path before and after. Two links to one file are two paths.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub path: AbsPath,
+    pub before: Option<Image>,
+    pub after: Option<Image>,
+    /// Where the file was that comes to be here.
+    pub moved_from: Option<AbsPath>,
+    /// The editor has it open and makes the change itself.
+    pub open: bool,
+    /// `before` was put there for this plan.
+    pub adopted: bool,
+}
+
+/// A directory to make.
+#[derive(Debug, Clone)]
+pub(crate) struct Directory {
+    pub path: AbsPath,
+    pub mode: Option<u32>,
+}
+
+/// The change of one file.
+#[derive(Debug, Clone)]
+pub struct FileChange {
+    /// The file; of a moved one, its new place.
+    pub path: AbsPath,
+    pub kind: ChangeKind,
+    /// Text before, without a byte order mark; `None` when the file did not exist or is not text
+    /// (a picture that moves with its directory); of a moved one, the text at its old place.
+    pub before: Option<Arc<str>>,
+    /// Text after; `None` when the file is gone or is not text.
+    pub after: Option<Arc<str>>,
+    /// The edits that turn `before` into `after`, in order of place; empty for created and deleted.
+    pub edits: Vec<TextEdit>,
+    /// The file at `path` that is replaced as a whole, by a new text or another file.
+    pub overwritten: Option<Overwritten>,
+}
+
+/// A file whose whole content goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overwritten {
+    /// Its text, without a byte order mark; `None` when it is not text.
+    pub text: Option<Arc<str>>,
+}
+
+impl FileChange {
+    /// The file that goes because this one moves to its place. One that is only given another text is
+    /// the change itself.
+    pub fn destroys(&self) -> Option<&Overwritten> {
+        self.overwritten.as_ref().filter(|_| matches!(self.kind, ChangeKind::Renamed { .. }))
+    }
+}
+
+/// In which way a file changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangeKind {
+    Modified,
+    /// It comes to be.
+    Created,
+    Deleted,
+    /// It moves, and its text may change with it.
+    Renamed {
+        from: AbsPath,
+    },
+}
+
+/// Why an edit cannot be planned; nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// A file is not the version that the edit was made for.
+    #[error("{path} changed since it was read; read it again")]
+    Stale { path: AbsPath },
+    /// Something is where a file should come to be.
+    #[error("{path} exists already")]
+    Exists { path: AbsPath },
+    /// An edit does not fit its text.
+    #[error("the edits for {path} do not fit: {source}")]
+    Invalid { path: AbsPath, source: text::ApplyError },
+    /// A file outside the workspace.
+    #[error("{path} is outside the workspace")]
+    Outside { path: AbsPath },
+    /// The editor or another program holds the file in a way that forbids writing.
+    #[error("{path} cannot be written: {reason}")]
+    Held {
+        path: AbsPath,
+        /// The holder, the reason, and the remedy.
+        reason: String,
+    },
+    /// The operation makes no sense there.
+    #[error("{path} cannot be changed so: {reason}")]
+    Impossible { path: AbsPath, reason: String },
+    /// A file cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+impl PlanError {
+    /// The code that surfaces and models are given.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Stale { .. } => ErrorCode::StaleText,
+            Self::Exists { .. } | Self::Held { .. } => ErrorCode::Conflict,
+            Self::Invalid { .. } | Self::Impossible { .. } => ErrorCode::InvalidArguments,
+            Self::Outside { .. } => ErrorCode::Denied,
+            Self::Read(error) => error.code(),
+        }
+    }
+}
+
+impl Plan {
+    /// One line for the user.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Lines that the user has to confirm whatever the rules allow.
+    pub fn confirm(&self) -> &[String] {
+        &self.confirm
+    }
+
+    /// The same plan, with one more thing that the user has to agree to.
+    #[must_use]
+    pub fn confirming(mut self, line: String) -> Self {
+        self.confirm.push(line);
+        self
+    }
+
+    /// Both plans at once, to be committed all or nothing under this one's label.
+    ///
+    /// # Errors
+    /// The path of the first file that `other` does more to than change its text, or that both change.
+    pub fn and_edits(mut self, other: Self) -> Result<Self, AbsPath> {
+        let own = |path: &AbsPath| self.steps.iter().any(|step| step.path == *path);
+        let odd = other.changes.iter().find(|it| it.kind != ChangeKind::Modified || own(&it.path));
+        if let Some(odd) = odd {
+            return Err(odd.path.clone());
+        }
+        self.changes.extend(other.changes);
+        self.changes.sort_by(|a, b| a.path.cmp(&b.path));
+        self.steps.extend(other.steps);
+        self.steps.sort_by(|a, b| a.path.cmp(&b.path));
+        self.confirm.extend(other.confirm);
+        Ok(self)
+    }
+
+    /// The change of each file, in order of path; a moved file is one change, at its new path.
+    pub fn changes(&self) -> &[FileChange] {
+        &self.changes
+    }
+
+    /// Whether nothing would change.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty() && self.made.is_empty() && self.removed.is_empty()
+    }
+
+    /// All changes as one unified diff, paths relative to `root`. A file that another takes the place of is
+    /// deleted in it, right before the other moves.
+    pub fn diff(&self, root: &AbsPath) -> String {
+        let name = |path: &AbsPath| relative(root, path);
+        let mut out = String::new();
+        for change in &self.changes {
+            let path = name(&change.path);
+            let (before, after) = (change.before.as_deref(), change.after.as_deref());
+            let patch = text::unified_diff(&path, before, after);
+            match change.destroys().map(|it| it.text.as_deref()) {
+                Some(Some(text)) => out.push_str(&text::unified_diff(&path, Some(text), None)),
+                Some(None) => out.push_str(&format!("binary file {path} deleted\n")),
+                None => {}
+            }
+            if let ChangeKind::Renamed { from } = &change.kind {
+                let from = name(from);
+                out.push_str(&format!("rename from {from}\nrename to {path}\n"));
+                out.push_str(&patch.replacen(&format!("--- a/{path}\n"), &format!("--- a/{from}\n"), 1));
+            } else if before.is_none() && after.is_none() {
+                let verb = if change.kind == ChangeKind::Deleted { "deleted" } else { "made" };
+                out.push_str(&format!("binary file {path} {verb}\n"));
+            } else if patch.is_empty() {
+                out.push_str(&format!("permissions of {path} changed\n"));
+            } else {
+                out.push_str(&patch);
+            }
+        }
+        out
+    }
+
+    /// Files, lines added, lines removed; a file that another takes the place of counts too.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        self.changes.iter().fold((0, 0, 0), |(files, added, removed), change| {
+            let text = |side: &Option<Arc<str>>| side.clone().unwrap_or_default();
+            let (more, less) = text::line_counts(&text(&change.before), &text(&change.after));
+            let gone = change.destroys();
+            let lost = gone.map_or(0, |gone| text::line_counts(&text(&gone.text), "").1);
+            (files + 1 + usize::from(gone.is_some()), added + more, removed + less + lost)
+        })
+    }
+
+    /// The paths written, as the policy judges them: of a moved file, both.
+    pub fn effects(&self) -> Effects {
+        let mut paths: Vec<AbsPath> = self.steps.iter().map(|step| step.path.clone()).collect();
+        paths.extend(self.made.iter().map(|directory| directory.path.clone()));
+        paths.extend(self.removed.iter().cloned());
+        paths.sort();
+        paths.dedup();
+        let writes = if paths.is_empty() { Writes::None } else { Writes::Paths(paths) };
+        Effects { writes, ..Effects::default() }
+    }
+
+    /// Names this plan's outcome (paths, what each held, what each is to hold); a permit is bound
+    /// to it.
+    pub fn digest(&self) -> u128 {
+        let mut out = Vec::new();
+        let image = |out: &mut Vec<u8>, image: &Option<Image>| match image {
+            None => out.push(0),
+            Some(image) => {
+                out.push(if image.content.is_link() { 2 } else { 1 });
+                out.extend(image.hash.to_string().bytes());
+                out.extend(image.mode.map_or([0xff; 4], u32::to_le_bytes));
+            }
+        };
+        let path = |out: &mut Vec<u8>, path: &AbsPath| {
+            let bytes = path.as_path().as_os_str().as_bytes();
+            out.extend((bytes.len() as u64).to_le_bytes());
+            out.extend(bytes);
+        };
+        for step in &self.steps {
+            path(&mut out, &step.path);
+            image(&mut out, &step.before);
+            image(&mut out, &step.after);
+            out.push(u8::from(step.open));
+        }
+        out.push(b'+');
+        for directory in &self.made {
+            path(&mut out, &directory.path);
+        }
+        out.push(b'-');
+        for directory in &self.removed {
+            path(&mut out, directory);
+        }
+        out.push(b'?');
+        out.extend(self.confirm.join("\n").bytes());
+        xxhash_rust::xxh3::xxh3_128(&out)
+    }
+}
+
+impl PlannedChange for Plan {
+    fn label(&self) -> &str {
+        &self.label
+    }
+
+    fn paths(&self) -> Vec<AbsPath> {
+        let mut paths = BTreeSet::new();
+        for change in &self.changes {
+            if let ChangeKind::Renamed { from } = &change.kind {
+                paths.insert(from.clone());
+            }
+            paths.insert(change.path.clone());
+        }
+        if let Writes::Paths(more) = self.effects().writes {
+            paths.extend(more);
+        }
+        paths.into_iter().collect()
+    }
+
+    fn counts(&self) -> (usize, usize, usize) {
+        Self::counts(self)
+    }
+
+    fn diff(&self, root: &AbsPath) -> String {
+        Self::diff(self, root)
+    }
+
+    fn confirm(&self) -> &[String] {
+        &self.confirm
+    }
+
+    fn digest(&self) -> u128 {
+        Self::digest(self)
+    }
+}
+
+/// `path` for display: relative to `root`, with `/`; whole when it is elsewhere.
+pub(crate) fn relative(root: &AbsPath, path: &AbsPath) -> String {
+    match path.strip_prefix(root) {
+        Some(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
+        Some(rest) => rest.to_string_lossy().replace(std::path::MAIN_SEPARATOR, "/"),
+        None => path.to_string(),
+    }
+}

@@ -1,0 +1,135 @@
+//! A scan within a budget: which files may hold what is sought, and which were skipped.
+
+use std::time::Instant;
+
+use paths::AbsPath;
+use tokio_util::sync::CancellationToken;
+
+use super::{Bounds, SearchError};
+use crate::{Document, ReadError, Workspace};
+
+/// How much one scan may read.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    /// Paths of the scan.
+    pub files: usize,
+    /// Bytes of one text.
+    pub bytes: usize,
+    pub until: Instant,
+    pub cancel: CancellationToken,
+}
+
+impl Budget {
+    /// 20,000 files of at most 1 MiB each.
+    pub fn new(until: Instant, cancel: CancellationToken) -> Self {
+        Self { files: 20_000, bytes: 1 << 20, until, cancel }
+    }
+}
+
+/// Why a file was not searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SkipReason {
+    /// It may hold what is sought, but its text exceeds the budget.
+    TooLarge,
+    NotUtf8,
+}
+
+/// Paths in their order until the budget is spent, and their texts on demand. Blocking.
+///
+/// A path that is gone, or is no regular file, is passed over. `for path in candidates.by_ref()` gives
+/// the paths alone.
+#[derive(Debug)]
+pub struct Candidates<I> {
+    workspace: Workspace,
+    paths: I,
+    budget: Budget,
+    taken: usize,
+    complete: bool,
+    skipped: Vec<(AbsPath, SkipReason)>,
+}
+
+impl Workspace {
+    /// A scan of `paths`, such as [`Workspace::files`] gives them.
+    pub fn candidates<I: Iterator<Item = AbsPath>>(&self, paths: I, budget: Budget) -> Candidates<I> {
+        Candidates { workspace: self.clone(), paths, budget, taken: 0, complete: true, skipped: Vec::new() }
+    }
+
+    /// Runs blocking `work`, which scans within `budget`, on a thread that the workspace owns. Cancel-safe:
+    /// dropping it spends the budget.
+    ///
+    /// # Errors
+    /// [`SearchError::Cancelled`]; [`SearchError::Stuck`] when the work has not ended some seconds after
+    /// the budget.
+    pub async fn scan<T: Send + 'static>(
+        &self,
+        budget: Budget,
+        work: impl FnOnce(Self, Budget) -> T + Send + 'static,
+    ) -> Result<T, SearchError> {
+        let time = budget.until.saturating_duration_since(Instant::now());
+        let bounds = Bounds { cancel: budget.cancel.clone(), time };
+        self.look(&bounds, move |workspace, stop| {
+            Ok(work(workspace, Budget { cancel: stop.cancel.clone(), ..budget }))
+        })
+        .await
+    }
+}
+
+impl<I: Iterator<Item = AbsPath>> Candidates<I> {
+    /// The next document whose text `fits`.
+    pub fn next_document(&mut self, fits: impl Fn(&str) -> bool) -> Option<Document> {
+        loop {
+            let path = self.next()?;
+            if let Some(document) = self.document(&path, &fits) {
+                return Some(document);
+            }
+        }
+    }
+
+    /// The document at one path of the scan, if its text `fits`.
+    pub fn document(&mut self, path: &AbsPath, fits: impl Fn(&str) -> bool) -> Option<Document> {
+        match self.workspace.document(path) {
+            Ok(document) if !fits(&document.text) => None,
+            Ok(document) if document.text.len() <= self.budget.bytes => Some(document),
+            Ok(_) | Err(ReadError::TooLarge { .. }) => self.skip(path, SkipReason::TooLarge),
+            Err(ReadError::NotUtf8 { .. }) => self.skip(path, SkipReason::NotUtf8),
+            Err(_) => None,
+        }
+    }
+
+    /// Whether the budget is spent: a scan that asks goes on no further.
+    pub fn is_spent(&self) -> bool {
+        self.budget.cancel.is_cancelled() || Instant::now() >= self.budget.until
+    }
+
+    /// Whether no path was left out so far.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// The files that were not searched, with the reason.
+    pub fn skipped(&self) -> &[(AbsPath, SkipReason)] {
+        &self.skipped
+    }
+
+    fn skip(&mut self, path: &AbsPath, reason: SkipReason) -> Option<Document> {
+        self.skipped.push((path.clone(), reason));
+        None
+    }
+}
+
+impl<I: Iterator<Item = AbsPath>> Iterator for Candidates<I> {
+    type Item = AbsPath;
+
+    fn next(&mut self) -> Option<AbsPath> {
+        if !self.complete {
+            return None;
+        }
+        let path = self.paths.next()?;
+        if self.taken == self.budget.files || self.is_spent() {
+            self.complete = false;
+            return None;
+        }
+        self.taken += 1;
+        Some(path)
+    }
+}

@@ -1,0 +1,296 @@
+//! The inverse of commits on the files as they are now.
+//!
+//! Later changes by others are never lost: an inverse edit is mapped over them, and
+//! where they changed the same bytes it is left out and named. Commits are reverted newest first,
+//! on files in memory; the outcome is a plan like any other.
+
+use std::collections::btree_map::Entry as Slot;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
+
+use paths::AbsPath;
+use text::TextEdit;
+
+use crate::documents::content::{Content, Image};
+use crate::documents::disk;
+use crate::journal::{Contents, Entry, Journal, StoredStep};
+use crate::plan::simulate::{Files, Node};
+use crate::state::WorkspaceState;
+use crate::{Plan, PlanError, ReadError, Skipped, UndoError, UndoPlan};
+
+/// Plans the inverse of `entries` (oldest first).
+pub(crate) fn plan(
+    inner: &WorkspaceState,
+    journal: &Journal,
+    entries: &[&Entry],
+    redo: bool,
+) -> Result<UndoPlan, UndoError> {
+    let mut files = Files::new(inner);
+    let mut skipped = Vec::new();
+    for entry in entries.iter().rev() {
+        let contents = journal.contents(&entry.id)?;
+        take_back(&mut files, entry, &contents, &mut skipped)?;
+    }
+    let verb = if redo { "redo" } else { "undo" };
+    let first = entries.first().map(|entry| entry.label.as_str()).unwrap_or_default();
+    let label = match (redo, entries.len()) {
+        (true, _) => format!("{verb}: {}", first.strip_prefix("undo: ").unwrap_or(first)),
+        (false, 1) => format!("{verb}: {first}"),
+        (false, n) => format!("{verb}: {first} and {} more", n - 1),
+    };
+    let mut plan = files.into_plan(label)?;
+    leave_twins(&mut plan, &mut skipped);
+    inner.check_holders(&plan)?;
+    if plan.is_empty() && !skipped.is_empty() {
+        return Err(UndoError::NothingFits { skipped });
+    }
+    let undoes = entries.iter().map(|entry| entry.id.clone()).collect();
+    Ok(UndoPlan { plan, undoes, skipped, redo })
+}
+
+/// Several names of one file on the disk are written by the first alone: what is written by it shows under
+/// the others. Where they should hold different things, the others are left.
+fn leave_twins(plan: &mut Plan, skipped: &mut Vec<Skipped>) {
+    let mut known: BTreeMap<(u64, u64), (AbsPath, Image)> = BTreeMap::new();
+    let mut left = BTreeSet::new();
+    for step in &plan.steps {
+        let (Some(_), Some(after), None, false) = (&step.before, &step.after, &step.moved_from, step.open)
+        else {
+            continue;
+        };
+        let Ok(Some(meta)) = disk::stat(&step.path) else { continue };
+        if !meta.is_file() || meta.nlink() < 2 {
+            continue;
+        }
+        match known.entry((meta.dev(), meta.ino())) {
+            Slot::Vacant(slot) => drop(slot.insert((step.path.clone(), after.clone()))),
+            Slot::Occupied(first) => {
+                let (other, content) = first.get();
+                if !content.same_content(after) {
+                    let reason =
+                        format!("it is the same file as {other} now, which goes back to something else");
+                    skipped.push(Skipped { path: step.path.clone(), reason });
+                }
+                left.insert(step.path.clone());
+            }
+        }
+    }
+    plan.steps.retain(|step| !left.contains(&step.path));
+    plan.changes.retain(|change| !left.contains(&change.path));
+}
+
+/// A moved file on its way back.
+struct Returning<'a> {
+    step: &'a StoredStep,
+    to: &'a AbsPath,
+    node: Node,
+}
+
+fn take_back(
+    files: &mut Files<'_>,
+    entry: &Entry,
+    contents: &Contents,
+    skipped: &mut Vec<Skipped>,
+) -> Result<(), UndoError> {
+    let left: BTreeSet<&AbsPath> = entry.steps.iter().filter_map(|step| step.moved_from.as_ref()).collect();
+    let mut skip = |path: &AbsPath, reason: String| skipped.push(Skipped { path: path.clone(), reason });
+
+    // Where a file took a directory's place, what was in the directory cannot come back beside it.
+    let mut in_the_way = BTreeSet::new();
+    for step in entry.steps.iter().filter(|step| step.before.is_some() && step.after.is_none()) {
+        if let Some(file) = files.file_above(&step.path)? {
+            skip(&step.path, format!("{file} is a file now, so what was below it stays away"));
+            in_the_way.insert(step.path.clone());
+            in_the_way.insert(file);
+        }
+    }
+
+    // All moved files leave first, so that files that changed places can go back.
+    let mut returning = Vec::new();
+    for step in &entry.steps {
+        let Some(to) = &step.moved_from else { continue };
+        if files.now(&step.path)?.is_none() {
+            skip(&step.path, format!("it is no longer there, so it does not go back to {to}"));
+            continue;
+        }
+        let origin = entry.step(to).and_then(|step| step.before.as_ref());
+        let images = origin.zip(step.after.as_ref());
+        match images.and_then(|(before, after)| Some((contents.get(before)?, contents.get(after)?))) {
+            Some((before, after)) => merge(files, &step.path, &before, &after, &mut skip)?,
+            None => skip(&step.path, MISSING.to_owned()),
+        }
+        if let Some(node) = files.take(&step.path)? {
+            returning.push(Returning { step, to, node });
+        }
+    }
+
+    for step in &entry.steps {
+        if in_the_way.contains(&step.path) {
+            if step.before.is_none() {
+                skip(&step.path, "it took the place of a directory, so it stays".to_owned());
+            }
+            continue;
+        }
+        if is_special(files, &step.path)? {
+            skip(&step.path, "a pipe, a socket or a device is there now, so it stays".to_owned());
+            continue;
+        }
+        let read = |stored: &Option<crate::journal::Stored>| match stored {
+            Some(stored) => contents.get(stored).map(Some),
+            None => Some(None),
+        };
+        let before = if step.adopted { Some(None) } else { read(&step.before) };
+        let (Some(before), Some(after)) = (before, read(&step.after)) else {
+            skip(&step.path, MISSING.to_owned());
+            continue;
+        };
+        let now = files.now(&step.path)?.map(|node| node.image.clone());
+        let same = |image: &Option<Image>| match (&now, image) {
+            (Some(now), Some(image)) => now.same_content(image),
+            (None, None) => true,
+            _ => false,
+        };
+        let came = step.moved_from.is_some();
+        match (&before, &after) {
+            // The returning file comes below; the one that took its place has to go.
+            _ if left.contains(&step.path) => {
+                if !came && after.is_some() && same(&after) {
+                    files.put(&step.path, None)?;
+                }
+            }
+            (Some(before), _) if came => {
+                if now.is_none() {
+                    files.put(&step.path, Some(Files::new_file(before.clone())))?;
+                }
+            }
+            (None, Some(_)) if came => {}
+            (None, _) => {
+                if same(&after) {
+                    files.put(&step.path, None)?;
+                } else if now.is_some() {
+                    skip(&step.path, "it changed since it was made, so it stays".to_owned());
+                }
+            }
+            (Some(before), None) => {
+                if now.is_none() && !files.is_directory(&step.path)? {
+                    files.put(&step.path, Some(Files::new_file(before.clone())))?;
+                } else if now.is_none_or(|now| !now.same_content(before)) {
+                    skip(
+                        &step.path,
+                        "something else is there now, so the deleted file stays away".to_owned(),
+                    );
+                }
+            }
+            (Some(before), Some(after)) => match now {
+                Some(_) => merge(files, &step.path, before, after, &mut skip)?,
+                None => skip(&step.path, "it is no longer there".to_owned()),
+            },
+        }
+    }
+
+    for Returning { step, to, node } in returning {
+        if files.now(to)?.is_none() && !files.is_directory(to)? {
+            files.put(to, Some(node))?;
+        } else {
+            skip(&step.path, format!("something else is at {to} now, so it stays where it is"));
+            files.put(&step.path, Some(node))?;
+        }
+    }
+    for directory in &entry.removed {
+        let taken = matches!(files.now(&directory.path), Ok(Some(_)) | Err(_));
+        if !taken && files.file_above(&directory.path)?.is_none() {
+            files.make_directory(directory.path.clone(), directory.mode);
+        }
+    }
+    for directory in &entry.made {
+        files.remove_directory(directory.path.clone());
+    }
+    Ok(())
+}
+
+/// Whether something is there that is neither a file, a link nor a directory.
+fn is_special(files: &mut Files<'_>, path: &AbsPath) -> Result<bool, UndoError> {
+    match files.now(path) {
+        Ok(_) => Ok(false),
+        Err(PlanError::Read(ReadError::NotAFile { .. })) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+const MISSING: &str = "what it held is no longer in the journal";
+
+/// Takes `after` back to `before` in the file at `path`, whose content may be another by now.
+fn merge(
+    files: &mut Files<'_>,
+    path: &AbsPath,
+    before: &Image,
+    after: &Image,
+    skip: &mut impl FnMut(&AbsPath, String),
+) -> Result<(), UndoError> {
+    let Some(now) = files.now(path)?.map(|node| node.image.clone()) else { return Ok(()) };
+    if now.same_content(before) {
+        return Ok(());
+    }
+    if now.same_content(after) {
+        files.set_content(path, before.content.clone())?;
+        return Ok(());
+    }
+    let (
+        Content::Text { text: old, bom: old_bom },
+        Content::Text { text: new, bom: new_bom },
+        Content::Text { text: current, bom },
+    ) = (&before.content, &after.content, &now.content)
+    else {
+        skip(path, "it changed since and is not text".to_owned());
+        return Ok(());
+    };
+    let over = text::diff_edits(new, current);
+    let mut edits = Vec::new();
+    for edit in text::diff_edits(new, old) {
+        let joined = over.iter().any(|change| grown_together(new, &edit, change));
+        match text::map_edits(new, std::slice::from_ref(&edit), &over) {
+            Ok(Ok(mapped)) if !joined => edits.extend(mapped),
+            _ => skip(path, changed_lines(current, &edit, &over)),
+        }
+    }
+    match text::apply(current, &edits) {
+        Ok(text) => {
+            let bom = if old_bom == new_bom { *bom } else { *old_bom };
+            files.set_content(path, Content::text(&text, bom))?;
+        }
+        Err(error) => skip(path, error.to_string()),
+    }
+    Ok(())
+}
+
+/// Whether `change` goes on where `edit` ends, or the other way round, in the middle of a line: what
+/// became of `foo` in `food` is ambiguous. Adjacent whole lines stay apart.
+fn grown_together(text: &str, edit: &TextEdit, change: &TextEdit) -> bool {
+    let at_line_start = |offset: usize| offset == 0 || text[..offset].ends_with('\n');
+    let after = change.range.start == edit.range.end && !change.new_text.starts_with(['\n', '\r']);
+    let before = change.range.end == edit.range.start;
+    (after && !at_line_start(edit.range.end)) || (before && !at_line_start(edit.range.start))
+}
+
+/// Says which lines of the text as it is stand where `edit` would have been made.
+fn changed_lines(current: &str, edit: &TextEdit, over: &[TextEdit]) -> String {
+    let touches =
+        |change: &&TextEdit| change.range.start <= edit.range.end && edit.range.start <= change.range.end;
+    let growth = |change: &TextEdit| change.growth();
+    let before: isize = over.iter().filter(|change| change.range.end < edit.range.start).map(growth).sum();
+    let inside: isize = over.iter().filter(touches).map(growth).sum();
+    let start = over.iter().filter(touches).map(|change| change.range.start).min();
+    let end = over.iter().filter(touches).map(|change| change.range.end).max();
+    let start = start.unwrap_or(edit.range.start).min(edit.range.start).saturating_add_signed(before);
+    let end = end.unwrap_or(edit.range.end).max(edit.range.end).saturating_add_signed(before + inside);
+    let line = |offset: usize| {
+        let upto = current.as_bytes().get(..offset.min(current.len())).unwrap_or_default();
+        upto.iter().filter(|byte| **byte == b'\n').count() + 1
+    };
+    let (first, last) = (line(start), line(end.saturating_sub(1).max(start)));
+    if first == last {
+        format!("line {first} changed since and is left as it is")
+    } else {
+        format!("lines {first}-{last} changed since and are left as they are")
+    }
+}

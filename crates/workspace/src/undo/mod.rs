@@ -1,0 +1,195 @@
+//! Taking back what was committed, mapped onto the text as it is now: what can be asked for, and
+//! which commits that means. What it comes to is `inverse`.
+
+mod inverse;
+mod record;
+
+use std::collections::BTreeMap;
+
+use paths::{AbsPath, StateError};
+use policy::ErrorCode;
+
+use crate::journal::{Entry, Journal};
+use crate::state::WorkspaceState;
+use crate::{CommitId, CommitRecord, Plan, PlanError, RunId};
+
+/// The commits to revert.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Undo {
+    /// The last run that changed something and is not reverted.
+    LastRun,
+    /// All commits of one run.
+    Run(RunId),
+    Commit(CommitId),
+    /// All commits since the newest checkpoint of this name.
+    Since(String),
+}
+
+/// A planned undo or redo.
+#[derive(Debug)]
+pub struct UndoPlan {
+    pub plan: Plan,
+    /// The reverted commits.
+    pub undoes: Vec<CommitId>,
+    /// Changes that cannot be mapped and stay.
+    pub skipped: Vec<Skipped>,
+    pub(crate) redo: bool,
+}
+
+/// Something that is left as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    pub path: AbsPath,
+    /// Why, with the lines concerned.
+    pub reason: String,
+}
+
+/// Why nothing can be reverted.
+#[derive(Debug, thiserror::Error)]
+pub enum UndoError {
+    /// The history holds nothing of the kind.
+    #[error("there is nothing to {what}")]
+    Nothing {
+        /// `undo` or `redo`.
+        what: &'static str,
+    },
+    /// No such commit or run.
+    #[error("{id} is not in the history; `pilcrow undo --list` shows it")]
+    Unknown { id: String },
+    #[error("{id} is already undone; `pilcrow redo` takes that back")]
+    AlreadyUndone { id: String },
+    /// All of it changed since.
+    #[error(
+        "nothing of it can be reverted, since it changed: {}; \
+         an older commit can be named with `pilcrow undo --commit`",
+        list(skipped)
+    )]
+    NothingFits {
+        /// The changes that stay, with the reasons.
+        skipped: Vec<Skipped>,
+    },
+    /// It does not fit.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
+impl UndoError {
+    /// The code that surfaces and models are given.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Nothing { .. } | Self::Unknown { .. } => ErrorCode::NotFound,
+            Self::NothingFits { .. } => ErrorCode::Conflict,
+            Self::AlreadyUndone { .. } => ErrorCode::WrongState,
+            Self::Plan(error) => error.code(),
+            Self::State(error) => ErrorCode::from(error),
+        }
+    }
+}
+
+impl UndoPlan {
+    /// Whether this is a redo.
+    pub fn is_redo(&self) -> bool {
+        self.redo
+    }
+}
+
+fn list(skipped: &[Skipped]) -> String {
+    let line = |skipped: &Skipped| format!("{}: {}", skipped.path, skipped.reason);
+    skipped.iter().map(line).collect::<Vec<_>>().join("; ")
+}
+
+/// Plans reverting `which`.
+pub(crate) fn plan_undo(inner: &WorkspaceState, which: &Undo) -> Result<UndoPlan, UndoError> {
+    let journal = Journal::new(&inner.state)?;
+    let entries = journal.entries()?;
+    let undone = undone_by(&entries);
+    let is_open = |entry: &&Entry| !undone.contains_key(&entry.id);
+    let chosen: Vec<&Entry> = match which {
+        Undo::LastRun => {
+            let last = entries.iter().rev().filter(is_open).find(|entry| is_normal(entry));
+            let run = &last.ok_or(UndoError::Nothing { what: "undo" })?.run;
+            entries.iter().filter(|entry| entry.run == *run && is_normal(entry)).filter(is_open).collect()
+        }
+        Undo::Run(run) => {
+            let all = entries.iter().filter(|entry| entry.run == *run && is_normal(entry));
+            open_ones(all.collect(), is_open, &run.0)?
+        }
+        Undo::Commit(id) => {
+            open_ones(entries.iter().filter(|entry| entry.id == *id).collect(), is_open, &id.0)?
+        }
+        Undo::Since(name) => {
+            let named = |entry: &Entry| entry.checkpoint.as_ref() == Some(name);
+            let Some(at) = entries.iter().rposition(named) else {
+                return Err(UndoError::Unknown { id: format!("a checkpoint called {name:?}") });
+            };
+            let since: Vec<&Entry> =
+                entries[at..].iter().filter(|entry| is_normal(entry)).filter(is_open).collect();
+            if since.is_empty() {
+                return Err(UndoError::Nothing { what: "undo" });
+            }
+            since
+        }
+    };
+    inverse::plan(inner, &journal, &chosen, false)
+}
+
+/// Plans reverting the last undo.
+pub(crate) fn plan_redo(inner: &WorkspaceState) -> Result<UndoPlan, UndoError> {
+    let journal = Journal::new(&inner.state)?;
+    let entries = journal.entries()?;
+    let undone = undone_by(&entries);
+    let since = entries.iter().rev().take_while(|entry| !is_normal(entry));
+    let last = since
+        .filter(|entry| !entry.redo && !entry.undoes.is_empty())
+        .find(|entry| !undone.contains_key(&entry.id));
+    let last = last.ok_or(UndoError::Nothing { what: "redo" })?;
+    inverse::plan(inner, &journal, &[last], true)
+}
+
+/// The history, newest first.
+pub(crate) fn history(inner: &WorkspaceState) -> Result<Vec<CommitRecord>, StateError> {
+    let entries = Journal::new(&inner.state)?.entries()?;
+    let mut undone = undone_by(&entries);
+    let record = |entry: Entry| CommitRecord {
+        undone_by: undone.remove(&entry.id),
+        files: entry.steps.into_iter().map(|step| step.path).collect(),
+        id: entry.id,
+        run: entry.run,
+        label: entry.label,
+        at_ms: entry.at_ms,
+    };
+    Ok(entries.into_iter().rev().map(record).collect())
+}
+
+fn open_ones<'a>(
+    all: Vec<&'a Entry>,
+    is_open: impl Fn(&&'a Entry) -> bool,
+    id: &str,
+) -> Result<Vec<&'a Entry>, UndoError> {
+    if all.is_empty() {
+        return Err(UndoError::Unknown { id: id.to_owned() });
+    }
+    let open: Vec<&Entry> = all.into_iter().filter(is_open).collect();
+    if open.is_empty() { Err(UndoError::AlreadyUndone { id: id.to_owned() }) } else { Ok(open) }
+}
+
+/// A commit that changed something and is no undo.
+fn is_normal(entry: &Entry) -> bool {
+    let changes = !(entry.steps.is_empty() && entry.made.is_empty() && entry.removed.is_empty());
+    entry.undoes.is_empty() && changes
+}
+
+/// For each reverted commit, the one that reverted it. A reverted undo does not count.
+fn undone_by(entries: &[Entry]) -> BTreeMap<CommitId, CommitId> {
+    let mut undone = BTreeMap::new();
+    for entry in entries.iter().rev() {
+        if !undone.contains_key(&entry.id) {
+            for id in &entry.undoes {
+                undone.insert(id.clone(), entry.id.clone());
+            }
+        }
+    }
+    undone
+}

@@ -1,0 +1,71 @@
+//! Entries of the journal that no commit makes: what an editor did when none waited for it any more,
+//! and points that are named.
+
+use std::time::Duration;
+
+use paths::{AbsPath, StateError};
+
+use crate::documents::content::{BOM, Content, Image};
+use crate::journal::LOCK;
+use crate::journal::{CommitId, RunId};
+use crate::journal::{Entry, Journal, Pack, StoredStep};
+use crate::state::WorkspaceState;
+
+const LOCK_DEADLINE: Duration = Duration::from_secs(30);
+
+impl WorkspaceState {
+    /// Takes note that an open document was changed from `before` to `after` on behalf of `run`, as if
+    /// it had been committed. Changes no file. Blocks, up to 30 s for a commit under way.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub(crate) fn record(
+        &self,
+        run: &RunId,
+        label: &str,
+        path: &AbsPath,
+        before: &str,
+        after: &str,
+    ) -> Result<CommitId, StateError> {
+        let _lock = self.state.lock(LOCK, LOCK_DEADLINE)?;
+        let journal = Journal::new(&self.state)?;
+        self.describe()?;
+        let bom = self.open_document(path).is_some_and(|document| document.bom);
+        let mut pack = Pack::default();
+        let mut stored = |text: &str| {
+            let content = Content::text(text.strip_prefix(BOM).unwrap_or(text), bom);
+            Some(pack.add(&Image::new(content, None)))
+        };
+        let mut entry = Entry::new(journal.next_id()?, run.clone(), label.to_owned());
+        entry.steps.push(StoredStep {
+            path: path.clone(),
+            before: stored(before),
+            after: stored(after),
+            moved_from: None,
+            open: true,
+            in_place: false,
+            adopted: false,
+        });
+        journal.store(&entry.id, &pack)?;
+        journal.write_pending(&entry)?;
+        journal.finish(&entry.id)?;
+        Ok(entry.id)
+    }
+
+    /// Names this point in the history for [`Undo::Since`](crate::Undo::Since). Changes no file. Blocks
+    /// as [`Self::record`] does.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub(crate) fn checkpoint(&self, run: &RunId, name: &str) -> Result<CommitId, StateError> {
+        let _lock = self.state.lock(LOCK, LOCK_DEADLINE)?;
+        let journal = Journal::new(&self.state)?;
+        self.describe()?;
+        let entry = Entry::new(journal.next_id()?, run.clone(), format!("checkpoint: {name}"));
+        let entry = Entry { checkpoint: Some(name.to_owned()), ..entry };
+        journal.store(&entry.id, &Pack::default())?;
+        journal.write_pending(&entry)?;
+        journal.finish(&entry.id)?;
+        Ok(entry.id)
+    }
+}
