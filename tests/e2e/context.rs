@@ -1,17 +1,19 @@
-//! What a model is told besides the prompt: context files, skills, templates and agents; and what changes of it while a run goes on.
+//! Context of a model besides the prompt: context files, skills, templates and
+//! agents, and their changes during a run.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use expect_test::expect;
 use serde_json::{Value, json};
-use tests::{Editor, Sandbox};
+use tests::{Editor, Sandbox, check_output};
 
 fn put(path: &Path, text: &str) {
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
     std::fs::write(path, text).expect("a file");
 }
 
-fn person(sandbox: &Sandbox, path: &str) -> PathBuf {
+fn user_file(sandbox: &Sandbox, path: &str) -> PathBuf {
     sandbox.home().join("config").join(path)
 }
 
@@ -27,10 +29,10 @@ fn skill(name: &str) -> String {
 }
 
 #[test]
-fn a_model_is_told_what_the_person_and_a_trusted_project_say() {
+fn user_and_trusted_project_instructions_reach_the_model() {
     let sandbox =
         Sandbox::with(&[("AGENTS.md", "Use tabs here.\n"), (".pilcrow/APPEND_SYSTEM.md", "Be brief.\n")]);
-    put(&person(&sandbox, "AGENTS.md"), "Speak plainly.\n");
+    put(&user_file(&sandbox, "AGENTS.md"), "Speak plainly.\n");
     let run = |expected: Value, yes: bool| {
         let model = script(&sandbox, &[json!({"expect": expected, "text": "Done."})]);
         let mut args = vec!["run", "hello", "--model", &model];
@@ -40,16 +42,23 @@ fn a_model_is_told_what_the_person_and_a_trusted_project_say() {
         sandbox.run(&args).expect(0)
     };
     let ran = run(json!({"system_contains": ["You are Pilcrow", "Speak plainly."]}), false);
-    assert!(ran.all().contains("AGENTS.md: the workspace is not trusted"), "{ran:?}");
-    let told =
+    check_output(
+        &ran.all(),
+        &expect![[r#"
+        Done.
+        · ignored <sandbox>/the project/.pilcrow/APPEND_SYSTEM.md: the workspace is not trusted (`pilcrow trust`)
+        · ignored <sandbox>/the project/AGENTS.md: the workspace is not trusted (`pilcrow trust`)
+    "#]],
+    );
+    let expected =
         json!({"system_contains": ["You are Pilcrow", "Speak plainly.", "Use tabs here.", "Be brief."]});
-    let ran = run(told.clone(), true);
+    let ran = run(expected.clone(), true);
     assert!(!ran.all().contains("not followed"), "{ran:?}");
     sandbox.run_anywhere(&["trust", &sandbox.project().display().to_string()]).expect(0);
-    run(told, false);
+    run(expected, false);
     let parts = sandbox.run(&["tools", "--budget"]).expect(0).stdout;
     assert!(parts.contains("AGENTS.md") && parts.contains("APPEND_SYSTEM.md"), "{parts}");
-    // What a run from a folder of the project is sent is counted there.
+    // A run started in a subdirectory gets the same context.
     sandbox.write("sub/CLAUDE.md", "Only below.\n");
     let mut below = sandbox.command(&["tools", "--budget"]);
     let ran = tests::sandbox::finish(
@@ -62,13 +71,13 @@ fn a_model_is_told_what_the_person_and_a_trusted_project_say() {
 #[test]
 fn skills_and_templates_are_called_by_name() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
-    let file = person(&sandbox, "skills/care/SKILL.md");
+    let file = user_file(&sandbox, "skills/care/SKILL.md");
     put(&file, &skill("care"));
     put(
-        &person(&sandbox, "prompts/look.md"),
+        &user_file(&sandbox, "prompts/look.md"),
         "---\ndescription: Look\n---\nLook at $1 and ${2:-nothing else}.\n",
     );
-    // The model reads what it was told of, and nobody has to be asked about it.
+    // The model reads the files it was given without a permission question.
     let model = script(
         &sandbox,
         &[
@@ -83,7 +92,12 @@ fn skills_and_templates_are_called_by_name() {
     let model = script(&sandbox, &[called]);
     sandbox.run(&["run", "/skill:care with care", "--model", &model]).expect(0);
     let ran = sandbox.run(&["run", "/skill:car", "--model", &model]).expect(2);
-    assert!(ran.stderr.contains("the nearest is care"), "{ran:?}");
+    check_output(
+        &ran.stderr,
+        &expect![[r#"
+        pilcrow: there is no skill "car"; the nearest is care
+    "#]],
+    );
     // The same in an editor.
     let mut sandbox = sandbox;
     let model =
@@ -92,24 +106,27 @@ fn skills_and_templates_are_called_by_name() {
     let mut editor = Editor::start(&sandbox);
     let session = editor.run("pilcrow.prompt", json!({"text": "/look x y"}));
     assert_eq!(editor.ended(&session), "done");
-    editor.told("Seen.");
+    editor.wait_for_message("Seen.");
     editor.shut_down();
 }
 
 #[test]
-fn an_agent_has_its_own_words_tools_and_files() {
+fn an_agent_has_its_own_instructions_tools_and_files() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
-    put(&person(&sandbox, "agents/reviewer/SYSTEM.md"), "You review; see resources/rules.md.\n");
-    put(&person(&sandbox, "agents/reviewer/resources/rules.md"), "No tabs.\n");
-    put(&person(&sandbox, "agents/reviewer/tools.toml"), "disable = ['write', 'edit']\ndiscovery = 'off'\n");
-    let rules = person(&sandbox, "agents/reviewer/resources/rules.md");
-    // The words name a file by a relative path; where that is they are followed by.
+    put(&user_file(&sandbox, "agents/reviewer/SYSTEM.md"), "You review; see resources/rules.md.\n");
+    put(&user_file(&sandbox, "agents/reviewer/resources/rules.md"), "No tabs.\n");
+    put(
+        &user_file(&sandbox, "agents/reviewer/tools.toml"),
+        "disable = ['write', 'edit']\ndiscovery = 'off'\n",
+    );
+    let rules = user_file(&sandbox, "agents/reviewer/resources/rules.md");
+    // The instructions name a file by a relative path; a note with its directory follows.
     let resources = rules.parent().expect("a folder").display().to_string();
-    let told = format!("Paths above that begin with resources/ are in {resources}: read them there.");
+    let note = format!("Paths above that begin with resources/ are in {resources}: read them there.");
     let model = script(
         &sandbox,
         &[
-            json!({"expect": {"system_contains": ["You review;", told], "tools_include": ["read", "undo"], "tools_exclude": ["write", "edit", "search_tools"]},
+            json!({"expect": {"system_contains": ["You review;", note], "tools_include": ["read", "undo"], "tools_exclude": ["write", "edit", "search_tools"]},
                 "tool_calls": [{"name": "read", "arguments": {"path": rules}}]}),
             json!({"expect": {"last_is_error": false, "last_contains": ["No tabs."]},
                 "tool_calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}),
@@ -117,7 +134,7 @@ fn an_agent_has_its_own_words_tools_and_files() {
         ],
     );
     sandbox.run(&["run", "review", "--agent", "reviewer", "--model", &model]).expect(0);
-    // It is gone on with as that one, and once that is said in the session.
+    // The session resumes as this agent, and the system prompt says so once.
     let on = json!({"expect": {"system_contains": ["You review;"], "tools_exclude": ["write", "edit"]}, "text": "On."});
     for _ in 0..2 {
         let model = script(&sandbox, std::slice::from_ref(&on));
@@ -129,12 +146,17 @@ fn an_agent_has_its_own_words_tools_and_files() {
         let kept = sandbox.run(&["sessions", "export", id, "--format", "jsonl"]).expect(0).stdout;
         assert_eq!(kept.matches("\"customType\":\"agent\"").count(), 1, "{kept}");
     }
-    // What it is made of is shown, and an editor can work as it.
+    // `agents show` lists its parts, and an editor can select it.
     let shown = sandbox.run(&["config", "show", "--agent", "reviewer"]).expect(0).stdout;
     assert!(shown.contains("\"write\",  # ") && shown.contains("tools.toml:1"), "{shown}");
     assert!(!sandbox.run(&["config", "show"]).expect(0).stdout.contains("tools.toml"));
     let ran = sandbox.run(&["config", "show", "--agent", "reviwer"]).expect(1);
-    assert!(ran.stderr.contains("there are reviewer"), "{ran:?}");
+    check_output(
+        &ran.stderr,
+        &expect![[r#"
+        pilcrow: there is no agent "reviwer" in <sandbox>/home/config/agents; there are reviewer
+    "#]],
+    );
     let mut sandbox = sandbox;
     let asked = script(
         &sandbox,
@@ -146,16 +168,21 @@ fn an_agent_has_its_own_words_tools_and_files() {
     let mut editor = Editor::start_as(&sandbox, &["--agent", "reviewer"]);
     let session = editor.run("pilcrow.prompt", json!({"text": "review"}));
     assert_eq!(editor.ended(&session), "done");
-    editor.told("Looked.");
+    editor.wait_for_message("Looked.");
     editor.shut_down();
-    // It is gone on with as that one too, in an editor that has none and on the command line.
+    // The session resumes as that agent in an editor without one and on the command line.
     let mut editor = Editor::start(&sandbox);
     editor.run("pilcrow.prompt", json!({"text": "go on", "resume": session}));
     assert_eq!(editor.ended(&session), "done");
-    editor.told("Looked.");
+    editor.wait_for_message("Looked.");
     editor.shut_down();
     let ran = sandbox.run(&["sessions", "resume", &session, "on"]).expect(0);
-    assert!(ran.stderr.contains("the session continues with the agent profile `reviewer`"), "{ran:?}");
+    check_output(
+        &ran.stderr,
+        &expect![[r#"
+        · the session continues with the agent profile `reviewer`
+    "#]],
+    );
     let kept = sandbox.run(&["sessions", "export", &session, "--format", "jsonl"]).expect(0).stdout;
     assert_eq!(kept.matches("\"customType\":\"agent\"").count(), 1, "{kept}");
     sandbox.variables.remove("PILCROW_MODEL");
@@ -163,8 +190,8 @@ fn an_agent_has_its_own_words_tools_and_files() {
         let ran = sandbox.run(&["run", "review", "--agent", name, "--model", &model]).expect(2);
         assert!(ran.stderr.contains(part), "{ran:?}");
     }
-    // What no tool is called is said, and where an empty list comes from.
-    put(&person(&sandbox, "agents/reviewer/tools.toml"), "enable = []\ndisable = ['Bash', 'show']\n");
+    // Unknown tool names are reported, and the origin of an empty list.
+    put(&user_file(&sandbox, "agents/reviewer/tools.toml"), "enable = []\ndisable = ['Bash', 'show']\n");
     let shown = sandbox.run(&["config", "show", "--agent", "reviewer"]).expect(0).stdout;
     assert!(
         shown.lines().any(|it| it.starts_with("tools.enable = []") && it.ends_with("tools.toml:1")),
@@ -174,16 +201,18 @@ fn an_agent_has_its_own_words_tools_and_files() {
     let ran = sandbox.run(&["run", "review", "--agent", "reviewer", "--model", &model]).expect(0);
     let said = "`tools.disable` names `Bash`, and there is no such tool; the nearest is `bash`";
     assert!(ran.stderr.contains(said) && !ran.stderr.contains("`show`"), "{ran:?}");
-    put(&person(&sandbox, "agents/reviewer/tools.toml"), "\ndisabel = ['write']\n");
+    put(&user_file(&sandbox, "agents/reviewer/tools.toml"), "\ndisabel = ['write']\n");
     let ran = sandbox.run(&["run", "review", "--agent", "reviewer", "--model", &model]).expect(2);
-    assert!(
-        ran.stderr.contains("tools.toml:2: there is no key `tools.disabel`; the nearest is `tools.disable`"),
-        "{ran:?}"
+    check_output(
+        &ran.stderr,
+        &expect![[r#"
+        pilcrow: <sandbox>/home/config/agents/reviewer/tools.toml:2: there is no key `tools.disabel`; the nearest is `tools.disable`
+    "#]],
     );
 }
 
 #[test]
-fn a_setting_that_changes_during_a_run_counts_from_the_next_turn() {
+fn a_changed_setting_applies_from_the_next_turn() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     let write = |path: &str, text: &str| json!({"tool_calls": [{"name": "write", "arguments": {"path": path, "content": text, "overwrite": true}}]});
     let model = script(
@@ -209,7 +238,7 @@ fn a_setting_that_changes_during_a_run_counts_from_the_next_turn() {
 }
 
 #[test]
-fn what_changes_during_a_run_counts_from_the_next_turn() {
+fn changed_context_files_apply_from_the_next_turn() {
     let sandbox = Sandbox::with(&[("AGENTS.md", "Old words.\n"), (".pilcrow/prompts/t.md", "Template.\n")]);
     let write = |path: &str, text: &str| json!({"tool_calls": [{"name": "write", "arguments": {"path": path, "content": text, "overwrite": true}}]});
     let mut lines = vec![
@@ -231,7 +260,7 @@ fn what_changes_during_a_run_counts_from_the_next_turn() {
         all.map(|it| it.as_str().unwrap().to_owned()).collect()
     };
     let (changed, problems) = (list("changed").join("\n"), list("problems").join("\n"));
-    for part in ["skill new", "AGENTS.override.md", "AGENTS.md is gone"] {
+    for part in ["skill new", "AGENTS.override.md", "AGENTS.md was removed"] {
         assert!(changed.contains(part), "{part} is missing in {changed}\n{problems}");
     }
     for part in [
@@ -245,16 +274,17 @@ fn what_changes_during_a_run_counts_from_the_next_turn() {
     }
 }
 
-/// A language server and a debug adapter of the person's own, who edits both files meanwhile.
+/// A language server and a debug adapter of the user's own, whose definitions
+/// change during the run.
 #[test]
-fn definitions_of_adapters_that_a_person_edits_during_a_run_count_from_the_next_turn() {
+fn edited_adapter_definitions_apply_from_the_next_turn() {
     let sandbox = Sandbox::with(&[("a.words", "one\n")]);
     let put = |name: &str, text: &str| {
         let file = sandbox.home().join("config/adapters").join(name);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(file, text).unwrap();
     };
-    // What both say, and where they write down what they were asked.
+    // The output of both programs, and the files in which they record requests.
     let defines = |word: &str| {
         let (server, adapter) = (format!("{word}-server.json"), format!("{word}-adapter.json"));
         let answers = json!([[{"result": {"contents": format!("the {word} one")}}]]);
@@ -315,10 +345,10 @@ fn definitions_of_adapters_that_a_person_edits_during_a_run_count_from_the_next_
     sandbox.write("go", "");
     let ran = tests::sandbox::finish(child, Duration::from_secs(60)).expect(0);
     let events = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["event"].clone());
-    let told: Vec<Value> = events.filter(|event| event["type"] == "reloaded").collect();
+    let reloaded: Vec<Value> = events.filter(|event| event["type"] == "reloaded").collect();
     let expected =
         json!({"type": "reloaded", "changed": ["language server mine", "debugger own"], "problems": []});
-    assert_eq!(told, [expected]);
+    assert_eq!(reloaded, [expected]);
     let got = |name: &str| testing::recorded(&sandbox.beside(name)).len();
     assert!(got("new-adapter.record") > 0 && got("new-server.record") > 0);
     let launches = |name: &str| {
@@ -330,7 +360,7 @@ fn definitions_of_adapters_that_a_person_edits_during_a_run_count_from_the_next_
 }
 
 #[test]
-fn what_was_said_is_found_in_every_conversation_until_it_is_deleted() {
+fn search_covers_all_conversations_until_deleted() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     let say = |prompt: &str, answer: &str| {
         let model = script(&sandbox, &[json!({"text": answer})]);
@@ -361,20 +391,20 @@ fn what_was_said_is_found_in_every_conversation_until_it_is_deleted() {
 }
 
 #[test]
-fn a_conversation_is_compacted_by_hand() {
+fn a_conversation_is_compacted_on_request() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
-    // Far more than what stays as it is.
+    // Far more than the part that is never compacted.
     let long = "many words ".repeat(12_000);
     let model = script(&sandbox, &[json!({"text": long})]);
-    sandbox.run(&["run", "tell me", "--model", &model]).expect(0);
+    sandbox.run(&["run", "explain", "--model", &model]).expect(0);
     let listed = sandbox.run(&["sessions", "list", "--json"]).expect(0).stdout;
     let id = serde_json::from_str::<Value>(&listed).unwrap()["id"].as_str().unwrap().to_owned();
     let model = script(&sandbox, &[json!({"text": long})]);
     sandbox.run(&["sessions", "resume", &id, "and now", "--model", &model]).expect(0);
     let ran = sandbox.run(&["sessions", "compact", &id, "keep the names", "--model", "planner"]).expect(0);
-    assert!(ran.stderr.contains("put into fewer words, but for"), "{ran:?}");
+    assert!(ran.stderr.contains("compacted the conversation (kept the last"), "{ran:?}");
     let tree = sandbox.run(&["sessions", "tree", &id]).expect(0).stdout;
-    assert_eq!(tree.matches("put into fewer words:").count(), 1, "{tree}");
+    assert_eq!(tree.matches("compacted:").count(), 1, "{tree}");
     assert!(!tree.contains("<summary>"), "{tree}");
     let ran = sandbox.run(&["sessions", "resume", &id, "/compact", "--model", "planner"]).expect(0);
     assert!(ran.stderr.contains("nothing to compact"), "{ran:?}");
@@ -383,9 +413,9 @@ fn a_conversation_is_compacted_by_hand() {
     // In an editor, of the newest conversation.
     let mut editor = Editor::start(&sandbox);
     editor.run("pilcrow.compact", json!({}));
-    editor.told("nothing to compact");
-    // Also in words, as in a shell.
-    let told = |editor: &Editor| {
+    editor.wait_for_message("nothing to compact");
+    // Also as text, as in a shell.
+    let compactions = |editor: &Editor| {
         editor
             .all("window/showMessage")
             .iter()
@@ -393,20 +423,20 @@ fn a_conversation_is_compacted_by_hand() {
             .count()
     };
     editor.run("pilcrow.prompt", json!({"text": "/compact keep the names", "resume": id}));
-    editor.wait("the second answer", |editor| told(editor) == 2);
+    editor.wait("the second answer", |editor| compactions(editor) == 2);
     editor.shut_down();
-    // By the model that it had, and not by the one of the settings.
-    let lines = [json!({"text": long}), json!({"text": "## Goal\nas its own model tells it"})];
+    // By the model of the session, not by the configured one.
+    let lines = [json!({"text": long}), json!({"text": "## Goal\nby its own model"})];
     let model = script(&sandbox, &lines[..1]);
     sandbox.run(&["sessions", "resume", &id, "and on", "--model", &model]).expect(0);
     script(&sandbox, &lines[1..]);
     let mut editor = Editor::start(&sandbox);
     editor.run("pilcrow.compact", json!({}));
-    editor.told("compacted the conversation");
+    editor.wait_for_message("compacted the conversation");
     editor.shut_down();
     let shown = sandbox.run(&["sessions", "show", &id]).expect(0).stdout;
-    assert!(shown.contains("as its own model tells it"), "{shown}");
-    // One that goes on is stopped first.
+    assert!(shown.contains("by its own model"), "{shown}");
+    // An active run is stopped first.
     let mut sandbox = sandbox;
     let waits = json!({"text": long, "wait_for_cancel": true});
     let model = script(&sandbox, &[waits]);
@@ -417,7 +447,7 @@ fn a_conversation_is_compacted_by_hand() {
     assert!(tests::wait_for(Duration::from_secs(30), there), "no file of the conversation");
     editor.run("pilcrow.compact", json!({ "session": session }));
     assert_eq!(editor.ended(&session), "stopped");
-    editor.told("nothing to compact");
+    editor.wait_for_message("nothing to compact");
     assert!(!editor.all("window/showMessage").iter().any(|it| it.to_string().contains("being written")));
     editor.shut_down();
     sandbox.mark().none_left(Duration::from_secs(20));

@@ -1,9 +1,10 @@
-//! Conversations that are gone on with, branched and forked, and what of them is read again.
+//! Conversations: resumed, branched, forked, and re-read.
 
 use std::path::{Path, PathBuf};
 
+use expect_test::expect;
 use serde_json::{Value, json};
-use tests::Sandbox;
+use tests::{Sandbox, check_output};
 
 fn script(sandbox: &Sandbox, name: &str, lines: &[Value]) -> String {
     let path = sandbox.beside(name);
@@ -42,13 +43,13 @@ fn grep(path: &str) -> Value {
 }
 
 #[test]
-fn what_a_result_was_cut_of_is_read_where_the_result_says() {
+fn a_truncated_result_names_where_the_rest_is() {
     let mut sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     sandbox.variables.insert("PILCROW_MODEL_CONTEXT_WINDOW".to_owned(), "40000".to_owned());
     let rows: String = (1..=5_000).map(|at| format!("row {at} has some words\n")).collect();
     sandbox.write("rows.txt", rows);
     let all = json!([{"name": "bash", "arguments": {"command": "cat rows.txt"}}]);
-    let file = json!({"file": {"after": "all of it is in ", "before": "\n"}});
+    let file = json!({"file": {"after": "full output in ", "before": "\n"}});
     let found = json!({"last_is_error": false, "last_contains": ["row 4001 has"]});
     let lines = [
         json!({"tool_calls": all}),
@@ -57,7 +58,8 @@ fn what_a_result_was_cut_of_is_read_where_the_result_says() {
         json!({"expect": found, "text": "Done."}),
     ];
     sandbox.run(&["run", "go", "--yes", "--model", &script(&sandbox, "bash.jsonl", &lines)]).expect(0);
-    // The same of what the agent itself cuts, also without a word of the person, and in a fork whose parent is gone.
+    // The same for text that the agent itself truncates, also without a prompt, and in a fork whose parent is
+    // deleted.
     let many = json!([{"name": "read", "arguments": {"path": "rows.txt", "offset": 1, "limit": 2000}}]);
     let whole = json!({"file": {"after": "the full output is in ", "before": " …]"}});
     let part = |path: &str| json!([{"name": "grep", "arguments": {"path": path, "pattern": "row"}}]);
@@ -83,29 +85,48 @@ fn what_a_result_was_cut_of_is_read_where_the_result_says() {
 }
 
 #[test]
-fn a_conversation_goes_on_with_the_model_that_it_had() {
+fn a_resumed_conversation_keeps_its_model() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     let model = script(&sandbox, "one.jsonl", &[json!({"text": "By the script."})]);
     sandbox.run(&["run", "hello", "--model", &model]).expect(0);
     let id = newest(&sandbox);
     let ran = sandbox.run(&["sessions", "resume", &id, "again"]).expect(0);
-    assert!(ran.stdout.contains("By the script."), "{ran:?}");
+    check_output(
+        &ran.stdout,
+        &expect![[r#"
+        By the script.
+    "#]],
+    );
     let changes = |id: &str| entries(&sandbox, id).iter().filter(|it| it["type"] == "model_change").count();
     assert_eq!(changes(&id), 0);
     let other = script(&sandbox, "two.jsonl", &[json!({"text": "By another."})]);
     sandbox.run(&["sessions", "resume", &id, "and now", "--model", &other]).expect(0);
     assert_eq!(changes(&id), 1);
     let ran = sandbox.run(&["sessions", "resume", &id, "again"]).expect(0);
-    assert!(ran.stdout.contains("By another."), "{ran:?}");
-    // One that is gone is told of.
+    check_output(
+        &ran.stdout,
+        &expect![[r#"
+        By another.
+    "#]],
+    );
+    // A missing model is reported.
     std::fs::remove_file(Path::new(other.strip_prefix("script:").unwrap())).unwrap();
-    let told = sandbox.run(&["sessions", "resume", &id, "undo"]).all();
-    assert!(told.contains("two.jsonl answered last"), "{told}");
-    assert!(told.contains("goes on with pilcrow/planner"), "{told}");
+    let output = sandbox.run(&["sessions", "resume", &id, "undo"]).all();
+    check_output(
+        &output,
+        &expect![[r#"
+            there is nothing to undo
+            · script:<sandbox>/two.jsonl answered last: cannot read the script <sandbox>/two.jsonl: No such file or directory (os error 2)
+            the session continues with pilcrow/planner
+            · undo 
+            · undo failed: there is nothing to undo
+            pilcrow: the request failed
+        "#]],
+    );
 }
 
 #[test]
-fn a_branch_that_another_model_tells_of_says_so() {
+fn a_branch_answered_by_another_model_says_so() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     let model = script(&sandbox, "one.jsonl", &[json!({"text": "root answer"})]);
     sandbox.run(&["run", "hello", "--model", &model]).expect(0);
@@ -113,13 +134,18 @@ fn a_branch_that_another_model_tells_of_says_so() {
     sandbox.run(&["sessions", "resume", &id, "and more"]).expect(0);
     let root = entry(&sandbox, &id, "root answer");
     std::fs::remove_file(Path::new(model.strip_prefix("script:").unwrap())).unwrap();
-    let told = sandbox.run(&["sessions", "branch", &id, &root]).expect(0).stderr;
-    assert!(told.contains("one.jsonl answered last"), "{told}");
-    assert!(told.contains("goes on with pilcrow/planner"), "{told}");
+    let output = sandbox.run(&["sessions", "branch", &id, &root]).expect(0).stderr;
+    check_output(
+        &output,
+        &expect![[r#"
+            · script:<sandbox>/one.jsonl answered last: cannot read the script <sandbox>/one.jsonl: No such file or directory (os error 2)
+            the session continues with pilcrow/planner
+        "#]],
+    );
 }
 
 #[test]
-fn a_branch_is_told_of_by_the_model_that_is_named_and_by_nobody_else() {
+fn a_branch_is_summarized_only_by_the_named_model() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     let talk = script(&sandbox, "talk.jsonl", &[json!({"text": "root answer"})]);
     sandbox.run(&["run", "hello", "--model", &talk]).expect(0);
@@ -127,21 +153,49 @@ fn a_branch_is_told_of_by_the_model_that_is_named_and_by_nobody_else() {
     sandbox.run(&["sessions", "resume", &id, "and more", "--model", &talk]).expect(0);
     let root = entry(&sandbox, &id, "root answer");
     let end = entries(&sandbox, &id).last().expect("an entry")["id"].as_str().expect("an id").to_owned();
-    let smol = script(&sandbox, "smol.jsonl", &[json!({"text": "as the small one tells it"})]);
-    let named = script(&sandbox, "named.jsonl", &[json!({"text": "as the named one tells it"})]);
+    let smol = script(&sandbox, "smol.jsonl", &[json!({"text": "by the small one"})]);
+    let named = script(&sandbox, "named.jsonl", &[json!({"text": "by the named one"})]);
     let config = sandbox.home().join("config");
     std::fs::create_dir_all(&config).expect("the folder of the configuration");
     std::fs::write(config.join("config.toml"), format!("[roles.smol]\nmodel = '{smol}'\n")).expect("it");
-    let told = |model: &[&str]| {
+    let summary = |model: &[&str]| {
         sandbox.run(&[&["sessions", "branch", &id, &root], model].concat()).expect(0);
         let shown = sandbox.run(&["sessions", "show", &id]).expect(0).stdout;
         sandbox.run(&["sessions", "branch", &id, &end]).expect(0);
         shown
     };
-    let shown = told(&["--model", &named]);
-    assert!(shown.contains("as the named one tells it"), "{shown}");
-    let shown = told(&[]);
-    assert!(shown.contains("as the small one tells it"), "{shown}");
+    let shown = summary(&["--model", &named]);
+    check_output(
+        &shown,
+        &expect![[r#"
+        Session <id> in <sandbox>/the project (<date>)
+
+        [user]
+        hello
+
+        [<sandbox>/talk.jsonl]
+        root answer
+
+        [from another branch]
+        by the named one
+    "#]],
+    );
+    let shown = summary(&[]);
+    check_output(
+        &shown,
+        &expect![[r#"
+        Session <id> in <sandbox>/the project (<date>)
+
+        [user]
+        hello
+
+        [<sandbox>/talk.jsonl]
+        root answer
+
+        [from another branch]
+        by the small one
+    "#]],
+    );
 }
 
 #[test]
@@ -157,39 +211,39 @@ fn a_conversation_is_branched_named_forked_and_shown() {
     let root = entry(&sandbox, &id, "root answer");
     let first = entry(&sandbox, &id, "first end");
     sandbox.run(&["sessions", "label", &id, &first, "the first"]).expect(0);
-    // By the session's own model, which hears what is wished for; by an extract where it makes none.
+    // By the session's own model, which gets the user's request; by an extract where it gives none.
     let expect = json!({"last_contains": ["first way", "keep the names"]});
-    let lines = [json!({"expect": expect, "text": "## Goal\nas the model tells it"})];
-    let model = script(&sandbox, "tells.jsonl", &lines);
+    let lines = [json!({"expect": expect, "text": "## Goal\nby the model"})];
+    let model = script(&sandbox, "summary.jsonl", &lines);
     let branch = |entry: &str, model: &str| {
         let words = ["sessions", "branch", &id, entry, "keep the names", "--model", model];
         sandbox.run(&words).expect(0)
     };
     branch(&root, &model);
     let shown = sandbox.run(&["sessions", "show", &id]).expect(0).stdout;
-    assert!(shown.contains("as the model tells it") && !shown.contains("first way"), "{shown}");
-    // Nothing is left by that, and it goes there all the same.
+    assert!(shown.contains("by the model") && !shown.contains("first way"), "{shown}");
+    // The abandoned branch has no entry, so the switch needs no summary.
     branch(&first, &model);
     let shown = sandbox.run(&["sessions", "show", &id]).expect(0).stdout;
-    assert!(shown.contains("first end") && !shown.contains("as the model tells it"), "{shown}");
+    assert!(shown.contains("first end") && !shown.contains("by the model"), "{shown}");
     let silent = script(&sandbox, "silent.jsonl", &[]);
     assert!(branch(&root, &silent).stderr.contains("using an extract"));
     say(&["sessions", "resume", &id], "second way", "second end");
-    let told = |id: &str| {
+    let last_message = |id: &str| {
         let shown = sandbox.run(&["sessions", "show", id, "--json"]).expect(0).stdout;
         let last = shown.lines().last().expect("a message").to_owned();
         assert!(last.contains("branch"), "{last}");
         last
     };
-    // To another branch: what is told is what was left, and not what both have.
+    // To another branch: the summary covers the abandoned part, not the common one.
     branch(&first, "planner");
-    let last = told(&id);
+    let last = last_message(&id);
     assert!(last.contains("second way") && !last.contains("root question"), "{last}");
     assert!(!last.contains("first way"), "{last}");
     let shown = sandbox.run(&["sessions", "show", &id]).expect(0).stdout;
     assert!(shown.contains("first end") && shown.contains("root question"), "{shown}");
     assert!(sandbox.run(&["sessions", "tree", &id]).expect(0).stdout.contains("<the first>"));
-    // A fork has what was there up to its entry, and each form of an export says so.
+    // A fork holds the entries up to its own, and each export format says so.
     let fork = sandbox.run(&["sessions", "fork", &id, &root]).expect(0).stdout.trim().to_owned();
     let export = |form: &str| sandbox.run(&["sessions", "export", &fork, "--format", form]).expect(0).stdout;
     for form in ["markdown", "html", "jsonl"] {
@@ -199,7 +253,7 @@ fn a_conversation_is_branched_named_forked_and_shown() {
 }
 
 #[test]
-fn a_terminal_that_goes_away_disconnects_the_run_and_its_session_goes_on() {
+fn a_lost_terminal_disconnects_the_run_but_keeps_the_session() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     let model = script(&sandbox, "waits.jsonl", &[json!({"text": "half", "wait_for_cancel": true})]);
     let child = sandbox.command(&["run", "begin", "--json", "--model", &model]).spawn().expect("it starts");
@@ -217,9 +271,9 @@ fn a_terminal_that_goes_away_disconnects_the_run_and_its_session_goes_on() {
     assert!(gone_on.contains("whole"), "{gone_on}");
 }
 
-/// Of what is no file there is nothing to flush, and the system says so.
+/// There is nothing to flush of a path that is no file, and the system says so.
 #[test]
-fn an_entry_is_flushed_to_the_disk_where_that_is_wanted() {
+fn session_entries_are_flushed_when_configured() {
     for (fsync, resumes) in [(None, false), (Some("off"), true), (Some("on"), false), (Some("on"), true)] {
         let mut sandbox = Sandbox::with(&[("a.txt", "one\n")]);
         sandbox.variables.extend(fsync.map(|it| ("PILCROW_SESSIONS_FSYNC".to_owned(), it.to_owned())));
@@ -258,14 +312,14 @@ fn the_file(folder: &Path) -> Option<PathBuf> {
 }
 
 #[test]
-fn what_a_crash_cut_of_a_session_is_said_by_whoever_opens_it() {
+fn a_session_truncated_by_a_crash_is_reported_on_open() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     let one = script(&sandbox, "one.jsonl", &[json!({"text": "first answer"})]);
     sandbox.run(&["run", "begin", "--model", &one]).expect(0);
     let id = newest(&sandbox);
     let root = entry(&sandbox, &id, "begin");
     let cut = "skipped the last line, which a crash cut";
-    // Each command mends the file, or leaves it as it is.
+    // Each command repairs the file or leaves it unchanged.
     let tear = || {
         let folders = std::fs::read_dir(sandbox.home().join("state/workspaces")).expect("the state");
         let mut files: Vec<_> = folders
@@ -299,7 +353,7 @@ fn what_a_crash_cut_of_a_session_is_said_by_whoever_opens_it() {
 }
 
 #[test]
-fn a_name_of_an_entry_is_one_line_and_an_empty_one_takes_it_away() {
+fn an_entry_label_is_one_line_and_empty_removes_it() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     let one = script(&sandbox, "one.jsonl", &[json!({"text": "first answer"})]);
     sandbox.run(&["run", "begin", "--model", &one]).expect(0);
@@ -312,6 +366,6 @@ fn a_name_of_an_entry_is_one_line_and_an_empty_one_takes_it_away() {
     label("two\nlines").expect(2);
     label(" ").expect(0);
     assert!(!shown().contains('<'), "{}", shown());
-    // None are asked for, and so none can be shown.
+    // None are requested, so none can be shown.
     sandbox.run(&["sessions", "search", "--limit", "0", "begin"]).expect(2);
 }

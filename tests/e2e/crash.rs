@@ -1,6 +1,7 @@
-//! `kill -9` at every step of a commit of three files, and two processes that commit at once.
+//! `kill -9` at every step of a commit of three files, and two processes that
+//! commit at once.
 //!
-//! The steps are those that the page about the journal's format lists, so a new step is tested once it is documented.
+//! The steps come from the page about the journal's format, so a documented new step is tested.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -27,7 +28,8 @@ fn project() -> Sandbox {
     sandbox
 }
 
-/// Every step of a commit at which a fault can be set, as documented: `after-lock`, …
+/// Every step of a commit at which a fault can be set, as documented: `after-lock`,
+/// …
 fn steps() -> BTreeSet<String> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/formats").join("journal.md");
     let text = std::fs::read_to_string(page).expect("the page about the journal's format");
@@ -44,7 +46,8 @@ fn steps() -> BTreeSet<String> {
     steps
 }
 
-/// Calls `check` with a fresh project after a kill at each step: once, or once for each file.
+/// Calls `check` with a fresh project after a kill at each step: once, or once for
+/// each file.
 fn at_every_step(mut check: impl FnMut(&str, Sandbox)) {
     for step in steps() {
         let mut killed = 0;
@@ -67,7 +70,8 @@ fn at_every_step(mut check: impl FnMut(&str, Sandbox)) {
     }
 }
 
-/// One commit of all three files, killed at the fault point. `true`: it was killed.
+/// Makes one commit of all three files, killed at the fault point. Returns whether
+/// it was killed.
 fn commit(sandbox: &mut Sandbox, fault: &str) -> bool {
     sandbox.variables.insert("PILCROW_FAULT".to_owned(), fault.to_owned());
     let mut batch = Batch::start(sandbox);
@@ -82,7 +86,7 @@ fn commit(sandbox: &mut Sandbox, fault: &str) -> bool {
     false
 }
 
-/// What each file is now, by its name.
+/// The current content of each file, by name.
 fn states(sandbox: &Sandbox) -> Vec<&'static str> {
     let state = |name: &&str| match sandbox.read(name) {
         text if text == before(name) => "before",
@@ -99,7 +103,7 @@ fn only_the_files(sandbox: &Sandbox, fault: &str) {
 }
 
 #[test]
-fn after_a_kill_at_any_step_all_files_are_before_or_all_after() {
+fn a_kill_at_any_step_leaves_all_files_old_or_new() {
     let mut mixed = 0;
     at_every_step(|fault, sandbox| {
         let at_the_kill = states(&sandbox);
@@ -109,7 +113,7 @@ fn after_a_kill_at_any_step_all_files_are_before_or_all_after() {
         let now = states(&sandbox);
         assert!(now == ["before"; 3] || now == ["after"; 3], "{fault}: {at_the_kill:?} became {now:?}");
         only_the_files(&sandbox, fault);
-        // What is there can be worked with.
+        // The next commit works on the recovered files.
         let mut batch = Batch::start(&sandbox);
         let line = if now[0] == "before" { "old" } else { "new" };
         let patch = batch.view("a.txt").put(line, "again");
@@ -122,17 +126,17 @@ fn after_a_kill_at_any_step_all_files_are_before_or_all_after() {
 }
 
 #[test]
-fn what_someone_else_changed_after_a_kill_is_left_alone_and_said() {
+fn recovery_leaves_and_reports_foreign_changes() {
     let mut shown = 0;
     at_every_step(|fault, sandbox| {
         let at_the_kill = states(&sandbox);
-        sandbox.write("b.txt", "someone else\n");
+        sandbox.write("b.txt", "another user\n");
         let ran = sandbox.run(&["read", "a.txt"]).expect(0);
-        assert_eq!(sandbox.read("b.txt"), "someone else\n", "{fault}");
+        assert_eq!(sandbox.read("b.txt"), "another user\n", "{fault}");
         let now = states(&sandbox);
         assert_eq!(now[0], now[2], "{fault}: {at_the_kill:?} became {now:?}");
         only_the_files(&sandbox, fault);
-        // b.txt was part of what was taken back, and it could not be: that has to be said.
+        // b.txt belongs to the reverted commit but cannot be reverted, which must be reported.
         if at_the_kill[1] == "after" && now[0] == "before" {
             shown += 1;
             assert!(ran.all().contains("b.txt"), "{fault}: nothing was said of b.txt: {ran:?}");
@@ -142,21 +146,21 @@ fn what_someone_else_changed_after_a_kill_is_left_alone_and_said() {
 }
 
 #[test]
-fn what_a_command_overwrote_before_a_kill_can_be_taken_back() {
+fn a_killed_commands_overwrite_can_be_undone() {
     let sandbox = Sandbox::with(&[
         ("a.txt", "first\n"),
         ("gone/b.txt", "unsaved b\n"),
         ("same.txt", "same\n"),
         ("mine.txt", "unsaved\n"),
     ]);
-    // Of several commands of a process the one that was cut off counts.
+    // The killed command is the one that counts among several of a process.
     let mut batch = Batch::start(&sandbox);
     batch.call("bash", &json!({"command": "echo unsaved > a.txt"})).ok();
     let line = "echo over > a.txt; rm gone/b.txt; rmdir gone; echo made > made.txt; sleep 60";
     assert!(batch.send(&json!({"name": "bash", "arguments": {"command": line}}).to_string()));
     let is_over = || sandbox.project().join("made.txt").exists();
     assert!(tests::wait_for(Duration::from_secs(60), is_over), "the command never ran");
-    // The clock of files goes on by steps of milliseconds.
+    // File times advance in steps of milliseconds.
     let tick = sandbox.beside("tick");
     let modified = |path: &Path| std::fs::metadata(path).and_then(|it| it.modified()).expect("its time");
     let goes_on = || {
@@ -166,16 +170,16 @@ fn what_a_command_overwrote_before_a_kill_can_be_taken_back() {
     assert!(tests::wait_for(Duration::from_secs(10), goes_on), "the clock stands still");
     tests::processes::kill(batch.pid(), rustix::process::Signal::KILL);
     sandbox.mark().none_left(Duration::from_secs(10));
-    // What is written from now on is the person's, also at once.
+    // Later writes belong to the user, even immediate ones.
     sandbox.write("mine.txt", "an hour of work\n");
     let undone = sandbox.run(&["undo"]).expect(0);
-    assert!(undone.all().contains("a command that changed it was cut off"), "{undone:?}");
-    assert!(undone.all().contains("is kept in"), "{undone:?}");
+    assert!(undone.all().contains("a command that changed it was interrupted"), "{undone:?}");
+    assert!(undone.all().contains("its earlier content is in"), "{undone:?}");
     assert_eq!(sandbox.read("mine.txt"), "an hour of work\n");
     assert_eq!(sandbox.read("a.txt"), "unsaved\n");
     assert_eq!(sandbox.read("gone/b.txt"), "unsaved b\n");
     assert_eq!(sandbox.read("same.txt"), "same\n");
-    // It is said once, and the command before it is another run or another commit of this one.
+    // It is reported once; the command before belongs to another run or another commit of this one.
     let listed = sandbox.run(&["undo", "--list"]).expect(0).all();
     assert!(listed.contains("(cut off)") && !listed.contains("interrupted"), "{listed}");
 }
@@ -190,7 +194,7 @@ fn two_processes_at_once_never_mix() {
     for round in 1..=10 {
         let was = sandbox.read(NAMES[0]);
         let mut batches: Vec<Batch> = (0..2).map(|_| Batch::start(&sandbox)).collect();
-        // Both have read the same text before either writes.
+        // Both processes read the same text before either writes.
         let patches: Vec<String> = batches
             .iter_mut()
             .enumerate()

@@ -1,15 +1,16 @@
-//! The tool `debug` over a scripted adapter: what is asked, what is shown, what is left.
+//! The tool `debug` over a scripted adapter: permissions, output, and cleanup.
 
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
+use expect_test::expect;
 use serde_json::{Value, json};
 use tests::built::scripted_debug_adapter;
-use tests::{Batch, Sandbox};
+use tests::{Batch, Sandbox, check_output};
 
 const SOURCE: &str = "one\ntwo\nthree\nfour\n";
 
-/// A person's adapter for `*.txt` that follows this script.
+/// A user's adapter for `*.txt` that follows this script.
 pub fn with_adapter(script: &Value) -> Sandbox {
     let sandbox = Sandbox::with(&[("a.txt", SOURCE)]);
     let file = sandbox.beside("script.json");
@@ -18,12 +19,12 @@ pub fn with_adapter(script: &Value) -> Sandbox {
     script["capabilities"] = json!({"supportsConfigurationDoneRequest": true, "supportsSetVariable": true});
     std::fs::write(&file, script.to_string()).expect("the script");
     let folder = sandbox.home().join("config/adapters/debuggers");
-    std::fs::create_dir_all(&folder).expect("the person's folder");
+    std::fs::create_dir_all(&folder).expect("the directory");
     std::fs::write(folder.join("scripted.toml"), definition(&file, "")).expect("the definition");
     sandbox
 }
 
-/// The definition of an adapter that follows a script, with what is peculiar to it.
+/// The definition of an adapter that follows a script, with these quirks.
 fn definition(script: &std::path::Path, quirks: &str) -> String {
     format!(
         "format = 1\nname = \"scripted\"\npatterns = [\"*.txt\"]\nverified = false\n\
@@ -33,7 +34,7 @@ fn definition(script: &std::path::Path, quirks: &str) -> String {
     )
 }
 
-/// As `with_adapter`, and the adapter has these peculiarities.
+/// As `with_adapter`, with these quirks.
 pub fn peculiar(quirks: &str) -> Sandbox {
     let sandbox = with_adapter(&json!({}));
     let text = definition(&sandbox.beside("script.json"), quirks);
@@ -65,7 +66,7 @@ pub fn stops(sandbox_path: &str) -> Value {
 }
 
 pub fn stopping() -> Sandbox {
-    // The path of the file is known once the sandbox is there; the script names it after that.
+    // The file's path is known only once the sandbox exists, so the script is written after it.
     let sandbox = with_adapter(&json!({}));
     let path = sandbox.project().join("a.txt");
     let path = path.canonicalize().expect("the file");
@@ -81,7 +82,7 @@ pub fn launch() -> Value {
 }
 
 #[test]
-fn each_running_action_answers_with_one_snapshot() {
+fn each_execution_action_returns_one_snapshot() {
     let sandbox = stopping();
     let mut batch = Batch::start(&sandbox);
     let first = batch.call("debug", &launch());
@@ -91,44 +92,81 @@ fn each_running_action_answers_with_one_snapshot() {
     {
         assert!(said.contains(part), "{part} is missing in: {said}");
     }
-    assert!(!said.contains("boot at"), "a frame that is not the person's: {said}");
+    assert!(!said.contains("boot at"), "a frame outside the project: {said}");
     assert_eq!(first.value["details"]["place"]["line"], 2);
 
     let said = batch.call("debug", &json!({"action": "step_over"})).ok();
-    assert!(
-        said.contains("n = 4  (was 3)") && said.contains("1 unchanged") && !said.contains("m = 1"),
-        "{said}"
+    check_output(
+        &said,
+        &expect![[r#"
+            debug-1: a.txt stopped: step (thread 1)
+            in inner at a.txt:2
+            [a.txt#2FA7]
+            1cc:one
+            2uc:two
+            3pw:three
+            4hn:four
+            next: line 2
+            frames:
+              frame 3: inner at a.txt:2
+              1 frame more, outside the project or deeper; see `stack`
+            locals that changed:
+              n = 4  (was 3)
+              1 unchanged; see `scopes` and `variables`
+        "#]],
     );
     let frame = first.value["details"]["frames"][0]["frame"].clone();
     let stale = batch.call("debug", &json!({"action": "scopes", "frame": frame})).fails("stale_text");
-    assert!(stale.contains("was `inner at a.txt:2` at an earlier stop"), "{stale}");
-    assert!(batch.call("debug", &json!({"action": "evaluate", "expression": "n + 3"})).ok().contains("= 7"));
+    check_output(&stale, &expect!["frame 1 was `inner at a.txt:2` at an earlier stop; ask `stack` again"]);
+    check_output(
+        &batch.call("debug", &json!({"action": "evaluate", "expression": "n + 3"})).ok(),
+        &expect![[r#"
+            n + 3 = 7
+        "#]],
+    );
 
     let end = batch.call("debug", &json!({"action": "continue"}));
     let said = end.ok();
-    assert!(said.contains("ended with exit code 2") && said.contains("  bye"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        debug-1: a.txt ended with exit code 2
+        output:
+          bye
+    "#]],
+    );
     assert_eq!(end.value["details"]["exit_code"], 2);
     let refused = batch.call("debug", &json!({"action": "step_over"})).fails("wrong_state");
-    assert!(refused.contains("the session is terminated"), "{refused}");
+    check_output(&refused, &expect!["`next` does not fit: the session is terminated; `launch` again"]);
     assert!(batch.end().0.success());
     sandbox.mark().none_left(Duration::from_secs(10));
 }
 
 #[test]
-fn nothing_runs_that_was_not_permitted() {
+fn nothing_runs_without_permission() {
     let sandbox = stopping();
-    // Not trusted: not even the adapter.
+    // Without trust not even the adapter starts.
     let ran = sandbox.run(&["tool", "debug", &launch().to_string()]).expect(3);
-    assert!(ran.all().contains("is not trusted"), "{}", ran.all());
-    // Trusted, and the program was not agreed to.
+    check_output(
+        &ran.all(),
+        &expect![[r#"
+        <sandbox>/the project is not trusted, so scripted is not started, and there is no user to ask: run `pilcrow trust '<sandbox>/the project'`, or repeat with --yes
+    "#]],
+    );
+    // With trust, but without consent to the program.
     sandbox.run_anywhere(&["trust", &sandbox.project().to_string_lossy()]).expect(0);
     let ran = sandbox.run(&["tool", "debug", &launch().to_string()]).expect(3);
-    assert!(ran.all().contains("exec: every command is asked about"), "{}", ran.all());
+    check_output(
+        &ran.all(),
+        &expect![[r#"
+        exec: every command is asked about, and there is no user to ask: repeat with --yes, or name it in a rule `allow exec …`
+    "#]],
+    );
     assert!(!sandbox.beside("record.jsonl").exists(), "the adapter was started");
 }
 
 #[test]
-fn what_changes_the_program_is_asked_about_and_what_only_looks_is_not() {
+fn only_actions_that_change_the_program_need_permission() {
     let sandbox = stopping();
     sandbox.run_anywhere(&["trust", &sandbox.project().to_string_lossy()]).expect(0);
     let config = sandbox.home().join("config/config.toml");
@@ -155,7 +193,7 @@ fn what_changes_the_program_is_asked_about_and_what_only_looks_is_not() {
 }
 
 #[test]
-fn a_compound_starts_all_that_it_names() {
+fn a_compound_starts_all_its_configurations() {
     let sandbox = stopping();
     let one = |name: &str| {
         json!({"name": name, "type": "scripted", "request": "launch", "program": "${workspaceFolder}/a.txt",
@@ -168,22 +206,82 @@ fn a_compound_starts_all_that_it_names() {
     std::fs::write(folder.join("launch.json"), launch.to_string()).expect("launch.json");
     let mut batch = Batch::start(&sandbox);
     let listed = batch.call("debug", &json!({"action": "configs"})).ok();
-    assert!(listed.contains("both") && listed.contains("needs the task `build`"), "{listed}");
-    assert!(
-        listed.contains("netcoredbg") && listed.contains("never tried with the adapter itself"),
-        "{listed}"
+    check_output(
+        &listed,
+        &expect![[r#"
+            front: launch scripted (scripted); run the task `build` first
+            back: launch scripted (scripted); run the task `build` first
+            other: launch scripted (scripted); run the task `build` first
+            both: together front, back
+            adapters:
+              bash-dap: bash scripts
+              codelldb: Rust, C, C++ and other native programs, with CodeLLDB
+              dart-debug: Dart (untested)
+              debugpy: Python
+              delve: Go: a package's directory or file
+              elixir-debug: Elixir: a task of mix (untested)
+              gdb: C, C++, Rust and other native programs
+              java: Java: attach to the port that jdtls gives for `vscode.java.startDebugSession` (untested)
+              js-debug: JavaScript with Node
+              kotlin: Kotlin on the JVM; `arguments` name its `mainClass` (untested)
+              lldb-dap: C, C++, Rust and other native programs, with LLDB
+              netcoredbg: C# and other .NET programs (untested)
+              php-debug: PHP with Xdebug 3 (untested)
+              ruby-debug: Ruby with the gem debug: attach to `rdbg --open --port PORT -- FILE` (untested)
+              scripted:  (untested)
+        "#]],
     );
     let started = batch.call("debug", &json!({"action": "launch", "config": "both"})).ok();
-    assert!(started.contains("front has the preLaunchTask `build`, which was not run"), "{started}");
+    check_output(
+        &started,
+        &expect![[r#"
+        front has the preLaunchTask `build`, which was not run
+        debug-1: front is stopped
+        back has the preLaunchTask `build`, which was not run
+        debug-2: back stopped: breakpoint (thread 1)
+        in inner at a.txt:2
+        [a.txt#2FA7]
+        1cc:one
+        2uc:two
+        3pw:three
+        4hn:four
+        next: line 2
+        frames:
+          frame 1: inner at a.txt:2
+          1 frame more, outside the project or deeper; see `stack`
+        locals:
+          n = 3
+          m = 1
+    "#]],
+    );
     let sessions = batch.call("debug", &json!({"action": "sessions"})).value["details"]["sessions"].clone();
     let titles: Vec<&str> =
         sessions.as_array().expect("a list").iter().filter_map(|it| it["title"].as_str()).collect();
     assert_eq!(titles.len(), 2, "{sessions}");
     let stepped = batch.call("debug", &json!({"action": "step_over"})).ok();
-    assert!(
-        started.contains("debug-2: back stopped") && stepped.starts_with("debug-2: "),
-        "{started}{stepped}"
+    check_output(
+        &started,
+        &expect![[r#"
+        front has the preLaunchTask `build`, which was not run
+        debug-1: front is stopped
+        back has the preLaunchTask `build`, which was not run
+        debug-2: back stopped: breakpoint (thread 1)
+        in inner at a.txt:2
+        [a.txt#2FA7]
+        1cc:one
+        2uc:two
+        3pw:three
+        4hn:four
+        next: line 2
+        frames:
+          frame 1: inner at a.txt:2
+          1 frame more, outside the project or deeper; see `stack`
+        locals:
+          n = 3
+          m = 1
+    "#]],
     );
+    assert!(stepped.starts_with("debug-2: "), "{started}{stepped}");
     assert!(batch.end().0.success());
     sandbox.mark().none_left(Duration::from_secs(20));
 }
@@ -200,7 +298,25 @@ fn run_to_stops_there_and_leaves_no_breakpoint() {
     let mut batch = Batch::start(&sandbox);
     batch.call("debug", &launch()).ok();
     let went = batch.call("debug", &json!({"action": "run_to", "file": "a.txt", "line": 4})).ok();
-    assert!(went.contains("stopped: breakpoint"), "{went}");
+    check_output(
+        &went,
+        &expect![[r#"
+            debug-1: a.txt stopped: breakpoint (thread 1)
+            in inner at a.txt:2
+            [a.txt#2FA7]
+            1cc:one
+            2uc:two
+            3pw:three
+            4hn:four
+            next: line 2
+            frames:
+              frame 3: inner at a.txt:2
+              1 frame more, outside the project or deeper; see `stack`
+            locals that changed:
+              n = 4  (was 3)
+              1 unchanged; see `scopes` and `variables`
+        "#]],
+    );
     let listed = batch.call("debug", &json!({"action": "breakpoints"})).ok();
     assert!(listed.contains("a.txt:2") && !listed.contains("a.txt:4"), "{listed}");
     assert!(batch.end().0.success());
@@ -232,25 +348,27 @@ fn a_name_in_several_scopes_is_not_set_by_guess() {
     batch.call("debug", &launch()).ok();
     let set = json!({"action": "set_variable", "name": "n", "value": "5"});
     let refused = batch.call("debug", &set).fails("ambiguous");
-    assert!(refused.contains("n is in several scopes") && refused.contains("Block ("), "{refused}");
+    check_output(
+        &refused,
+        &expect!["n is in several scopes; give `variables_reference`: Block (1), Local (2)"],
+    );
     assert!(batch.end().0.success());
     let record = std::fs::read_to_string(sandbox.beside("record.jsonl")).expect("the record");
     assert!(!record.contains("\"setVariable\""), "{record}");
 }
 
 #[test]
-fn a_test_of_a_file_that_is_not_there_is_not_looked_for_in_others() {
+fn a_test_in_a_missing_file_is_not_searched_elsewhere() {
     let sandbox = Sandbox::with(&[("tests/test_b.py", "def test_total():\n    assert False\n")]);
     let mut batch = Batch::start(&sandbox);
     for name in ["tests/test_a.py::test_total", "test/test_b.py::test_total"] {
-        let said = batch.call("debug", &json!({"action": "test", "name": name})).fails("not_found");
-        assert!(said.contains(&format!("no test was found by the text {name}")), "{said}");
+        batch.call("debug", &json!({"action": "test", "name": name})).fails("not_found");
     }
 }
 
-/// One of two programs goes on while the other is held.
+/// One of two programs runs while the other is stopped.
 #[test]
-fn where_another_session_is_stopped_what_goes_on_is_not_waited_for() {
+fn a_stop_in_another_session_ends_the_wait() {
     let sandbox = with_adapter(&json!({}));
     let file = sandbox.beside("script.json");
     let text = definition(&file, "")
@@ -272,14 +390,38 @@ fn where_another_session_is_stopped_what_goes_on_is_not_waited_for() {
     batch.call("debug", &launch()).ok();
     // The step starts the child, which stops.
     let said = batch.call("debug", &json!({"action": "step_over"})).ok();
-    assert!(said.contains("debug-1 still runs; `snapshot` with `session: debug-1` waits for it"), "{said}");
-    assert!(said.contains("debug-2, which stopped meanwhile:\ndebug-2: child stopped"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        debug-1 still runs; `snapshot` with `session: debug-1` waits for it. debug-2, which stopped meanwhile:
+        debug-2: child stopped: breakpoint (thread 1)
+        in main
+        frames:
+          frame 1: main
+        locals:
+          n = 3 : int
+    "#]],
+    );
     let said = batch.call("debug", &json!({"action": "snapshot", "session": "debug-1", "timeout": 1})).ok();
-    assert!(said.contains("debug-2, which was stopped before:"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+            debug-1 still runs; `snapshot` with `session: debug-1` waits for it. debug-2, which was stopped before:
+            debug-2: child stopped: breakpoint (thread 1)
+            in main
+            frames:
+              frame 1: main
+            locals that changed: none
+              1 unchanged; see `scopes` and `variables`
+        "#]],
+    );
     let said = batch.call("debug", &json!({"action": "continue", "session": "debug-2"})).ok();
-    assert!(
-        said.contains("debug-2: child ended") && said.contains("debug-1 (a.txt) is still running"),
-        "{said}"
+    check_output(
+        &said,
+        &expect![[r#"
+            debug-2: child ended; exit code unknown
+            debug-1 (a.txt) is still running
+        "#]],
     );
     batch.call("debug", &json!({"action": "terminate", "session": "debug-1"})).ok();
     assert!(batch.end().0.success());
@@ -291,12 +433,12 @@ fn a_probe_beyond_the_end_of_a_file_is_refused() {
     let points = json!([{"file": "a.txt", "line": 40, "expressions": ["n"]}]);
     let probe = json!({"action": "probe", "program": "a.txt", "points": points});
     let refused = sandbox.tool("debug", &probe).fails("invalid_arguments");
-    assert!(refused.contains("a.txt has 4 lines; there is no line 40"), "{refused}");
+    check_output(&refused, &expect!["a.txt has 4 lines; there is no line 40"]);
     assert!(!sandbox.beside("record.jsonl").exists(), "the adapter was started");
 }
 
 #[test]
-fn what_is_missing_is_named_with_the_way_to_get_it() {
+fn a_missing_adapter_or_program_is_named() {
     let sandbox = Sandbox::with(&[("a.weird", "x"), ("a.py", "x = 1\n")]);
     let said = sandbox.tool("debug", &json!({"action": "launch", "program": "a.weird"})).fails("unsupported");
     assert!(said.contains("a.weird") && said.contains("debugpy"), "{said}");
@@ -305,7 +447,8 @@ fn what_is_missing_is_named_with_the_way_to_get_it() {
     sandbox.tool("debug", &json!({"action": "launch"})).fails("invalid_arguments");
 }
 
-/// As `with_adapter`, with more that the adapter can and where the script may name files of the project.
+/// As `with_adapter`, with further capabilities and a script that can name files of
+/// the project.
 pub fn follows(sandbox: &Sandbox, can: &Value, script: &Value) {
     let mut script = script.clone();
     script["record"] = json!(sandbox.beside("record.jsonl"));
@@ -320,9 +463,9 @@ pub fn asked(sandbox: &Sandbox, command: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_stop_in_code_of_others_is_told_where_it_is() {
+fn a_stop_in_library_code_names_the_users_frame() {
     for (reason, place, others, frame) in [
-        ("breakpoint", "in deep at venv/lib.txt:2", "the nearest of the person's own: mine at a.txt:3", 1),
+        ("breakpoint", "in deep at venv/lib.txt:2", "nearest frame in the project: mine at a.txt:3", 1),
         ("exception", "in mine at a.txt:3", "stopped in deep at venv/lib.txt:2", 2),
     ] {
         let sandbox = with_adapter(&json!({}));
@@ -343,7 +486,7 @@ fn a_stop_in_code_of_others_is_told_where_it_is() {
             "breakpoints": [{"file": "venv/lib.txt", "line": 2}]});
         let said = batch.call("debug", &launch).ok();
         assert!(said.contains(&format!("\n{place}\n")) && said.contains(others), "{said}");
-        // What is asked without a frame is asked where the locals shown are.
+        // Requests without a frame use the frame of the shown locals.
         batch.call("debug", &json!({"action": "evaluate", "expression": "n"})).ok();
         assert_eq!(asked(&sandbox, "evaluate").last().expect("one")["frameId"], frame, "{reason}");
         assert_eq!(asked(&sandbox, "scopes").last().expect("one")["frameId"], frame, "{reason}");
@@ -352,7 +495,7 @@ fn a_stop_in_code_of_others_is_told_where_it_is() {
 }
 
 #[test]
-fn a_breakpoint_that_is_not_in_place_is_told_at_first_and_at_the_end() {
+fn an_unverified_breakpoint_is_reported_twice() {
     let sandbox = stopping();
     let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
     let mut script = stops(&path.to_string_lossy());
@@ -363,32 +506,68 @@ fn a_breakpoint_that_is_not_in_place_is_told_at_first_and_at_the_end() {
     let launch = json!({"action": "launch", "program": "a.txt",
         "breakpoints": [{"file": "a.txt", "line": 2}, {"file": "a.txt", "line": 3}]});
     let said = batch.call("debug", &launch).ok();
-    assert!(said.contains("breakpoint a.txt:2 is not in place yet: no such code"), "{said}");
-    assert!(said.contains("breakpoint a.txt:3 is at line 4"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+            debug-1: a.txt stopped: breakpoint (thread 1)
+            in inner at a.txt:2
+            [a.txt#2FA7]
+            1cc:one
+            2uc:two
+            3pw:three
+            4hn:four
+            next: line 2
+            frames:
+              frame 1: inner at a.txt:2
+              1 frame more, outside the project or deeper; see `stack`
+            locals:
+              n = 3
+              m = 1
+            breakpoint a.txt:2 is not set yet: no such code
+            breakpoint a.txt:3 is at line 4
+        "#]],
+    );
     let said = batch.call("debug", &json!({"action": "step_over"})).ok();
-    assert!(!said.contains("not in place"), "once is enough: {said}");
+    assert!(!said.contains("not set"), "once is enough: {said}");
     let said = batch.call("debug", &json!({"action": "continue"})).ok();
-    assert!(said.contains("breakpoint a.txt:2 was never put in place: no such code"), "{said}");
-    assert!(!said.contains("a.txt:3 was never"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+            debug-1: a.txt ended with exit code 2
+            breakpoint a.txt:2 was never set: no such code
+            output:
+              bye
+        "#]],
+    );
     batch.end();
 }
 
 #[test]
-fn what_needs_a_stopped_program_is_refused_by_its_own_name() {
+fn actions_that_need_a_stop_are_refused_by_name() {
     let sandbox = with_adapter(&json!({"commands": {"configurationDone": [[{"body": {}}, stopped()]]}}));
     let mut batch = Batch::start(&sandbox);
     batch.call("debug", &launch()).ok();
-    // It runs from the moment when it is sent, whenever it is answered.
+    // The program counts as running once the request is sent, whenever the answer comes.
     batch.call("debug", &json!({"action": "continue", "timeout": 1}));
     let said = batch.call("debug", &json!({"action": "evaluate", "expression": "n"})).fails("wrong_state");
-    assert!(said.contains("`evaluate` does not fit: the session is running"), "{said}");
+    check_output(
+        &said,
+        &expect![[
+            r#"`evaluate` does not fit: the session is running; `pause` it, or wait for a breakpoint with `snapshot`"#
+        ]],
+    );
     let said = batch.call("debug", &json!({"action": "terminate"})).ok();
-    assert!(said.contains("ended: it was terminated"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        debug-1: a.txt ended: it was terminated
+    "#]],
+    );
     batch.end();
 }
 
 #[test]
-fn a_probe_reads_its_own_marks_only_and_says_why_nothing_passed() {
+fn a_probe_reads_only_its_marks_and_explains_no_passes() {
     let sandbox = with_adapter(&json!({}));
     let output =
         |text: &str| json!({"event": {"event": "output", "body": {"category": "stdout", "output": text}}});
@@ -404,19 +583,32 @@ fn a_probe_reads_its_own_marks_only_and_says_why_nothing_passed() {
     let mut batch = Batch::start(&sandbox);
     let probe = json!({"action": "probe", "program": "a.txt", "points": [point(2), point(3)]});
     let said = batch.call("debug", &probe).ok();
-    assert!(said.contains("a.txt:2: 1 pass\n"), "{said}");
-    assert!(said.contains("a.txt:3: 0 passes: it was never put in place: no code here"), "{said}");
-    assert!(said.contains("| 1 | a.txt:2 | n = {n}, m = {m} |"), "{said}");
-    assert!(said.contains("own @@p0@@9@@."), "what the program writes is no row: {said}");
+    check_output(
+        &said,
+        &expect![[r#"
+            a.txt: ended with exit code 0
+            a.txt:2: 1 pass
+            a.txt:3: 0 passes: it was never set: no code here
+
+            | pass | at | values |
+            |---|---|---|
+            | 1 | a.txt:2 | n = {n}, m = {m} |
+
+            output:
+            own @@p0@@9@@.
+
+            measured by log points, without stopping the program
+        "#]],
+    );
     let missing = json!({"action": "probe", "program": "a.txt",
         "points": [{"file": "b.txt", "line": 1, "expressions": ["n"]}]});
     let said = batch.call("debug", &missing).fails("not_found");
-    assert!(said.contains("there is no file b.txt"), "{said}");
+    check_output(&said, &expect!["there is no file b.txt"]);
     batch.end();
 }
 
 #[test]
-fn a_trace_ends_with_the_call_that_it_began_in() {
+fn a_trace_ends_when_its_call_returns() {
     let sandbox = with_adapter(&json!({}));
     let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
     let frames = |count: u64| {
@@ -424,7 +616,8 @@ fn a_trace_ends_with_the_call_that_it_began_in() {
         json!([{"body": {"totalFrames": count, "stackFrames": (1..=count).map(one).collect::<Vec<_>>()}}])
     };
     let n = |value: &str| json!([{"body": {"result": value, "variablesReference": 0}}]);
-    // The snapshot of the launch, and a look at the beginning; then the call has returned to its own kind.
+    // The stacks of the launch and of the trace's start; then the call has returned to another of the same
+    // name.
     let script = json!({"commands": {
         "configurationDone": [[{"body": {}}, stopped()]],
         "stackTrace": [frames(2), frames(2), frames(1)],
@@ -433,7 +626,25 @@ fn a_trace_ends_with_the_call_that_it_began_in() {
     let mut batch = Batch::start(&sandbox);
     batch.call("debug", &launch()).ok();
     let said = batch.call("debug", &json!({"action": "trace", "expression": "n"})).ok();
-    assert!(said.contains("this call of f returned (1 step)") && !said.contains("1 -> 2"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        f at a.txt:2: n = 1
+        this call of f returned (1 step)
+        debug-1: a.txt stopped: step (thread 1)
+        in f at a.txt:2
+        [a.txt#2FA7]
+        1cc:one
+        2uc:two
+        3pw:three
+        4hn:four
+        next: line 2
+        frames:
+          frame 3: f at a.txt:2
+        locals:
+          n = 3 : int
+    "#]],
+    );
     batch.end();
 }
 
@@ -451,7 +662,9 @@ fn a_configuration_that_cannot_start_says_why() {
     let said = answer.ok();
     let line = |name: &str| said.lines().find(|it| it.starts_with(name)).expect("its line").to_owned();
     assert_eq!(line("good:"), "good: launch scripted (scripted)");
-    assert!(line("not built:").contains("its program ") && line("not built:").contains("out/a is not there"));
+    assert!(
+        line("not built:").contains("its program ") && line("not built:").contains("out/a does not exist")
+    );
     assert!(line("other:").contains("no debug adapter is known for the type `cobol`"), "{said}");
     let lacks = &answer.value["details"]["configs"];
     assert!(lacks[0]["lacks"].is_null() && lacks[1]["lacks"].is_string(), "{lacks}");
@@ -459,7 +672,7 @@ fn a_configuration_that_cannot_start_says_why() {
 }
 
 #[test]
-fn a_compound_with_a_configuration_that_is_not_there_starts_nothing() {
+fn a_compound_with_a_missing_configuration_starts_nothing() {
     let sandbox = with_adapter(&json!({}));
     let folder = sandbox.project().join(".vscode");
     std::fs::create_dir(&folder).expect("a folder");
@@ -469,12 +682,12 @@ fn a_compound_with_a_configuration_that_is_not_there_starts_nothing() {
     std::fs::write(folder.join("launch.json"), configs.to_string()).expect("the file");
     let mut batch = Batch::start(&sandbox);
     let said = batch.call("debug", &json!({"action": "launch", "config": "both"})).fails("not_found");
-    assert!(said.contains("there is no configuration `two`"), "{said}");
+    check_output(&said, &expect!["there is no configuration `two` in .vscode/launch.json; it has: one"]);
     assert!(!sandbox.beside("record.jsonl").exists(), "one was started");
     batch.end();
 }
 
-/// The answers of a program that a signal stops, and that then ends well.
+/// The answers for a program that stops with a signal and then exits with 0.
 fn signalled(text: &str, pid: u32) -> Value {
     let stop =
         json!({"event": {"event": "stopped", "body": {"reason": "signal", "threadId": 1, "text": text}}});
@@ -487,17 +700,29 @@ fn signalled(text: &str, pid: u32) -> Value {
 }
 
 #[test]
-fn a_signal_after_which_a_program_goes_on_is_no_failure_of_its_test() {
-    let nobody = 0;
-    for (text, pid, said) in [
-        ("SIGUSR1", nobody, "test a.txt (executable) passed"),
-        ("SIGSEGV", nobody, "stopped here; `continue` tells whether it fails by this"),
-        // The number of this test's own process, which does not handle it.
-        ("SIGABRT", std::process::id(), "fails here"),
-        // Asked for by the adapter's command.
-        ("", nobody, "test a.txt (executable) passed"),
+fn a_handled_signal_does_not_fail_a_test() {
+    let no_process = 0;
+    for (text, pid, continues, first_line) in [
+        (
+            "SIGUSR1",
+            no_process,
+            1,
+            expect!["test a.txt (executable) passed: there was no failure to stop at"],
+        ),
+        (
+            "SIGSEGV",
+            no_process,
+            0,
+            expect![[
+                r#"test a.txt (executable) stopped here, which may be handled; `continue` shows whether it fails"#
+            ]],
+        ),
+        // The id of this test's own process, which does not handle the signal.
+        ("SIGABRT", std::process::id(), 0, expect!["test a.txt (executable) fails here"]),
+        // The adapter's command reports the signal.
+        ("", no_process, 1, expect!["test a.txt (executable) passed: there was no failure to stop at"]),
     ] {
-        if pid != nobody && !cfg!(target_os = "linux") {
+        if pid != no_process && !cfg!(target_os = "linux") {
             continue;
         }
         let sandbox = peculiar("signal_command = \"info program\"\n[tests.executable]");
@@ -505,26 +730,35 @@ fn a_signal_after_which_a_program_goes_on_is_no_failure_of_its_test() {
         let mut batch = Batch::start(&sandbox);
         let test = json!({"action": "test", "program": "a.txt", "adapter": "scripted"});
         let answer = batch.call("debug", &test).ok();
-        assert!(answer.contains(said), "{text}: {answer}");
-        let passed = answer.contains("1 stop that something waits for passed over");
-        assert_eq!(passed, said.contains("passed"), "{text}: {answer}");
+        check_output(answer.lines().next().unwrap_or_default(), &first_line);
+        assert_eq!(asked(&sandbox, "continue").len(), continues, "{text}: {answer}");
         batch.end();
     }
 }
 
 #[test]
-fn a_signal_that_the_stop_does_not_name_is_asked_for() {
+fn an_unnamed_signal_is_queried_by_command() {
     let sandbox = peculiar("signal_command = \"info program\"");
     follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &signalled("", 0));
     let mut batch = Batch::start(&sandbox);
     let answer = batch.call("debug", &launch());
-    assert!(answer.ok().contains("stopped: signal, SIGUSR2 (thread 1)"), "{}", answer.ok());
+    check_output(
+        &answer.ok(),
+        &expect![[r#"
+        debug-1: a.txt stopped: signal, SIGUSR2 (thread 1)
+        in main
+        frames:
+          frame 1: main
+        locals:
+          n = 3 : int
+    "#]],
+    );
     assert_eq!(answer.value["details"]["signal"], "SIGUSR2");
     batch.end();
 }
 
 #[test]
-fn what_cannot_be_read_of_a_stop_leaves_the_rest() {
+fn a_failed_request_leaves_the_rest_of_a_stop() {
     let stack = |path: &std::path::Path| {
         json!([[{"body": {"stackFrames": [{"id": 1, "name": "inner", "line": 2,
         "column": 1, "source": {"path": path}}]}}]])
@@ -547,7 +781,7 @@ fn what_cannot_be_read_of_a_stop_leaves_the_rest() {
 }
 
 #[test]
-fn locals_of_another_call_are_not_told_as_changed() {
+fn locals_of_another_call_are_not_compared() {
     for (thread, depth) in [(2, 1), (1, 2)] {
         let sandbox = with_adapter(&json!({}));
         let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
@@ -576,7 +810,7 @@ fn locals_of_another_call_are_not_told_as_changed() {
 }
 
 #[test]
-fn a_trace_stays_in_its_thread_and_tells_a_return_of_its_own_call_only() {
+fn a_trace_follows_only_its_thread_and_call() {
     for (thread, names, ended) in [
         (2, &["f", "main"][..], "thread 2 stopped: breakpoint"),
         (1, &["g", "f", "main"], "the program stopped in g, which f called"),
@@ -610,7 +844,7 @@ fn a_trace_stays_in_its_thread_and_tells_a_return_of_its_own_call_only() {
 }
 
 #[test]
-fn the_filter_for_panics_is_taken_away_as_it_was_set() {
+fn the_panic_filter_is_removed_as_it_was_set() {
     let sandbox = peculiar("panic_functions = [\"rust_panic\", \"__rustc::rust_panic\"]");
     let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
     let can = json!({"supportsConfigurationDoneRequest": true, "supportsFunctionBreakpoints": true});
@@ -625,7 +859,14 @@ fn the_filter_for_panics_is_taken_away_as_it_was_set() {
     assert!(!said.contains("breakpoint on "), "one of its names is there: {said}");
     let mut panics = json!({"action": "breakpoints", "exceptions": ["panic"]});
     let set = batch.call("debug", &panics).ok();
-    assert!(set.contains("function rust_panic"), "{set}");
+    check_output(
+        &set,
+        &expect![[r#"
+            a.txt:2
+            function rust_panic
+            function __rustc::rust_panic (not set)
+        "#]],
+    );
     panics["remove"] = json!(true);
     assert_eq!(batch.call("debug", &panics).ok(), "removed 2\na.txt:2\n");
     assert_eq!(asked(&sandbox, "setFunctionBreakpoints").pop(), Some(json!({"breakpoints": []})));
@@ -633,7 +874,7 @@ fn the_filter_for_panics_is_taken_away_as_it_was_set() {
 }
 
 #[test]
-fn a_probe_writes_nothing_to_a_programs_own_output() {
+fn a_probe_writes_nothing_to_the_programs_output() {
     let sandbox = peculiar("logpoints_write_to_program = true");
     let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
     let script = json!({"commands": {
@@ -648,16 +889,28 @@ fn a_probe_writes_nothing_to_a_programs_own_output() {
     let probe = json!({"action": "probe", "program": "a.txt",
         "points": [{"file": "a.txt", "line": 2, "expressions": ["n"]}]});
     let said = batch.call("debug", &probe).ok();
-    assert!(said.contains("a.txt:2: 2 passes\n") && said.contains("| 2 | a.txt:2 | n = 7 |"), "{said}");
-    assert!(said.contains("it was held at each pass"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+            a.txt: ended with exit code 0
+            a.txt:2: 2 passes
+
+            | pass | at | values |
+            |---|---|---|
+            | 1 | a.txt:2 | n = 7 |
+            | 2 | a.txt:2 | n = 7 |
+
+            measured by stops at each pass
+        "#]],
+    );
     assert!(asked(&sandbox, "setBreakpoints").iter().all(|it| it["breakpoints"][0]["logMessage"].is_null()));
     batch.end();
 }
 
 #[test]
-fn every_change_of_a_debugged_program_is_told_in_order() {
+fn debug_state_events_come_in_order() {
     let sandbox = stopping();
-    // It stops when it is told to, so that it is seen running before.
+    // It stops only on `pause`, so that its running state is observed before.
     let mut commands = stops("a.txt")["commands"].take();
     commands["configurationDone"] = json!([[{"body": {}}]]);
     commands["pause"] = json!([[{"body": {}}, stopped()]]);
@@ -677,9 +930,9 @@ fn every_change_of_a_debugged_program_is_told_in_order() {
     let model = format!("script:{}", script.display());
     let mut child =
         sandbox.command(&["run", "go", "--yes", "--json", "--model", &model]).spawn().expect("it starts");
-    let told = BufReader::new(child.stdout.take().expect("its output"));
+    let stdout = BufReader::new(child.stdout.take().expect("its output"));
     let mut states = Vec::new();
-    for line in told.lines() {
+    for line in stdout.lines() {
         let line = line.expect("a line");
         let event = serde_json::from_str::<Value>(&line).expect("JSON")["event"].clone();
         if event["type"] != "debug_state" {
@@ -689,7 +942,7 @@ fn every_change_of_a_debugged_program_is_told_in_order() {
         let word = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
         states.push((word("state"), word("detail")));
         if event["state"] == "terminated" {
-            // The run goes on until it was told.
+            // The run continues until the event arrived.
             sandbox.write("go", "");
         }
     }
@@ -703,6 +956,6 @@ fn every_change_of_a_debugged_program_is_told_in_order() {
         ("terminated", "exit code 2"),
     ];
     let expected = expected.map(|(state, detail)| (state.to_owned(), detail.to_owned()));
-    // How it is when it is first looked at is the first that is told.
+    // The first event is the state at the first poll.
     assert!(states.len() >= 4 && expected.ends_with(&states), "{states:?}");
 }

@@ -1,5 +1,5 @@
-//! The programs that real adapters debug, one for each language: a loop with a function, an exception where the
-//! language has one, and threads.
+//! The programs that real adapters debug, one for each language: a loop with a
+//! function, an exception where the language has one, and threads.
 
 pub const PYTHON: &str = "\
 def compute(items):

@@ -1,10 +1,9 @@
-//! Whole sessions with every real adapter, each asked the same: a breakpoint with a condition or a hit count
-//! before the start, a log point, a step, an expression, a changed variable, threads and a chosen one, an
-//! exception, a restart, the end.
+//! Whole sessions with every real adapter, with the same steps: a breakpoint with a
+//! condition or a hit count before the launch, a logpoint, a step, an expression, a
+//! changed variable, threads and a selected one, an exception, a restart, the end.
 //! Slow: real debuggers.
 //!
-//! What each passed is written where `PILCROW_DEBUGGER_RESULTS` says, for the table in
-//! `docs/guide/debuggers.md`.
+//! `PILCROW_DEBUGGER_RESULTS` names a file for the results, for the table in `docs/reference/debuggers.md`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,36 +31,36 @@ fn action(name: &str) -> Value {
     json!({ "action": name })
 }
 
-/// One adapter with its program: where it stops, and what it says there.
+/// One adapter with its program: where it stops, and its output there.
 struct Flow {
     adapter: &'static str,
-    /// The language, of an adapter that is tried with several.
+    /// The language, for an adapter that is tested with several.
     with: Option<&'static str>,
-    /// The pass of the line with the condition at which that is true, where hits can be counted.
+    /// The pass of the line at which the condition is true, where hits can be counted.
     hit: Option<&'static str>,
-    /// A program that throws, the filter that stops it, where it is then, and what its end shows; where the
-    /// program itself has no exception.
+    /// A program that throws, the filter that stops it, its location then, and the
+    /// output of its end; for programs without an exception of their own.
     throws: Option<(&'static str, &'static str, &'static str, &'static [&'static str])>,
-    /// A program with a thread that waits for another, the line at which that one is stopped, and where the
-    /// first one waits.
+    /// A program with a thread that waits for another, the line where that one is
+    /// stopped, and where the first one waits.
     threads: Option<(&'static str, (&'static str, u64), &'static str)>,
     program: &'static str,
     file: &'static str,
     /// The line with the condition.
     stop: (u64, &'static str),
-    /// What the first stop shows.
+    /// Parts of the first stop.
     shows: &'static [&'static str],
-    /// The line of a log point and its message, where it has them, and what it writes.
+    /// The line of a logpoint, its message and its output, where the adapter has them.
     log: Option<(u64, &'static str, &'static str)>,
-    /// What is evaluated after a step, and what it is.
+    /// An expression after a step, and its value.
     evaluate: (&'static str, &'static str),
-    /// What is set after the step, or the code with which that is refused.
+    /// A variable set after the step, or the error code of the refusal.
     set: Result<&'static str, &'static str>,
-    /// What an exception's stop shows, where the program has one.
+    /// Parts of an exception's stop, where the program has one.
     exception: &'static [&'static str],
-    /// What the end shows.
+    /// Parts of the end.
     end: &'static [&'static str],
-    /// The adapter restarts by itself.
+    /// Whether the adapter restarts by itself.
     restarts: bool,
 }
 
@@ -98,7 +97,7 @@ impl Flow {
         }
         passed.insert("set variable", self.set.is_ok());
 
-        // From the beginning, to the same stop.
+        // A restart reaches the same stop.
         let again = if self.restarts {
             vec!["stopped: breakpoint", at.as_str()]
         } else {
@@ -139,7 +138,7 @@ impl Flow {
         launch
     }
 
-    /// Stops at the pass that is asked for, as with the condition.
+    /// Stops at the requested pass, as with the condition.
     #[track_caller]
     fn counts(&self, batch: &mut Batch) -> bool {
         let point = |hit: &str| json!([{"file": self.file, "line": self.stop.0, "hit": hit}]);
@@ -164,7 +163,8 @@ impl Flow {
         true
     }
 
-    /// Looks at the stack of a thread that did not stop by itself, and steps the one that did.
+    /// Reads the stack of a thread that did not stop by itself, and steps the one that
+    /// did.
     #[track_caller]
     fn chooses(&self, batch: &mut Batch) -> bool {
         let Some((program, (file, line), waits)) = self.threads else { return false };
@@ -193,7 +193,7 @@ fn number(thread: &Value) -> i64 {
     thread["thread"].as_i64().expect("a number")
 }
 
-/// Writes what an adapter passed, where the results are wanted.
+/// Appends the results of an adapter to the results file, if one is named.
 fn leave(adapter: &str, with: Option<&str>, passed: &BTreeMap<&str, bool>) {
     let Some(folder) = std::env::var_os("PILCROW_DEBUGGER_RESULTS").map(PathBuf::from) else { return };
     let result = json!({ "server": adapter, "with": with, "version": version(adapter), "passed": passed });
@@ -201,7 +201,7 @@ fn leave(adapter: &str, with: Option<&str>, passed: &BTreeMap<&str, bool>) {
     std::fs::write(folder.join(name), result.to_string()).expect("the results");
 }
 
-/// What the tested adapter says of itself, else what is installed for the tests.
+/// The version that the tested adapter reports, else the installed one.
 fn version(adapter: &str) -> String {
     let said = |program: &str, args: &[&str]| {
         let ran = Command::new(program).args(args).output().expect("it starts");
@@ -213,7 +213,7 @@ fn version(adapter: &str) -> String {
         "lldb-dap" => said("lldb-19", &["--version"]),
         "debugpy" => said("debugpy-adapter", &["--help"]) + &installed("debugpy-"),
         "bash-dap" => installed("bash-dap-"),
-        // Both come in one package of another project, which says what they are.
+        // Both come in one package of another project, which records the versions.
         "js-debug" => packed("js-debug/manifest.json"),
         _ => packed("codelldb/linux-x64/version.json"),
     };
@@ -222,7 +222,8 @@ fn version(adapter: &str) -> String {
     words.filter(|it| !it.is_empty()).find(is_version).unwrap_or("unknown").to_owned()
 }
 
-/// The version of an adapter that comes in a package of others, as that has written it down: `v1.105.0`.
+/// The version of an adapter inside another package, as that package records it:
+/// `v1.105.0`.
 fn packed(file: &str) -> String {
     let tools = std::env::var_os("PILCROW_TOOLS").map(PathBuf::from).unwrap_or_default();
     let modules = tools.join("items").join(installed("npm-debuggers-")).join("node_modules");
@@ -375,8 +376,8 @@ fn js_debug() {
     flow.run(&Sandbox::with(&[("a.js", JAVASCRIPT)]));
 }
 
-/// What `console` does not write is told too, and how the program ended; a line of its own that reads like the
-/// adapter's is the program's.
+/// Output that `console` does not write is shown too, and how the program ended; a
+/// line of the program that looks like the adapter's belongs to the program.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn js_debug_all_output() {
@@ -392,12 +393,8 @@ fn js_debug_all_output() {
     let all = ["ended with exit code 0", "part whole { a: 1 }\n", "stderr: Process exited with code 3"];
     let said = says(&mut batch, &launch(json!({})), &all);
     assert!(!said["output"].as_str().expect("its output").contains("ebugger"), "{said}");
-    says(
-        &mut batch,
-        &launch(json!({"args": ["x y"]})),
-        &["exit code 143 (a shell tells signal 15 (SIGTERM) so)"],
-    );
-    // Also behind a line that has no end.
+    says(&mut batch, &launch(json!({"args": ["x y"]})), &["exit code 143 (probably signal 15 (SIGTERM))"]);
+    // Also after a line without an end.
     let open = "process.stderr.write('oh no');\nprocess.exitCode = 3;\n";
     std::fs::write(sandbox.project().join("open.js"), open).expect("a file");
     let open = json!({"action": "launch", "program": "open.js"});
@@ -407,10 +404,10 @@ fn js_debug_all_output() {
     let listed = batch.call("debug", &action("sessions")).ok();
     let ends = listed.lines().filter(|it| it.contains("open.js") && it.contains("exit code 3"));
     assert_eq!(ends.count(), 2, "what launched it, and what ran it: {listed}");
-    // As the adapter itself has it, where that is asked for.
+    // As the adapter itself has it, on request.
     let console = json!({"arguments": "{\"outputCapture\": \"console\"}"});
     says(&mut batch, &launch(console), &["ended", "whole {a: 1}"]);
-    // Of what it starts, too, and where a configuration names a terminal.
+    // Also for child processes, and where a configuration names a terminal.
     let configuration = |name: &str, more: &str| {
         format!("{{\"name\": \"{name}\", \"type\": \"node\", \"request\": \"launch\", {more}}}")
     };
@@ -433,7 +430,8 @@ fn js_debug_all_output() {
     sandbox.mark().none_left(Duration::from_secs(10));
 }
 
-/// The rarer actions: what each adapter can is done, and what it cannot is refused with the nearest.
+/// The rarer actions: supported ones work, unsupported ones are refused with the
+/// nearest alternative.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn rare_actions() {
@@ -467,7 +465,7 @@ fn rare_actions() {
         let at = format!("{file}:{back}");
         tried('c', json!({"action": "completions", "expression": name}), &[value]);
         tried('d', json!({"action": "disassemble", "count": 3}), &["0x"]);
-        // Two have memory, and no expression that is an address there.
+        // Two adapters have memory, but no expression that is an address there.
         if !can.contains('e') {
             let memory = |action: &str| json!({"action": action, "memory_reference": "&sum", "value": "2a000000", "count": 4});
             tried('w', memory("write_memory"), &["wrote 4 bytes"]);
@@ -537,7 +535,7 @@ fn bash_dap() {
     };
     let sandbox = Sandbox::with(&[("s.sh", BASH)]);
     flow.run(&sandbox);
-    // What it has not is refused in words, with the nearest.
+    // An unsupported action is refused with the nearest alternative.
     let mut batch = Batch::start(&sandbox);
     let start = |more: &str, value: Value| {
         let mut start = json!({"action": "launch", "program": "s.sh"});
@@ -554,7 +552,7 @@ fn bash_dap() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn debugpy_is_ended_in_the_middle() {
+fn debugpy_is_terminated_mid_session() {
     let sandbox = Sandbox::with(&[("a.py", "n = 0\nwhile True:\n    n += 1\n")]);
     let mut batch = Batch::start(&sandbox);
     let launch = json!({"action": "launch", "program": "a.py", "breakpoints": [{"file": "a.py", "line": 1}]});
@@ -563,7 +561,7 @@ fn debugpy_is_ended_in_the_middle() {
     assert!(answer.contains("is running; `pause` it"), "{answer}");
     says(&mut batch, &action("pause"), &["stopped: pause", "in <module> at a.py:"]);
     says(&mut batch, &action("terminate"), &["ended"]);
-    // One that nobody ends goes with the process.
+    // A session that is not ended ends with the process.
     says(&mut batch, &launch, &["stopped: breakpoint"]);
     assert!(batch.end().0.success());
     sandbox.mark().none_left(Duration::from_secs(10));

@@ -1,12 +1,14 @@
-//! One debug session for two, through the built program: a person's debugger joins by `pilcrow dap` or over
-//! the language server while the agent works. With real adapters slow, with the real `DebugClient`.
+//! One debug session with two clients: a user's debugger joins by `pilcrow dap` or
+//! over the language server while the agent works. Slow with real adapters and the
+//! real `DebugClient`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use expect_test::expect;
 use serde_json::{Value, json};
-use tests::{Batch, Editor, Sandbox};
+use tests::{Batch, Editor, Sandbox, check_output};
 
 use crate::debug::{follows, launch, stopped, stopping, stops};
 
@@ -41,15 +43,15 @@ fn tools() -> PathBuf {
     PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("`eval \"$(cargo xtask env)\"` first"))
 }
 
-/// `DebugClient` in Node, at the other end of `pilcrow dap`.
-struct Person {
+/// `DebugClient` in Node, connected to `pilcrow dap`.
+struct JoinedClient {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: BufReader<ChildStdout>,
     record: PathBuf,
 }
 
-impl Person {
+impl JoinedClient {
     fn start(sandbox: &Sandbox, session: &str) -> Self {
         let record = sandbox.beside(&format!("messages-{session}.jsonl"));
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("debuggers/joined.cjs");
@@ -99,7 +101,7 @@ impl Person {
     }
 }
 
-impl Drop for Person {
+impl Drop for JoinedClient {
     fn drop(&mut self) {
         drop(self.stdin.take());
         self.child.kill().ok();
@@ -107,7 +109,7 @@ impl Drop for Person {
     }
 }
 
-/// Every message is what the published schema says.
+/// Asserts that every message conforms to the published schema.
 fn conforms(messages: &[Value]) {
     valid(messages);
     assert!(messages.len() > 10, "{} messages", messages.len());
@@ -130,56 +132,57 @@ fn says(batch: &mut Batch, arguments: &Value, part: &str) -> Value {
     answer.value["details"].clone()
 }
 
-/// What is so with every adapter: `line` is where the agent stopped, `free` another that is reached later.
+/// Behaviour common to every adapter: the agent stops at `line`; `free` is a line
+/// reached later.
 fn shared(sandbox: &Sandbox, file: &str, launch: &Value, line: u64, free: u64) {
     let mut batch = Batch::start(sandbox);
     says(&mut batch, launch, "stopped: breakpoint");
-    let mut person = Person::start(sandbox, "debug-1");
-    let capabilities = person.ok(&json!({"join": {"adapterID": "pilcrow", "linesStartAt1": false,
+    let mut client = JoinedClient::start(sandbox, "debug-1");
+    let capabilities = client.ok(&json!({"join": {"adapterID": "pilcrow", "linesStartAt1": false,
         "columnsStartAt1": true, "pathFormat": "path", "supportsInvalidatedEvent": true}}));
     assert_eq!(capabilities["supportsConfigurationDoneRequest"], true);
-    let stopped = person.event("stopped");
+    let stopped = client.event("stopped");
     let thread = stopped["threadId"].clone();
-    let top = |person: &mut Person| {
-        let stack = person.ask("stackTrace", json!({"threadId": thread, "startFrame": 0, "levels": 1}));
+    let top = |client: &mut JoinedClient| {
+        let stack = client.ask("stackTrace", json!({"threadId": thread, "startFrame": 0, "levels": 1}));
         stack["stackFrames"][0].clone()
     };
-    let frame = top(&mut person);
+    let frame = top(&mut client);
     assert_eq!(frame["line"], line - 1, "D4, counted from 0: {frame}");
-    let scopes = person.ask("scopes", json!({"frameId": frame["id"]}));
+    let scopes = client.ask("scopes", json!({"frameId": frame["id"]}));
     assert!(!scopes["scopes"].as_array().expect("scopes").is_empty());
 
-    // D1: a step of the agent moves both.
+    // D1: a step of the agent moves both clients.
     let step = says(&mut batch, &json!({"action": "step_over"}), "stopped: step");
-    person.event("continued");
-    person.event("stopped");
-    assert_eq!(top(&mut person)["line"], step["place"]["line"].as_u64().expect("a line") - 1);
+    client.event("continued");
+    client.event("stopped");
+    assert_eq!(top(&mut client)["line"], step["place"]["line"].as_u64().expect("a line") - 1);
 
-    // D3: breakpoints of both stay.
+    // D3: breakpoints of both clients stay.
     let path = sandbox.project().join(file).canonicalize().expect("the file");
     let set =
-        person.ask("setBreakpoints", json!({"source": {"path": path}, "breakpoints": [{"line": free - 1}]}));
+        client.ask("setBreakpoints", json!({"source": {"path": path}, "breakpoints": [{"line": free - 1}]}));
     assert_eq!(set["breakpoints"].as_array().map(Vec::len), Some(1), "{set}");
     assert_eq!(set["breakpoints"][0]["line"], free - 1, "{set}");
     says(&mut batch, &json!({"action": "breakpoints", "remove": true}), "removed 1");
 
-    // D2: the person runs on; the agent may look, not run.
-    person.ask("continue", json!({"threadId": thread}));
-    person.event("stopped");
+    // D2: the user continues; the agent may inspect, not run.
+    client.ask("continue", json!({"threadId": thread}));
+    client.event("stopped");
     let looked = says(&mut batch, &json!({"action": "snapshot"}), "control_taken_by_user");
     assert_eq!(looked["controller"], "person");
-    assert_eq!(looked["place"]["line"], free, "the person's breakpoint: {looked}");
+    assert_eq!(looked["place"]["line"], free, "the user's breakpoint: {looked}");
     let refused = batch.call("debug", &json!({"action": "step_over"})).fails("wrong_state");
     assert!(refused.contains("control_taken_by_user"), "{refused}");
 
-    // The person gives it back, and leaves; the session lives (D5).
-    person.ask("pilcrow/handBack", json!({}));
-    let listed = says(&mut batch, &json!({"action": "sessions"}), "the person looks on");
+    // The user hands control back and leaves; the session lives (D5).
+    client.ask("pilcrow/handBack", json!({}));
+    let listed = says(&mut batch, &json!({"action": "sessions"}), "the user is watching");
     assert_eq!(listed["sessions"][0]["persons"], 1);
-    let ended = person.ok(&json!({"end": true}));
+    let ended = client.ok(&json!({"end": true}));
     assert_eq!(ended["code"], 0);
-    let mut messages = person.end();
-    // gdb 18.1 says `"startMethod": "process"`, which the schema does not know; it passes as it came.
+    let mut messages = client.end();
+    // gdb 18.1 sends `"startMethod": "process"`, which the schema does not know; it is forwarded unchanged.
     messages.retain(|it| it["event"] != "process" || it["body"]["startMethod"] != "process");
     conforms(&messages);
     says(&mut batch, &json!({"action": "terminate"}), "ended");
@@ -205,8 +208,9 @@ fn gdb_shared() {
     shared(&sandbox, "c.c", &launch, 3, 10);
 }
 
-/// A scripted adapter that stops and then does this at `command`, joined by a person's `DebugClient`.
-fn client_at(command: &str, steps: Value) -> (Sandbox, Batch, Person) {
+/// A scripted adapter that stops and follows these steps at `command`, joined by a
+/// user's `DebugClient`.
+fn client_at(command: &str, steps: Value) -> (Sandbox, Batch, JoinedClient) {
     let sandbox = stopping();
     let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
     let mut script = stops(&path.to_string_lossy());
@@ -216,46 +220,46 @@ fn client_at(command: &str, steps: Value) -> (Sandbox, Batch, Person) {
     follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &script);
     let mut batch = Batch::start(&sandbox);
     batch.call("debug", &launch()).ok();
-    let mut person = Person::start(&sandbox, "debug-1");
-    person.join();
-    person.event("stopped");
-    (sandbox, batch, person)
+    let mut client = JoinedClient::start(&sandbox, "debug-1");
+    client.join();
+    client.event("stopped");
+    (sandbox, batch, client)
 }
 
-/// D6: a crash of the adapter is told to both, and nothing waits any more.
+/// D6: both clients learn of a crash of the adapter, and nothing waits any longer.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn a_client_is_told_of_a_crash_at_once() {
+fn a_client_learns_of_a_crash_at_once() {
     let dies = json!([{"body": {}}, {"stderr": "oh no\n"}, {"crash": 3}]);
-    let (_sandbox, mut batch, mut person) = client_at("next", dies);
-    person.ok(&json!({"begin": "x/slow"}));
+    let (_sandbox, mut batch, mut client) = client_at("next", dies);
+    client.ok(&json!({"begin": "x/slow"}));
     let begun = std::time::Instant::now();
     let said = batch.call("debug", &json!({"action": "step_over"})).ok();
     assert!(said.contains("ended") && said.contains("oh no"), "{said}");
-    person.event("terminated");
-    let settled = person.ok(&json!({"settle": true}));
+    client.event("terminated");
+    let settled = client.ok(&json!({"settle": true}));
     assert!(settled.as_str().is_some_and(|it| it.starts_with("failed: ")), "{settled}");
     assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
-    valid(&person.end());
+    valid(&client.end());
     assert!(batch.end().0.success());
 }
 
-/// D7: what is odd on either side harms nobody.
+/// D7: malformed messages on either side harm no client.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn a_client_survives_what_is_odd() {
+fn a_client_survives_malformed_messages() {
     let odd = json!([{"answer_to": {"request_seq": 9999, "body": {}}}, {"raw": "Content-Length: many\r\n\r\n{}"},
         {"event": {"event": "x/unknown", "body": {"big": 12_345_678}}}, {"body": {}}, {"body": {}}, stopped()]);
-    let (_sandbox, mut batch, mut person) = client_at("next", odd);
+    let (_sandbox, mut batch, mut client) = client_at("next", odd);
     let said = batch.call("debug", &json!({"action": "step_over"})).ok();
     assert!(said.contains("stopped: "), "{said}");
-    assert_eq!(person.event("x/unknown"), json!({"big": 12_345_678}));
-    person.event("stopped");
-    person.ok(&json!({"raw": "Content-Length: nonsense\r\n\r\n"}));
+    assert_eq!(client.event("x/unknown"), json!({"big": 12_345_678}));
+    client.event("stopped");
+    client.ok(&json!({"raw": "Content-Length: nonsense\r\n\r\n"}));
     let refused =
-        person.act(&json!({"ask": "setBreakpoints", "arguments": {"source": {}, "breakpoints": []}}));
+        client.act(&json!({"ask": "setBreakpoints", "arguments": {"source": {}, "breakpoints": []}}));
     assert!(refused["error"].as_str().is_some_and(|it| it.contains("invalidArguments")), "{refused}");
-    assert_eq!(person.ask("threads", json!({}))["threads"][0]["id"], 1);
+    assert_eq!(client.ask("threads", json!({}))["threads"][0]["id"], 1);
     assert!(batch.call("debug", &json!({"action": "threads"})).ok().contains("main"));
     batch.call("debug", &json!({"action": "terminate"})).ok();
     assert!(batch.end().0.success());
@@ -267,26 +271,27 @@ fn a_client_survives_what_is_odd() {
 fn a_client_is_asked_for_its_terminal() {
     let asks = json!([{"request": {"seq": 70, "command": "runInTerminal",
         "arguments": {"args": ["x"], "cwd": "/"}}}, {"wait_for": {"command": "response", "count": 1}}, {"body": {}}]);
-    let (sandbox, mut batch, mut person) = client_at("x/ask", asks);
-    person.ask("x/ask", json!({}));
-    assert_eq!(person.event("request runInTerminal"), json!({"args": ["x"], "cwd": "/"}));
+    let (sandbox, mut batch, mut client) = client_at("x/ask", asks);
+    client.ask("x/ask", json!({}));
+    assert_eq!(client.event("request runInTerminal"), json!({"args": ["x"], "cwd": "/"}));
     let record = std::fs::read_to_string(sandbox.beside("record.jsonl")).expect("the record");
     let answer = record.lines().map(|line| serde_json::from_str::<Value>(line).expect("a message"));
     let answer = answer.into_iter().find(|it| it["type"] == "response").expect("an answer");
     assert_eq!((&answer["request_seq"], &answer["body"]["processId"]), (&json!(70), &json!(42)), "{answer}");
-    valid(&person.end());
+    valid(&client.end());
     batch.call("debug", &json!({"action": "terminate"})).ok();
     assert!(batch.end().0.success());
 }
 
-/// D10: a hundred thousand lines are bounded for the agent and in memory, and the client's stop is not lost.
+/// D10: a hundred thousand lines are bounded for the agent and in memory, and the
+/// client's stop is not lost.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn a_client_gets_its_stop_behind_much_output() {
+fn a_client_gets_its_stop_after_much_output() {
     let line =
         json!({"event": {"event": "output", "body": {"category": "stdout", "output": "a line of output\n"}}});
     let much = json!([{"body": {}}, {"repeat": {"count": 100_000, "steps": [line]}}, stopped()]);
-    let (_sandbox, mut batch, mut person) = client_at("next", much);
+    let (_sandbox, mut batch, mut client) = client_at("next", much);
     let memory = |pid: u32| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
@@ -301,14 +306,15 @@ fn a_client_gets_its_stop_behind_much_output() {
         "{}",
         answer.value["details"]
     );
-    person.event("stopped");
+    client.event("stopped");
     let after = memory(batch.pid());
     assert!(after < before + 64 * 1024, "{before} kB, then {after} kB");
     batch.call("debug", &json!({"action": "terminate"})).ok();
     assert!(batch.end().0.success());
 }
 
-/// D8: a person who has joined is asked to start a session for a child of the program, and joins it too.
+/// D8: a joined client is asked to start a session for a child of the program, and
+/// joins it too.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_client_joins_a_child_session() {
@@ -327,24 +333,25 @@ fn a_client_joins_a_child_session() {
         let points: Vec<Value> = first.into_iter().chain([child]).map(point).collect();
         let launch = json!({"action": "launch", "program": program, "breakpoints": points});
         says(&mut batch, &launch, "stopped: breakpoint");
-        let mut person = Person::start(&sandbox, "debug-1");
-        person.join();
+        let mut client = JoinedClient::start(&sandbox, "debug-1");
+        client.join();
         let stopped = match first {
             Some(_) => says(&mut batch, &json!({"action": "continue"}), "stopped: breakpoint"),
             None => says(&mut batch, &json!({"action": "snapshot"}), "stopped: breakpoint"),
         };
         let session = stopped["session"].as_str().expect("its session");
         assert_ne!(session, "debug-1");
-        let asked = person.event("request startDebugging");
+        let asked = client.event("request startDebugging");
         let named = asked["configuration"]["session"].as_str().expect("a session").to_owned();
         assert!(named.starts_with(session), "{asked}");
-        let mut second = Person::start(&sandbox, session);
+        let mut second = JoinedClient::start(&sandbox, session);
         second.join();
         let thread = second.event("stopped")["threadId"].clone();
         let stack = second.ask("stackTrace", json!({"threadId": thread}));
         assert_eq!(stack["stackFrames"][0]["line"], child.1, "{stack}");
         let mut messages = second.end();
-        // js-debug 1.105 says `deemphasize` of frames, which the schema does not know; it passes as it came.
+        // js-debug 1.105 sends `deemphasize` in frames, which the schema does not know; it is forwarded
+        // unchanged.
         messages.retain(|it| it["command"] != "stackTrace" || !it.to_string().contains("\"deemphasize\""));
         valid(&messages);
         says(&mut batch, &json!({"action": "terminate", "session": "debug-1"}), "ended");
@@ -425,7 +432,7 @@ impl Drop for Scripted {
 
 #[test]
 #[ignore = "slow: needs debugpy's schema; cargo xtask test runs it"]
-fn a_client_that_sends_what_nvim_dap_sends() {
+fn a_client_with_the_messages_of_nvim_dap() {
     let sandbox = stopping();
     let mut batch = Batch::start(&sandbox);
     batch.call("debug", &launch()).ok();
@@ -474,9 +481,9 @@ fn a_client_that_sends_what_nvim_dap_sends() {
     conforms(&sent);
 }
 
-/// D2: the person takes control while the agent waits, which then waits no more.
+/// D2: the user takes control while the agent waits, which ends the wait.
 #[test]
-fn the_agents_wait_ends_when_the_person_takes_control() {
+fn the_agents_wait_ends_when_the_user_takes_control() {
     let sandbox = stopping();
     let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
     let mut script = stops(&path.to_string_lossy());
@@ -486,73 +493,90 @@ fn the_agents_wait_ends_when_the_person_takes_control() {
     follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &script);
     let mut batch = Batch::start(&sandbox);
     batch.call("debug", &launch()).ok();
-    let mut person = Scripted::start(&sandbox, "debug-1");
-    assert_eq!(person.ask("initialize", json!({"adapterID": "x"}))["success"], true);
-    person.ask("attach", json!({}));
-    person.ask("configurationDone", json!({}));
-    person.wait("event", "stopped");
+    let mut client = Scripted::start(&sandbox, "debug-1");
+    assert_eq!(client.ask("initialize", json!({"adapterID": "x"}))["success"], true);
+    client.ask("attach", json!({}));
+    client.ask("configurationDone", json!({}));
+    client.wait("event", "stopped");
     let begun = std::time::Instant::now();
     let waits = json!({"name": "debug", "arguments": {"action": "continue", "timeout": 120}});
     assert!(batch.send(&waits.to_string()));
-    person.wait("event", "continued");
-    assert_eq!(person.ask("pause", json!({"threadId": 1}))["success"], true);
+    client.wait("event", "continued");
+    assert_eq!(client.ask("pause", json!({"threadId": 1}))["success"], true);
     let answer = batch.answer(std::time::Duration::from_secs(100)).expect("an answer");
     let said = answer.ok();
-    assert!(said.contains("is running; wait longer") && said.contains("control_taken_by_user"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        debug-1: a.txt is running; wait longer with `snapshot`
+        control_taken_by_user: the user controls this program; only inspect it until control is returned
+    "#]],
+    );
     assert_eq!(answer.value["details"]["controller"], "person");
     assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{:?}", begun.elapsed());
-    // As long as the person debugs, the program is not ended under them.
+    // While the user debugs, the program is not ended.
     let leave = json!({"restart": false, "terminateDebuggee": false});
-    assert_eq!(person.ask("disconnect", leave)["success"], true);
-    drop(person.stdin.take());
-    assert!(person.child.wait().expect("it ends").success());
+    assert_eq!(client.ask("disconnect", leave)["success"], true);
+    drop(client.stdin.take());
+    assert!(client.child.wait().expect("it ends").success());
     assert!(batch.end().0.success());
 }
 
 #[test]
-fn the_agent_is_told_that_the_person_ended_the_program() {
+fn the_agent_learns_that_the_user_ended_the_program() {
     let sandbox = stopping();
     let mut batch = Batch::start(&sandbox);
     batch.call("debug", &launch()).ok();
-    let mut person = Scripted::start(&sandbox, "debug-1");
-    assert_eq!(person.ask("initialize", json!({"adapterID": "x"}))["success"], true);
-    person.ask("attach", json!({}));
-    person.ask("configurationDone", json!({}));
-    person.wait("event", "stopped");
-    assert_eq!(person.ask("terminate", json!({}))["success"], true);
-    person.wait("event", "terminated");
+    let mut client = Scripted::start(&sandbox, "debug-1");
+    assert_eq!(client.ask("initialize", json!({"adapterID": "x"}))["success"], true);
+    client.ask("attach", json!({}));
+    client.ask("configurationDone", json!({}));
+    client.wait("event", "stopped");
+    assert_eq!(client.ask("terminate", json!({}))["success"], true);
+    client.wait("event", "terminated");
     let answer = batch.call("debug", &json!({"action": "snapshot"}));
     let said = answer.ok();
-    assert!(said.contains("ended: it was terminated\nterminated_by_user: the person ended it"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        debug-1: a.txt ended: it was terminated
+        terminated_by_user: the user ended it
+    "#]],
+    );
     assert_eq!(answer.value["details"]["ended_by"], "terminated_by_user");
     assert!(batch.end().0.success());
 }
 
 #[test]
-fn ctrl_c_leaves_a_joined_session_to_the_person() {
+fn ctrl_c_leaves_a_joined_session_to_the_user() {
     let sandbox = stopping();
     let mut batch = Batch::start(&sandbox);
     batch.call("debug", &launch()).ok();
-    let mut person = Scripted::start(&sandbox, "debug-1");
-    assert_eq!(person.ask("initialize", json!({"adapterID": "x"}))["success"], true);
-    person.ask("attach", json!({}));
-    person.ask("configurationDone", json!({}));
-    person.wait("event", "stopped");
+    let mut client = Scripted::start(&sandbox, "debug-1");
+    assert_eq!(client.ask("initialize", json!({"adapterID": "x"}))["success"], true);
+    client.ask("attach", json!({}));
+    client.ask("configurationDone", json!({}));
+    client.wait("event", "stopped");
     let sent = Command::new("kill").args(["-INT", &batch.pid().to_string()]).status();
     assert!(sent.expect("kill starts").success());
     let given = tests::wait_for(std::time::Duration::from_secs(30), || {
-        sandbox.run(&["dap"]).all().contains("stopped, the person has control")
+        sandbox.run(&["dap"]).all().contains("stopped, the user has control")
     });
     assert!(given, "{}", sandbox.run(&["dap"]).all());
-    assert_eq!(person.ask("next", json!({"threadId": 1}))["success"], true);
-    person.wait("event", "stopped");
-    assert_eq!(person.ask("disconnect", json!({}))["success"], true);
+    assert_eq!(client.ask("next", json!({"threadId": 1}))["success"], true);
+    client.wait("event", "stopped");
+    assert_eq!(client.ask("disconnect", json!({}))["success"], true);
     let said = batch.end().1;
-    assert!(said.contains("debug-1 is yours until you leave it; Ctrl-C again ends it"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+            pilcrow: debug-1 continues until you leave it; Ctrl-C again ends it
+        "#]],
+    );
 }
 
 #[test]
-fn what_the_person_started_is_looked_into() {
+fn the_agent_inspects_a_session_of_the_user() {
     let sandbox = stopping();
     let mut editor = Editor::start(&sandbox);
     let path = sandbox.project().join("a.txt").canonicalize().expect("the file");
@@ -568,7 +592,7 @@ fn what_the_person_started_is_looked_into() {
     .into_iter()
     .map(|(command, body)| (command.to_owned(), body))
     .collect();
-    let tell = |editor: &mut Editor, message: Value| {
+    let send = |editor: &mut Editor, message: Value| {
         editor.notify("pilcrow/debug/event", json!({"session": "abc", "message": message}));
     };
     let started = json!({"name": "this file", "type": "scripted"});
@@ -582,7 +606,7 @@ fn what_the_person_started_is_looked_into() {
         json!({"seq": 3, "type": "event", "event": "stopped",
             "body": {"reason": "breakpoint", "threadId": 1, "allThreadsStopped": true}}),
     ] {
-        tell(&mut editor, message);
+        send(&mut editor, message);
     }
     let mut batch = Batch::start(&sandbox);
     let mut call = |editor: &mut Editor, arguments: Value| {
@@ -602,14 +626,37 @@ fn what_the_person_started_is_looked_into() {
         })
     };
     let listed = call(&mut editor, json!({"action": "sessions"})).ok();
-    assert!(
-        listed.contains("this file (scripted), stopped, started by the person, who has control"),
-        "{listed}"
+    check_output(
+        &listed,
+        &expect![[r#"
+        debug-1: this file (scripted), stopped, started by the user, who has control
+    "#]],
     );
     let shown = call(&mut editor, json!({"action": "snapshot"})).ok();
-    assert!(shown.contains("in inner at a.txt:2") && shown.contains("n = 3"), "{shown}");
+    check_output(
+        &shown,
+        &expect![[r#"
+        debug-1: this file stopped: breakpoint (thread 1)
+        in inner at a.txt:2
+        [a.txt#2FA7]
+        1cc:one
+        2uc:two
+        3pw:three
+        4hn:four
+        next: line 2
+        frames:
+          frame 1: inner at a.txt:2
+        locals:
+          n = 3
+    "#]],
+    );
     let value = call(&mut editor, json!({"action": "evaluate", "expression": "n"})).ok();
-    assert!(value.contains("n = 30"), "{value}");
+    check_output(
+        &value,
+        &expect![[r#"
+        n = 30
+    "#]],
+    );
     let actions = [
         json!({"action": "step_over"}),
         json!({"action": "set_variable", "name": "n", "value": "4"}),
@@ -620,7 +667,7 @@ fn what_the_person_started_is_looked_into() {
         let refused = call(&mut editor, action.clone()).fails("wrong_state");
         assert!(refused.contains("control_taken_by_user"), "{action}: {refused}");
     }
-    // Handed back, the agent steps by the person's own editor.
+    // After the hand-over the agent steps through the user's own editor.
     let id = format!("debug-1@{}", editor.id());
     let handed = editor.command("pilcrow.debug.handBack", json!({}));
     assert_eq!(handed["handedBack"], json!([id]));
@@ -630,7 +677,7 @@ fn what_the_person_started_is_looked_into() {
     let commands: Vec<&str> = asked.iter().filter_map(|it| it["command"].as_str()).collect();
     assert!(commands.contains(&"next") && !commands.contains(&"setVariable"), "{commands:?}");
     assert!(asked.iter().all(|it| it["session"] == "abc"), "{asked:?}");
-    // The editor says that it is over; nothing more is asked of it.
+    // The editor reports the end; it gets no further request.
     editor.notify("pilcrow/debug/event", json!({"session": "abc", "ended": true}));
     let ended = call(&mut editor, json!({"action": "snapshot"})).ok();
     assert!(ended.contains("ended") || ended.contains("closed"), "{ended}");
@@ -640,7 +687,7 @@ fn what_the_person_started_is_looked_into() {
 }
 
 #[test]
-fn a_program_that_is_not_saved_is_asked_about_where_the_person_wants_that() {
+fn an_unsaved_program_asks_before_launch_when_configured() {
     let mut sandbox = stopping();
     sandbox.variables.insert("PILCROW_RUN_ON_UNSAVED".to_owned(), "ask".to_owned());
     let mut editor = Editor::start(&sandbox);
@@ -651,8 +698,14 @@ fn a_program_that_is_not_saved_is_asked_about_where_the_person_wants_that() {
     editor.answers.push_back(Some("Deny"));
     let run = editor.run("pilcrow.prompt", json!({"text": "debug a.txt stopping at a.txt:2"}));
     editor.ended(&run);
-    let asked = editor.told("Run it although a file is not saved?");
-    assert!(asked.contains("debug launch a.txt") && asked.contains("not saved: a.txt"), "{asked}");
+    let asked = editor.wait_for_message("Run with 1 unsaved file?");
+    check_output(
+        &asked,
+        &expect![[r#"
+        Run with 1 unsaved file?
+        debug launch a.txt
+        not saved: a.txt"#]],
+    );
     assert!(!sandbox.beside("record.jsonl").exists(), "its adapter was started all the same");
     editor.shut_down();
 }
@@ -661,7 +714,7 @@ fn a_program_that_is_not_saved_is_asked_about_where_the_person_wants_that() {
 fn a_plugin_joins_over_the_language_server() {
     let sandbox = stopping();
     let mut editor = Editor::start(&sandbox);
-    // Carried out by the editor's Pilcrow, which holds the session then.
+    // The editor's Pilcrow runs the command and owns the session.
     let mut batch = Batch::start(&sandbox);
     batch.call("debug", &launch()).ok();
     let listed = editor.request("pilcrow/debug/sessions", json!({}))["result"].clone();
@@ -728,7 +781,7 @@ console.log(total);
 /// Two conditions on one line: either of them stops.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn conditions_of_both_on_one_line() {
+fn both_clients_set_conditions_on_one_line() {
     for (adapter, program, file, source, first, line) in [
         ("js-debug", "a.js", "a.js", NODE, 1, 3),
         ("delve", "main.go", "main.go", GO, 6, 8),
@@ -747,16 +800,16 @@ fn conditions_of_both_on_one_line() {
         let stopped = says(&mut batch, &launch, "stopped: ");
         let session = stopped["session"].as_str().expect("its session");
 
-        let mut person = Scripted::start(&sandbox, session);
+        let mut client = Scripted::start(&sandbox, session);
         let about = json!({"adapterID": "pilcrow", "pathFormat": "path", "linesStartAt1": true, "columnsStartAt1": true});
-        assert_eq!(person.ask("initialize", about)["success"], true);
-        person.send("attach", json!({}));
-        person.wait("event", "initialized");
+        assert_eq!(client.ask("initialize", about)["success"], true);
+        client.send("attach", json!({}));
+        client.wait("event", "initialized");
         let path = sandbox.project().join(file).canonicalize().expect("the file");
         let set = json!({"source": {"path": path}, "breakpoints": [{"line": line, "condition": "i == 1"}]});
-        let placed = person.ask("setBreakpoints", set);
+        let placed = client.ask("setBreakpoints", set);
         assert_eq!(placed["body"]["breakpoints"][0]["verified"], true, "{adapter}: {placed}");
-        assert_eq!(person.ask("configurationDone", json!({}))["success"], true);
+        assert_eq!(client.ask("configurationDone", json!({}))["success"], true);
 
         let more = |action: &str| json!({"action": action, "session": session, "expression": "i"});
         for i in ["i = 1", "i = 3"] {

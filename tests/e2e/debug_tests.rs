@@ -1,4 +1,5 @@
-//! `test`, `probe`, `trace` and launch configurations with real adapters, and attaching to what runs. Slow.
+//! `test`, `probe`, `trace` and launch configurations with real adapters, and
+//! attaching to running programs. Slow.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -199,7 +200,7 @@ fn node_test() {
     throws(&sandbox, &json!({"name": "adds up"}), "add.test.mjs:7", &values, &json!({"name": "nothing"}));
 }
 
-/// A project whose modules are those of the tools' folder `lib/LIB`.
+/// A project whose modules are those of the tools directory's `lib/LIB`.
 fn with_modules(files: &[(&str, &str)], lib: &str) -> Sandbox {
     let sandbox = Sandbox::with(files);
     let tools = PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env"));
@@ -296,7 +297,7 @@ print('result', compute([1, 2, 3]), *sys.argv[1:])
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn a_probe_changes_nothing_and_a_trace_tells_changes() {
+fn a_probe_is_passive_and_a_trace_shows_changes() {
     let sandbox = Sandbox::with(&[("a.py", PROGRAM)]);
     let plain =
         Command::new("python3").current_dir(sandbox.project()).args(["a.py", "x"]).output().expect("python");
@@ -306,7 +307,12 @@ fn a_probe_changes_nothing_and_a_trace_tells_changes() {
     let details = says(
         &mut batch,
         &probe,
-        &["a.py:7: 3 passes", "| 2 | a.py:7 | item = 2, total = 1 |", "result 6 x", "it was not stopped"],
+        &[
+            "a.py:7: 3 passes",
+            "| 2 | a.py:7 | item = 2, total = 1 |",
+            "result 6 x",
+            "without stopping the program",
+        ],
     );
     assert_eq!(details["rows"][2]["values"], json!({"item": "3", "total": "3"}));
     assert_eq!(String::from_utf8_lossy(&plain.stdout), "result 6 x\n");
@@ -322,7 +328,7 @@ fn a_probe_changes_nothing_and_a_trace_tells_changes() {
     sandbox.mark().none_left(Duration::from_secs(20));
 }
 
-/// `exceptions: ["panic"]`, and what an adapter has beside it where another name is given.
+/// `exceptions: ["panic"]`, and the adapter's alternatives to an unknown name.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_rust_panic() {
@@ -336,7 +342,7 @@ fn a_rust_panic() {
         let launch = json!({"action": "launch", "program": "r", "adapter": adapter, "exceptions": ["panic"]});
         let stopped = says(&mut batch, &launch, &["stopped: ", " at r.rs:3\n", "n = 3"]);
         let ended = says(&mut batch, &json!({"action": "continue"}), &["ended"]);
-        // Rust tells of a panic before it runs into it.
+        // Rust prints a panic before the stop in it.
         let wrote = format!("{}{}", stopped["output"], ended["output"]);
         assert!(wrote.contains("3 is odd"), "{wrote}");
         let unknown =
@@ -351,7 +357,7 @@ fn a_rust_panic() {
 /// An exception is named itself, beside a filter, also where it is caught.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn an_exception_of_python_by_name() {
+fn a_python_exception_is_caught_by_name() {
     let program = "def get(d, k):\n    return d[k]\n\ntry:\n    int('x')\nexcept ValueError:\n    pass\ntry:\n    \
         get({}, 'a')\nexcept KeyError:\n    pass\nget([], 3)\n";
     let sandbox = Sandbox::with(&[("a.py", program)]);
@@ -362,7 +368,7 @@ fn an_exception_of_python_by_name() {
         &launch(json!(["KeyError", "uncaught"])),
         &["stopped: exception", "KeyError", "k = 'a'"],
     );
-    // debugpy stops in each function that it leaves.
+    // debugpy stops in each function that the exception leaves.
     says(&mut batch, &json!({"action": "continue"}), &["stopped: exception", "KeyError", "a.py:9"]);
     says(&mut batch, &json!({"action": "continue"}), &["stopped: exception", "IndexError", "k = 3 : int"]);
     says(&mut batch, &json!({"action": "continue"}), &["ended with exit code 1"]);
@@ -381,7 +387,7 @@ fn a_launch_configuration() {
     says(
         &mut batch,
         &json!({"action": "configs"}),
-        &["this file: launch debugpy (debugpy)", "needs the task `build`"],
+        &["this file: launch debugpy (debugpy)", "run the task `build` first"],
     );
     let start = json!({"action": "launch", "config": "this file", "file": "a.py",
         "breakpoints": [{"file": "a.py", "line": 8}]});
@@ -411,7 +417,7 @@ print('over')
 /// Go's own configuration in VS Code, and arguments written as a line.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn a_configuration_of_go_as_an_editor_writes_it() {
+fn a_go_configuration_written_by_an_editor() {
     let main = "package main\n\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\nfunc main() {\n\tfmt.Println(len(os.Args), os.Args[1])\n}\n";
     let test =
         "package main\n\nimport \"testing\"\n\nfunc TestOne(t *testing.T) {\n\tn := 41\n\tt.Log(n)\n}\n";
@@ -436,7 +442,7 @@ fn a_configuration_of_go_as_an_editor_writes_it() {
     assert!(batch.end().0.success());
 }
 
-/// A port of the loopback that nothing has.
+/// A free port of the loopback interface.
 fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     listener.local_addr().expect("its address").port()
@@ -473,7 +479,7 @@ fn attaching_to_python_by_port_and_by_process() {
         says(&mut batch, &attach, &["in <module> at w.py:5"]);
         says(&mut batch, &json!({"action": "evaluate", "expression": "n >= 0"}), &["= True"]);
         says(&mut batch, &json!({"action": "breakpoints", "remove": true}), &["removed 1"]);
-        // What was attached to goes on without us.
+        // The attached program continues without the debugger.
         says(&mut batch, &json!({"action": "disconnect"}), &["ended"]);
         assert!(batch.end().0.success());
         assert!(program.try_wait().expect("it can be waited for").is_none(), "it was ended with the session");
@@ -501,7 +507,7 @@ fn attaching_to_a_native_process() {
             "breakpoints": [{"file": "w.c", "line": 6}]});
         let first = says(&mut batch, &attach, &["stopped"]);
         if first["place"]["line"] != 6 {
-            // Attached to where it was: in a call of the system.
+            // Attached inside a system call.
             says(&mut batch, &json!({"action": "continue"}), &["in main at w.c:6"]);
         }
         says(&mut batch, &json!({"action": "evaluate", "expression": "n"}), &["n = "]);

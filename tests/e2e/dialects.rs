@@ -1,7 +1,9 @@
-//! The setting `hashline.dialect`: what is shown and taught follows it, and every form is read.
+//! The setting `hashline.dialect`: output and instructions follow it, and every
+//! dialect is read.
 
+use expect_test::expect;
 use serde_json::{Value, json};
-use tests::{Batch, Sandbox};
+use tests::{Batch, Sandbox, check_output};
 
 const TEXT: &str = "one\ntwo\nthree\n";
 
@@ -11,7 +13,7 @@ fn sandbox(dialect: &str) -> Sandbox {
     sandbox
 }
 
-/// What stands before the colon of the row with this text.
+/// The anchor before the colon of the row with this text.
 #[track_caller]
 fn anchor<'a>(shown: &'a str, text: &str) -> &'a str {
     let row = shown.lines().find_map(|row| row.strip_suffix(text)?.strip_suffix(':'));
@@ -19,7 +21,7 @@ fn anchor<'a>(shown: &'a str, text: &str) -> &'a str {
 }
 
 #[test]
-fn arrow_is_shown_and_read() {
+fn the_arrow_dialect_is_shown_and_read() {
     let sandbox = sandbox("arrow");
     let mut batch = Batch::start(&sandbox);
     let shown = batch.call("read", &json!({"path": "a.txt"})).ok();
@@ -31,9 +33,17 @@ fn arrow_is_shown_and_read() {
     let (header, rows) = said.split_once('\n').expect("a header");
     assert!(header.starts_with("¶a.txt#") && rows.contains("+2:zwei\n"), "{said}");
 
-    sandbox.write("a.txt", "someone else\n");
+    sandbox.write("a.txt", "another user\n");
     let refused = batch.edit(&format!("{header}\n2!\n")).fails("stale_text");
-    assert!(refused.contains("\n¶a.txt#") && refused.contains("\n1:someone else\n"), "{refused}");
+    check_output(
+        &refused,
+        &expect![[r#"
+        Not applied, nothing was changed.
+        a.txt: the file changed since tag 62CB was shown, and the named lines cannot be located; write the edit for the lines below
+        ¶a.txt#2823
+        1:another user
+    "#]],
+    );
     let refused = batch.edit(&format!("{header}\nCUT 2 @r\n")).fails("invalid_patch");
     assert!(refused.contains("[PATH#TAG]"), "{refused}");
     let empty = batch.call("read", &json!({"path": "empty.txt"})).ok();
@@ -43,7 +53,7 @@ fn arrow_is_shown_and_read() {
 }
 
 #[test]
-fn json_is_shown_and_the_arguments_are_the_patch() {
+fn the_json_dialect_takes_the_patch_as_arguments() {
     let sandbox = sandbox("json");
     let mut batch = Batch::start(&sandbox);
     let shown = batch.call("read", &json!({"path": "a.txt"})).ok();
@@ -52,7 +62,7 @@ fn json_is_shown_and_the_arguments_are_the_patch() {
     let (number, check) = two.split_once('#').expect("a check");
     assert!(number == "2" && check.len() == 2 && check == check.to_uppercase(), "{shown}");
 
-    // Without a tag, and then with what the result shows.
+    // Without a tag, and then with the rows of the result.
     let edits = json!([{"op": "replace", "pos": two, "lines": ["zwei", ""]}, {"op": "append", "pos": anchor(&shown, "three"), "lines": "four"}]);
     let said = batch.call("edit", &json!({"path": "a.txt", "edits": edits})).ok();
     assert_eq!(sandbox.read("a.txt"), "one\nzwei\n\nthree\nfour\n");
@@ -68,7 +78,7 @@ fn json_is_shown_and_the_arguments_are_the_patch() {
 }
 
 #[test]
-fn every_form_is_read_whatever_is_shown() {
+fn every_dialect_is_read_whichever_is_shown() {
     for dialect in ["put", "arrow", "json"] {
         let sandbox = sandbox(dialect);
         let tag = |shown: String| {
@@ -89,12 +99,17 @@ fn every_form_is_read_whatever_is_shown() {
 }
 
 #[test]
-fn one_process_shows_and_another_edits_in_the_dialect_of_either() {
+fn dialects_mix_across_processes() {
     let sandbox = sandbox("arrow");
     let shown = sandbox.run(&["read", "a.txt"]).expect(0).stdout;
     let header = shown.lines().next().expect("a header").to_owned();
     sandbox.run_with_input(&["edit"], &format!("{header}\n2:zwei\n")).expect(0);
     assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
     let refused = sandbox.run_with_input(&["edit"], "{\"path\": \"a.txt\",\n \"edits\": [{]}\n").expect(1);
-    assert!(refused.all().contains("line 2 of the patch: column 13"), "{refused:?}");
+    check_output(
+        &refused.all(),
+        &expect![[r#"
+            not applied: line 2 of the patch: column 13: this is not JSON: key must be a string; write one object {"path": …, "tag": …, "edits": […]}, or an array of them
+        "#]],
+    );
 }

@@ -1,5 +1,5 @@
-//! `pilcrow lsp` as a server: its life, the order of things, and what happens when it is flooded,
-//! hung up on, or fails inside.
+//! `pilcrow lsp` as a server: its lifecycle, the order of messages, and floods,
+//! hang-ups and panics.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use tests::editor::{parameters, uri};
 use tests::processes::kill;
 use tests::{Editor, Sandbox, Scripted, wait_for};
 
-/// What is promised when the editor goes.
+/// The promised limit after the editor is gone.
 const GONE: Duration = Duration::from_secs(5);
 
 /// A project whose language server never answers, with a process of its own.
@@ -39,7 +39,7 @@ fn busy(sandbox: &Sandbox, scripted: &Scripted, change: impl FnOnce(&mut Value))
 }
 
 #[test]
-fn it_lives_as_the_specification_says() {
+fn the_lifecycle_follows_the_specification() {
     let sandbox = Sandbox::new();
     let mut editor = Editor::spawn(&sandbox);
     let early = editor.request("textDocument/codeAction", json!({}));
@@ -63,7 +63,7 @@ fn it_lives_as_the_specification_says() {
 }
 
 #[test]
-fn ten_thousand_changes_behind_slow_requests_are_applied_in_order() {
+fn changes_behind_slow_requests_are_applied_in_order() {
     let sandbox = Sandbox::with(&[("a.py", "")]);
     let mut editor = Editor::start(&sandbox);
     let file = uri(&sandbox, "a.py");
@@ -83,13 +83,13 @@ fn ten_thousand_changes_behind_slow_requests_are_applied_in_order() {
         let new_text = ["x", "yz\n", "", "0123\n4"][random(4)];
         editor.replace(&file, start..end, new_text);
     }
-    let told = editor.request("pilcrow/test/text", json!({"uri": file}))["result"].clone();
-    assert_eq!(told["version"], 10_001);
-    assert!(told["text"] == editor.text(&file), "the text is not the replay");
+    let replayed = editor.request("pilcrow/test/text", json!({"uri": file}))["result"].clone();
+    assert_eq!(replayed["version"], 10_001);
+    assert!(replayed["text"] == editor.text(&file), "the text is not the replay");
 }
 
 #[test]
-fn cancelling_and_changing_get_through_however_much_hangs() {
+fn cancellation_and_changes_pass_hanging_requests() {
     let sandbox = Sandbox::with(&[("a.py", "")]);
     let mut editor = Editor::start(&sandbox);
     let file = uri(&sandbox, "a.py");
@@ -103,7 +103,7 @@ fn cancelling_and_changing_get_through_however_much_hangs() {
     for id in hanging {
         assert_eq!(editor.answer(id)["error"]["code"], -32800);
     }
-    // Above a bound they are refused, and nothing stops.
+    // Above a limit they are refused, and nothing stalls.
     let many: Vec<i64> = (0..300).map(|_| editor.ask("pilcrow/test/hang", json!({}))).collect();
     assert_eq!(editor.answer(many[299])["error"]["code"], -32803);
     editor.replace(&file, 0..3, "three");
@@ -113,7 +113,7 @@ fn cancelling_and_changing_get_through_however_much_hangs() {
 }
 
 #[test]
-fn a_defect_ends_the_request_it_is_in() {
+fn a_panic_fails_only_its_request() {
     let sandbox = Sandbox::new();
     let mut editor = Editor::start(&sandbox);
     for later in [false, true] {
@@ -126,7 +126,7 @@ fn a_defect_ends_the_request_it_is_in() {
 }
 
 #[test]
-fn the_end_of_the_input_ends_everything() {
+fn the_end_of_input_ends_every_process() {
     let (sandbox, scripted) = silent();
     let (mut editor, _) = busy(&sandbox, &scripted, |_| {});
     assert!(sandbox.mark().living().len() >= 3, "{:?}", sandbox.mark().living());
@@ -137,7 +137,7 @@ fn the_end_of_the_input_ends_everything() {
 }
 
 #[test]
-fn the_death_of_the_editor_ends_everything() {
+fn the_death_of_the_editor_ends_every_process() {
     let (sandbox, scripted) = silent();
     // Holds the pipes open, as a child of a killed editor may.
     let mut sleeper = std::process::Command::new("sleep").arg("3600").spawn().unwrap();
@@ -151,7 +151,7 @@ fn the_death_of_the_editor_ends_everything() {
 }
 
 #[test]
-fn an_editor_that_cannot_be_seen_is_not_dead() {
+fn an_invisible_editor_process_is_not_dead() {
     let sandbox = Sandbox::new();
     // No such process here: the editor runs in another container.
     let mut editor = Editor::start_with(&sandbox, |params| params["processId"] = json!(4_000_000));
@@ -170,7 +170,7 @@ fn a_run_is_stopped_by_its_progress_in_two_seconds() {
     editor.notify("window/workDoneProgress/cancel", json!({"token": token}));
     assert_eq!(editor.ended(&session), "stopped");
     assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
-    editor.told("stopped");
+    editor.wait_for_message("stopped");
     assert_eq!((editor.progress(&session, "begin").len(), editor.progress(&session, "end").len()), (1, 1));
     assert!(editor.all("workspace/applyEdit").is_empty());
     // Language servers stay for the next run.
@@ -180,7 +180,7 @@ fn a_run_is_stopped_by_its_progress_in_two_seconds() {
 }
 
 #[test]
-fn a_cancel_counts_before_progress_began() {
+fn a_cancel_counts_before_progress_begins() {
     let (sandbox, scripted) = silent();
     let mut editor = Editor::start(&sandbox);
     editor.takes_progress = false;
@@ -192,9 +192,9 @@ fn a_cancel_counts_before_progress_began() {
     editor.wait("the token", |editor| !editor.tokens(&session).is_empty());
     let token = editor.tokens(&session).remove(0);
     editor.notify("window/workDoneProgress/cancel", json!({"token": token}));
-    editor.told("stopped");
+    editor.wait_for_message("stopped");
     assert_eq!(editor.progress(&session, "begin").len() + editor.progress(&session, "end").len(), 0);
-    // Taken at last: begun and ended, once.
+    // Accepted at last: begun and ended, once.
     let (create, _) = editor.open_questions.remove(0);
     editor.answer_question(&create, None);
     assert_eq!(editor.ended(&session), "stopped");

@@ -1,17 +1,18 @@
-//! What a person does in an editor without a plugin: commands, questions, `¶` lines, code actions,
-//! settings and folders, over the real pipes of `pilcrow lsp`.
+//! An editor without a plugin: commands, questions, `¶` lines, code actions,
+//! settings and workspace folders, over the real pipes of `pilcrow lsp`.
 
 use std::time::{Duration, Instant};
 
+use expect_test::expect;
 use serde_json::{Value, json};
 use tests::editor::uri;
-use tests::{Editor, Sandbox, Scripted, wait_for};
+use tests::{Editor, Sandbox, Scripted, check_output, wait_for};
 
 const A: &str = "def greet(): ...\n\ngreet()\n";
 const B: &str = "from a import greet\ngreet()\n";
 
-/// A server that renames `greet` in both files and knows nothing else. The positions are those of
-/// `A` and `B`.
+/// A server that renames `greet` in both files and knows nothing else. The
+/// positions are those of `A` and `B`.
 fn renaming(sandbox: &mut Sandbox) -> Scripted {
     let edit = |line: usize, start: usize| {
         json!({"range": {"start": {"line": line, "character": start}, "end": {"line": line, "character": start + 5}},
@@ -35,7 +36,7 @@ fn two_files() -> (Sandbox, Scripted) {
     (sandbox, scripted)
 }
 
-/// The folder is trusted by the person's own editor.
+/// The directory is trusted by the user's own editor.
 fn trusted(params: &mut Value) {
     params["initializationOptions"] = json!({"pilcrow": {"trusted": true}});
 }
@@ -58,7 +59,7 @@ fn a_rename_by_command_goes_through_the_editor_and_back() {
     editor.answers.push_back(Some("Yes"));
     let session = rename(&mut editor, &file);
     assert_eq!(editor.ended(&session), "done");
-    // One question, of trust: the person's own command named the change.
+    // One question, of trust: the user's own command named the change.
     let asked = editor.all("window/showMessageRequest");
     let root = sandbox.project().canonicalize().unwrap();
     assert_eq!(asked[0]["message"], format!("Trust {}? Its tools may run: basedpyright", root.display()));
@@ -68,7 +69,7 @@ fn a_rename_by_command_goes_through_the_editor_and_back() {
     let renamed = |text: &str| text.replace("greet", "welcome");
     assert_eq!(editor.text(&file), renamed(A) + "# typed\n");
     assert_eq!((sandbox.read("a.py").as_str(), sandbox.read("b.py")), (A, renamed(B)));
-    editor.told("changed and not saved: a.py");
+    editor.wait_for_message("changed and not saved: a.py");
     assert_eq!((editor.progress(&session, "begin").len(), editor.progress(&session, "end").len()), (1, 1));
     assert_eq!(editor.all("window/workDoneProgress/create").len(), 1);
 
@@ -85,18 +86,39 @@ fn a_rename_by_command_goes_through_the_editor_and_back() {
     });
     let path = transcript.as_str().unwrap().strip_prefix("file://").unwrap().replace("%20", " ");
     let text = std::fs::read_to_string(path).unwrap();
-    assert!(text.starts_with("> rename greet to welcome in a.py\n"), "{text}");
-    assert!(!text.contains("unknown argument"), "{text}");
+    check_output(
+        &text,
+        &expect![[r#"
+        > rename greet to welcome in a.py
+
+        **Language server** `lsp {"action":"rename","new_name":"welcome","file":"<sandbox>/the project/a.py","line":1,"column":5,"symbol":"greet","as_of":"FF90"}`
+
+            rename greet to welcome: 4 places in 2 files (basedpyright)
+              a.py: 2
+              b.py: 2
+            note: whether more methods named `greet` are related is not known: basedpyright: textDocument/documentSymbol: no script for textDocument/documentSymbol
+            diagnostics not compared for 2 files: not known before or after (basedpyright)
+
+        rename greet to welcome: 4 places in 2 files (basedpyright)
+          a.py: 2
+          b.py: 2
+        note: whether more methods named `greet` are related is not known: basedpyright: textDocument/documentSymbol: no script for textDocument/documentSymbol
+        diagnostics not compared for 2 files: not known before or after (basedpyright)
+
+        *changed and not saved: a.py*
+
+    "#]],
+    );
     let asked = editor.all("window/showMessageRequest");
     let offers = |message: &Value| message["actions"][0]["title"] == "Open transcript";
     assert_eq!(asked.iter().filter(|message| !offers(message)).count(), 1, "{asked:#?}");
     editor.shut_down();
 }
 
-/// A language server shows files of the project where the editor can show any; nothing else, and it is
-/// told the truth.
+/// A language server may show files of the project where the editor can show any,
+/// and nothing else; it gets the true result.
 #[test]
-fn what_a_server_wants_shown_is_shown_if_it_is_of_the_project() {
+fn show_document_requests_are_limited_to_the_project() {
     let mut sandbox = Sandbox::with(&[("a.py", A), ("b.py", B)]);
     let inside = uri(&sandbox, "b.py");
     let range = json!({"start": {"line": 1, "character": 0}, "end": {"line": 1, "character": 5}});
@@ -138,12 +160,12 @@ fn what_a_server_wants_shown_is_shown_if_it_is_of_the_project() {
 }
 
 #[test]
-fn the_agent_shows_a_place_where_the_editor_can() {
+fn the_agent_shows_a_location_if_the_editor_can() {
     let call = json!([{"name": "show", "arguments": {"path": "a.py", "line": 2}}]);
     let outside = json!([{"name": "show", "arguments": {"path": "/etc/hostname"}}]);
     let lines = [
         json!({"tool_calls": call}),
-        json!({"expect": {"last_contains": ["a.py is shown"], "last_is_error": false}, "tool_calls": outside}),
+        json!({"expect": {"last_contains": ["opened a.py"], "last_is_error": false}, "tool_calls": outside}),
         json!({"expect": {"last_is_error": true}, "text": "There."}),
         json!({"tool_calls": call}),
         json!({"expect": {"last_contains": ["Tool show not found"]}, "text": "Not there."}),
@@ -162,14 +184,14 @@ fn the_agent_shows_a_place_where_the_editor_can() {
         let selection = json!({"start": start, "end": start});
         let place = json!({"uri": uri(&sandbox, "a.py"), "external": false, "takeFocus": false, "selection": selection});
         assert_eq!(editor.all("window/showDocument"), if can { vec![place] } else { Vec::new() });
-        editor.told(if can { "There." } else { "Not there." });
+        editor.wait_for_message(if can { "There." } else { "Not there." });
         editor.shut_down();
     }
 }
 
-/// The agent sees the text without the `¶` line; the person has it.
+/// The agent sees the text without the `¶` line; the user has it.
 #[test]
-fn in_a_request_line_the_agent_shows_the_line_that_the_person_has() {
+fn shown_lines_count_the_request_line_of_the_buffer() {
     let text = "import os\n# ¶ where is greet?\n\ndef greet():\n    pass\n";
     let show = |line: u32| json!([{"name": "show", "arguments": {"path": "a.py", "line": line}}]);
     let lines = [
@@ -190,22 +212,28 @@ fn in_a_request_line_the_agent_shows_the_line_that_the_person_has() {
 }
 
 #[test]
-fn what_words_ask_for_is_permitted_by_the_person() {
+fn a_prompt_needs_the_users_permission_for_changes() {
     let (sandbox, _scripted) = two_files();
     let mut editor = Editor::start_with(&sandbox, trusted);
     let file = uri(&sandbox, "a.py");
     editor.open(&file, "python", A);
     let prompt = json!({"text": "rename greet to welcome in a.py:1"});
-    // Put away: no for this time.
+    // Dismissed: no for this time.
     editor.answers.push_back(None);
     let session = editor.run("pilcrow.prompt", prompt.clone());
     assert_eq!(editor.ended(&session), "failed");
-    editor.told("dismissed");
+    editor.wait_for_message("dismissed");
     assert_eq!((editor.text(&file), sandbox.read("b.py").as_str()), (A, B));
     let asked = editor.all("window/showMessageRequest");
     let message = asked[0]["message"].as_str().unwrap();
-    assert!(message.starts_with("rename greet to welcome: 2 files, +4 −4\na.py\nb.py"), "{message}");
-    // The changes can be looked at before they are judged.
+    check_output(
+        message,
+        &expect![[r#"
+        rename greet to welcome: 2 files, +4 −4
+        a.py
+        b.py"#]],
+    );
+    // The changes can be inspected before the answer.
     editor.answers.extend([Some("Show the changes"), Some("Allow")]);
     let session = editor.run("pilcrow.prompt", prompt);
     assert_eq!(editor.ended(&session), "done");
@@ -215,7 +243,7 @@ fn what_words_ask_for_is_permitted_by_the_person() {
 }
 
 #[test]
-fn an_open_question_holds_up_its_run_only_and_a_late_answer_changes_nothing() {
+fn an_open_question_blocks_only_its_run() {
     let (sandbox, scripted) = two_files();
     let mut editor = Editor::start_with(&sandbox, trusted);
     let file = uri(&sandbox, "a.py");
@@ -232,7 +260,7 @@ fn an_open_question_holds_up_its_run_only_and_a_late_answer_changes_nothing() {
     assert_eq!(editor.command("pilcrow.stop", json!({"session": asking})), json!({"stopped": 1}));
     assert_eq!(editor.ended(&asking), "stopped");
     assert!(stopped.elapsed() < Duration::from_secs(2));
-    // The question was taken back; an answer that crossed with that counts for nothing.
+    // The question was withdrawn; a crossing answer has no effect.
     let (question, _) = editor.open_questions.remove(0);
     assert!(editor.all("$/cancelRequest").iter().any(|params| params["id"] == question));
     editor.answer_question(&question, Some("Allow"));
@@ -244,9 +272,10 @@ fn an_open_question_holds_up_its_run_only_and_a_late_answer_changes_nothing() {
     editor.shut_down();
 }
 
-/// A client that sends its whole text (a file read anew, a formatter) does not say what it changed.
+/// A client that sends its whole text (a reloaded file, a formatter) does not say
+/// what it changed.
 #[test]
-fn the_place_of_a_command_goes_along_with_a_whole_text() {
+fn a_command_position_survives_a_full_text_change() {
     let text = "def f(value):\n    return value\ndef g(value):\n    return value\n";
     let mut sandbox = Sandbox::with(&[("a.py", text)]);
     let answers = json!([[{"result": null}]]);
@@ -261,7 +290,7 @@ fn the_place_of_a_command_goes_along_with_a_whole_text() {
     editor.send_whole(&file, &format!("#\n#\n{text}"));
     let session = editor.answer(id)["result"]["session"].as_str().unwrap().to_owned();
     assert_eq!(editor.ended(&session), "failed", "the server renames nothing");
-    // Whichever of both the server was given, the place is the one that was meant.
+    // Whichever text the server got, the position is the intended one.
     let asked = scripted.sent("textDocument/rename").pop().unwrap();
     let mut had = scripted.sent("textDocument/didOpen").pop().unwrap()["textDocument"]["text"].clone();
     if let Some(changed) = scripted.sent("textDocument/didChange").pop() {
@@ -273,7 +302,7 @@ fn the_place_of_a_command_goes_along_with_a_whole_text() {
 }
 
 #[test]
-fn the_editors_own_trust_counts() {
+fn the_editors_own_trust_is_accepted() {
     let (sandbox, scripted) = two_files();
     for (is_trusted, ends) in [(false, "failed"), (true, "done")] {
         let mut editor = Editor::start_with(&sandbox, |params| {
@@ -290,7 +319,7 @@ fn the_editors_own_trust_counts() {
 }
 
 #[test]
-fn a_request_line_is_run_and_goes_out_with_the_first_edit() {
+fn a_request_line_is_removed_by_the_first_edit() {
     let (sandbox, scripted) = two_files();
     let mut editor = Editor::start_with(&sandbox, trusted);
     let file = uri(&sandbox, "a.py");
@@ -333,7 +362,7 @@ fn with_script(files: &[(&str, &str)], lines: &[Value]) -> Sandbox {
 }
 
 #[test]
-fn a_request_in_html_and_in_rust_is_carried_out_by_a_model() {
+fn requests_in_html_and_rust_comments_are_run() {
     for (name, language, request, rest, old, new) in [
         (
             "p.html",
@@ -372,7 +401,7 @@ fn a_request_in_html_and_in_rust_is_carried_out_by_a_model() {
         assert_eq!(editor.ended(&session), "done", "{:#?}", editor.log);
         assert_eq!(editor.text(&file), rest.replace(old, new));
         assert_eq!(editor.all("workspace/applyEdit").len(), 1);
-        // The person's undo is of the editor; ours brings back what the run found.
+        // The user's undo belongs to the editor; Pilcrow's restores the text before the run.
         let undo = editor.run("pilcrow.undo", json!({}));
         assert_eq!(editor.ended(&undo), "done");
         assert!(editor.text(&file).contains(old));
@@ -381,7 +410,7 @@ fn a_request_in_html_and_in_rust_is_carried_out_by_a_model() {
 }
 
 #[test]
-fn a_question_in_a_comment_is_answered_in_its_place() {
+fn a_question_in_a_comment_is_answered_in_place() {
     let cases = [
         ("It adds.\nTwo numbers.", false, "  # It adds.\n  # Two numbers.\n"),
         ("It adds.", true, ""),
@@ -401,7 +430,7 @@ fn a_question_in_a_comment_is_answered_in_its_place() {
         assert_eq!(editor.ended(&session), "done");
         if is_changed {
             let typed = text.replace("is this", "is txhis");
-            assert_eq!(editor.text(&file), typed, "what the person typed is theirs");
+            assert_eq!(editor.text(&file), typed, "typed text belongs to the user");
         } else {
             assert_eq!(editor.text(&file), format!("def f():\n{expected}  return 1 + 1\n"));
         }
@@ -410,10 +439,10 @@ fn a_question_in_a_comment_is_answered_in_its_place() {
 }
 
 #[test]
-fn a_cut_answer_does_not_take_the_requests_place_and_no_answer_shows_a_secret() {
+fn truncated_answers_keep_the_request_and_hide_secrets() {
     const TOKEN: &str = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
     let text = "# ¶ what is x?\nx = 1\n";
-    for (turn, ended, told, expected) in [
+    for (turn, ended, message, expected) in [
         (json!({"text": "it is on", "stop_reason": "length"}), "failed", "the answer is cut off", text),
         (json!({}), "failed", "the model ended without an answer", text),
         (
@@ -429,9 +458,9 @@ fn a_cut_answer_does_not_take_the_requests_place_and_no_answer_shows_a_secret() 
         editor.open(&file, "python", text);
         let session = editor.run("pilcrow.request", json!({"uri": file, "line": 0}));
         assert_eq!(editor.ended(&session), ended);
-        editor.told(told);
+        editor.wait_for_message(message);
         if expected.contains("[redacted:") {
-            editor.told("a secret was left out of the answer in a.py");
+            editor.wait_for_message("a secret was redacted from the answer in a.py");
         }
         assert_eq!(editor.text(&file), expected);
         editor.shut_down();
@@ -439,7 +468,7 @@ fn a_cut_answer_does_not_take_the_requests_place_and_no_answer_shows_a_secret() 
 }
 
 #[test]
-fn a_request_that_ends_without_a_word_stays_as_it_is() {
+fn a_request_without_an_answer_stays() {
     let text = "# ¶ delete b.txt\nx = 1\n";
     let reads = json!([{"name": "read", "arguments": {"path": "b.txt"}}]);
     let turns = [json!({"tool_calls": reads}), json!({})];
@@ -449,7 +478,7 @@ fn a_request_that_ends_without_a_word_stays_as_it_is() {
     editor.open(&file, "python", text);
     let session = editor.run("pilcrow.request", json!({"uri": file, "line": 0}));
     assert_eq!(editor.ended(&session), "done");
-    editor.told("the model ended without an answer\nthe ¶ line stays");
+    editor.wait_for_message("the model ended without an answer\nthe ¶ line stays");
     assert_eq!(editor.text(&file), text);
     editor.shut_down();
 }
@@ -463,13 +492,13 @@ fn a_request_that_fails_stays() {
     editor.open(&file, "python", text);
     let session = editor.run("pilcrow.request", json!({"uri": file, "line": 0}));
     assert_eq!(editor.ended(&session), "failed");
-    editor.told("No model is configured");
+    editor.wait_for_message("No model is configured");
     assert_eq!(editor.text(&file), text);
     editor.shut_down();
 }
 
 #[test]
-fn code_actions_are_what_can_be_done_and_come_at_once_while_a_run_is_active() {
+fn code_actions_are_offered_at_once_during_a_run() {
     let text = "import os\n\n\ndef fetch_rows():\n    pass\n";
     let sandbox = with_script(&[("a.py", text)], &[json!({"wait_for_cancel": true})]);
     let mut editor = Editor::start(&sandbox);
@@ -492,7 +521,7 @@ fn code_actions_are_what_can_be_done_and_come_at_once_while_a_run_is_active() {
     assert!(wait_for(Duration::from_secs(30), || titles(&mut editor, none.clone()).len() == 4));
     let all = ["Write a ¶ request here", "Explain this", "Write a test for this", "Organize imports"];
     assert_eq!(titles(&mut editor, none.clone()), all);
-    // Not when a file is saved, and not where something else was asked for.
+    // Not when a file is saved, and not where another kind was requested.
     for kind in ["source.organizeImports", "source.fixAll", "quickfix"] {
         assert_eq!(titles(&mut editor, json!({"diagnostics": [], "only": [kind]})), Vec::<String>::new());
     }
@@ -519,7 +548,7 @@ fn code_actions_are_what_can_be_done_and_come_at_once_while_a_run_is_active() {
 }
 
 #[test]
-fn without_a_model_nothing_is_offered_that_needs_one() {
+fn actions_that_need_a_model_are_hidden_without_one() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n"), ("a.py", "x\n")]);
     let mut editor = Editor::start(&sandbox);
     for (name, language, expected) in [
@@ -538,14 +567,14 @@ fn without_a_model_nothing_is_offered_that_needs_one() {
 }
 
 #[test]
-fn settings_come_from_the_editor_and_may_change() {
+fn settings_come_from_the_editor_and_can_change() {
     let sandbox = Sandbox::with(&[("a.py", "")]);
     let mut editor = Editor::start_with(&sandbox, |params| {
         params["settings"] = json!({"editor": {"request_markers": ["TODO(me)"]}, "no_such_key": 1});
     });
     let file = uri(&sandbox, "a.py");
     editor.open(&file, "python", "# ¶ one\n# TODO(me) two\n# now: three\n");
-    editor.told("there is no key `no_such_key`");
+    editor.wait_for_message("there is no key `no_such_key`");
     let lines = |editor: &mut Editor| {
         let lenses =
             editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}))["result"].clone();
@@ -570,7 +599,7 @@ fn settings_come_from_the_editor_and_may_change() {
 }
 
 #[test]
-fn folders_come_and_go_and_other_documents_are_refused_by_name() {
+fn workspace_folders_change_and_outside_files_are_refused() {
     let (sandbox, _scripted) = two_files();
     let beside = sandbox.beside("beside");
     std::fs::create_dir_all(&beside).unwrap();
@@ -579,14 +608,14 @@ fn folders_come_and_go_and_other_documents_are_refused_by_name() {
     let prompt = json!({"text": "find references of greet in a.py:1"});
     let session = editor.run("pilcrow.prompt", prompt.clone());
     assert_eq!(editor.ended(&session), "failed");
-    editor.told("no folder is open");
+    editor.wait_for_message("no folder is open");
     let folder = json!({"uri": uri(&sandbox, ""), "name": "the project"});
     editor
         .notify("workspace/didChangeWorkspaceFolders", json!({"event": {"added": [folder], "removed": []}}));
     editor.answers.push_back(Some("Once"));
     let session = editor.run("pilcrow.prompt", prompt.clone());
     assert_eq!(editor.ended(&session), "done");
-    // Outside of all folders: only what is named, in its own place.
+    // Outside all folders: only the named file, in its own directory.
     let outside =
         format!("file://{}", beside.canonicalize().unwrap().join("c.py").display()).replace(' ', "%20");
     let session = editor.run("pilcrow.prompt", json!({"text": "move c.py to d.py", "uri": outside}));
@@ -611,9 +640,9 @@ fn folders_come_and_go_and_other_documents_are_refused_by_name() {
     editor.shut_down();
 }
 
-/// Who looks at an editor that does nothing wants to know for whom it waits.
+/// A user who waits sees which server is slow.
 #[test]
-fn a_server_that_hangs_is_named_while_it_is_waited_for() {
+fn a_hanging_server_is_named_during_the_wait() {
     let mut sandbox = Sandbox::with(&[("a.py", A)]);
     let script = json!({"methods": {"textDocument/rename": [["never"]], "textDocument/references": [[{"result": []}]]}});
     let _scripted = Scripted::install(&mut sandbox, &[script]);
@@ -634,9 +663,9 @@ fn a_server_that_hangs_is_named_while_it_is_waited_for() {
     editor.shut_down();
 }
 
-/// Servers are told of files by their own names, and so answer by them.
+/// Servers get the files' real paths and so answer with them.
 #[test]
-fn a_project_that_is_opened_by_a_link_is_renamed_in() {
+fn a_rename_works_in_a_project_opened_through_a_symlink() {
     let mut sandbox = Sandbox::with(&[("a.py", A)]);
     let edit = |line: usize, start: usize| {
         json!({"range": {"start": {"line": line, "character": start}, "end": {"line": line, "character": start + 5}},
@@ -667,7 +696,8 @@ fn a_project_that_is_opened_by_a_link_is_renamed_in() {
     editor.shut_down();
 }
 
-/// A document that has no file yet is read, searched and edited in the editor, and nowhere else.
+/// A document that has no file yet is read, searched and edited in the editor, and
+/// nowhere else.
 #[test]
 fn an_untitled_document_is_edited_in_the_editor() {
     let (name, before) = ("untitled:Untitled-1", "one\n# ¶ make it two\n");
@@ -688,7 +718,7 @@ fn an_untitled_document_is_edited_in_the_editor() {
     let session = editor.run("pilcrow.request", json!({"uri": name, "line": 1}));
     assert_eq!(editor.ended(&session), "done");
     assert_eq!(editor.text(name), "two\n", "{:#?}", editor.log);
-    editor.told("changed and not saved: untitled:Untitled-1");
+    editor.wait_for_message("changed and not saved: untitled:Untitled-1");
     let made = || {
         let entries = std::fs::read_dir(sandbox.project()).unwrap().flatten();
         entries
@@ -700,7 +730,7 @@ fn an_untitled_document_is_edited_in_the_editor() {
     let undo = editor.run("pilcrow.undo", json!({"session": session}));
     assert_eq!(editor.ended(&undo), "done");
     assert_eq!(editor.text(name), "one\n");
-    // Once it is closed there is nothing to take back.
+    // After the close there is nothing to undo.
     let redo = editor.run("pilcrow.redo", json!({}));
     assert_eq!(editor.ended(&redo), "done");
     editor.notify("textDocument/didClose", json!({"textDocument": {"uri": name}}));
@@ -710,9 +740,9 @@ fn an_untitled_document_is_edited_in_the_editor() {
     editor.shut_down();
 }
 
-/// The same answer, in the form that each editor can show without getting in the way.
+/// The same answer, in the form that each editor can show unobtrusively.
 #[test]
-fn a_long_answer_has_the_form_of_the_editor() {
+fn a_long_answer_is_shortened_for_the_editor() {
     let long = (1..40).map(|line| format!("  line {line}\n\n")).collect::<String>();
     for (client, break_, limit, asks) in [
         (json!({"name": "Neovim"}), " · ", 66, false),
@@ -726,7 +756,7 @@ fn a_long_answer_has_the_form_of_the_editor() {
         editor.answers.push_back(Some("Open transcript"));
         let session = editor.run("pilcrow.prompt", json!({"text": "Count."}));
         editor.ended(&session);
-        let message = editor.told("line 1");
+        let message = editor.wait_for_message("line 1");
         assert!(message.starts_with("Pilcrow: line 1") && message.contains('…'), "{client}: {message}");
         assert!(message.chars().count() <= limit, "{client}: {message}");
         assert_eq!(message.contains('\n'), break_ == "\n", "{client}: {message}");
@@ -740,7 +770,7 @@ fn a_long_answer_has_the_form_of_the_editor() {
         editor.wait("the transcript", |editor| editor.all("window/showDocument").len() == 1);
         editor.shut_down();
     }
-    // Our plugin shows any length.
+    // The plugin shows any length.
     let sandbox = with_script(&[], &[json!({"text": long})]);
     let mut editor = Editor::start_with(&sandbox, |params| {
         params["clientInfo"]["name"] = json!("Neovim");
@@ -748,20 +778,29 @@ fn a_long_answer_has_the_form_of_the_editor() {
     });
     let session = editor.run("pilcrow.prompt", json!({"text": "Count."}));
     editor.ended(&session);
-    assert_eq!(editor.told("line 1"), format!("Pilcrow: {}", long.trim()));
+    assert_eq!(editor.wait_for_message("line 1"), format!("Pilcrow: {}", long.trim()));
     editor.shut_down();
 }
 
 #[test]
-fn our_plugin_is_told_events_and_a_long_answer_can_be_opened() {
+fn the_plugin_gets_events_and_opens_a_long_answer() {
     let long = (1..40).map(|line| format!("line {line}\n")).collect::<String>();
     let sandbox = with_script(&[], &[json!({"text": long}), json!({"text": long})]);
     let mut editor = Editor::start(&sandbox);
     editor.answers.push_back(Some("Open transcript"));
     let session = editor.run("pilcrow.prompt", json!({"text": "Count."}));
     editor.ended(&session);
-    let message = editor.told("line 6");
-    assert!(message.starts_with("Pilcrow: line 1\n") && message.ends_with('…'), "{message}");
+    let message = editor.wait_for_message("line 6");
+    check_output(
+        &message,
+        &expect![[r#"
+        Pilcrow: line 1
+        line 2
+        line 3
+        line 4
+        line 5
+        line 6 …"#]],
+    );
     editor.wait("the transcript", |editor| editor.all("window/showDocument").len() == 1);
     assert!(editor.all("pilcrow/event").is_empty());
     editor.shut_down();
@@ -780,9 +819,10 @@ fn our_plugin_is_told_events_and_a_long_answer_can_be_opened() {
     editor.shut_down();
 }
 
-/// Who takes events gets no message with the answer; what no event tells comes as one.
+/// Clients that take events get no message with the answer; other messages still
+/// come.
 #[test]
-fn who_takes_events_is_told_of_what_no_event_tells() {
+fn event_clients_also_get_messages_without_an_event() {
     let waits = json!({"text": "Thinking.", "wait_for_cancel": true});
     let sandbox = with_script(&[], &[waits]);
     let mut editor = Editor::start_with(&sandbox, |params| {
@@ -803,13 +843,14 @@ fn who_takes_events_is_told_of_what_no_event_tells() {
     std::fs::remove_file(sandbox.beside("script.jsonl")).unwrap();
     let session = editor.run("pilcrow.prompt", json!({"text": "go on"}));
     assert_eq!(editor.ended(&session), "failed");
-    editor.told("cannot be read");
+    editor.wait_for_message("cannot read the script");
     editor.shut_down();
 }
 
-/// A file outside of all folders, as a library's source, says nothing of where a conversation was.
+/// A file outside all folders, such as a library's source, does not select a
+/// conversation.
 #[test]
-fn conversations_are_those_of_the_folder_that_is_worked_in() {
+fn conversations_belong_to_the_active_folder() {
     let sandbox = with_script(&[("one/a.py", A), ("two/b.py", B)], &[json!({"text": "Answered."})]);
     let outside = sandbox.beside("c.py");
     std::fs::write(&outside, "x = 1\n").unwrap();
@@ -838,7 +879,7 @@ fn conversations_are_those_of_the_folder_that_is_worked_in() {
 }
 
 #[test]
-fn a_conversation_of_before_is_gone_on_with() {
+fn an_earlier_conversation_is_continued() {
     let waits = json!({"text": "Thinking.", "wait_for_cancel": true});
     let lines = [json!({"text": "The first answer."}), waits];
     let sandbox = with_script(&[("a.py", A)], &lines);
@@ -860,13 +901,13 @@ fn a_conversation_of_before_is_gone_on_with() {
     let resumed = editor.run("pilcrow.prompt", json!({"text": "and now", "resume": session}));
     assert_eq!(resumed, session);
     assert_eq!(editor.ended(&session), "done");
-    editor.told("The second answer.");
+    editor.wait_for_message("The second answer.");
     let listed = editor.command("pilcrow.sessions", json!({}));
     assert_eq!(
         (listed["sessions"].as_array().unwrap().len(), &listed["sessions"][0]["messages"]),
         (1, &json!(4))
     );
-    // One at a time, and only what is there.
+    // One at a time, and only existing ones.
     let refused = |editor: &mut Editor, resume: &str| {
         let argument = json!({"text": "x", "resume": resume});
         let params = json!({"command": "pilcrow.prompt", "arguments": [argument]});
@@ -876,12 +917,12 @@ fn a_conversation_of_before_is_gone_on_with() {
     let other =
         editor.run("pilcrow.prompt", json!({"text": "y", "resume": "0199aaaa-0000-7000-8000-000000000000"}));
     assert_eq!(editor.ended(&other), "failed");
-    editor.told("there is no session");
+    editor.wait_for_message("there is no session");
     // Each run reads the script from its beginning.
     std::fs::write(sandbox.beside("script.jsonl"), format!("{}\n", lines[1])).unwrap();
     editor.run("pilcrow.prompt", json!({"text": "and now", "resume": session}));
     assert!(refused(&mut editor, &session).contains("pilcrow.steer"));
-    // The cancel of a progress that is over stops nothing; that of its own does.
+    // The cancel of an ended progress stops nothing; that of its own does.
     editor.wait("its progress", |editor| editor.progress(&session, "begin").len() == 2);
     let tokens = editor.tokens(&session);
     assert_ne!(tokens[0], tokens[1]);
@@ -894,7 +935,7 @@ fn a_conversation_of_before_is_gone_on_with() {
 }
 
 #[test]
-fn a_run_that_goes_on_can_be_told_something() {
+fn an_active_run_accepts_steering() {
     let lines = [
         json!({"tool_calls": [{"name": "bash", "arguments": {"command": "true"}}]}),
         json!({"expect": {"last_role": "user", "last_contains": ["look at b.py too"]}, "text": "both"}),
@@ -907,18 +948,18 @@ fn a_run_that_goes_on_can_be_told_something() {
         let answer = editor.request("workspace/executeCommand", params);
         answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     };
-    assert!(refused(&mut editor, json!({"text": "nobody hears it"})).contains("no run goes on"));
+    assert!(refused(&mut editor, json!({"text": "too late"})).contains("no active run"));
     let session = editor.run("pilcrow.prompt", json!({"text": "look at a.py"}));
-    // While it asks it is in its first turn.
+    // While the question is open, the run is in its first turn.
     editor.wait("the question", |editor| editor.open_questions.len() == 1);
     assert!(refused(&mut editor, json!({"text": "soon", "when": "soon"})).contains("turn or end"));
-    let told = editor.command("pilcrow.steer", json!({"text": "and say so", "when": "end"}));
-    assert_eq!(told, json!({ "session": session }));
+    let steered = editor.command("pilcrow.steer", json!({"text": "and say so", "when": "end"}));
+    assert_eq!(steered, json!({ "session": session }));
     editor.command("pilcrow.steer", json!({"text": "look at b.py too", "session": session}));
     let (question, _) = editor.open_questions.remove(0);
     editor.answer_question(&question, Some("Allow"));
     assert_eq!(editor.ended(&session), "done");
-    editor.told("said so");
-    assert!(refused(&mut editor, json!({"text": "too late"})).contains("no run goes on"));
+    editor.wait_for_message("said so");
+    assert!(refused(&mut editor, json!({"text": "too late"})).contains("no active run"));
     editor.shut_down();
 }

@@ -1,16 +1,17 @@
-//! Installing with Cargo, and what a person sees of an installation at a terminal. Package managers are scripts
-//! here; one slow test has Cargo itself.
+//! Installation with Cargo, and its progress at a terminal. Scripts stand in for
+//! package managers; one slow test uses Cargo itself.
 
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
+use expect_test::expect;
 use serde_json::{Value, json};
-use tests::{Sandbox, Terminal, built, wait_for};
+use tests::{Sandbox, Terminal, built, check_output, wait_for};
 
 use crate::adapters::{PATIENCE, PUTS, found, managed, manager, ran, servers, with_managers};
 
-/// A person's definition of a server that Cargo installs.
+/// A user's definition of a server that Cargo installs.
 fn defined(sandbox: &Sandbox, packages: &[&str]) {
     let text = format!(
         "name = \"tiny\"\n[[languages]]\nid = \"tiny\"\npatterns = [\"*.tiny\"]\n\
@@ -21,8 +22,8 @@ fn defined(sandbox: &Sandbox, packages: &[&str]) {
     fs::write(folder.join("tiny.toml"), text).expect("a file");
 }
 
-/// What Cargo does: it builds where it is told to, and puts the program, which holds `word`, into the root's `bin`.
-/// It fails where it is called otherwise.
+/// A fake Cargo: it puts the program, which holds `word`, into the root's `bin`,
+/// and fails when called otherwise.
 fn cargo(word: &str) -> String {
     format!(
         r#"fail() {{ echo "called otherwise: $1" >&2; exit 101; }}
@@ -41,15 +42,31 @@ cp "$CARGO_TARGET_DIR/release/$name" "$4/bin/$name""#
 const INSTALL: [&str; 4] = ["adapters", "install", "tiny", "--yes"];
 
 #[test]
-fn cargo_is_asked_for_the_very_version_as_its_author_locked_it() {
+fn cargo_installs_the_exact_locked_version() {
     let sandbox = with_managers(&[("cargo", &cargo("first"))]);
     defined(&sandbox, &["tiny-server@1.2.3", "tiny-more@0.4.0-rc.1"]);
     let place = managed(&sandbox).canonicalize().unwrap_or_else(|_| managed(&sandbox)).join("tiny/1.2.3");
-    // Nothing runs before somebody agreed, and it is said what would.
+    // Nothing runs before consent, and the command is shown.
     let said = sandbox.run(&INSTALL[..3]).expect(3).all();
-    assert!(said.contains("managers/cargo' install --locked --root"), "{said}");
-    assert!(said.contains("tiny-server@1.2.3\n") && said.contains("tiny-more@0.4.0-rc.1\n"), "{said}");
-    assert!(said.contains("it is compiled here") && ran(&sandbox).is_empty(), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        pilcrow: there is no terminal to ask the user; `--yes` permits these commands:
+        '<sandbox>/managers/cargo' install --locked --root '<sandbox>/home/data/adapters/tiny/1.2.3' tiny-server@1.2.3
+        '<sandbox>/managers/cargo' install --locked --root '<sandbox>/home/data/adapters/tiny/1.2.3' tiny-more@0.4.0-rc.1
+        into <sandbox>/home/data/adapters/tiny/1.2.3; it is compiled here
+    "#]],
+    );
+    check_output(
+        &said,
+        &expect![[r#"
+        pilcrow: there is no terminal to ask the user; `--yes` permits these commands:
+        '<sandbox>/managers/cargo' install --locked --root '<sandbox>/home/data/adapters/tiny/1.2.3' tiny-server@1.2.3
+        '<sandbox>/managers/cargo' install --locked --root '<sandbox>/home/data/adapters/tiny/1.2.3' tiny-more@0.4.0-rc.1
+        into <sandbox>/home/data/adapters/tiny/1.2.3; it is compiled here
+    "#]],
+    );
+    assert!(ran(&sandbox).is_empty(), "{said}");
     let said = sandbox.run(&[&INSTALL[..], &["--json"]].concat()).expect(0).stdout;
     let said: Value = serde_json::from_str(&said).expect("one line of JSON");
     assert_eq!((&said["status"], &said["version"]), (&json!("installed"), &json!("1.2.3")), "{said}");
@@ -72,7 +89,7 @@ fn cargo_is_asked_for_the_very_version_as_its_author_locked_it() {
 }
 
 #[test]
-fn what_cargo_does_not_finish_leaves_what_was_there() {
+fn a_failed_cargo_install_keeps_the_previous_version() {
     let sandbox = with_managers(&[("cargo", &cargo("first"))]);
     defined(&sandbox, &["tiny-server@1.2.3"]);
     sandbox.run(&INSTALL).expect(0);
@@ -84,9 +101,16 @@ fn what_cargo_does_not_finish_leaves_what_was_there() {
     let fails = format!("{}\necho 'error: could not compile `tiny-server`' >&2; exit 101", cargo("half"));
     manager(&sandbox, "cargo", &fails);
     let said = sandbox.run(&[&INSTALL[..], &["--update"]].concat()).expect(1).all();
-    assert!(said.contains("error: could not compile") && said.contains("nothing was installed"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        tiny: '<sandbox>/managers/cargo' install --locked --root '<sandbox>/home/data/adapters/tiny/1.2.3' tiny-server@1.2.3
+        pilcrow: tiny: '<sandbox>/managers/cargo' install --locked --root '<sandbox>/home/data/adapters/tiny/1.2.3' tiny-server@1.2.3 failed (exit status: 101); nothing was installed
+        error: could not compile `tiny-server`
+    "#]],
+    );
     assert_eq!(word(), "# first tiny-server@1.2.3\n");
-    // Of a newer version that does not build, the older one stays too.
+    // The older version also stays if a newer one does not build.
     defined(&sandbox, &["tiny-server@2.0.0"]);
     sandbox.run(&INSTALL).expect(1);
     assert_eq!(word(), "# first tiny-server@1.2.3\n");
@@ -102,7 +126,12 @@ fn what_cargo_does_not_finish_leaves_what_was_there() {
     assert_eq!(word(), "# second tiny-server@2.0.0\n");
     fs::remove_file(sandbox.beside("managers/cargo")).expect("it goes");
     let said = sandbox.run(&[&INSTALL[..], &["--update"]].concat()).expect(1).all();
-    assert!(said.contains("cargo is missing and installs tiny; get it first: https://rustup.rs"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        pilcrow: tiny: cargo is missing and installs tiny; get it first: https://rustup.rs
+    "#]],
+    );
     assert_eq!(word(), "# second tiny-server@2.0.0\n");
 }
 
@@ -130,7 +159,7 @@ fn at_a_terminal(sandbox: &Sandbox, args: &[&str], columns: u16) -> Terminal {
     Terminal::start_wide(&mut command, columns)
 }
 
-/// Goes on when the file of this number is there.
+/// Continues when the file of this number exists.
 fn waits(number: u32) -> String {
     format!("while [ ! -e ../../go{number} ]; do sleep 0.02; done")
 }
@@ -138,7 +167,7 @@ fn waits(number: u32) -> String {
 const PYRIGHT: [&str; 4] = ["adapters", "install", "pyright", "--yes"];
 
 #[test]
-fn what_an_installer_says_is_one_row_that_is_written_over() {
+fn installer_progress_is_one_rewritten_row() {
     let long = "y".repeat(300);
     let script = format!(
         "{PUTS}; printf 'fetching \\033[31mthe first\\033[0m\\007 of many\\n' >&2; {}; \
@@ -153,7 +182,7 @@ fn what_an_installer_says_is_one_row_that_is_written_over() {
     let goes = |number: u32| {
         fs::write(managed(&sandbox).join(format!("go{number}")), "").expect("a file");
     };
-    // The rows of what it says, each without the time.
+    // The rows of progress, each without the time.
     let progress = |terminal: &Terminal| -> Vec<String> {
         let rows = terminal.rows();
         let rows = rows.iter().filter_map(|row| row.strip_prefix("pyright: ")?.split_once(" s  "));
@@ -185,7 +214,7 @@ fn what_an_installer_says_is_one_row_that_is_written_over() {
 }
 
 #[test]
-fn where_no_terminal_is_only_lines_are_written() {
+fn without_a_terminal_progress_is_plain_lines() {
     let script = format!("{PUTS}; printf '\\033[31mfetching\\n' >&2; {}", waits(1));
     let sandbox = with_managers(&[("npm", &script)]);
     let child = sandbox.command(&PYRIGHT).spawn().expect("pilcrow starts");
@@ -194,12 +223,17 @@ fn where_no_terminal_is_only_lines_are_written() {
     fs::write(managed(&sandbox).join("go1"), "").expect("a file");
     let said = tests::sandbox::finish(child, PATIENCE).expect(0);
     assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
-    assert!(said.stderr.starts_with("pyright: ") && said.stderr.contains("npm' install"), "{}", said.stderr);
+    check_output(
+        &said.stderr,
+        &expect![[r#"
+        pyright: '<sandbox>/managers/npm' install --ignore-scripts --no-audit --no-fund --loglevel=http pyright@1.1.414
+    "#]],
+    );
     assert!(!said.all().contains(|c: char| c.is_control() && c != '\n'), "{:?}", said.all());
 }
 
 #[test]
-fn ctrl_c_ends_the_installer_with_all_that_it_started() {
+fn ctrl_c_ends_the_installer_and_its_processes() {
     let script = format!(
         "{PUTS}; trap '' INT; sleep 601 & setsid sleep 602 & echo 'fetching a package with a long name' >&2; \
          echo ready >> ../../begun; sleep 600"

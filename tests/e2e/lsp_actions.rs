@@ -1,8 +1,9 @@
-//! The tool `lsp` over a scripted server: several places in a call, code actions and the edits of
-//! commands, questions in the server's own words.
+//! The tool `lsp` over a scripted server: several locations in a call, code
+//! actions, edits of commands, raw requests.
 
+use expect_test::expect;
 use serde_json::{Value, json};
-use tests::{Batch, Sandbox, Scripted};
+use tests::{Batch, Sandbox, Scripted, check_output};
 
 fn range(line: u32, start: u32, end: u32) -> Value {
     json!({"start": {"line": line, "character": start}, "end": {"line": line, "character": end}})
@@ -34,7 +35,7 @@ fn here(line: u32, start: u32, end: u32) -> Value {
 }
 
 #[test]
-fn several_symbols_are_asked_in_one_call_and_one_failure_spoils_nothing() {
+fn one_failing_symbol_leaves_the_others_of_a_call() {
     let (sandbox, _) = project(
         json!({"implementationProvider": true}),
         json!({"textDocument/implementation": [[{"result": here(0, 4, 9)}], [{"result": []}]]}),
@@ -42,12 +43,17 @@ fn several_symbols_are_asked_in_one_call_and_one_failure_spoils_nothing() {
     let ask = json!({"action": "implementation", "symbols": ["greet", "nowhere", "shout"]});
     let answer = sandbox.tool("lsp", &ask);
     let said = answer.ok();
-    assert!(
-        said.contains("implementations of `greet`: 1 place") && said.contains("def greet(): ..."),
-        "{said}"
+    check_output(
+        &said,
+        &expect![[r#"
+        implementations of `greet`: 1 place (basedpyright)
+        [a.py#68C7E7DC]
+        1pk:def greet(): ...
+        … 2 not shown
+        `nowhere`: no file of <sandbox>/the project contains the word `nowhere` (not_found)
+        implementations of `shout`: none found (basedpyright)
+    "#]],
     );
-    assert!(said.contains("implementations of `shout`: none found"), "{said}");
-    assert!(said.contains("`nowhere`: no file") && said.contains("(not_found)"), "{said}");
     assert_eq!(answer.value["details"]["answers"].as_array().map(Vec::len), Some(3));
     let all = json!({"action": "implementation", "symbols": ["nowhere", "nothing"]});
     sandbox.tool("lsp", &all).fails("not_found");
@@ -56,7 +62,7 @@ fn several_symbols_are_asked_in_one_call_and_one_failure_spoils_nothing() {
 }
 
 #[test]
-fn callers_are_told_with_the_lines_that_call() {
+fn callers_are_listed_with_their_call_lines() {
     let function = |name: &str, line: u32| {
         json!({"name": name, "kind": 12, "uri": "${root}/a.py", "range": range(line, 0, 20),
             "selectionRange": range(line, 4, 9)})
@@ -70,17 +76,36 @@ fn callers_are_told_with_the_lines_that_call() {
         }),
     );
     let said = sandbox.tool("lsp", &json!({"action": "callers", "symbol": "greet"})).ok();
-    assert!(said.starts_with("callers of `greet`: 1 function with 1 call (basedpyright)\n"), "{said}");
-    assert!(said.contains("a.py:2: function shout") && said.contains(":def shout(): greet()"), "{said}");
-    // The same in plain words.
+    check_output(
+        &said,
+        &expect![[r#"
+        callers of `greet`: 1 function with 1 call (basedpyright)
+        note: whether more methods named `greet` are related is not known: basedpyright: textDocument/definition: no script for textDocument/definition
+          a.py:2: function shout
+        [a.py#68C7E7DC]
+        … 1 not shown
+        2ke:def shout(): greet()
+    "#]],
+    );
+    // The same as plain text.
     let said = sandbox.run(&["run", "who calls greet", "--yes"]).expect(0).stdout;
-    assert!(said.contains("callers of `greet`: 1 function with 1 call"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        callers of `greet`: 1 function with 1 call (basedpyright)
+        note: whether more methods named `greet` are related is not known: basedpyright: textDocument/definition: no script for textDocument/definition
+          a.py:2: function shout
+        [a.py#E7DC]
+        … 1 not shown
+        2ke:def shout(): greet()
+    "#]],
+    );
     let said = sandbox.tool("lsp", &json!({"action": "subtypes", "symbol": "greet"})).fails("unsupported");
-    assert!(said.contains("basedpyright does not offer type hierarchy"), "{said}");
+    check_output(&said, &expect!["basedpyright does not offer type hierarchy"]);
 }
 
 #[test]
-fn an_empty_answer_of_a_loading_server_says_so_and_one_that_may_be_shown_nothing_yet_is_not_asked() {
+fn a_loading_server_is_named_or_not_asked() {
     let begin = json!({"token": "t", "value": {"kind": "begin", "title": "indexing", "percentage": 43}});
     let methods = json!({
         "initialized": [[{"notify": {"method": "$/progress", "params": begin}}]],
@@ -90,9 +115,9 @@ fn an_empty_answer_of_a_loading_server_says_so_and_one_that_may_be_shown_nothing
     let (sandbox, scripted) = project(json!({}), methods.clone());
     let answer = sandbox.tool("lsp", &ask);
     let said = answer.fails("server_starting");
-    assert!(said.contains("indexing 43%"), "{said}");
+    check_output(&said, &expect!["basedpyright is still starting: indexing 43%; try again, or wait longer"]);
     assert_eq!(scripted.got("textDocument/didOpen"), 0);
-    // One that may be shown files before it has loaded answers of what it has.
+    // A server that accepts files before it has loaded answers from its current state.
     let (sandbox, _) = project(json!({}), methods);
     let definition = include_str!("../../adapters/servers/basedpyright.toml");
     let folder = sandbox.home().join("config/adapters/servers");
@@ -102,12 +127,18 @@ fn an_empty_answer_of_a_loading_server_says_so_and_one_that_may_be_shown_nothing
     std::fs::write(folder.join("basedpyright.toml"), with).expect("a definition");
     let answer = sandbox.tool("lsp", &ask);
     let said = answer.ok();
-    assert!(said.contains("none found") && said.contains("still loading: indexing 43%"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        references of `greet`: none found (basedpyright)
+        note: basedpyright is still loading: indexing 43%; not every file was searched for the name; those outside the server's own project were not asked about
+    "#]],
+    );
     assert!(answer.value["details"]["note"].as_str().is_some_and(|note| note.contains("still loading")));
 }
 
 #[test]
-fn a_column_behind_the_end_of_its_line_is_an_error_that_names_the_length() {
+fn a_column_past_the_line_end_names_the_length() {
     let (sandbox, scripted) =
         project(json!({"hoverProvider": true}), json!({"textDocument/hover": [[{"result": null}]]}));
     let at = |column: u64| {
@@ -115,7 +146,7 @@ fn a_column_behind_the_end_of_its_line_is_an_error_that_names_the_length() {
     };
     // Behind the last character is a place; what stands nowhere has no name.
     let said = at(17).ok();
-    assert!(said.contains("basedpyright has no hover text for the position a.py:1"), "{said}");
+    check_output(&said, &expect!["basedpyright has no hover text for the position a.py:1"]);
     for column in [18, u64::from(u32::MAX) + 5] {
         let said = at(column).fails("invalid_arguments");
         assert!(said.contains(&format!("column {column} does not exist: line 1 of")), "{said}");
@@ -125,7 +156,7 @@ fn a_column_behind_the_end_of_its_line_is_an_error_that_names_the_length() {
 }
 
 #[test]
-fn completions_that_are_none_or_not_all_are_told_as_such() {
+fn empty_and_incomplete_completions_are_reported() {
     let said = |labels: &[&str], whole: bool, query: Value| {
         let items: Vec<Value> = labels.iter().map(|label| json!({"label": label})).collect();
         let turn = json!([{"result": {"isIncomplete": !whole, "items": items}}]);
@@ -146,7 +177,7 @@ fn completions_that_are_none_or_not_all_are_told_as_such() {
 }
 
 #[test]
-fn code_actions_are_listed_and_one_is_carried_out() {
+fn code_actions_are_listed_and_one_is_applied() {
     let edit = json!({"changes": {"${root}/a.py": [{"range": range(0, 4, 9), "newText": "hello"}]}});
     let (sandbox, scripted) = project(
         json!({"codeActionProvider": {"resolveProvider": true}}),
@@ -166,25 +197,44 @@ fn code_actions_are_listed_and_one_is_carried_out() {
         sandbox.tool("lsp", &ask)
     };
     let said = at(json!({})).ok();
-    assert!(
-        said.contains("code actions in a.py: 3") && said.contains("refactor.rewrite: Say hello\n"),
-        "{said}"
+    check_output(
+        &said,
+        &expect![[r#"
+        code actions in a.py: 3 (basedpyright)
+          refactor.rewrite: Say hello
+          refactor.rewrite: Say hello twice
+          source.sort: Sort
+    "#]],
     );
     assert_eq!(scripted.sent("textDocument/codeAction")[0]["range"], range(0, 4, 9));
     let answer = at(json!({"kind": "refactor", "apply": true}));
-    assert!(answer.fails("ambiguous").contains("Say hello twice"), "{:#}", answer.value);
+    check_output(
+        &answer.fails("ambiguous"),
+        &expect![[r#"
+        several match; name one by its `title`. code actions in a.py: 2 (basedpyright)
+          refactor.rewrite: Say hello
+          refactor.rewrite: Say hello twice
+    "#]],
+    );
     at(json!({"title": "nothing like it", "apply": true})).fails("not_found");
     at(json!({"apply": true})).fails("invalid_arguments");
     assert_eq!(sandbox.tree(), start);
     let said = at(json!({"title": "Say hello", "apply": true})).ok();
-    assert!(said.contains("Say hello: +1 -1 lines in 1 file"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        Say hello: +1 -1 lines in 1 file (basedpyright)
+          a.py: changed
+        no new errors or warnings in 1 file (basedpyright)
+    "#]],
+    );
     assert_eq!(sandbox.read("a.py"), FILE.replacen("greet", "hello", 1));
     sandbox.run(&["undo"]).expect(0);
     assert_eq!(sandbox.tree(), start);
 }
 
 #[test]
-fn the_edits_of_a_command_are_committed_and_can_be_taken_back() {
+fn edits_of_a_command_are_committed_and_undoable() {
     let edit = json!({"documentChanges": [
         {"kind": "create", "uri": "${root}/b.py"},
         {"textDocument": {"uri": "${root}/b.py", "version": null},
@@ -204,15 +254,21 @@ fn the_edits_of_a_command_are_committed_and_can_be_taken_back() {
     );
     let start = sandbox.tree();
     let ask = json!({"action": "code_actions", "file": "a.py", "title": "split", "apply": true});
-    // Without anybody to ask nothing is made, and the server is told so.
+    // Without a user to ask nothing is applied, and the server gets `applied: false`.
     sandbox.run_anywhere(&["trust", &sandbox.project().display().to_string()]).expect(0);
     let ran = sandbox.run(&["tool", "lsp", &ask.to_string(), "--json"]);
     assert_eq!(ran.code(), 3, "{ran:?}");
     assert_eq!(sandbox.tree(), start);
     let answer = sandbox.tool("lsp", &ask);
     let said = answer.ok();
-    assert!(said.contains("Split: +1 -0 lines in 1 file") && said.contains("b.py"), "{said}");
-    assert!(said.contains("no new errors or warnings in 1 file (basedpyright)"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        Split: +1 -0 lines in 1 file
+          b.py
+        no new errors or warnings in 1 file (basedpyright)
+    "#]],
+    );
     assert_eq!(sandbox.read("b.py"), "from a import greet\n");
     assert!(answer.value["details"]["commits"][0]["commit"].is_string(), "{:#}", answer.value);
     sandbox.run(&["undo"]).expect(0);
@@ -220,7 +276,7 @@ fn the_edits_of_a_command_are_committed_and_can_be_taken_back() {
 }
 
 #[test]
-fn what_a_server_wants_confirmed_is_asked_though_a_rule_allows_the_change() {
+fn annotations_needing_confirmation_are_always_asked() {
     let edit = json!({
         "documentChanges": [{"textDocument": {"uri": "${root}/a.py", "version": null}, "edits": [
             {"range": range(0, 4, 9), "newText": "hello"},
@@ -236,21 +292,26 @@ fn what_a_server_wants_confirmed_is_asked_though_a_rule_allows_the_change() {
     let ask = json!({"action": "rename", "symbol": "greet", "file": "a.py", "new_name": "hello"});
     let ran = sandbox.run(&["tool", "lsp", &ask.to_string()]);
     assert_eq!(ran.code(), 3, "{ran:?}");
-    assert!(ran.all().contains("to be confirmed: found by name"), "{ran:?}");
+    check_output(
+        &ran.all(),
+        &expect![[r#"
+        write: to be confirmed: found by name, and there is no user to ask: look at the change with apply: false, then repeat with --yes
+    "#]],
+    );
     assert_eq!(sandbox.read("a.py"), FILE);
     sandbox.tool("lsp", &ask).ok();
     assert_eq!(sandbox.read("a.py"), FILE.replace("greet", "hello"));
 }
 
 #[test]
-fn a_range_is_formatted_and_files_are_formatted_as_one_edit() {
+fn ranges_and_files_are_formatted_in_one_edit() {
     let (sandbox, scripted) = project(
         json!({"codeActionProvider": true}),
         json!({"textDocument/inlayHint": [[{"result": [{"position": {"line": 1, "character": 11}, "label": " -> None"}]}]]}),
     );
     // The formatter of Python is another server, which is not installed here.
     let said = sandbox.tool("lsp", &json!({"action": "format", "files": ["a.py"]})).fails("missing_tool");
-    assert!(said.contains("ruff is not installed"), "{said}");
+    check_output(&said, &expect!["ruff is not installed; install it: pilcrow adapters install ruff"]);
     sandbox
         .tool("lsp", &json!({"action": "format", "file": "a.py", "range": "9-1"}))
         .fails("invalid_arguments");
@@ -258,7 +319,7 @@ fn a_range_is_formatted_and_files_are_formatted_as_one_edit() {
 }
 
 #[test]
-fn any_method_can_be_asked_and_servers_are_listed_and_started_anew() {
+fn raw_requests_status_and_restart_work() {
     let (sandbox, scripted) = project(
         json!({"hoverProvider": true, "executeCommandProvider": {"commands": ["x.y"]}}),
         json!({"x/expand": [[{"result": {"line": "${params.position.line}", "deep": "${params.deep}"}}]]}),
@@ -286,7 +347,7 @@ fn any_method_can_be_asked_and_servers_are_listed_and_started_anew() {
 }
 
 #[test]
-fn a_name_path_and_a_number_choose_among_things_of_one_name() {
+fn a_name_path_or_number_selects_among_homonyms() {
     let mut sandbox = Sandbox::with(&[(
         "a.py",
         "class A:\n    def run(self): self.run(); run()\nclass B:\n    def run(self): ...\n",
@@ -329,9 +390,9 @@ fn a_name_path_and_a_number_choose_among_things_of_one_name() {
     ask("C.run", None).fails("not_found");
 }
 
-/// What a server wants changed with a file that is made is part of the same edit.
+/// The server's edits for a created file are part of the same commit.
 #[test]
-fn a_new_file_is_made_with_what_a_server_wants_changed_for_it() {
+fn a_new_file_includes_the_servers_edits() {
     let filters = json!({"filters": [{"pattern": {"glob": "**/*.py"}}]});
     let listed = json!({"changes": {"${root}/a.py": [{"range": range(0, 0, 0), "newText": "import b\n"}]}});
     let (sandbox, scripted) = project(
@@ -341,7 +402,16 @@ fn a_new_file_is_made_with_what_a_server_wants_changed_for_it() {
     let mut batch = Batch::start(&sandbox);
     batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
     let said = batch.call("write", &json!({"path": "b.py", "content": "b = 1\n"})).ok().to_owned();
-    assert!(said.contains("changed with it, as basedpyright wants: a.py"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+            [b.py#7286]
+            write b.py: +1 -0 lines in 1 file
+              b.py: created
+            also changed for basedpyright: a.py
+            no new errors or warnings in 2 files (basedpyright)
+        "#]],
+    );
     assert_eq!(sandbox.read("a.py"), format!("import b\n{FILE}"));
     let asked = scripted.sent("workspace/willCreateFiles");
     assert!(asked[0]["files"][0]["uri"].as_str().is_some_and(|uri| uri.ends_with("/b.py")), "{asked:?}");

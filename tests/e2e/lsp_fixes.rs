@@ -1,11 +1,12 @@
-//! Fixes: only those of which a server is sure, each tried before it is made; and what the editor is
-//! offered from memory.
+//! Fixes: only preferred ones, each previewed before it is applied; and the code
+//! actions that the editor gets from memory.
 
 use std::time::{Duration, Instant};
 
+use expect_test::expect;
 use serde_json::{Value, json};
 use tests::editor::uri;
-use tests::{Editor, Sandbox, Scripted};
+use tests::{Editor, Sandbox, Scripted, check_output};
 
 const FILE: &str = "import os\nx = y\n";
 
@@ -37,7 +38,7 @@ fn project(diagnostics: Value, actions: Value) -> (Sandbox, Scripted) {
 }
 
 #[test]
-fn a_fix_is_kept_only_if_its_problem_is_gone_and_none_is_new() {
+fn a_fix_is_kept_only_if_it_solves_its_problem() {
     let (first, second, new) =
         (wrong(0, "unused"), wrong(1, "y is not defined"), wrong(1, "broken by the fix"));
     let diagnostics = json!([
@@ -63,8 +64,18 @@ fn a_fix_is_kept_only_if_its_problem_is_gone_and_none_is_new() {
     let (sandbox, scripted) = project(diagnostics, actions);
     let answer = sandbox.tool("lsp", &json!({"action": "fix_all", "file": "a.py", "kind": "E1"}));
     let said = answer.ok();
-    assert!(said.starts_with("fix all of E1: fixed 1, left 1, reverted 1\n"), "{said}");
-    assert!(said.contains("left: a.py:1: error: y is not defined"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        fix all of E1: fixed 1, left 1, reverted 1
+        fix all of E1: +0 -1 lines in 1 file (basedpyright)
+          a.py: changed
+        no new errors or warnings in 1 file (basedpyright)
+        fixed: 1
+          a.py:1: error: unused [E1] (basedpyright)
+          left: a.py:1: error: y is not defined [E1] (basedpyright)
+    "#]],
+    );
     assert_eq!(sandbox.read("a.py"), "x = y\n", "one fix was made, the other was not");
     let shown: Vec<Value> = scripted
         .sent("textDocument/didChange")
@@ -78,7 +89,7 @@ fn a_fix_is_kept_only_if_its_problem_is_gone_and_none_is_new() {
 }
 
 #[test]
-fn what_silences_is_not_preferred_or_is_not_known_is_left() {
+fn suppressions_and_unpreferred_fixes_are_skipped() {
     for (action, what) in [
         (fix("Add noqa", true, 0, 9, "import os  # noqa"), "writes a comment that silences"),
         (fix("Ignore this", true, 0, 9, "import os2"), "is called so"),
@@ -93,15 +104,22 @@ fn what_silences_is_not_preferred_or_is_not_known_is_left() {
         assert!(said.starts_with("fix all of E1: fixed 0, left 1, reverted 0\n"), "{what}: {said}");
         assert_eq!(sandbox.read("a.py"), FILE, "{what}");
     }
-    // Diagnostics that never come: unknown is not clean, and nothing is tried.
+    // Diagnostics that never come: unknown is not clean, and nothing is applied.
     let (sandbox, scripted) = project(json!([["never"]]), json!([]));
     let said = sandbox.tool("lsp", &json!({"action": "fix_all", "file": "a.py", "timeout": 1})).ok();
-    assert!(said.contains("not known, so nothing was tried") && said.contains("a.py"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        fix all: fixed 0, left 0, reverted 0
+        not known, so nothing was tried:
+          a.py: diagnostics are pending from basedpyright
+    "#]],
+    );
     assert_eq!(scripted.got("textDocument/codeAction"), 0);
 }
 
 #[test]
-fn source_fix_all_is_taken_and_the_planner_knows_the_sentence() {
+fn source_fix_all_is_applied_and_planned_from_a_prompt() {
     let actions = json!([
         [{"result": [{"title": "Fix all", "kind": "source.fixAll.x",
             "edit": {"changes": {"${root}/a.py": [{"range": range(0, 0, 9), "newText": "y = 1"}]}}}]}],
@@ -111,24 +129,48 @@ fn source_fix_all_is_taken_and_the_planner_knows_the_sentence() {
     let diagnostics = json!([report(&both), report(&[]), report(&both), report(&[])]);
     let (sandbox, scripted) = project(diagnostics, actions);
     let said = sandbox.run(&["run", "fix all diagnostics in a.py", "--yes"]).expect(0).stdout;
-    assert!(said.contains("fix all: fixed 2, left 0, reverted 0"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        fix all: fixed 2, left 0, reverted 0
+        fix all: +1 -1 lines in 1 file (basedpyright)
+          a.py: changed
+        no new errors or warnings in 1 file (basedpyright)
+        fixed: 2
+          a.py:1: error: unused [E1] (basedpyright)
+          a.py:2: error: y is not defined [E1] (basedpyright)
+    "#]],
+    );
     assert_eq!(sandbox.read("a.py"), "y = 1\nx = y\n");
     assert_eq!(scripted.sent("textDocument/codeAction")[0]["context"]["only"], json!(["source.fixAll"]));
 }
 
 #[test]
-fn nothing_is_changed_when_only_shown() {
-    let actions = json!([fix("Mend", true, 0, 9, "y = 1")]);
+fn a_preview_of_fixes_changes_nothing() {
+    let actions = json!([fix("Fix", true, 0, 9, "y = 1")]);
     let diagnostics = json!([report(&[wrong(0, "unused")]), report(&[])]);
     let (sandbox, _) = project(diagnostics, actions);
     let ask = json!({"action": "fix_all", "file": "a.py", "kind": "errors", "apply": false});
     let said = sandbox.tool("lsp", &ask).ok();
-    assert!(said.contains("not applied") && said.contains("+y = 1"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        fix all of errors: fixed 1, left 0, reverted 0
+        not applied: fix all of errors: +1 -1 lines in 1 file (basedpyright)
+          a.py: changed
+        --- a/a.py
+        +++ b/a.py
+        @@ -1,2 +1,2 @@
+        -import os
+        +y = 1
+         x = y
+    "#]],
+    );
     assert_eq!(sandbox.read("a.py"), FILE);
 }
 
 #[test]
-fn the_editor_is_offered_fixes_from_memory_while_the_server_hangs() {
+fn cached_fixes_are_offered_while_the_server_hangs() {
     let mut sandbox = Sandbox::with(&[("a.py", FILE)]);
     let scripted = Scripted::install(
         &mut sandbox,
@@ -160,8 +202,8 @@ fn the_editor_is_offered_fixes_from_memory_while_the_server_hangs() {
     assert_eq!(found("quickfix.pilcrow.fixAll")["title"], "Fix all F401 in this file");
     assert_eq!(scripted.got("initialize"), 0, "no server was started for a list");
     assert!(best < Duration::from_millis(20), "a list from memory took {best:?} at best");
-    // Nothing of ours is offered where nothing is known to be wrong, and nothing is preferred: what is
-    // preferred may run when a file is saved.
+    // Pilcrow offers nothing where no problem is known, and nothing as preferred: editors may run preferred
+    // actions on save.
     let quiet =
         json!({"textDocument": {"uri": file}, "range": range(0, 7, 7), "context": {"diagnostics": []}});
     let actions = editor.request("textDocument/codeAction", quiet)["result"].clone();
@@ -170,10 +212,10 @@ fn the_editor_is_offered_fixes_from_memory_while_the_server_hangs() {
 }
 
 #[test]
-fn a_fix_that_the_editor_chose_lands_in_its_buffer() {
+fn a_fix_chosen_in_the_editor_edits_its_buffer() {
     let diagnostics =
         json!([report(&[wrong(0, "unused")]), report(&[]), report(&[wrong(0, "unused")]), report(&[])]);
-    let (sandbox, _) = project(diagnostics, json!([fix("Mend", true, 0, 9, "y = 1")]));
+    let (sandbox, _) = project(diagnostics, json!([fix("Fix", true, 0, 9, "y = 1")]));
     let mut editor = Editor::start(&sandbox);
     editor.answers.push_back(Some("Once"));
     let file = uri(&sandbox, "a.py");
@@ -186,12 +228,12 @@ fn a_fix_that_the_editor_chose_lands_in_its_buffer() {
 }
 
 #[test]
-fn of_two_problems_on_a_line_only_the_chosen_one_is_fixed() {
+fn only_the_chosen_problem_of_a_line_is_fixed() {
     let other = json!({"range": range(0, 7, 9), "severity": 1, "code": "E1", "message": "another"});
     let both = [wrong(0, "unused"), other.clone()];
     let diagnostics =
         json!([report(&both), report(std::slice::from_ref(&other)), report(&both), report(&[other])]);
-    let (sandbox, scripted) = project(diagnostics, json!([fix("Mend", true, 0, 6, "export")]));
+    let (sandbox, scripted) = project(diagnostics, json!([fix("Fix", true, 0, 6, "export")]));
     let mut editor = Editor::start(&sandbox);
     editor.answers.push_back(Some("Once"));
     let file = uri(&sandbox, "a.py");

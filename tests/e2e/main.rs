@@ -1,4 +1,5 @@
-//! Everything that is promised at the command line, seen from outside. One binary, a module a promise.
+//! End-to-end tests of everything the command line promises, one module per
+//! promise.
 
 #![expect(clippy::disallowed_methods, reason = "tests write their fixtures and start programs")]
 
@@ -8,17 +9,18 @@ mod bash;
 mod cancel;
 mod cli;
 mod complaints;
+mod concurrent_typing;
 mod context;
 mod conversations;
 mod crash;
 mod debug;
-mod debug_asks;
-mod debug_ends;
-mod debug_odd;
-mod debug_points;
+mod debug_breakpoints;
+mod debug_cleanup;
 mod debug_programs;
 mod debug_real;
+mod debug_requests;
 mod debug_shared;
+mod debug_test_runners;
 mod debug_tests;
 mod dialects;
 mod editors;
@@ -43,10 +45,9 @@ mod real_projects;
 mod real_servers;
 mod searching;
 mod server_death;
+mod speculative_edit;
 mod stale_edit;
 mod surface;
 mod syntax;
-mod tried_first;
-mod typing_on;
 mod undo;
 mod verify;

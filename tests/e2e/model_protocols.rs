@@ -1,5 +1,5 @@
-//! One piece of work by each wire protocol, on the command line and in real Neovim: read, rename, read again, edit, ask for
-//! diagnostics, answer.
+//! The same work through each wire protocol, on the command line and in real
+//! Neovim: read, rename, read again, edit, request diagnostics, answer.
 
 use serde_json::{Value, json};
 use testing::model::protocols::{self, ModelOutput, PROTOCOLS};
@@ -12,9 +12,9 @@ const KEY: &str = "sk-mine-7f3a9c1d5e8b2460";
 const BEFORE: &str = "def greet(): ...\ngreet()\nnope\n";
 const AFTER: &str = "def welcome(): ...\nwelcome()  # edited\nnope\n";
 const DONE: &str = "All of it is done.";
-const WRONG: &str = "nobody calls this";
+const WRONG: &str = "an unused name";
 
-/// What the model says next, by how often it was asked.
+/// The model's next message, by the number of requests so far.
 fn mind(protocol: &'static str) -> impl FnMut(&Received) -> Reply + Send + 'static {
     let mut asked = 0;
     move |received| {
@@ -40,14 +40,14 @@ fn mind(protocol: &'static str) -> impl FnMut(&Received) -> Reply + Send + 'stat
     }
 }
 
-/// The head of what was read last, wherever the protocol has it.
+/// The header of the last read, wherever the protocol has it.
 fn header(body: &Value) -> String {
     let text = body.to_string();
     let at = text.rfind("[a.py#").unwrap_or_else(|| panic!("a.py was not read: {text}"));
     text[at..].split_inclusive(']').next().expect("it has an end").to_owned()
 }
 
-/// A server of this protocol, and a sandbox whose person has it as their own provider.
+/// A server of this protocol, and a sandbox whose user has it as a custom provider.
 fn work(protocol: &'static str, sandbox: &mut Sandbox) -> (tokio::runtime::Runtime, ModelServer) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -69,7 +69,7 @@ fn work(protocol: &'static str, sandbox: &mut Sandbox) -> (tokio::runtime::Runti
     (runtime, server)
 }
 
-/// Each request held what the tool before it came to.
+/// Each request holds the result of the tool call before it.
 #[track_caller]
 fn seen(protocol: &str, server: &ModelServer, diagnosed: &str) {
     let bodies: Vec<String> = server.received().iter().map(|it| it.body.to_string()).collect();
@@ -89,7 +89,7 @@ fn seen(protocol: &str, server: &ModelServer, diagnosed: &str) {
     }
 }
 
-/// The key is in no file of ours: no session, log, journal or index.
+/// The key is in no file of Pilcrow: no session, log, journal or index.
 #[track_caller]
 fn keeps_no_key(sandbox: &Sandbox) {
     let kept = crate::models::files(&sandbox.home());
@@ -158,7 +158,7 @@ fn neovim_is_served_by_each_protocol() {
         );
         neovim.wait_text("a.py", protocol, |text| format!("{}\n", text.trim_end()) == AFTER);
         assert_eq!(sandbox.read("a.py"), BEFORE, "{protocol}: what is open is not saved");
-        // What basedpyright says of the third line.
+        // basedpyright's message about the third line.
         seen(protocol, &server, "is not defined");
         assert!(!neovim.messages().contains(KEY) && !neovim.server_log().contains(KEY), "{protocol}");
         keeps_no_key(&sandbox);

@@ -1,7 +1,7 @@
-//! A small real model, served on loopback: text only, since it cannot call tools. What it says is its affair; that it is heard, streamed,
-//! counted and kept is ours.
+//! A small real model on loopback: text only, since it cannot call tools. The test
+//! checks that its answer is streamed, counted and stored, not its content.
 //!
-//! It runs on a processor that other tests use as well, so all that it does is waited for long, and nothing forever.
+//! It runs on a processor that other tests use as well, so every wait is long and none is endless.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -49,12 +49,12 @@ fn serve() -> (Served, String) {
         .expect("node starts");
     let output = child.stdout.take().expect("its output");
     let served = Served(child);
-    let (told, address) = channel();
+    let (sender, address) = channel();
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = BufReader::new(output).read_line(&mut line);
-        // Nobody listens any more where it was waited for in vain.
-        told.send(read.map(|_| line)).ok();
+        // The receiver is gone where the wait timed out.
+        sender.send(read.map(|_| line)).ok();
     });
     let line = address.recv_timeout(LOADING).expect("its address in time").expect("its output can be read");
     assert!(line.starts_with("http://127.0.0.1:"), "it did not start: {line:?}");
@@ -63,14 +63,14 @@ fn serve() -> (Served, String) {
 
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
-fn a_small_real_model_answers_in_words() {
+fn a_small_real_model_answers() {
     let (_served, url) = serve();
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     std::fs::create_dir_all(sandbox.home().join("config")).expect("the configuration's folder");
     let settings = format!("[model]\ndefault = \"local/smollm2\"\n[providers.local]\nbase_url = \"{url}\"\n");
     std::fs::write(sandbox.home().join("config/config.toml"), settings).expect("the configuration");
     // Long enough to come in several pieces, whatever it says.
-    let question = "Tell me in three sentences what a compiler does.";
+    let question = "Explain in three sentences what a compiler does.";
     let child = sandbox.command(&["run", question, "--json"]).spawn().expect("pilcrow starts");
     let ran = tests::sandbox::finish(child, ANSWERING);
     let events: Vec<Value> = ran
@@ -91,7 +91,7 @@ fn a_small_real_model_answers_in_words() {
     let said = last["message"]["content"][0]["text"].as_str().expect("words");
     eprintln!("it said: {said}");
     assert!(streamed.len() > 3 && streamed.concat() == said, "{streamed:?} is not {said:?}");
-    // The server lets it say 64 tokens; an answer that is cut off there is not taken for a whole one.
+    // The server limits it to 64 tokens; a truncated answer does not count as complete.
     let status = match last["message"]["stopReason"].as_str() {
         Some("stop") => 0,
         Some("length") => 1,

@@ -1,16 +1,17 @@
-//! Which model is asked and with which key: roles, paths, fallbacks, several keys, keys of commands, what is found, what it costs, and
-//! through a proxy; a recorded session is played again.
+//! Choice of model and key: roles, paths, fallbacks, several keys, keys from
+//! commands, discovery, costs, proxies; and replay of a recorded session.
 
 use std::io::{BufRead as _, BufReader};
 
+use expect_test::expect;
 use serde_json::{Value, json};
 use testing::model::{ModelServer, Received, Reply};
 use tests::editor::uri;
 use tests::sandbox::{DEADLINE, Ran, finish};
-use tests::{Editor, Sandbox};
+use tests::{Editor, Sandbox, check_output};
 
-/// A server that answers each request by what it holds, beside a sandbox with these settings and models, in which `{server}` is
-/// its address.
+/// A server that answers each request by its content, beside a sandbox with these
+/// settings and models, in which `{server}` is its address.
 fn with(
     settings: &str,
     models: &str,
@@ -49,7 +50,7 @@ fn models(server: &ModelServer) -> Vec<String> {
 const MINE: &str = "[providers.mine]\nbase_url = '{server}'\ndefault = 'usual'\n";
 
 #[test]
-fn a_key_that_is_refused_gives_way_to_another() {
+fn a_refused_key_falls_back_to_another() {
     let settings = "[model]\ndefault = 'mine'\n[providers.mine]\napi_keys = ['${FIRST}', '${SECOND}']\n";
     let mind = |received: &Received| {
         let refused = received.headers.iter().any(|(_, value)| value.contains("key-one-11111"));
@@ -61,7 +62,7 @@ fn a_key_that_is_refused_gives_way_to_another() {
     };
     with(settings, MINE, mind, |sandbox, server| {
         let variables = [("FIRST", "key-one-11111"), ("SECOND", "key-two-22222")];
-        // Whichever it begins with; the next runs know that it was refused.
+        // Either key may come first; later runs remember the refused one.
         for _ in 0..4 {
             let ran = run(sandbox, &["run", "hi", "--yes"], &variables).expect(0);
             assert_eq!(ran.stdout.trim(), "answered");
@@ -75,7 +76,7 @@ fn a_key_that_is_refused_gives_way_to_another() {
         let shown = sandbox.run(&["config", "show"]).expect(0).stdout;
         assert!(shown.contains("${FIRST}") && !shown.contains("key-one"), "{shown}");
     });
-    // Both are refused: it ends, and says so without the keys.
+    // Both are refused: the run ends and reports it without the keys.
     let mind = |received: &Received| {
         let key =
             received.headers.iter().find(|(name, _)| name == "authorization").map(|(_, value)| value.clone());
@@ -91,7 +92,7 @@ fn a_key_that_is_refused_gives_way_to_another() {
 }
 
 #[test]
-fn a_command_gives_a_key_that_lasts_for_a_time() {
+fn a_key_from_a_command_is_cached_for_a_time() {
     let settings = "[model]\ndefault = 'mine'\n[providers.mine]\napi_key = { command = ['/bin/sh', '-c', \
                     'echo x >> \"$COUNT\"; echo \"token-$(wc -l < \"$COUNT\")\"'], ttl = '1h', env = ['COUNT'] }\n";
     let mut turn = 0;
@@ -109,7 +110,7 @@ fn a_command_gives_a_key_that_lasts_for_a_time() {
         let used: Vec<String> = keys(server).iter().map(|key| key.replace(' ', "")).collect();
         assert_eq!(used, ["token-1", "token-1"], "it is asked once");
     });
-    // A tool that comes upon it does not show it.
+    // A tool that reads it does not show it.
     const PRINTED: &str = "words-that-a-command-printed";
     let settings = format!(
         "[model]\ndefault = 'mine'\n[providers.mine]\napi_key = {{ command = ['/bin/echo', '{PRINTED}'], ttl = '1h' }}\n"
@@ -150,10 +151,10 @@ fn a_command_gives_a_key_that_lasts_for_a_time() {
 }
 
 #[test]
-fn roles_are_chosen_by_name_by_path_and_give_way_to_their_fallbacks() {
+fn roles_are_chosen_by_name_or_path_with_fallbacks() {
     let settings = "[model]\ndefault = 'mine/usual'\n[roles.slow]\nmodel = 'mine/deep'\n[roles.docs]\nmodel = 'mine/words'\n\
                     fallbacks = ['mine/spare']\n[[roles.paths]]\nglob = 'docs/**'\nrole = 'docs'\n\
-                    [retry.fallback_chains]\n'mine/deep' = ['nobody/x', 'mine/spare']\n";
+                    [retry.fallback_chains]\n'mine/deep' = ['unknown/x', 'mine/spare']\n";
     let mind = |received: &Received| match received.body["model"].as_str() {
         Some("words") => Reply::status(402).body("{\"error\": {\"message\": \"out of credit\"}}"),
         Some(model) => Reply::text(&format!("I am {model}.")),
@@ -162,7 +163,7 @@ fn roles_are_chosen_by_name_by_path_and_give_way_to_their_fallbacks() {
     with(settings, MINE, mind, |sandbox, server| {
         for (args, asked, notes) in [
             (vec!["run", "hi"], vec!["usual"], ""),
-            (vec!["run", "hi", "--model", "slow"], vec!["deep"], "nobody/x cannot take over"),
+            (vec!["run", "hi", "--model", "slow"], vec!["deep"], "unknown/x cannot take over"),
             (vec!["run", "hi", "--model", "plan"], vec!["usual"], ""),
             (vec!["run", "look at docs/b.md."], vec!["words", "spare"], "out of credit"),
             (vec!["run", "look at docs/b.md.", "--model", "mine/usual"], vec!["usual"], ""),
@@ -174,7 +175,7 @@ fn roles_are_chosen_by_name_by_path_and_give_way_to_their_fallbacks() {
             assert_eq!(ran.stdout.trim(), format!("I am {}.", asked[asked.len() - 1]));
             assert!(ran.stderr.contains(notes), "{ran:?}");
         }
-        // What was edited last counts where nothing is named.
+        // The last edited file counts where the prompt names none.
         let shown = sandbox.run(&["read", "docs/b.md"]).expect(0).stdout;
         let head = shown.lines().next().expect("a head");
         sandbox.run_with_input(&["edit"], &format!("{head}\nPUT 1:\n+three\n")).expect(0);
@@ -185,7 +186,7 @@ fn roles_are_chosen_by_name_by_path_and_give_way_to_their_fallbacks() {
 }
 
 #[test]
-fn in_an_editor_the_files_that_a_request_names_choose_the_role_before_its_own() {
+fn files_named_by_a_request_choose_the_role_first() {
     let settings = "[model]\ndefault = 'mine/usual'\n[roles.docs]\nmodel = 'mine/words'\n\
                     [[roles.paths]]\nglob = 'docs/**'\nrole = 'docs'\n";
     let mind = |_: &Received| Reply::text("Read.");
@@ -209,7 +210,7 @@ fn in_an_editor_the_files_that_a_request_names_choose_the_role_before_its_own() 
 }
 
 #[test]
-fn a_role_with_a_level_has_its_fallbacks_and_who_takes_over_is_named() {
+fn a_role_with_a_level_names_the_fallback_used() {
     let settings = "[model]\ndefault = 'mine/usual'\n[roles.deep]\nmodel = 'mine/deep:low'\nfallbacks = ['mine/spare']\n\
                     [[roles.paths]]\nglob = 'docs/**'\nrole = 'nowhere'\n";
     let models_file =
@@ -221,10 +222,7 @@ fn a_role_with_a_level_has_its_fallbacks_and_who_takes_over_is_named() {
     with(settings, &models_file, mind, |sandbox, server| {
         let ran = run(sandbox, &["run", "hi", "--model", "deep:OFF"], &[]).expect(0);
         assert_eq!(models(server), ["deep", "spare"]);
-        for words in [
-            "mine/spare answers from here on",
-            "mine/deep has no level `off` of thinking; `low` is asked for",
-        ] {
+        for words in ["switched to mine/spare", "mine/deep has no thinking level `off`; using `low`"] {
             assert!(ran.stderr.contains(words), "{ran:?}");
         }
         let ran = run(sandbox, &["run", "look at docs/b.md"], &[]).expect(2);
@@ -234,9 +232,10 @@ fn a_role_with_a_level_has_its_fallbacks_and_who_takes_over_is_named() {
     });
 }
 
-/// What the person's files and the environment keep, as a server or an address may have it.
+/// Secrets in the user's files and the environment, as a server or an address may
+/// have them.
 #[test]
-fn nothing_that_goes_wrong_shows_a_secret() {
+fn no_failure_shows_a_secret() {
     const SECRETS: [&str; 6] = [
         "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
         "value-of-my-token",
@@ -285,7 +284,7 @@ fn nothing_that_goes_wrong_shows_a_secret() {
     });
 }
 
-/// Every file below a folder, with what is in it.
+/// Every file below a directory, with its content.
 fn files(folder: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -298,7 +297,8 @@ fn files(folder: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     found
 }
 
-/// Takes one connection as a SOCKS5 proxy does (RFC 1928) and carries it to `port`; the name that was asked for.
+/// Accepts one connection as a SOCKS5 proxy does (RFC 1928) and forwards it to
+/// `port`; returns the requested name.
 fn socks(port: u16) -> (u16, std::thread::JoinHandle<String>) {
     use std::io::{Read as _, Write as _};
     use std::net::{Shutdown, TcpListener, TcpStream};
@@ -340,7 +340,7 @@ fn socks(port: u16) -> (u16, std::thread::JoinHandle<String>) {
 }
 
 #[test]
-fn a_socks_proxy_is_gone_through() {
+fn a_socks_proxy_is_used() {
     let models_file = "[providers.away]\nbase_url = 'http://models.invalid/v1'\n";
     with(
         "",
@@ -357,7 +357,7 @@ fn a_socks_proxy_is_gone_through() {
 }
 
 #[test]
-fn a_model_is_found_by_its_key_and_on_this_machine() {
+fn models_are_found_by_key_and_on_this_machine() {
     let models_file = "[providers.ollama]\nbase_url = '{server}'\n[providers.lmstudio]\nbase_url = 'http://127.0.0.1:1/v1'\n\
                        [providers.llamacpp]\nbase_url = 'http://127.0.0.1:1/v1'\n[providers.anthropic]\nbase_url = '{server}'\n\
                        protocol = 'openai-completions'\n[providers.groq]\nbase_url = '{server}'\n";
@@ -386,20 +386,20 @@ fn a_model_is_found_by_its_key_and_on_this_machine() {
         assert!(ran.all().contains("No model is configured"), "{ran:?}");
         let shown = run(sandbox, &["models", "list"], &[]).expect(0).stdout;
         assert!(
-            shown.contains("ollama/qwen3:8b  (answers)") && shown.contains("(nobody answers there)"),
+            shown.contains("ollama/qwen3:8b  (answers)") && shown.contains("(no server answers there)"),
             "{shown}"
         );
     });
 }
 
 #[test]
-fn a_level_that_a_model_is_not_known_to_have_is_said_to_be_lost() {
+fn an_unsupported_thinking_level_is_reported() {
     with(
         "",
         MINE,
         |_| Reply::text("x"),
         |sandbox, server| {
-            let lost = "no levels of thinking of mine/other are known, so `high` is not asked for";
+            let lost = "the thinking levels of mine/other are unknown, so `high` is not used";
             let key = [("MINE_KEY", "the-key-of-mine")];
             for (model, is_lost) in
                 [("mine/other:high", true), ("mine/other:off", false), ("mine/other", false)]
@@ -413,7 +413,7 @@ fn a_level_that_a_model_is_not_known_to_have_is_said_to_be_lost() {
 }
 
 #[test]
-fn what_a_run_costs_is_told_and_unknown_is_not_nothing() {
+fn the_cost_of_a_run_is_reported_or_unknown() {
     let priced = format!("{MINE}[providers.mine.models.usual]\nprice = {{ input = 2.0, output = 10.0 }}\n");
     let mind = |_: &Received| {
         let chunk = |choices: Value, usage: Value| {
@@ -441,9 +441,9 @@ fn what_a_run_costs_is_told_and_unknown_is_not_nothing() {
 #[test]
 fn tokens_that_were_not_counted_are_not_free() {
     let priced = format!("{MINE}[providers.mine.models.usual]\nprice = {{ input = 2.0, output = 10.0 }}\n");
-    for (usage, told) in [
+    for (usage, expected) in [
         (json!({"completion_tokens": 5}), "0 tokens in (0 cached), 5 out, cost unknown"),
-        (Value::Null, "the provider counted nothing, cost unknown"),
+        (Value::Null, "the provider reported no usage; cost unknown"),
     ] {
         let mind = move |_: &Received| {
             let choices = json!([{"delta": {"content": "hi"}, "finish_reason": "stop"}]);
@@ -452,7 +452,7 @@ fn tokens_that_were_not_counted_are_not_free() {
         };
         with("[model]\ndefault = 'mine'\n", &priced, mind, |sandbox, _| {
             let ran = run(sandbox, &["run", "hi"], &[]).expect(0);
-            assert!(ran.stderr.contains(told), "{ran:?}");
+            assert!(ran.stderr.contains(expected), "{ran:?}");
             let listed = sandbox.run(&["sessions", "list"]).expect(0).stdout;
             assert!(listed.contains("cost unknown"), "{listed}");
         });
@@ -542,7 +542,7 @@ fn by_hand(url: &str, authorization: &str, body: &str) -> String {
 }
 
 #[test]
-fn a_session_is_played_again_on_the_code_as_it_is_now() {
+fn a_session_is_replayed_on_the_current_code() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     let script = sandbox.beside("script.jsonl");
     let lines = [
@@ -565,10 +565,15 @@ fn a_session_is_played_again_on_the_code_as_it_is_now() {
 }
 
 #[test]
-fn without_a_keyring_keys_are_not_kept_and_it_is_said_why() {
+fn without_a_keyring_keys_are_refused_with_the_reason() {
     let sandbox = Sandbox::with(&[]);
     let ran = sandbox.run_with_input(&["auth", "set", "anthropic"], "sk-ant-not-to-be-shown\n").expect(1);
-    assert!(ran.all().contains("no session bus") && !ran.all().contains("not-to-be-shown"), "{ran:?}");
+    check_output(
+        &ran.all(),
+        &expect![[r#"
+            pilcrow: cannot use the system's keyring: there is no session bus (DBUS_SESSION_BUS_ADDRESS); set an environment variable instead
+        "#]],
+    );
     let ran = sandbox.run_with_input(&["auth", "set", "antropic"], "sk-ant-not-to-be-shown\n").expect(2);
     assert!(ran.all().contains("`anthropic`"), "{ran:?}");
     let ran = run(&sandbox, &["auth", "list"], &[("GEMINI_API_KEY", "sk-not-to-be-shown")]).expect(0);
@@ -576,17 +581,17 @@ fn without_a_keyring_keys_are_not_kept_and_it_is_said_why() {
 }
 
 #[test]
-fn it_is_told_whether_the_keys_of_the_settings_are_there() {
+fn doctor_reports_whether_configured_keys_exist() {
     let sandbox = Sandbox::with(&[]);
     std::fs::create_dir_all(sandbox.home().join("config")).expect("the configuration's folder");
     let settings = "[providers.openai]\napi_keys = ['${WORK_ONE}', '${WORK_TWO}']\n";
     std::fs::write(sandbox.home().join("config/config.toml"), settings).expect("the configuration");
     let both = [("WORK_ONE", "sk-not-to-be-shown-1"), ("WORK_TWO", "sk-not-to-be-shown-2")];
-    // A variable of the provider's own says nothing where the settings name others.
+    // The provider's own variable is ignored where the settings name others.
     let one = [both[0], ("OPENAI_API_KEY", "sk-not-to-be-shown-3")];
     let missing = "no key: the settings need WORK_TWO, which is not set";
     for (variables, kept, found) in
-        [(&both, "from the settings", "key of the settings"), (&one, missing, missing)]
+        [(&both, "from the settings", "key from the settings"), (&one, missing, missing)]
     {
         let ran = run(&sandbox, &["auth", "list"], variables).expect(0);
         assert!(ran.stdout.contains(&format!("openai  {kept}\n")) && !ran.all().contains("sk-"), "{ran:?}");
@@ -600,7 +605,7 @@ fn it_is_told_whether_the_keys_of_the_settings_are_there() {
 }
 
 #[test]
-fn a_terminal_on_which_a_key_was_asked_for_has_its_echo_again_when_it_is_stopped() {
+fn interrupting_a_key_prompt_restores_the_echo() {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use rustix::termios::{LocalModes, tcgetattr};
     use std::os::unix::ffi::OsStrExt as _;
@@ -623,5 +628,12 @@ fn a_terminal_on_which_a_key_was_asked_for_has_its_echo_again_when_it_is_stopped
     assert!(tests::processes::wait_for(DEADLINE, || !echoes()), "what is typed is not shown");
     tests::processes::kill(child.id(), rustix::process::Signal::INT);
     let ran = tests::sandbox::finish(child, DEADLINE).expect(1);
-    assert!(echoes() && ran.all().contains("no key was kept"), "{ran:?}");
+    check_output(
+        &ran.all(),
+        &expect![[r#"
+            API key of anthropic (not shown):
+            pilcrow: no key was stored
+        "#]],
+    );
+    assert!(echoes(), "{ran:?}");
 }

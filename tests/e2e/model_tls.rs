@@ -1,4 +1,4 @@
-//! TLS: a provider is believed by the certificates that the system trusts, and by no others.
+//! TLS: Pilcrow accepts a provider by the system's trusted certificates only.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -19,7 +19,7 @@ impl Drop for Served {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn a_provider_is_trusted_as_the_system_trusts() {
+fn provider_certificates_follow_the_system_store() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let server =
         runtime.block_on(ModelServer::answering(|_| Reply::text("in private"))).expect("the model server");
@@ -45,7 +45,7 @@ fn a_provider_is_trusted_as_the_system_trusts() {
     std::fs::write(config.join("models.toml"), models).expect("a file of ours");
     let run = |authority: Option<&Path>| {
         let mut command = sandbox.command(&["run", "hi", "--yes"]);
-        command.env("MINE_KEY", "a-key-that-nobody-else-sees");
+        command.env("MINE_KEY", "a-key-for-this-server-only");
         if let Some(file) = authority {
             command.env("SSL_CERT_FILE", file);
         }
@@ -54,7 +54,7 @@ fn a_provider_is_trusted_as_the_system_trusts() {
 
     let unknown = run(None).expect(1);
     assert!(unknown.all().contains("certificate"), "{unknown:?}");
-    assert!(server.received().is_empty(), "nothing is sent to whom nobody trusts");
+    assert!(server.received().is_empty(), "nothing is sent to an untrusted server");
     let known = run(Some(&folder.join("authority.pem"))).expect(0);
     assert_eq!(known.stdout.trim(), "in private");
     assert_eq!(server.received().len(), 1);

@@ -1,9 +1,10 @@
-//! Runs with a model: one that answers from a script, and one behind a local server that speaks
-//! each protocol.
+//! Runs with a model: one that answers from a script, and one behind a local server
+//! that speaks each protocol.
 
+use expect_test::expect;
 use serde_json::{Value, json};
 use testing::model::{ModelServer, Reply};
-use tests::Sandbox;
+use tests::{Sandbox, check_output};
 
 fn chunk(delta: Value, reason: Value) -> String {
     let chunk = json!({"id": "r", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
@@ -26,7 +27,8 @@ fn call(id: &str, name: &str, arguments: &Value) -> Reply {
     Reply::stream(stream.concat(), 7)
 }
 
-/// Runs `work` beside a model server with these replies, in a sandbox set up to ask it.
+/// Runs `work` beside a model server with these replies, in a sandbox set up to ask
+/// it.
 fn with_server(replies: Vec<Reply>, work: impl FnOnce(&Sandbox, &ModelServer)) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let server = runtime.block_on(ModelServer::start(replies)).expect("the model server");
@@ -64,7 +66,7 @@ fn a_local_server_reads_and_writes_through_the_tools() {
             received[1].body["messages"].as_array().and_then(|all| all.last()).cloned().unwrap_or_default();
         assert_eq!((last["role"].as_str(), last["tool_call_id"].as_str()), (Some("tool"), Some("c1")));
         assert!(last["content"].as_str().is_some_and(|text| text.contains(":one")), "{last}");
-        // The key is in no file of ours: not in the session, the log or the journal.
+        // The key is in no file of Pilcrow: no session, log or journal.
         for (path, bytes) in files(&sandbox.home()) {
             assert!(!String::from_utf8_lossy(&bytes).contains(KEY), "the key is in {}", path.display());
         }
@@ -87,11 +89,11 @@ fn a_server_that_fails_ends_the_run_and_says_why() {
 }
 
 #[test]
-fn an_answer_that_is_cut_off_or_empty_is_not_taken_for_a_whole_one() {
+fn a_truncated_or_empty_answer_is_not_complete() {
     let end = |delta: Value, reason: &str| {
         Reply::stream(format!("{}data: [DONE]\n\n", chunk(delta, json!(reason))), usize::MAX)
     };
-    for (delta, reason, said, told) in [
+    for (delta, reason, said, expected) in [
         (json!({"content": "half an ans"}), "length", "half an ans", "the answer is cut off"),
         (json!({}), "length", "", "the answer is cut off"),
         (json!({}), "stop", "", "the model ended without an answer"),
@@ -103,13 +105,13 @@ fn an_answer_that_is_cut_off_or_empty_is_not_taken_for_a_whole_one() {
                 tests::sandbox::finish(command.spawn().expect("pilcrow starts"), tests::sandbox::DEADLINE)
                     .expect(1);
             assert_eq!(ran.stdout.trim(), said);
-            assert!(ran.stderr.contains(told), "{ran:?}");
+            assert!(ran.stderr.contains(expected), "{ran:?}");
         });
     }
 }
 
 #[test]
-fn a_script_edits_what_it_was_shown() {
+fn a_scripted_model_edits_what_it_read() {
     let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\n")]);
     let script = sandbox.beside("script.jsonl");
     let lines = [
@@ -181,9 +183,9 @@ fn streams(protocol: &str) -> [Reply; 2] {
     }
 }
 
-/// A provider that a person wrote into their `models.toml` alone, in each of the protocols.
+/// A provider that a user defines in `models.toml` alone, in each of the protocols.
 #[test]
-fn each_protocol_reads_and_answers_through_a_persons_own_provider() {
+fn each_protocol_works_through_a_custom_provider() {
     for (protocol, target, header) in [
         ("anthropic-messages", "POST /v1/messages", "x-api-key"),
         ("google-generative-ai", "POST /v1/models/tiny:streamGenerateContent?alt=sse", "x-goog-api-key"),
@@ -223,7 +225,7 @@ fn each_protocol_reads_and_answers_through_a_persons_own_provider() {
         assert!(shown.contains("mine/tiny  (default)") && shown.contains("no key: set MINE_KEY"), "{shown}");
         let shown = sandbox.run(&["models", "show", "mine:high"]).expect(0).stdout;
         assert!(
-            shown.contains("high is asked for, low is had") && shown.contains("cost         unknown"),
+            shown.contains("high requested, low used") && shown.contains("cost         unknown"),
             "{shown}"
         );
     }
@@ -243,7 +245,7 @@ pub fn files(folder: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn a_model_is_told_of_few_tools_and_finds_the_others() {
+fn a_model_finds_tools_beyond_the_listed_ones() {
     let names = |body: &Value| -> Vec<String> {
         let tools = body["tools"].as_array().into_iter().flatten();
         tools.filter_map(|tool| tool["function"]["name"].as_str().map(str::to_owned)).collect()
@@ -255,7 +257,7 @@ fn a_model_is_told_of_few_tools_and_finds_the_others() {
     };
     let start = ["read", "edit", "write", "bash", "grep", "find", "lsp", "search_tools"];
     let replies = vec![
-        call("c1", "search_tools", &json!({"query": "take back the last change"})),
+        call("c1", "search_tools", &json!({"query": "revert the last change"})),
         call("c2", "undo", &json!({})),
         Reply::text("done"),
     ];
@@ -264,9 +266,9 @@ fn a_model_is_told_of_few_tools_and_finds_the_others() {
         let received = server.received();
         assert_eq!(names(&received[0].body), start);
         let found = received[1].body["messages"].to_string();
-        assert!(found.contains("undo: Take back what the last run changed"), "{found}");
+        assert!(found.contains("undo: Revert (undo, take back) what the last run changed"), "{found}");
         let mut grown = names(&received[1].body);
-        assert_eq!(grown.drain(..start.len()).collect::<Vec<_>>(), start, "what was told stays in its place");
+        assert_eq!(grown.drain(..start.len()).collect::<Vec<_>>(), start, "the prefix is unchanged");
         assert!(grown.contains(&"undo".to_owned()) && grown.len() <= 5, "{grown:?}");
         assert_eq!(names(&received[2].body)[start.len()..], grown);
     });
@@ -280,7 +282,22 @@ fn a_model_is_told_of_few_tools_and_finds_the_others() {
     });
     let sandbox = Sandbox::with(&[]);
     let shown = sandbox.run(&["tools", "--budget"]).expect(0).stdout;
-    assert!(shown.starts_with("instructions ") && shown.contains("\ntotal "), "{shown}");
+    check_output(
+        &shown,
+        &expect![[r#"
+            instructions      632 bytes    151 tokens (o200k), about   158 by bytes
+            read              769 bytes    188 tokens (o200k), about   193 by bytes
+            edit             2136 bytes    590 tokens (o200k), about   534 by bytes
+            write             452 bytes    101 tokens (o200k), about   113 by bytes
+            bash              745 bytes    179 tokens (o200k), about   187 by bytes
+            grep             1431 bytes    339 tokens (o200k), about   358 by bytes
+            find              774 bytes    182 tokens (o200k), about   194 by bytes
+            lsp              2752 bytes    722 tokens (o200k), about   688 by bytes
+            search_tools      399 bytes     85 tokens (o200k), about   100 by bytes
+            total           10090 bytes   2537 tokens (o200k), about  2523 by bytes
+            + debug, if the prompt needs it   5145 bytes   1305 tokens (o200k), about  1287 by bytes
+        "#]],
+    );
     let shown = sandbox.run(&["tools"]).expect(0).stdout;
     assert!(
         shown.lines().any(|line| line.starts_with("undo ") && line.contains("found by search")),

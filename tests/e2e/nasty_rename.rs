@@ -1,8 +1,9 @@
-//! A rename with a real server on everything that goes wrong in renames: an alias import, a method
-//! of the same name, the name in strings and comments, characters outside the basic plane before it
-//! on the line, CRLF, a byte order mark, a path with a space, no final line end.
+//! A rename with a real server on the known hazards: an alias import, a method of
+//! the same name, the name in strings and comments, characters outside the basic
+//! plane before it on the line, CRLF, a byte order mark, a path with a space, no
+//! final line ending.
 //!
-//! What is expected is written out by hand, byte for byte.
+//! The expected texts are written by hand, byte for byte.
 
 use serde_json::json;
 use tests::Sandbox;
@@ -18,8 +19,8 @@ const FILES: &[(&str, &str, &str)] = &[
     ("app/__init__.py", "", ""),
     (
         "app/names.py",
-        "\"\"\"Where greet lives.\"\"\"\n\n\ndef greet(name: str) -> str:\n    \"\"\"greet someone; the word greet stays.\"\"\"\n    # greet is in a comment too\n    return \"greet \" + name\n\n\nclass Machine:\n    def greet(self) -> str:\n        return \"beep\"\n",
-        "\"\"\"Where greet lives.\"\"\"\n\n\ndef welcome(name: str) -> str:\n    \"\"\"greet someone; the word greet stays.\"\"\"\n    # greet is in a comment too\n    return \"greet \" + name\n\n\nclass Machine:\n    def greet(self) -> str:\n        return \"beep\"\n",
+        "\"\"\"Where greet lives.\"\"\"\n\n\ndef greet(name: str) -> str:\n    \"\"\"greet a user; the word greet stays.\"\"\"\n    # greet is in a comment too\n    return \"greet \" + name\n\n\nclass Machine:\n    def greet(self) -> str:\n        return \"beep\"\n",
+        "\"\"\"Where greet lives.\"\"\"\n\n\ndef welcome(name: str) -> str:\n    \"\"\"greet a user; the word greet stays.\"\"\"\n    # greet is in a comment too\n    return \"greet \" + name\n\n\nclass Machine:\n    def greet(self) -> str:\n        return \"beep\"\n",
     ),
     (
         "app/alias.py",
@@ -67,7 +68,7 @@ fn holds(sandbox: &Sandbox, which: impl Fn(&(&str, &str, &str)) -> String) {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn a_rename_is_right_and_touches_no_other_byte() {
+fn a_rename_changes_exactly_the_symbol() {
     let sandbox = project();
     let start = sandbox.tree();
     let prompt = "rename greet to welcome in app/names.py:4";
@@ -103,14 +104,14 @@ fn a_method_of_the_same_name_is_another_symbol() {
     let keyword = rename("Machine", "class").fails("invalid_arguments");
     assert!(keyword.contains("is \"class\" a name"), "{keyword}");
     assert_eq!(sandbox.tree(), start);
-    // A name that stands beside it already: done as asked, and said.
+    // A name that exists beside it already: renamed as requested, and reported.
     let clash = rename("Machine", "greet").ok();
     assert!(clash.contains("`greet` is declared at app/names.py:4 too"), "{clash}");
 }
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn a_method_that_overrides_another_is_renamed_with_a_word_about_that_one() {
+fn renaming_an_override_mentions_the_overridden_method() {
     let base = "class Base:\n    def send(self, x: int) -> int:\n        return x\n\n    def go(self) -> int:\n        return self.send(1)\n\n\nclass Lone:\n    def send(self) -> None:\n        pass\n";
     let child = "from base import Base\n\n\nclass Child(Base):\n    def send(self, x: int) -> int:\n        return x + 1\n";
     let sandbox = Sandbox::with(&[("pyproject.toml", ""), ("base.py", base), ("child.py", child)]);
@@ -135,7 +136,7 @@ fn a_method_that_overrides_another_is_renamed_with_a_word_about_that_one() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn a_file_that_no_crate_holds_is_told_as_not_checked() {
+fn a_file_outside_every_crate_is_reported_unchecked() {
     let sandbox = Sandbox::with(&[
         (
             "Cargo.toml",

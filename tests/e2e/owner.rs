@@ -1,19 +1,20 @@
-//! Commands in a shell while an editor has the project open: they go through the editor, and nothing
-//! that is not saved is saved or written over.
+//! Shell commands while an editor has the project open: they go through the editor,
+//! and no unsaved text is saved or overwritten.
 
 use std::io::Write;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use expect_test::expect;
 use serde_json::json;
 use tests::batch::View;
 use tests::editor::uri;
-use tests::{Editor, Sandbox, Scripted, sandbox, wait_for};
+use tests::{Editor, Sandbox, Scripted, check_output, sandbox, wait_for};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const SAVED: &str = "one\ntwo\n";
 
-/// An editor that has `a.txt` open, with a line that is not saved.
+/// An editor that has `a.txt` open, with an unsaved line.
 fn open() -> (Sandbox, Editor, String) {
     let sandbox = Sandbox::with(&[("a.txt", SAVED), ("b.txt", "other\n")]);
     let mut editor = Editor::start(&sandbox);
@@ -21,7 +22,7 @@ fn open() -> (Sandbox, Editor, String) {
     let file = uri(&sandbox, "a.txt");
     editor.open(&file, "plaintext", SAVED);
     editor.replace(&file, 4..7, "typed");
-    // Answered after what came before it.
+    // Answered after the earlier messages.
     editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}));
     (sandbox, editor, file)
 }
@@ -44,23 +45,23 @@ fn read_edit_and_undo_in_a_shell_go_through_the_editor() {
     sandbox::finish(child, sandbox::DEADLINE).expect(0);
     assert_eq!(editor.text(&file), "one\nedited\n");
 
-    // The person types on, above.
+    // The user types above.
     editor.replace(&file, 0..0, "zero\n");
     editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}));
     let child = start(&sandbox, &["undo"], "");
     editor.wait("the way back", |editor| edits(editor) == 2);
     sandbox::finish(child, sandbox::DEADLINE).expect(0);
     assert_eq!(editor.text(&file), "zero\none\ntyped\n");
-    assert_eq!(sandbox.read("a.txt"), SAVED, "something was saved behind the person's back");
+    assert_eq!(sandbox.read("a.txt"), SAVED, "an unsaved text was saved");
 
-    // Once the editor is closed, commands do it themselves.
+    // Once the editor is closed, commands write by themselves.
     editor.shut_down();
     let shown = sandbox.run(&["read", "a.txt"]).expect(0).stdout;
     assert!(shown.contains(":two"), "{shown}");
 }
 
 #[test]
-fn a_shell_is_told_what_the_disk_does_not_have() {
+fn a_shell_command_is_warned_of_unsaved_text() {
     let (sandbox, mut editor, file) = open();
     let script = sandbox.beside("script.jsonl");
     let call = json!({"path": "a.txt", "content": "all\n", "overwrite": true});
@@ -86,17 +87,28 @@ fn a_shell_is_told_what_the_disk_does_not_have() {
 }
 
 #[test]
-fn a_debugger_says_what_the_disk_does_not_have() {
+fn a_debugger_launch_is_warned_of_unsaved_text() {
     let (sandbox, editor, _) = open();
     let said = sandbox.run(&["tool", "debug", r#"{"action": "sessions"}"#]).expect(0).stdout;
-    assert!(said.starts_with("not saved: a.txt\n"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        not saved: a.txt
+        no debug sessions; `launch` a program
+    "#]],
+    );
     editor.shut_down();
     let said = sandbox.run(&["tool", "debug", r#"{"action": "sessions"}"#]).expect(0).stdout;
-    assert!(said.starts_with("no debug sessions"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        no debug sessions; `launch` a program
+    "#]],
+    );
 }
 
 #[test]
-fn standalone_sees_the_disk_and_writes_nothing_that_is_open() {
+fn standalone_reads_the_disk_and_refuses_open_files() {
     let (sandbox, editor, _) = open();
     let view = View::parse(&sandbox.run(&["read", "a.txt", "--standalone"]).expect(0).stdout);
     let ran = sandbox.run_with_input(&["edit", "--standalone"], &view.put("two", "due")).expect(1);
@@ -110,7 +122,7 @@ fn standalone_sees_the_disk_and_writes_nothing_that_is_open() {
 }
 
 #[test]
-fn a_command_in_a_project_that_nobody_trusts_asks_nobody_in_the_editor() {
+fn a_command_in_an_untrusted_project_does_not_ask_the_editor() {
     let (sandbox, editor, _) = open();
     let call = json!({"path": "new.txt", "content": "new\n"}).to_string();
     sandbox.run(&["tool", "write", &call]).expect(3);
@@ -120,7 +132,8 @@ fn a_command_in_a_project_that_nobody_trusts_asks_nobody_in_the_editor() {
     editor.shut_down();
 }
 
-/// References asked for twice in a shell, and how often a server is started and ended for that.
+/// Requests references twice in a shell; returns how often a server started and
+/// ended.
 #[track_caller]
 fn servers(trusted: bool, started: usize, ended: usize) {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
@@ -149,14 +162,15 @@ fn a_shell_uses_the_editors_warm_servers() {
 }
 
 #[test]
-fn a_yes_in_a_shell_starts_no_server_for_the_editor() {
+fn consent_in_a_shell_starts_no_server_for_the_editor() {
     servers(false, 2, 2);
 }
 
-/// basedpyright, shown a text that it did not find on the disk, renamed in no other file it had open.
+/// basedpyright, shown a text that it did not find on the disk, renamed in no other
+/// file it had open.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn a_real_server_renames_also_where_the_person_typed_after_it_read_the_files() {
+fn a_real_server_renames_in_unsaved_text() {
     let core = "class Widget:\n    def spin(self) -> int:\n        return 1\n";
     let used = "from core import Widget\n\nWidget().spin()\n";
     let project = "[project]\nname = \"x\"\nversion = \"0\"\n";
@@ -176,8 +190,8 @@ fn a_real_server_renames_also_where_the_person_typed_after_it_read_the_files() {
     let said = sandbox.tool("lsp", &rename);
     let said = said.ok();
     assert!(said.contains("+    def twirl(self)") && said.contains("+Widget().twirl()"), "{said}");
-    // What is only typed breaks what uses it.
-    let from = editor.text(&file).find("spin").expect("it stands there");
+    // Unsaved typing breaks its users.
+    let from = editor.text(&file).find("spin").expect("it is there");
     editor.replace(&file, from..from + 4, "turn");
     editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}));
     let said = sandbox.tool("lsp", &ask);

@@ -1,10 +1,11 @@
 //! What `read` shows: bounded, numbered, and honest about what it leaves out.
 
+use expect_test::expect;
 use serde_json::json;
-use tests::{Batch, Sandbox};
+use tests::{Batch, Sandbox, check_output};
 
 #[test]
-fn a_long_file_is_cut_and_says_how_to_go_on() {
+fn a_long_file_is_truncated_with_how_to_continue() {
     let text: String = (1..=3000).map(|line| format!("line {line}\n")).collect();
     let sandbox = Sandbox::with(&[("long.txt", &text)]);
     let first = sandbox.tool("read", &json!({"path": "long.txt"})).ok();
@@ -24,43 +25,87 @@ fn a_long_file_is_cut_and_says_how_to_go_on() {
 }
 
 #[test]
-fn a_line_that_is_too_long_is_refused_and_the_lines_around_it_are_not() {
+fn only_the_overlong_line_is_refused() {
     let text = format!("before\n{}\nafter\n", "x".repeat(60_000));
     let sandbox = Sandbox::with(&[("wide.txt", &text)]);
     let first = sandbox.tool("read", &json!({"path": "wide.txt"})).ok();
-    assert!(first.contains(":before\n") && first.len() < 1000 && first.contains("offset 2"), "{first}");
+    check_output(
+        &first,
+        &expect![[r#"
+        [wide.txt#544D9578]
+        1xx:before
+        … 2..=3 not shown
+        (lines 1 to 1 of 3)
+        (cut at 1 lines; read on with offset 2)
+    "#]],
+    );
+    assert!(first.len() < 1000, "{first}");
     let said = sandbox.tool("read", &json!({"path": "wide.txt", "offset": 2})).fails("too_large");
-    assert!(said.contains("60001 bytes") && said.contains("offset 3"), "{said}");
+    check_output(
+        &said,
+        &expect![[
+            r#"line 2 has 60001 bytes; at most 51200 can be shown, and only shown lines can be edited: use a command, or `write` the whole file; read on with offset 3"#
+        ]],
+    );
     assert!(sandbox.tool("read", &json!({"path": "wide.txt", "offset": 3})).ok().contains(":after\n"));
 }
 
 #[test]
-fn lines_that_were_not_shown_cannot_be_edited() {
+fn lines_not_shown_cannot_be_edited() {
     let text: String = (1..=3000).map(|line| format!("line {line}\n")).collect();
     let sandbox = Sandbox::with(&[("long.txt", &text)]);
     let mut batch = Batch::start(&sandbox);
     let shown = batch.view("long.txt");
     let refused = batch.edit(&format!("[{}]\nPUT 2500:\n+x\n", shown.header));
     let said = refused.fails("unseen_lines");
-    assert!(said.contains("line 2500"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        Not applied, nothing was changed.
+        long.txt: the edit touches line 2500, which was not shown; look below, and send the same edit again if it is right
+        [long.txt#E84F]
+        … 1..=2496 not shown
+        2497bx:line 2497
+        2498zc:line 2498
+        2499gs:line 2499
+        2500vn:line 2500
+        2501cv:line 2501
+        2502hm:line 2502
+        2503jt:line 2503
+        … 2504..=3000 not shown
+    "#]],
+    );
     assert_eq!(sandbox.read("long.txt"), text);
 }
 
 #[test]
-fn an_empty_file_and_a_folder_are_shown_as_what_they_are() {
+fn an_empty_file_and_a_directory_are_shown_as_such() {
     let sandbox = Sandbox::with(&[("empty.txt", ""), ("folder/a.txt", "a\n"), ("folder/b/c.txt", "c\n")]);
     let mut batch = Batch::start(&sandbox);
     let said = batch.call("read", &json!({"path": "empty.txt"})).ok();
     let header = said.lines().next().expect("a header").to_owned();
-    assert!(said.contains("empty file"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        [empty.txt#5D05]
+        (empty file; insert with `PUT <1:`)
+    "#]],
+    );
     batch.edit(&format!("{header}\nPUT <1:\n+first\n")).ok();
     assert_eq!(sandbox.read("empty.txt").trim_end(), "first");
     let said = batch.call("read", &json!({"path": "folder"})).ok();
-    assert!(said.contains("a.txt (2 bytes)") && said.contains("b/\n"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        folder (2 entries)
+        a.txt (2 bytes)
+        b/
+    "#]],
+    );
 }
 
 #[test]
-fn a_whole_file_is_replaced_only_when_it_was_read_whole() {
+fn a_file_is_replaced_only_after_a_full_read() {
     let text: String = (1..=3000).map(|line| format!("line {line}\n")).collect();
     let sandbox = Sandbox::with(&[("long.txt", &text), ("a.txt", "one\n")]);
     let mut batch = Batch::start(&sandbox);
@@ -75,12 +120,19 @@ fn a_whole_file_is_replaced_only_when_it_was_read_whole() {
     batch.call("write", &write("long.txt", true)).fails("stale_text");
     assert_eq!(sandbox.read("long.txt"), text);
     let said = batch.call("write", &write("new folder/n.txt", false)).ok();
-    assert!(said.starts_with("[new folder/n.txt#"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        [new folder/n.txt#BB9E]
+        write new folder/n.txt: +1 -0 lines in 1 file
+          new folder/n.txt: created
+    "#]],
+    );
     assert_eq!(sandbox.read("new folder/n.txt"), "new\n");
 }
 
 #[test]
-fn a_file_that_is_written_whole_keeps_its_line_ends() {
+fn a_file_written_whole_keeps_its_line_endings() {
     let sandbox = Sandbox::with(&[("crlf.txt", "one\r\ntwo\r\n"), ("mixed.txt", "one\r\ntwo\n")]);
     let mut batch = Batch::start(&sandbox);
     for (file, expected) in [("crlf.txt", "a\r\nb\r\n"), ("mixed.txt", "a\nb\n")] {

@@ -1,5 +1,6 @@
-//! Every action of the tool `lsp` on real servers that nobody set up for it: found by the project's files, started
-//! by the first question. Slow. What each server knows is asked in `languages`.
+//! Every action of the tool `lsp` on real servers without any setup: found by the
+//! project's files, started by the first request. Slow. `languages` tests each
+//! server.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +41,7 @@ const FILES: &[(&str, &str)] = &[
 
 struct Asker {
     batch: Batch,
-    /// The actions that were asked for.
+    /// The requested actions.
     asked: BTreeSet<String>,
 }
 
@@ -51,7 +52,7 @@ impl Asker {
         self.batch.call("lsp", &arguments)
     }
 
-    /// The answer holds all of these.
+    /// Asserts that the answer holds all of these.
     #[track_caller]
     fn holds(&mut self, arguments: Value, parts: &[&str]) {
         let answer = self.ask(arguments.clone());
@@ -61,7 +62,7 @@ impl Asker {
         }
     }
 
-    /// It is refused as such, with all of these.
+    /// Asserts that it is refused as such, with all of these.
     #[track_caller]
     fn refused(&mut self, arguments: Value, code: &str, parts: &[&str]) {
         let said = self.ask(arguments).fails(code);
@@ -73,7 +74,7 @@ impl Asker {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn every_action_works_on_servers_that_nobody_set_up() {
+fn every_action_works_without_server_setup() {
     let mut sandbox = Sandbox::with(FILES);
     give(&mut sandbox, &["basedpyright-langserver", "ruff", "typescript-language-server", "tsc", "clangd"]);
     let mut asker = Asker { batch: Batch::start(&sandbox), asked: BTreeSet::new() };
@@ -81,9 +82,9 @@ fn every_action_works_on_servers_that_nobody_set_up() {
     servers(&mut asker);
     actions(&mut asker, &sandbox);
     edits(&mut asker, &sandbox);
-    // A word that is no action is refused with all that are.
+    // An unknown action is refused with the list of all.
     let refused = asker.batch.call("lsp", &json!({"action": "?"})).text();
-    let listed = refused.split("known: ").nth(1).and_then(|rest| rest.lines().next()).unwrap_or_default();
+    let listed = refused.split("lsp are: ").nth(1).and_then(|rest| rest.lines().next()).unwrap_or_default();
     let listed: BTreeSet<String> = listed.split(", ").map(str::to_owned).collect();
     let asked: BTreeSet<String> = asker.asked.iter().map(ToString::to_string).collect();
     assert_eq!(listed, asked, "not asked of a real server: {refused}");
@@ -188,8 +189,8 @@ fn servers(asker: &mut Asker) {
     asker.holds(ask, &["textDocument/foldingRange (clangd)", "\"startLine\""]);
 }
 
-/// Listed at a line, over a range, by kind; carried out by title: one whose edit has to be asked for, and one
-/// that is a command of the server.
+/// Lists code actions at a line, over a range, by kind; applies by title one whose
+/// edit has to be resolved, and one that is a command of the server.
 fn actions(asker: &mut Asker, sandbox: &Sandbox) {
     asker.holds(
         json!({"action": "code_actions", "file": "other.py", "line": 2}),
@@ -256,11 +257,11 @@ const HEADER: [(&str, &str); 4] = [
     ("b.c", "#include \"a.h\"\nvoid b_use(int *p) { a_drop(p); puts(\"x\"); }\n"),
 ];
 
-/// clangd 22.1.1 tells of each file first what it is with the header as it was, and sees no change of a header that
-/// keeps its size within a second.
+/// clangd 22.1.1 first reports each file with the old header, and sees no change of
+/// a header that keeps its size within a second.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn a_rename_in_a_header_and_its_users_brings_no_errors() {
+fn renaming_in_a_header_introduces_no_errors() {
     for verify in ["after", "before"] {
         let mut sandbox = Sandbox::with(&HEADER);
         give(&mut sandbox, &["clangd"]);
@@ -274,8 +275,8 @@ fn a_rename_in_a_header_and_its_users_brings_no_errors() {
             let ask = json!({"action": "rename", "symbol": old, "new_name": new, "timeout": 120});
             let said = batch.call("lsp", &ask).ok().to_owned();
             assert!(said.contains("4 places in 3 files"), "{verify}: {said}");
-            let told = said.matches("no new errors or warnings in 3 files (clangd)").count();
-            assert_eq!(told, if verify == "before" { 2 } else { 1 }, "{verify}: {said}");
+            let verdicts = said.matches("no new errors or warnings in 3 files (clangd)").count();
+            assert_eq!(verdicts, if verify == "before" { 2 } else { 1 }, "{verify}: {said}");
         }
         // One thing, though it is declared twice.
         let ask = json!({"action": "references", "symbol": "a_drop", "timeout": 120});
@@ -287,17 +288,17 @@ fn a_rename_in_a_header_and_its_users_brings_no_errors() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn a_header_that_moves_has_its_includers_looked_at_or_counted() {
+fn moving_a_header_checks_or_counts_its_includers() {
     let mut sandbox = Sandbox::with(&HEADER);
-    // Found by a folder of the compiler's, so that the line is left to the person.
+    // The header is found through an include directory of the compiler, so the line is left to the user.
     sandbox.write("compile_flags.txt", "-std=c11\n-I.\n");
     sandbox.write("b.c", HEADER[3].1.replace("\"a.h\"", "<a.h>"));
     give(&mut sandbox, &["clangd"]);
     let moves = |from: &str, to: &str| json!({"action": "rename_file", "file": from, "to": to});
-    // A call of its own, for which no server is started.
+    // A separate call, which starts no server.
     let moved = sandbox.tool("lsp", &moves("a.h", "b.h")).ok().to_owned();
-    let told = "diagnostics not checked for 3 files (no language server of the project's root runs)";
-    assert!(moved.contains(told), "{moved}");
+    let unchecked = "diagnostics not checked for 3 files (no language server of the project's root runs)";
+    assert!(moved.contains(unchecked), "{moved}");
     let mut batch = Batch::start(&sandbox);
     let ask = json!({"action": "diagnostics", "file": "b.c", "timeout": 120});
     assert!(batch.call("lsp", &ask).ok().contains("'a.h' file not found"));
@@ -309,7 +310,7 @@ fn a_header_that_moves_has_its_includers_looked_at_or_counted() {
 /// One that is not named `.venv` is not found by the server itself.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn basedpyright_and_pyright_know_the_packages_of_the_projects_environment() {
+fn both_pyrights_find_the_projects_packages() {
     for server in ["basedpyright", "pyright"] {
         let mut sandbox =
             Sandbox::with(&[("pyproject.toml", ""), ("a.py", "from boxed import q\n\nprint(q)\n")]);

@@ -1,5 +1,6 @@
-//! Real refactors of projects nobody here wrote, one per language: their own tests pass, a widely used
-//! symbol is renamed, a file is renamed, their own tests pass as before, and undo gives every byte back.
+//! Real refactors of foreign projects, one per language: their own tests pass, a
+//! widely used symbol is renamed, a file is renamed, their own tests still pass,
+//! and undo restores every byte.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,14 +24,15 @@ struct Project {
     code: &'static [&'static str],
     /// The file where the symbol is declared, and the line's text.
     declared: (&'static str, &'static str),
-    /// What is replaced by what at each use, as text; in at least so many files.
+    /// The replaced text of each use, and the replacement; in at least this many files.
     rename: (&'static str, &'static str, usize),
-    /// Lines that hold one of these, and files of that name, may have either: comments, code that is left
-    /// out of the build.
+    /// Lines that hold one of these, and files of that name, may have either: comments,
+    /// code outside the build.
     either: &'static [&'static str],
     /// A file and its new name, and files with what they must hold then.
     moved: (&'static str, &'static str, &'static [(&'static str, &'static str)]),
-    /// The lines that are told to name the old place then, no more and no fewer.
+    /// The lines that the result lists as still naming the old path, no more and no
+    /// fewer.
     left: &'static [&'static str],
     /// Runs its tests in a folder; gives how many passed.
     tests: fn(&Sandbox, &Path) -> u32,
@@ -110,13 +112,13 @@ fn refactor(sandbox: &mut Sandbox, project: &Project) {
         assert!(sandbox.read(user).contains(holds), "{holds:?} is missing in {user}\n{said}");
     }
     assert!(!sandbox.project().join(from).exists() && sandbox.project().join(to).exists(), "{said}");
-    // A text that is too large to be searched (a manual in PostScript) may be named between.
-    let told =
+    // A text that is too large to be searched (a manual in PostScript) may be named in between.
+    let listed =
         said.split_once("still names the old place, as text").and_then(|(_, rest)| rest.split_once(": "));
-    let told = told.map_or("", |(_, rest)| rest);
-    let told = told.lines().next().unwrap_or_default().split("; ").next().unwrap_or_default();
-    let told: Vec<&str> = told.split(", ").filter(|it| !it.is_empty()).collect();
-    assert_eq!(told, project.left, "{said}");
+    let listed = listed.map_or("", |(_, rest)| rest);
+    let listed = listed.lines().next().unwrap_or_default().split("; ").next().unwrap_or_default();
+    let listed: Vec<&str> = listed.split(", ").filter(|it| !it.is_empty()).collect();
+    assert_eq!(listed, project.left, "{said}");
     assert_eq!(run(sandbox, "tests after the move"), passed, "{said}");
     sandbox.run(&["undo"]).expect(0);
     sandbox.run(&["undo"]).expect(0);
@@ -127,7 +129,7 @@ fn refactor(sandbox: &mut Sandbox, project: &Project) {
     sandbox.mark().none_left(Duration::from_secs(10));
 }
 
-/// What is said of an edit that is right: that it brought no problem, as far as that is known.
+/// The verdict of a correct edit: no new problem, as far as known.
 #[track_caller]
 fn harmless(answer: &Answer) -> String {
     let said = answer.ok();
@@ -152,7 +154,7 @@ fn replaced(text: &str, old: &str, new: &str) -> String {
     out + rest
 }
 
-/// Runs a command of a project's own, with the machine's tools and not the sandbox's.
+/// Runs a command of the project, with the machine's tools and not the sandbox's.
 fn run(sandbox: &Sandbox, folder: &Path, program: &str, args: &[&str], env: &[(&str, &str)]) -> String {
     let mut command = Command::new(program);
     sandbox.prepare(&mut command);
@@ -177,7 +179,7 @@ fn rust_semver() {
     let mut sandbox = Sandbox::new();
     let source = tools().join("lib/semver");
     copy(&source, &sandbox.project());
-    // What it needs only where somebody asks for it would have to be downloaded.
+    // Optional dependencies would have to be downloaded.
     let manifest = sandbox.read("Cargo.toml");
     let manifest =
         manifest.split("[dependencies.serde]").next().expect("text").replace("serde = [\"dep:serde\"]\n", "");
@@ -318,7 +320,7 @@ fn c_bzip2() {
         declared: ("bzlib_private.h", "BZ2_hbMakeCodeLengths ("),
         rename: ("BZ2_hbMakeCodeLengths", "BZ2_makeCodeLengths", 3),
         either: &[],
-        // Its own lines are mended too; what is left is what a release is packed of.
+        // Its own lines are fixed too; only the release's packing list is left.
         moved: (
             "bzlib_private.h",
             "internal/private.h",

@@ -1,5 +1,5 @@
-//! What real servers change through the command line, and the way back. Slow. What each of them knows
-//! is asked in `languages`.
+//! Edits of real servers through the command line, and their undo. Slow.
+//! `languages` tests each server.
 
 use serde_json::json;
 use tests::editor::uri;
@@ -7,7 +7,7 @@ use tests::{Batch, Editor, Sandbox};
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn ruff_formats_and_it_can_be_undone() {
+fn ruff_formats_undoably() {
     let ugly = "import sys\nimport os\nprint( sys.argv,os.name )\n";
     let sandbox =
         Sandbox::with(&[("pyproject.toml", "[project]\nname = \"x\"\nversion = \"0\"\n"), ("a.py", ugly)]);
@@ -19,14 +19,14 @@ fn ruff_formats_and_it_can_be_undone() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn typescript_moves_a_symbol_to_a_new_file_and_it_can_be_undone() {
+fn typescript_moves_a_symbol_to_a_new_file_undoably() {
     let main = "import { callee } from './other';\n\nconsole.log(callee());\n";
     let other = "export const rest = 1;\n\nexport function callee(): number {\n  return 7;\n}\n";
     let sandbox = Sandbox::with(&[("tsconfig.json", "{}\n"), ("main.ts", main), ("other.ts", other)]);
     let ask = json!({"action": "move_symbol", "file": "other.ts", "symbol": "callee", "timeout": 180});
-    let mut told = ask.clone();
-    told["to"] = json!("main.ts");
-    let said = sandbox.tool("lsp", &told).fails("unsupported");
+    let mut named = ask.clone();
+    named["to"] = json!("main.ts");
+    let said = sandbox.tool("lsp", &named).fails("unsupported");
     assert!(said.contains("only to a file that it names itself"), "{said}");
     let said = sandbox.tool("lsp", &ask).ok();
     assert!(said.contains("callee.ts"), "{said}");
@@ -42,7 +42,7 @@ fn typescript_moves_a_symbol_to_a_new_file_and_it_can_be_undone() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn ruff_fixes_all_of_a_kind_and_leaves_what_it_is_not_sure_of() {
+fn ruff_fixes_a_rule_and_leaves_unsafe_fixes() {
     let text = "import os\nimport sys\nimport json\n\nx = sys.argv\nprint(undefined_name, f'no holes')\n";
     let sandbox =
         Sandbox::with(&[("pyproject.toml", "[project]\nname = \"x\"\nversion = \"0\"\n"), ("a.py", text)]);
@@ -57,10 +57,11 @@ fn ruff_fixes_all_of_a_kind_and_leaves_what_it_is_not_sure_of() {
     assert!(!sandbox.read("a.py").contains("noqa"));
 }
 
-/// What a program sends and others read keeps its name when a variable is renamed, and the other way round.
+/// A name that crosses a program's boundary stays when a variable is renamed, and
+/// the other way round.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn typescript_renames_what_was_meant_of_a_shorthand() {
+fn typescript_renames_the_chosen_side_of_a_shorthand() {
     let sandbox = Sandbox::with(&[
         ("package.json", "{\"type\": \"module\"}\n"),
         ("tsconfig.json", "{\"compilerOptions\": {\"strict\": true, \"allowJs\": true}}\n"),
@@ -87,7 +88,7 @@ fn typescript_renames_what_was_meant_of_a_shorthand() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn python_is_renamed_in_documents_that_are_not_on_the_disk() {
+fn python_is_renamed_in_unsaved_documents() {
     let (a, uses) = ("def greet(): ...\n", "from a import greet\n\ngreet()\n");
     let sandbox = Sandbox::with(&[
         ("pyproject.toml", "[project]\nname = \"x\"\nversion = \"0\"\n"),
@@ -99,7 +100,7 @@ fn python_is_renamed_in_documents_that_are_not_on_the_disk() {
     });
     let [first, gone, new] = ["a.py", "gone.py", "new.py"].map(|name| uri(&sandbox, name));
     editor.open(&first, "python", a);
-    // A file that goes after its document was opened is another matter: such a document is held.
+    // A file that disappears after its document was opened is another matter: that document stays open.
     std::fs::remove_file(sandbox.project().join("gone.py")).unwrap();
     editor.open(&gone, "python", uses);
     editor.open(&new, "python", uses);
@@ -115,7 +116,8 @@ fn python_is_renamed_in_documents_that_are_not_on_the_disk() {
     editor.shut_down();
 }
 
-/// An error that only Cargo finds is told by `lsp diagnostics`; an edit says that it was not looked for.
+/// `lsp diagnostics` reports an error that only Cargo finds; an edit says that it
+/// was not checked.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn rust_analyzer_runs_cargo_check() {
@@ -141,7 +143,7 @@ fn rust_analyzer_runs_cargo_check() {
     assert_eq!(answer.value["details"]["diagnostics"]["on_save"], json!(["clippy", "rustc"]), "{said}");
     let said = batch.call("lsp", &ask).ok().to_owned();
     assert!(said.starts_with("1 error") && said.contains("E0382") && !said.contains("left out"), "{said}");
-    // Of what depends on that, Cargo says nothing.
+    // Cargo reports nothing about the dependents of that.
     let main = json!({"action": "diagnostics", "file": "src/main.rs", "timeout": 60});
     let said = batch.call("lsp", &main).ok().to_owned();
     assert!(said.starts_with("0 errors, 0 warnings, 0 hints in 1 file without clippy and rustc"), "{said}");
@@ -150,7 +152,7 @@ fn rust_analyzer_runs_cargo_check() {
         said.contains("rust-analyzer may not have checked all saved files, because of errors in src/lib.rs"),
         "{said}"
     );
-    // Of a project that Cargo cannot read, nothing that only Cargo finds is known.
+    // For a project that Cargo cannot read, Cargo's diagnostics are unknown.
     sandbox.write("Cargo.toml", "[package]\nname = \"x\"\n[dependencies]\ny = { path = \"../y\" }\n");
     let said = batch.call("lsp", &ask).ok().to_owned();
     assert!(said.contains("omitted: clippy and rustc, which rust-analyzer cannot give now"), "{said}");

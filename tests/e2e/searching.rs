@@ -1,15 +1,16 @@
-//! `grep`, `find` and `ls`: what they show, what they leave out and say so, and that a hit can be
-//! edited as it is shown.
+//! `grep`, `find` and `ls`: their output, their reports of omissions, and edits by
+//! the rows they show.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
+use expect_test::expect;
 use serde_json::{Value, json};
 use tests::batch::View;
 use tests::editor::uri;
-use tests::{Batch, Editor, Sandbox};
+use tests::{Batch, Editor, Sandbox, check_output};
 
 /// The part of a result that is about one file.
 #[track_caller]
@@ -25,7 +26,7 @@ fn texts(view: &View) -> Vec<&str> {
 }
 
 #[test]
-fn a_hit_is_edited_with_the_row_that_showed_it_and_nothing_else_is() {
+fn only_the_row_shown_by_a_match_is_edited() {
     let sandbox = Sandbox::with(&[
         ("a.py", "import os\n\n\ndef parse(x):\n    return x\n\n\nprint(1)\n"),
         ("src/b c.py", "from a import parse\r\nparse(1)\r\n"),
@@ -35,7 +36,7 @@ fn a_hit_is_edited_with_the_row_that_showed_it_and_nothing_else_is() {
     let (a, b) = (section(&said, "a.py"), section(&said, "src/b c.py"));
     assert_eq!(texts(&a), ["", "def parse(x):", "    return x"]);
     assert_eq!(texts(&b), ["from a import parse", "parse(1)"]);
-    // The hit begins its row, what stands beside it does not.
+    // The match begins its row; the text beside it does not.
     assert!(said.contains(&format!("\n{}:def parse(x):\n", a.anchor("def parse(x):"))), "{said}");
     assert!(said.contains(&format!("\n {}:    return x\n", a.anchor("    return x"))), "{said}");
     let patch = format!("{}{}", a.put("    return x", "    return x + 1"), b.put("parse(1)", "parse(2)"));
@@ -54,7 +55,7 @@ fn a_hit_is_edited_with_the_row_that_showed_it_and_nothing_else_is() {
 }
 
 #[test]
-fn names_with_brackets_are_found_as_they_are() {
+fn names_with_brackets_are_found_literally() {
     let page = "app/[id]/page.tsx";
     let sandbox =
         Sandbox::with(&[(page, "hit\n"), ("app/[[...slug]]/page.tsx", "hit\n"), ("app/i/x.ts", "hit\n")]);
@@ -75,7 +76,7 @@ fn names_with_brackets_are_found_as_they_are() {
 }
 
 #[test]
-fn a_hit_shown_in_one_process_is_edited_in_another() {
+fn a_match_shown_by_one_process_is_edited_by_another() {
     let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\n"), ("b.txt", "two\nthree\n")]);
     let said = sandbox.run(&["tool", "grep", &json!({"pattern": "two"}).to_string()]).expect(0).stdout;
     let patch = section(&said, "a.txt").put("two", "zwei") + &section(&said, "b.txt").put("two", "zwei");
@@ -87,7 +88,7 @@ fn a_hit_shown_in_one_process_is_edited_in_another() {
 }
 
 #[test]
-fn an_editors_text_is_searched_and_a_hit_in_it_is_edited_at_once() {
+fn unsaved_editor_text_is_searched_and_edited() {
     let sandbox = Sandbox::with(&[("a.txt", "saved\nsame\n"), ("b.txt", "saved\n")]);
     let mut editor = Editor::start(&sandbox);
     editor.wait("the question for settings", |editor| !editor.all("workspace/configuration").is_empty());
@@ -96,7 +97,7 @@ fn an_editors_text_is_searched_and_a_hit_in_it_is_edited_at_once() {
     editor.replace(&file, 0..5, "typed");
     let new = uri(&sandbox, "new.txt");
     editor.open(&new, "plaintext", "typed too\n");
-    // Answered after what came before it.
+    // Answered after the earlier messages.
     editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}));
     let grep = |pattern: &str| sandbox.tool("grep", &json!({"pattern": pattern}));
     let said = grep("saved").ok();
@@ -105,7 +106,18 @@ fn an_editors_text_is_searched_and_a_hit_in_it_is_edited_at_once() {
     let said = answer.ok();
     let view = section(&said, "a.txt");
     assert_eq!(texts(&view), ["typed"]);
-    assert!(said.contains("(not saved: this is the editor's text)"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        [a.txt#F2468689]
+        1au:typed
+        (not saved: this is the editor's text)
+        [new.txt#4731482A]
+        1mn:typed too
+        (not saved: this is the editor's text)
+        (2 hits in 2 files; 3 files searched)
+    "#]],
+    );
     let files = &answer.value["details"]["files"];
     assert_eq!(
         (&files[0]["path"], &files[0]["unsaved"], &files[0]["lines"]),
@@ -113,11 +125,26 @@ fn an_editors_text_is_searched_and_a_hit_in_it_is_edited_at_once() {
     );
     assert_eq!((&files[1]["path"], &files[1]["unsaved"]), (&json!("new.txt"), &json!(true)));
     let said = sandbox.tool("grep", &json!({"pattern": "typed", "files_only": true})).ok();
-    assert!(said.starts_with("a.txt (1) (not saved)\nnew.txt (1) (not saved)\n"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        a.txt (1) (not saved)
+        new.txt (1) (not saved)
+        (2 hits in 2 files; 3 files searched)
+    "#]],
+    );
     let said = sandbox.tool("find", &json!({"pattern": "*.txt"})).ok();
     assert_eq!(said, "a.txt\nb.txt\nnew.txt (not saved yet)\n");
     let said = sandbox.tool("ls", &json!({})).ok();
-    assert!(said.contains("new.txt (not saved yet)\n"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        . (3 entries)
+        a.txt (11 bytes)
+        b.txt (6 bytes)
+        new.txt (not saved yet)
+    "#]],
+    );
 
     let child = {
         use std::io::Write;
@@ -129,13 +156,13 @@ fn an_editors_text_is_searched_and_a_hit_in_it_is_edited_at_once() {
     editor.wait("the edit", |editor| editor.all("workspace/applyEdit").len() == 1);
     tests::sandbox::finish(child, tests::sandbox::DEADLINE).expect(0);
     assert_eq!(editor.text(&file), "edited\nsame\n");
-    assert_eq!(sandbox.read("a.txt"), "saved\nsame\n", "something was saved behind the person's back");
+    assert_eq!(sandbox.read("a.txt"), "saved\nsame\n", "an unsaved text was saved");
     assert!(grep("typed").ok().contains("[new.txt#"));
     editor.shut_down();
 }
 
 #[test]
-fn a_model_finds_and_edits_what_is_not_saved() {
+fn a_model_finds_and_edits_unsaved_text() {
     let mut sandbox = Sandbox::with(&[("a.txt", "saved\n")]);
     let script = sandbox.beside("script.jsonl");
     let grep = json!({"tool_calls": [{"name": "grep", "arguments": {"pattern": "typ.d"}}]});
@@ -161,17 +188,26 @@ fn a_model_finds_and_edits_what_is_not_saved() {
 }
 
 #[test]
-fn a_line_of_megabytes_is_shown_by_what_matches_in_it() {
+fn a_huge_line_is_shown_around_its_match() {
     let filler = "x=1;".repeat(400_000);
     let text = format!("first\nvar a=1;{filler}needle(42);{filler}\nneedle\n");
     let sandbox = Sandbox::with(&[("min.js", &text)]);
     let mut batch = Batch::start(&sandbox);
     let said = batch.call("grep", &json!({"pattern": "needle", "context": 1})).ok();
     assert!(said.len() < 2000, "{} bytes", said.len());
-    assert!(said.contains("… line 2 has 3,200,019 bytes\n") && said.contains("needle(42);x=1;"), "{said}");
-    assert!(said.contains("at byte 1,600,008: …x=1;"), "{said}");
-    assert!(said.contains(".{0,200}NAME.{0,200}"), "{said}");
-    // What was not shown whole cannot be edited; what was, can.
+    check_output(
+        &said,
+        &expect![[r#"
+            [min.js#8033]
+             1ay:first
+            … line 2 has 3,200,019 bytes
+                at byte 1,600,008: …x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;needle(42);x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1…
+            3ro:needle
+            (2 hits in 1 file; 1 file searched)
+            (long lines are shown in parts: `read` with the line as `offset` and `limit` 1 shows up to 50 KiB; a pattern like `.{0,200}NAME.{0,200}` shows more around a match)
+        "#]],
+    );
+    // Rows shown in part cannot be edited; whole ones can.
     let view = section(&said, "min.js");
     batch.edit(&format!("[{}]\nPUT 2:\n+short\n", view.header)).fails("unseen_lines");
     batch.edit(&view.put("needle", "pin")).ok();
@@ -180,8 +216,21 @@ fn a_line_of_megabytes_is_shown_by_what_matches_in_it() {
     // One of many megabytes is not recorded unless it is named.
     sandbox.write("large.js", format!("needle\n{}", text.repeat(2)));
     let said = batch.call("grep", &json!({"pattern": "needle", "glob": "large.js"})).ok();
-    assert!(said.starts_with("large.js (6,400,073 bytes: name it as `path`"), "{said}");
-    assert!(said.contains("    line 1: needle\n… line 3 has 3,200,019 bytes\n"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+            large.js (6,400,073 bytes: name it as `path` to edit lines of it)
+                line 1: needle
+            … line 3 has 3,200,019 bytes
+                at byte 1,600,008: …x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;needle(42);x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1…
+                line 4: needle
+            … line 6 has 3,200,019 bytes
+                at byte 1,600,008: …x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;needle(42);x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1;x=1…
+                line 7: needle
+            (5 hits in 1 file; 1 file searched)
+            (long lines are shown in parts: `read` with the line as `offset` and `limit` 1 shows up to 50 KiB; a pattern like `.{0,200}NAME.{0,200}` shows more around a match)
+        "#]],
+    );
     let said = batch.call("grep", &json!({"pattern": "^needle", "path": "large.js"})).ok();
     batch.edit(&format!("[{}]\nPUT 1:\n+pin\n", section(&said, "large.js").header)).ok();
     // Its matches are many: still it is short.
@@ -192,7 +241,7 @@ fn a_line_of_megabytes_is_shown_by_what_matches_in_it() {
 }
 
 #[test]
-fn what_is_left_out_is_counted() {
+fn omitted_matches_are_counted() {
     let many: String = (0..5000).map(|line| format!("hit {line}\n")).collect();
     let files: Vec<(String, &str)> = (0..100).map(|at| (format!("f{at:03}.txt"), "hit\nhit\n")).collect();
     let sandbox = Sandbox::with(&files.iter().map(|(path, text)| (path.as_str(), *text)).collect::<Vec<_>>());
@@ -244,26 +293,56 @@ fn no_hit_says_what_was_searched() {
     assert!(said.contains("[out/gen.rs#") && said.contains("[.ci/run#"), "{said}");
     assert!(grep(json!({"pattern": "generated", "path": "out"})).contains("[out/gen.rs#"));
     let said = grep(json!({"pattern": "main", "glob": "*.py"}));
-    assert!(said.contains("no file matches the glob *.py"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        (no file matches the glob *.py, so nothing was searched)
+    "#]],
+    );
     let said = grep(json!({"pattern": "MAIN", "path": "src"}));
-    assert!(said.contains("1 file searched in src") && !said.contains("hidden or ignored files:"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        (no hits; 1 file searched in src)
+        (upper and lower case count; `ignore_case` makes them one)
+    "#]],
+    );
     assert!(grep(json!({"pattern": "MAIN", "ignore_case": true})).contains("[src/a.rs#"));
     let answer = sandbox.tool("grep", &json!({"pattern": "nowhere to be found"}));
     assert_eq!(
         (&answer.value["details"]["hits"], &answer.value["details"]["searched"]),
         (&json!(0), &json!(1))
     );
-    assert!(answer.ok().contains("nor is there one in hidden or ignored files"));
+    check_output(
+        &answer.ok(),
+        &expect![[r#"
+        (no hits; 1 file searched)
+        (upper and lower case count; `ignore_case` makes them one)
+        (nor is there one in hidden or ignored files)
+        (not searched: 1 binary file)
+    "#]],
+    );
     let said = sandbox.tool("find", &json!({"pattern": "gen"})).ok();
-    assert!(said.contains("nothing found; 3 names looked at") && said.contains("out/gen.rs"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        (nothing found; 3 names looked at in .)
+        (hidden or ignored: out/gen.rs; `hidden` and `ignored` look there)
+    "#]],
+    );
 }
 
 #[test]
-fn what_cannot_be_looked_for_is_refused_with_what_to_do() {
+fn an_invalid_search_is_refused_with_what_to_do() {
     let sandbox = Sandbox::with(&[("a.txt", "foo(\nbar\n")]);
     let fails = |tool: &str, arguments: Value, code: &str| sandbox.tool(tool, &arguments).fails(code);
     let said = fails("grep", json!({"pattern": "foo("}), "invalid_arguments");
-    assert!(said.contains("unclosed group") && said.contains("literal"), "{said}");
+    check_output(
+        &said,
+        &expect![[
+            r#"`foo(` is not a regex of Rust's kind: unclosed group; put \ before a character meant as itself, or search for the text as it is with literal"#
+        ]],
+    );
     assert!(sandbox.tool("grep", &json!({"pattern": "foo(", "literal": true})).ok().contains(":foo(\n"));
     fails("grep", json!({"pattern": ""}), "invalid_arguments");
     fails("grep", json!({"pattern": "a", "limit": 0}), "invalid_arguments");
@@ -273,26 +352,34 @@ fn what_cannot_be_looked_for_is_refused_with_what_to_do() {
     fails("find", json!({"pattern": "a", "path": "a.txt"}), "not_a_file");
     fails("find", json!({"pattern": ""}), "invalid_arguments");
     let said = fails("ls", json!({"path": "a.txt"}), "invalid_arguments");
-    assert!(said.contains("read shows it"), "{said}");
+    check_output(&said, &expect!["a.txt is a file; read shows it"]);
     fails("ls", json!({"path": "none"}), "not_found");
     let said = sandbox.tool("grep", &json!({"pattern": "\\(\\nbar"})).ok();
     assert!(said.contains(":foo(\n") && said.contains(":bar\n"), "{said}");
 }
 
 #[test]
-fn secrets_are_not_searched_unless_they_are_named_and_allowed() {
+fn secret_files_are_searched_only_when_named_and_allowed() {
     let sandbox = Sandbox::with(&[("a.txt", "token\n"), (".env", "token=1\n"), ("server.pem", "token\n")]);
     let said = sandbox.tool("grep", &json!({"pattern": "token", "hidden": true})).ok();
     assert!(said.contains("[a.txt#") && !said.contains("token=1"), "{said}");
-    assert!(said.contains("not searched: 2 protected files: .env, server.pem"), "{said}");
-    // Named, it is what the person asks for; what is denied stays so.
+    check_output(
+        &said,
+        &expect![[r#"
+        [a.txt#58336398]
+        1gb:token
+        (1 hit in 1 file; 1 file searched)
+        (not searched: 2 protected files: .env, server.pem; one that is named as `path` is asked about)
+    "#]],
+    );
+    // The user named it explicitly; denied files stay denied.
     let named = json!({"pattern": "token", "path": ".env"});
     assert!(sandbox.tool("grep", &named).ok().contains(":token=1"));
     sandbox.tool("grep", &json!({"pattern": "token", "path": "server.pem"})).fails("denied");
 }
 
 #[test]
-fn names_of_all_kinds_are_shown_so_that_they_are_one() {
+fn odd_names_are_shown_unambiguously() {
     let sandbox = Sandbox::with(&[("plain name.txt", "hit\n"), ("it's \"q\".txt", "hit\n")]);
     for name in [&b"new\nline"[..], b"\xff\xfe", b" blank"] {
         fs::write(sandbox.project().join(OsStr::from_bytes(name)), "hit\n").unwrap();
@@ -304,41 +391,75 @@ fn names_of_all_kinds_are_shown_so_that_they_are_one() {
     {
         assert!(said.contains(row), "{row} in {said}");
     }
-    assert!(said.contains("(5 hits in 5 files; 5 files searched)"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        " blank" (its name cannot be written in an edit)
+            line 1: hit
+        [it's "q".txt#89C4]
+        1kw:hit
+        "new\nline" (its name cannot be written in an edit)
+            line 1: hit
+        [plain name.txt#89C4]
+        1kw:hit
+        "\xFF\xFE" (its name cannot be written in an edit)
+            line 1: hit
+        (5 hits in 5 files; 5 files searched)
+    "#]],
+    );
     batch.edit(&section(&said, "it's \"q\".txt").put("hit", "met")).ok();
     assert_eq!(sandbox.read("it's \"q\".txt"), "met\n");
     let said = batch.call("find", &json!({"pattern": "*"})).ok();
     assert_eq!(said.lines().count(), 5, "{said}");
     assert!(said.contains("\"new\\nline\"\n") && said.contains("\"\\xFF\\xFE\"\n"), "{said}");
     let said = batch.call("ls", &json!({})).ok();
-    assert!(
-        said.contains("\"new\\nline\" (4 bytes)\n") && said.contains("plain name.txt (4 bytes)\n"),
-        "{said}"
+    check_output(
+        &said,
+        &expect![[r#"
+        . (5 entries)
+        " blank" (4 bytes)
+        it's "q".txt (4 bytes)
+        "new\nline" (4 bytes)
+        plain name.txt (4 bytes)
+        "\xFF\xFE" (4 bytes)
+    "#]],
     );
 }
 
 #[test]
-fn a_folder_that_may_not_be_read_is_told() {
+fn an_unreadable_directory_is_reported() {
     let mut sandbox = Sandbox::with(&[("a.txt", "hit\n"), ("locked/b.txt", "hit\n")]);
     sandbox.drop_root();
     let locked = sandbox.project().join("locked");
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).expect("mode");
     let answer = sandbox.tool("grep", &json!({"pattern": "hit"}));
     let said = answer.ok();
-    assert!(
-        said.contains("[a.txt#") && said.contains("could not be read: ") && said.contains("locked"),
-        "{said}"
+    check_output(
+        &said,
+        &expect![[r#"
+        [a.txt#2F8A89C4]
+        1kw:hit
+        (1 hit in 1 file; 1 file searched)
+        (could not be read: <sandbox>/the project/locked: Permission denied (os error 13))
+    "#]],
     );
     assert_eq!(answer.value["details"]["skipped"]["unreadable"], json!(1));
     let said = sandbox.tool("find", &json!({"pattern": "b.txt"})).ok();
-    assert!(said.contains("nothing found") && said.contains("locked"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        (nothing found; 2 names looked at in .)
+        (nor is there one among hidden and ignored names)
+        (could not be read: <sandbox>/the project/locked: Permission denied (os error 13))
+    "#]],
+    );
     let said = sandbox.tool("ls", &json!({"depth": 3})).ok();
     assert!(said.contains("locked/\n") && said.contains("a.txt"), "{said}");
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o755)).expect("mode");
 }
 
 #[test]
-fn names_are_found_best_first_and_in_every_folder() {
+fn names_are_ranked_across_all_directories() {
     let sandbox = Sandbox::with(&[
         ("config.rs", ""),
         ("src/config/mod.rs", ""),
@@ -358,11 +479,18 @@ fn names_are_found_best_first_and_in_every_folder() {
     assert_eq!(find(json!({"pattern": "src/**/*.rs", "path": "src"})).lines().count(), 3);
     assert_eq!(find(json!({"pattern": "readme"})), "README.md\n");
     let said = find(json!({"pattern": "config", "limit": 2}));
-    assert!(said.starts_with("src/config/\nconfig.rs\n(2 of 5 shown"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        src/config/
+        config.rs
+        (2 of 5 shown, the best first; narrow it with `path` or the pattern, or set `limit` (to 1000 at most))
+    "#]],
+    );
 }
 
 #[test]
-fn a_folder_is_listed_with_what_is_in_it() {
+fn a_directory_is_listed_with_its_entries() {
     let sandbox = Sandbox::with(&[
         (".gitignore", "out\n"),
         ("out/x", "1"),

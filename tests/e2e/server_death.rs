@@ -1,9 +1,12 @@
-//! A language server that dies in the middle of a request: said so, and the next call works.
+//! A language server that dies during a request: the call reports it, and the next
+//! call works.
 
 use std::time::Duration;
 
+use expect_test::expect;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tests::check_output;
 use tests::processes::kill;
 use tests::{Batch, Sandbox, Scripted, wait_for};
 
@@ -49,7 +52,12 @@ fn a_server_that_cannot_start_says_why() {
     let dying = json!({"start": [{"stderr": "no licence found\n"}, {"crash": 3}]});
     Scripted::install(&mut sandbox, &[dying]);
     let said = sandbox.tool("lsp", &references()).fails("server_crashed");
-    assert!(said.contains("no licence found"), "its last words are missing: {said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        basedpyright crashed during initialize; the next call restarts it
+        no licence found"#]],
+    );
 }
 
 fn logs(sandbox: &Sandbox) -> String {
@@ -57,7 +65,7 @@ fn logs(sandbox: &Sandbox) -> String {
 }
 
 #[test]
-fn the_log_of_a_server_is_there_for_the_next_process() {
+fn a_server_log_is_readable_by_the_next_process() {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n\ngreet()\n")]);
     let said = json!({"start": [{"stderr": "reading the world\n"}],
         "methods": {"textDocument/references": [[one_place()]]}});
@@ -68,24 +76,24 @@ fn the_log_of_a_server_is_there_for_the_next_process() {
     assert!(none.contains("no language server has run in this project"), "{none}");
 
     sandbox.tool("lsp", &references()).ok();
-    let told = logs(&sandbox);
+    let log = logs(&sandbox);
     for part in
         ["basedpyright for .: ended ", "(Pilcrow ended)", "reading the world", "textDocument/references"]
     {
-        assert!(told.contains(part), "{part} is missing: {told}");
+        assert!(log.contains(part), "{part} is missing: {log}");
     }
 
     sandbox.tool("lsp", &references()).fails("server_crashed");
-    let told = logs(&sandbox);
-    assert!(told.contains("crashed ") && told.contains("(exit status: 3)"), "{told}");
+    let log = logs(&sandbox);
+    assert!(log.contains("crashed ") && log.contains("(exit status: 3)"), "{log}");
     assert!(
-        told.contains("out of luck") && !told.contains("reading the world"),
-        "the last life is meant: {told}"
+        log.contains("out of luck") && !log.contains("reading the world"),
+        "only the last start counts: {log}"
     );
 }
 
 #[test]
-fn of_a_pilcrow_that_was_killed_the_log_is_there_too() {
+fn a_server_log_survives_a_killed_pilcrow() {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n\ngreet()\n")]);
     Scripted::install(&mut sandbox, &[json!({"methods": {"textDocument/references": [["never"]]}})]);
     let mut child = sandbox.command(&["tool", "lsp", &references().to_string(), "--yes"]).spawn().unwrap();
@@ -99,10 +107,13 @@ fn of_a_pilcrow_that_was_killed_the_log_is_there_too() {
         })
     };
     assert!(wait_for(PATIENCE, written), "the question is not in the log while the server runs");
-    let told = logs(&sandbox);
-    assert!(told.contains("running for another process of Pilcrow"), "{told}");
+    let log = logs(&sandbox);
+    check_output(
+        log.lines().next().unwrap_or_default(),
+        &expect!["basedpyright for .: running for another Pilcrow process (<pid>)"],
+    );
     kill(child.id(), Signal::KILL);
     child.wait().unwrap();
-    let told = logs(&sandbox);
-    assert!(told.contains("then Pilcrow was killed") && told.contains("textDocument/references"), "{told}");
+    let log = logs(&sandbox);
+    assert!(log.contains("then Pilcrow was killed") && log.contains("textDocument/references"), "{log}");
 }

@@ -1,12 +1,13 @@
-//! An edit of a text that is not there any more: refused with the current lines under a fresh tag,
-//! nothing written, and the edit that uses them goes through.
+//! An edit of a stale text: refused with the current lines under a new tag, nothing
+//! written, and the edit that uses them succeeds.
 
+use expect_test::expect;
 use serde_json::json;
 use tests::batch::View;
-use tests::{Batch, Sandbox};
+use tests::{Batch, Sandbox, check_output};
 
 #[test]
-fn a_stale_edit_is_refused_with_what_is_needed_to_try_again() {
+fn a_stale_edit_is_refused_with_the_current_lines() {
     let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\nthree\n"), ("b.txt", "other\n")]);
     let mut batch = Batch::start(&sandbox);
     let shown = batch.view("a.txt");
@@ -16,24 +17,34 @@ fn a_stale_edit_is_refused_with_what_is_needed_to_try_again() {
         ["one", "two", "three"]
     );
 
-    // The very line that the edit means has changed: no way of carrying it over is right.
-    sandbox.write("a.txt", "one\nTWO by someone else\nthree\n");
+    // The edited line itself has changed: no mapping is correct.
+    sandbox.write("a.txt", "one\nTWO by another user\nthree\n");
     let start = sandbox.tree();
     let patch = format!("{}{}", other.put("other", "OTHER"), shown.put("two", "zwei"));
     let refusal = batch.edit(&patch).fails("stale_text");
     assert_eq!(sandbox.tree(), start, "a refused edit wrote something");
-    assert!(refusal.contains("TWO by someone else"), "the current line is not shown: {refusal}");
+    check_output(
+        &refusal,
+        &expect![[r#"
+        Not applied, nothing was changed.
+        a.txt: the file changed since tag 2543 was shown, and the named lines cannot be located; write the edit for the lines below
+        [a.txt#E06D]
+        1kh:one
+        2ns:TWO by another user
+        3zg:three
+    "#]],
+    );
 
     let fresh = View::parse(&refusal);
     assert_ne!(fresh.header, shown.header, "the tag is not a fresh one: {refusal}");
-    batch.edit(&fresh.put("TWO by someone else", "zwei")).ok();
+    batch.edit(&fresh.put("TWO by another user", "zwei")).ok();
     assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
     assert_eq!(sandbox.read("b.txt"), "other\n");
     assert!(batch.end().0.success());
 }
 
 #[test]
-fn the_tag_in_an_edits_answer_is_good_for_the_next_edit() {
+fn the_tag_in_an_edit_result_is_valid_for_the_next_edit() {
     let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\nthree\n")]);
     let mut batch = Batch::start(&sandbox);
     let shown = batch.view("a.txt");
@@ -44,7 +55,7 @@ fn the_tag_in_an_edits_answer_is_good_for_the_next_edit() {
 }
 
 #[test]
-fn bytes_around_an_edit_stay_as_they_are() {
+fn bytes_around_an_edit_are_unchanged() {
     let sandbox = Sandbox::new();
     sandbox.write("crlf.txt", "\u{feff}one\r\ntwo\r\nthree \u{1f600}");
     let mut batch = Batch::start(&sandbox);
@@ -54,41 +65,51 @@ fn bytes_around_an_edit_stay_as_they_are() {
 }
 
 #[test]
-fn a_file_that_changed_since_it_was_read_is_not_replaced_whole() {
+fn a_file_changed_since_the_read_is_not_overwritten() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     let mut batch = Batch::start(&sandbox);
     batch.view("a.txt");
-    sandbox.write("a.txt", "someone else\n");
+    sandbox.write("a.txt", "another user\n");
     let refused = batch.call("write", &json!({"path": "a.txt", "content": "mine\n", "overwrite": true}));
     refused.fails("stale_text");
-    assert_eq!(sandbox.read("a.txt"), "someone else\n");
+    assert_eq!(sandbox.read("a.txt"), "another user\n");
 }
 
 #[test]
-fn what_one_process_showed_the_next_one_can_edit() {
+fn snapshots_carry_over_to_the_next_process() {
     let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\nthree\n")]);
     let patch = View::parse(&sandbox.run(&["read", "a.txt"]).expect(0).stdout).put("two", "zwei");
     sandbox.run_with_input(&["edit"], &patch).expect(0);
     assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
-    // Sent twice it is no mistake, and does nothing twice.
+    // A repeated call is no mistake and changes nothing.
     sandbox.run_with_input(&["edit"], &patch).expect(0);
     assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
 
-    sandbox.write("a.txt", "one\nsomeone else\nthree\n");
+    sandbox.write("a.txt", "one\nanother user\nthree\n");
     let refused = sandbox.run_with_input(&["edit"], &patch).expect(1);
-    assert!(refused.all().contains("someone else"), "the current line is not shown: {refused:?}");
+    check_output(
+        &refused.all(),
+        &expect![[r#"
+        Not applied, nothing was changed.
+        a.txt: the file changed since tag A3982543 was shown, and the named lines cannot be located; write the edit for the lines below
+        [a.txt#FDCE]
+        1eb:one
+        2kh:another user
+        3wu:three
+    "#]],
+    );
     // The lines of a refusal are good for the next process too.
-    let fresh = View::parse(&refused.all()).put("someone else", "zwei");
+    let fresh = View::parse(&refused.all()).put("another user", "zwei");
     sandbox.run_with_input(&["edit"], &fresh).expect(0);
     assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
 }
 
 #[test]
-fn a_refusal_is_the_details_of_the_call() {
+fn a_refusal_has_the_details_of_the_call() {
     let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\nthree\n")]);
     let mut batch = Batch::start(&sandbox);
     let shown = batch.view("a.txt");
-    // Nobody changed the file: the edit does not fit it, and the file is not said to be stale.
+    // The file did not change: the edit does not fit it, and the file is not called stale.
     let wrong = format!("[{}]\nPUT 2zz:\n+zwei\n", shown.header);
     let answer = batch.edit(&wrong);
     answer.fails("invalid_patch");
@@ -103,7 +124,7 @@ fn a_refusal_is_the_details_of_the_call() {
 }
 
 #[test]
-fn a_file_is_not_deleted_unread_nor_through_a_link() {
+fn a_file_is_not_deleted_unread_or_through_a_link() {
     let long: String = (1..=100).map(|line| format!("line {line}\n")).collect();
     let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\n"), ("long.txt", &long)]);
     std::os::unix::fs::symlink("a.txt", sandbox.project().join("link.txt")).expect("a link");
@@ -112,7 +133,21 @@ fn a_file_is_not_deleted_unread_nor_through_a_link() {
     let some = batch.call("read", &json!({"path": "long.txt", "limit": 3})).ok();
     let header = some.lines().next().expect("a header");
     let said = batch.edit(&format!("{header}\nREM\n")).fails("unseen_lines");
-    assert!(said.contains("read them first"), "{said}");
+    check_output(
+        &said,
+        &expect![[r#"
+        Not applied, nothing was changed.
+        long.txt: the edit deletes 97 of lines 4 to 100 that were not shown; read them first
+        [long.txt#E715]
+        1sg:line 1
+        2ar:line 2
+        3uf:line 3
+        … 4..=97 not shown
+        98aj:line 98
+        99ng:line 99
+        100yd:line 100
+    "#]],
+    );
     let shown = batch.view("link.txt");
     let through = shown.header.replace("a.txt", "link.txt");
     for operation in ["REM", "MV b.txt"] {
@@ -125,7 +160,7 @@ fn a_file_is_not_deleted_unread_nor_through_a_link() {
 }
 
 #[test]
-fn a_path_has_one_spelling_in_every_command() {
+fn every_command_spells_a_path_the_same() {
     let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\n")]);
     let mut batch = Batch::start(&sandbox);
     let shown = batch.view("x/../a.txt");

@@ -1,4 +1,5 @@
-//! Whoever sits before a run: what they are asked at a terminal, how they stop it, and that they may go away.
+//! The user in front of a run: questions at a terminal, stopping, and
+//! disconnecting.
 
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
@@ -27,7 +28,7 @@ fn call(name: &str, arguments: &Value) -> Value {
 }
 
 #[test]
-fn a_reader_that_goes_away_disconnects_the_run_and_what_it_did_comes_back() {
+fn a_lost_reader_disconnects_the_run_and_reverts_it() {
     let sandbox = Sandbox::with(&[("a.txt", "unsaved work\n")]);
     let ticks = "echo over > a.txt; while true; do echo tick; sleep 0.05; done";
     let turns = [call("bash", &json!({"command": ticks})), json!({"text": "On."})];
@@ -50,7 +51,7 @@ fn a_reader_that_goes_away_disconnects_the_run_and_what_it_did_comes_back() {
 }
 
 #[test]
-fn a_reader_of_the_answer_that_goes_away_is_a_surface_that_went_away() {
+fn a_closed_stdout_counts_as_a_lost_surface() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     let mut first = call("bash", &json!({"command": "until test -f ../goes_on; do sleep 0.05; done"}));
     first["text"] = json!("Now.\n");
@@ -63,8 +64,8 @@ fn a_reader_of_the_answer_that_goes_away_is_a_surface_that_went_away() {
     drop(stdout);
     std::fs::write(sandbox.beside("goes_on"), "").expect("a file");
     let ran = sandbox::finish(child, PATIENCE).expect(1);
-    assert!(ran.stderr.contains("the surface went away"), "{ran:?}");
-    // What cannot be stopped ends without a word.
+    assert!(ran.stderr.contains("the surface disconnected"), "{ran:?}");
+    // A run that cannot be stopped ends without a message.
     let mut child = sandbox.command(&["sessions", "show"]).spawn().expect("it starts");
     drop(child.stdout.take());
     let ran = sandbox::finish(child, PATIENCE).expect(0);
@@ -72,7 +73,7 @@ fn a_reader_of_the_answer_that_goes_away_is_a_surface_that_went_away() {
 }
 
 #[test]
-fn a_byte_order_mark_before_a_prompt_is_none_of_it() {
+fn a_byte_order_mark_before_a_prompt_is_ignored() {
     let sandbox = Sandbox::new();
     let script = sandbox.beside("script.jsonl");
     std::fs::write(&script, json!({"text": "On."}).to_string()).expect("the script");
@@ -87,8 +88,8 @@ fn a_byte_order_mark_before_a_prompt_is_none_of_it() {
 }
 
 #[test]
-fn a_batch_begins_no_call_after_its_reader_has_gone() {
-    // Which of two that are ready is taken could be chance.
+fn a_batch_starts_no_call_after_its_reader_left() {
+    // With two ready futures the choice could be chance.
     for _ in 0..2 {
         let sandbox = Sandbox::new();
         let mut command = sandbox.command(&["tool", "--batch", "--yes", "--json"]);
@@ -110,11 +111,11 @@ fn a_batch_begins_no_call_after_its_reader_has_gone() {
 }
 
 #[test]
-fn a_stop_ends_a_question_at_the_terminal() {
+fn a_signal_ends_a_question_at_the_terminal() {
     let ask = json!({"question": "Which one?", "options": ["red", "blue"]});
     for (turn, asks) in [
         (call("bash", &json!({"command": "echo x > a.txt"})), "[n]o"),
-        (call("ask", &ask), "in your own words: "),
+        (call("ask", &ask), "Number or text: "),
     ] {
         for signal in [Signal::INT, Signal::TERM] {
             let sandbox = Sandbox::with(&[("a.txt", "a\n")]);
@@ -128,7 +129,7 @@ fn a_stop_ends_a_question_at_the_terminal() {
 }
 
 #[test]
-fn what_happens_is_told_while_a_question_stands_and_a_line_answers_it() {
+fn events_are_shown_while_a_question_is_open() {
     let sandbox = Sandbox::with(&[("a.txt", "a\n")]);
     let calls = json!({"tool_calls": [
         {"name": "ask", "arguments": {"question": "Which one?", "options": ["red", "blue"]}},
@@ -136,7 +137,7 @@ fn what_happens_is_told_while_a_question_stands_and_a_line_answers_it() {
     ]});
     let turns = [calls, json!({"text": "Done."})];
     let mut terminal = Terminal::start(&mut run(&sandbox, &turns, &[]));
-    terminal.waits_for("in your own words: ", PATIENCE);
+    terminal.waits_for("Number or text: ", PATIENCE);
     terminal.waits_for("read failed", PATIENCE);
     terminal.types("2\n");
     assert!(terminal.ends(PATIENCE).success(), "{}", terminal.shown());
@@ -145,7 +146,7 @@ fn what_happens_is_told_while_a_question_stands_and_a_line_answers_it() {
 }
 
 #[test]
-fn what_is_asked_about_hides_nothing() {
+fn a_question_shows_control_characters_escaped() {
     let sandbox = Sandbox::with(&[("a.txt", "a\n")]);
     let line = "echo HIDDEN > hidden.txt #\u{1b}[1A\u{1b}[2K\rRun ls?\u{1b}[8m\u{202e}";
     let turns = [call("bash", &json!({"command": line})), json!({"text": "Done."})];

@@ -1,4 +1,4 @@
-//! Taking back and taking back the taking back, with what the person did in between.
+//! Undo and redo, with the user's changes in between.
 
 use serde_json::json;
 use tests::{Batch, Sandbox};
@@ -19,7 +19,7 @@ fn edited() -> Sandbox {
 }
 
 #[test]
-fn undo_gives_every_byte_back_and_redo_takes_it_again() {
+fn undo_restores_every_byte_and_redo_reapplies() {
     let sandbox = edited();
     let after = sandbox.tree();
     sandbox.run(&["undo"]).expect(0);
@@ -29,7 +29,7 @@ fn undo_gives_every_byte_back_and_redo_takes_it_again() {
 }
 
 #[test]
-fn undo_keeps_the_lines_that_the_person_edited_since() {
+fn undo_keeps_lines_the_user_edited_since() {
     let sandbox = edited();
     let a = sandbox.read("a.txt").replace("head\n", "by me\nhead\n").replace("tail", "my tail");
     let b = sandbox.read("sub/b.txt").replace("\r\n5\r\n", "\r\n5\r\nmine\r\n");
@@ -41,18 +41,18 @@ fn undo_keeps_the_lines_that_the_person_edited_since() {
 }
 
 #[test]
-fn what_cannot_be_taken_back_is_listed_and_left() {
+fn undo_lists_and_leaves_conflicting_changes() {
     let sandbox = edited();
     let mine = sandbox.read("a.txt").replace("new a", "mine now");
     sandbox.write("a.txt", &mine);
     let ran = sandbox.run(&["undo"]);
-    assert_eq!(sandbox.read("a.txt"), mine, "a line of the person's was overwritten");
+    assert_eq!(sandbox.read("a.txt"), mine, "a line of the user was overwritten");
     assert_eq!(sandbox.read("sub/b.txt"), B);
     assert!(ran.all().contains("a.txt"), "nothing was said of a.txt: {ran:?}");
 }
 
 #[test]
-fn a_created_file_goes_only_if_it_is_as_it_was_made() {
+fn undo_deletes_a_created_file_only_if_unchanged() {
     for (changed, stays) in [(false, false), (true, true)] {
         let sandbox = Sandbox::with(&[("a.txt", A)]);
         sandbox.tool("write", &json!({"path": "made/here.txt", "content": "made\n"})).ok();
@@ -66,7 +66,7 @@ fn a_created_file_goes_only_if_it_is_as_it_was_made() {
 }
 
 #[test]
-fn with_nothing_to_undo_it_says_so() {
+fn undo_reports_when_there_is_nothing_to_undo() {
     let sandbox = Sandbox::with(&[("a.txt", A)]);
     let ran = sandbox.run(&["undo"]).expect(1);
     assert!(!ran.all().trim().is_empty());

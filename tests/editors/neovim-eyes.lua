@@ -1,9 +1,9 @@
--- Looks into a running Neovim: reads one JSON object a line, answers one JSON object a line. Started by
+-- Inspects a running Neovim: reads one JSON object a line, answers one JSON object a line. Started by
 -- tests/src/editors/neovim.rs.
 --
 --   nvim -l neovim-eyes.lua SOCKET
 --
--- A Neovim that waits for a key evaluates nothing; that is told rather than waited for.
+-- A Neovim that waits for a key evaluates nothing; the answer says so at once.
 
 local channel = vim.fn.sockconnect('pipe', arg[1], { rpc = true })
 

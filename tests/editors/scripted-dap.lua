@@ -1,5 +1,5 @@
--- What nvim-dap offers to others, and what it sends in its order; the adapter always answers the same. In place of
--- nvim-dap itself, which no package has.
+-- Stands in for nvim-dap, which no package has: its public functions, and its messages in their order. The adapter
+-- always answers the same.
 
 local function named()
   return setmetatable({}, {

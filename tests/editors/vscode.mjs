@@ -1,4 +1,4 @@
-// The hands in the browser: reads one JSON object a line, does it as a person would (keys and clicks),
+// Controls the browser: reads one JSON object a line, does it as a user would (keys and clicks),
 // answers one JSON object a line. Started by tests/src/editors/vscode.rs.
 //
 //   node vscode.mjs PLAYWRIGHT_FOLDER CHROMIUM URL
@@ -19,8 +19,8 @@ page.setDefaultTimeout(PATIENCE);
 
 const input = ".quick-input-widget .quick-input-filter input";
 
-// What is offered is found out when the list opens, and a stop of a debug session takes the focus and so
-// closes it: whoever is at the keys opens it again.
+// VS Code fills the list when it opens, and a stop of a debug session takes the focus and so closes the list:
+// it is opened again.
 async function palette(key, text, wanted) {
   const row = page.locator(".quick-input-list .monaco-list-row", { hasText: wanted }).first();
   const end = Date.now() + PATIENCE;

@@ -1,5 +1,5 @@
-//! `pilcrow tool --batch`: several calls to one process, so that what a read showed is known to the
-//! edit that follows.
+//! `pilcrow tool --batch`: several calls to one process, so that an edit can use
+//! the snapshots of an earlier read.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -22,7 +22,7 @@ pub struct Batch {
 /// One line of a file as `read` shows it: `12kq:text`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
-    /// `12kq`, what an edit names it by.
+    /// `12kq`, the name of the line in an edit.
     pub anchor: String,
     pub text: String,
 }
@@ -30,7 +30,7 @@ pub struct Shown {
 /// A file as `read` shows it.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// `path#TAG`, what an edit's header holds.
+    /// `path#TAG`, the header of an edit.
     pub header: String,
     pub lines: Vec<Shown>,
 }
@@ -46,7 +46,7 @@ impl Batch {
         Batch::spawn(sandbox, &["tool", "--batch", "--yes", "--json", "-C"], project)
     }
 
-    /// Starts one that agrees to nothing by itself, and has nobody to ask.
+    /// Starts one without `--yes` and without a user to ask.
     pub fn start_without_yes(sandbox: &Sandbox) -> Batch {
         Batch::spawn(sandbox, &["tool", "--batch", "--json", "-C"], &sandbox.project())
     }
@@ -72,7 +72,8 @@ impl Batch {
         self.child.id()
     }
 
-    /// Sends a line as it is, without waiting. `false`: it reads no more.
+    /// Sends a line unchanged, without waiting. Returns `false` when the process reads
+    /// no more.
     pub fn send(&mut self, line: &str) -> bool {
         let stdin = self.stdin.as_mut().expect("not closed yet");
         writeln!(stdin, "{line}").and_then(|()| stdin.flush()).is_ok()
@@ -91,7 +92,8 @@ impl Batch {
         }
     }
 
-    /// Calls a tool and waits for its answer; `None` when the process ended before it came.
+    /// Calls a tool and waits for its answer; `None` when the process ended before it
+    /// came.
     #[track_caller]
     pub fn try_call(&mut self, name: &str, arguments: &Value) -> Option<Answer> {
         if !self.send(&json!({"name": name, "arguments": arguments}).to_string()) {
@@ -121,7 +123,7 @@ impl Batch {
         self.call("edit", &json!({"patch": patch}))
     }
 
-    /// Closes its input and waits for its end; gives its status and what it said beside.
+    /// Closes its input and waits for its end; returns its status and standard error.
     #[track_caller]
     pub fn end(&mut self) -> (ExitStatus, String) {
         drop(self.stdin.take());
@@ -140,7 +142,8 @@ impl Batch {
 }
 
 impl View {
-    /// Reads what `read` or a refusal shows: `[path#TAG]`, then rows. Other lines are skipped.
+    /// Parses the output of `read` or a refusal: `[path#TAG]`, then rows. Other lines
+    /// are skipped.
     #[track_caller]
     pub fn parse(text: &str) -> View {
         let mut lines = text.lines();
@@ -161,7 +164,7 @@ impl View {
         View { header, lines }
     }
 
-    /// What an edit names the only line with this text by.
+    /// The anchor of the only line with this text.
     #[track_caller]
     pub fn anchor(&self, text: &str) -> &str {
         let mut found = self.lines.iter().filter(|line| line.text == text);
@@ -184,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_view_is_read_out_of_what_surrounds_it() {
+    fn a_view_is_parsed_among_other_lines() {
         let view =
             View::parse("refused: a.txt changed\n[a.txt#3F2A]\n1kq:one: 1\n...\n2mz:\n3:no check\nnote: x\n");
         assert_eq!(view.header, "a.txt#3F2A");

@@ -1,5 +1,5 @@
-//! A small editor for tests: speaks to `pilcrow lsp` over real pipes, has documents, does what it is
-//! asked at once, and remembers every message in the order in which it came.
+//! A small editor for tests: it speaks to `pilcrow lsp` over real pipes, has
+//! documents, answers requests at once, and logs every message in order.
 //!
 //! Characters are counted in UTF-8 bytes here; the traps of real editors have a client of their own.
 
@@ -18,27 +18,27 @@ pub struct Editor {
     stdin: Option<ChildStdin>,
     incoming: Receiver<Value>,
     next: i64,
-    /// Every message that came.
+    /// Every received message.
     pub log: Vec<Value>,
     /// Text and version by URI.
     pub documents: BTreeMap<String, (String, i64)>,
-    /// Answers to `window/showMessageRequest`, by title; `None` puts it away. Without one left the
-    /// question stays open.
+    /// Answers to `window/showMessageRequest`, by title; `None` dismisses the question.
+    /// Without one left the question stays open.
     pub answers: VecDeque<Option<&'static str>>,
     /// Questions that stayed open: id and parameters.
     pub open_questions: Vec<(Value, Value)>,
-    /// Whether the token of a progress is taken; else that request stays open.
+    /// Whether the editor accepts a progress token; else that request stays open.
     pub takes_progress: bool,
     /// The section `pilcrow`.
     pub settings: Value,
-    /// What the adapter of a session of its own answers, by command.
+    /// Answers of the adapter of a session of its own, by command.
     pub debugged: BTreeMap<String, Value>,
     /// How many runs were started, by session.
     runs: BTreeMap<String, usize>,
 }
 
 impl Editor {
-    /// Starts `pilcrow lsp` for the sandbox's project and introduces itself.
+    /// Starts `pilcrow lsp` for the sandbox's project and initializes it.
     #[track_caller]
     pub fn start(sandbox: &Sandbox) -> Editor {
         Editor::start_with(sandbox, |_| {})
@@ -49,17 +49,17 @@ impl Editor {
     pub fn start_with(sandbox: &Sandbox, change: impl FnOnce(&mut Value)) -> Editor {
         let mut params = parameters(sandbox);
         change(&mut params);
-        Editor::spawn(sandbox).introduced(params)
+        Editor::spawn(sandbox).initialize(params)
     }
 
-    /// Starts `pilcrow lsp` with further arguments and introduces itself.
+    /// Starts `pilcrow lsp` with further arguments and initializes it.
     #[track_caller]
     pub fn start_as(sandbox: &Sandbox, args: &[&str]) -> Editor {
-        Editor::spawn_with(sandbox, args).introduced(parameters(sandbox))
+        Editor::spawn_with(sandbox, args).initialize(parameters(sandbox))
     }
 
     #[track_caller]
-    fn introduced(self, mut params: Value) -> Editor {
+    fn initialize(self, mut params: Value) -> Editor {
         let mut editor = self;
         editor.settings = params["settings"].take();
         let answer = editor.request("initialize", params);
@@ -124,7 +124,7 @@ impl Editor {
         self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 
-    /// Sends a request and gives its id.
+    /// Sends a request; returns its id.
     #[track_caller]
     pub fn ask(&mut self, method: &str, params: Value) -> i64 {
         self.next += 1;
@@ -147,7 +147,7 @@ impl Editor {
         self.answer(id)
     }
 
-    /// Runs a command; its result.
+    /// Runs a command; returns its result.
     #[track_caller]
     pub fn command(&mut self, command: &str, argument: Value) -> Value {
         let params = json!({ "command": command, "arguments": [argument] });
@@ -156,7 +156,7 @@ impl Editor {
         answer["result"].clone()
     }
 
-    /// Runs a command that starts a run; its session.
+    /// Runs a command that starts a run; returns its session.
     #[track_caller]
     pub fn run(&mut self, command: &str, argument: Value) -> String {
         let session = self.command(command, argument)["session"].as_str().expect("a session").to_owned();
@@ -190,7 +190,8 @@ impl Editor {
         }
     }
 
-    /// Waits until all runs of `session` have ended their progress; the message of the newest one's end.
+    /// Waits until all runs of `session` have ended their progress; returns the last
+    /// end message.
     #[track_caller]
     pub fn ended(&mut self, session: &str) -> String {
         let runs = self.runs.get(session).copied().unwrap_or(1);
@@ -198,7 +199,8 @@ impl Editor {
         self.progress(session, "end")[runs - 1]["message"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The tokens of the progress of `session`'s runs, in the order in which they were made.
+    /// The tokens of the progress of `session`'s runs, in the order in which they were
+    /// made.
     pub fn tokens(&self, session: &str) -> Vec<String> {
         let made = self.all("window/workDoneProgress/create");
         let tokens = made.iter().filter_map(|params| params["token"].as_str());
@@ -221,9 +223,9 @@ impl Editor {
             .collect()
     }
 
-    /// Waits for a message to the person that holds `part`.
+    /// Waits for a message to the user that holds `part`.
     #[track_caller]
-    pub fn told(&mut self, part: &str) -> String {
+    pub fn wait_for_message(&mut self, part: &str) -> String {
         let find = |editor: &Editor| {
             let shown =
                 editor.all("window/showMessage").into_iter().chain(editor.all("window/showMessageRequest"));
@@ -302,7 +304,7 @@ impl Editor {
         status.expect("it ended")
     }
 
-    /// Ends it as editors do.
+    /// Shuts the server down as editors do.
     #[track_caller]
     pub fn shut_down(mut self) {
         self.request("shutdown", Value::Null);
@@ -336,7 +338,7 @@ impl Editor {
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
     }
 
-    /// Makes an edit of open documents, tells the changes, and says so.
+    /// Applies an edit to open documents, sends the changes, and answers.
     fn apply(&mut self, edit: &Value) -> Value {
         for change in edit["documentChanges"].as_array().into_iter().flatten() {
             let uri = change["textDocument"]["uri"].as_str().expect("a text edit").to_owned();
@@ -378,12 +380,12 @@ impl Drop for Editor {
     }
 }
 
-/// Whether a token is of a run of this session.
+/// Whether a token belongs to a run of this session.
 fn is_of(token: &str, session: &str) -> bool {
     token.strip_prefix("pilcrow-").is_some_and(|rest| rest.starts_with(session))
 }
 
-/// What the editor says of itself.
+/// The editor's parameters of `initialize`.
 pub fn parameters(sandbox: &Sandbox) -> Value {
     json!({
         "processId": std::process::id(),

@@ -1,8 +1,8 @@
-//! What the end-to-end tests share: the built executable, a sandbox to run it in, and a look at
-//! processes.
+//! Shared parts of the end-to-end tests: the built executable, a sandbox to run it
+//! in, and a view of processes.
 //!
-//! Pilcrow is known here as an executable only. Every wait is for a condition, with a deadline;
-//! nothing reads or writes the settings of whoever runs the tests.
+//! The tests use Pilcrow as an executable only. Every wait is for a condition, with a deadline; nothing reads
+//! or writes the settings of the user who runs the tests.
 
 #![expect(clippy::disallowed_methods, reason = "tests write their fixtures and start the executable")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should end with where it stood")]
@@ -14,6 +14,7 @@ pub mod editors;
 pub mod processes;
 pub mod sandbox;
 pub mod scripted;
+pub mod snapshot;
 pub mod terminal;
 
 pub use batch::Batch;
@@ -21,4 +22,5 @@ pub use editor::Editor;
 pub use processes::{Mark, wait_for};
 pub use sandbox::{Answer, Ran, Sandbox};
 pub use scripted::Scripted;
+pub use snapshot::check_output;
 pub use terminal::Terminal;

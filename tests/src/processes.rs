@@ -1,4 +1,4 @@
-//! Which processes a test started, directly or not, and whether they are gone.
+//! The processes that a test started, directly or not, and their end.
 //!
 //! A mark in the environment is inherited by every descendant, also by one that left its group and
 //! was adopted by another process, so nothing escapes the count. Linux only: it reads `/proc`.
@@ -34,7 +34,7 @@ impl Mark {
         &self.0
     }
 
-    /// Every living process that carries it. One that ended and was not yet waited for is not living.
+    /// Every living process that carries it. A zombie is not living.
     pub fn living(&self) -> Vec<Found> {
         let wanted = format!("{VARIABLE}={}", self.0);
         let mut found = Vec::new();
@@ -50,7 +50,7 @@ impl Mark {
         found
     }
 
-    /// Waits until none is left. Panics with those that are, after `deadline`.
+    /// Waits until none is left. After `deadline`, panics with the rest.
     #[track_caller]
     pub fn none_left(&self, deadline: Duration) {
         let mut left = Vec::new();
@@ -61,7 +61,7 @@ impl Mark {
         assert!(gone, "still running after {deadline:?}: {left:?}");
     }
 
-    /// Ends what is left, so that a failing test leaves nothing behind.
+    /// Kills the rest, so that a failing test leaves nothing behind.
     pub fn kill_all(&self) {
         for Found { pid, .. } in self.living() {
             kill(pid, rustix::process::Signal::KILL);
@@ -84,7 +84,7 @@ pub fn kill(pid: u32, signal: rustix::process::Signal) {
     }
 }
 
-/// Looks again and again until the condition holds, or `deadline` is over; says which.
+/// Polls until the condition holds or `deadline` passes; returns which.
 pub fn wait_for(deadline: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let until = Instant::now() + deadline;
     loop {
@@ -94,7 +94,7 @@ pub fn wait_for(deadline: Duration, mut condition: impl FnMut() -> bool) -> bool
         if Instant::now() >= until {
             return false;
         }
-        // Not a wait for something to have happened: only the pause between two looks.
+        // The pause between two polls.
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -1,5 +1,5 @@
-//! A project in a temporary folder (with a space in its path), a Pilcrow home beside it, and calls
-//! of the executable that see nothing of the person's own settings.
+//! A project in a temporary directory (with a space in its path), a Pilcrow home
+//! beside it, and calls of the executable without the user's own settings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,16 +18,17 @@ use crate::processes::{Mark, VARIABLE, wait_for};
 /// No call takes longer; a hang becomes a failure that shows what was printed.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The user that owns nothing, for tests of permissions when the tests run as root.
-const NOBODY: u32 = 65534;
+/// User id without rights, for tests of permissions when the tests run as root.
+const UNPRIVILEGED: u32 = 65534;
 
-/// A project and a Pilcrow home, removed at the end with all that was started in them.
+/// A project and a Pilcrow home, removed at the end with all that was started in
+/// them.
 pub struct Sandbox {
     folder: tempfile::TempDir,
     /// Variables of every call, besides the sandbox's own.
     pub variables: BTreeMap<String, String>,
     mark: Mark,
-    as_nobody: bool,
+    unprivileged: bool,
 }
 
 /// How a call ended.
@@ -35,7 +36,7 @@ pub struct Sandbox {
 pub struct Ran {
     pub status: ExitStatus,
     pub stdout: String,
-    /// What it said beside.
+    /// Its standard error.
     pub stderr: String,
     /// How long it took.
     pub took: Duration,
@@ -44,7 +45,7 @@ pub struct Ran {
 /// The answer of `pilcrow tool --json`.
 #[derive(Debug)]
 pub struct Answer {
-    /// The exit code of the process; `None` in a batch, which goes on.
+    /// The exit code of the process; `None` in a batch, which continues.
     pub exit: Option<i32>,
     pub value: Value,
 }
@@ -56,7 +57,7 @@ impl Sandbox {
         for name in ["the project", "home", "user"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
-        Sandbox { folder, variables: BTreeMap::new(), mark: Mark::new(), as_nobody: false }
+        Sandbox { folder, variables: BTreeMap::new(), mark: Mark::new(), unprivileged: false }
     }
 
     /// A project with these files.
@@ -77,17 +78,17 @@ impl Sandbox {
         self.folder.path().join("home")
     }
 
-    /// A place beside the project, outside it.
+    /// A path beside the project, outside it.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// What all processes of this sandbox carry.
+    /// The mark of all processes of this sandbox.
     pub fn mark(&self) -> &Mark {
         &self.mark
     }
 
-    /// Writes a file of the project, as someone else would.
+    /// Writes a file of the project, as another program would.
     pub fn write(&self, path: &str, bytes: impl AsRef<[u8]>) {
         let path = self.project().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -100,8 +101,8 @@ impl Sandbox {
         String::from_utf8_lossy(&fs::read(self.project().join(path)).unwrap()).into_owned()
     }
 
-    /// Every file of the project with its bytes; folders end with `/` and are empty, links end with
-    /// `@` and hold their target.
+    /// Every file of the project with its bytes; directories end with `/` and are
+    /// empty, links end with `@` and hold their target.
     pub fn tree(&self) -> BTreeMap<String, Vec<u8>> {
         let mut tree = BTreeMap::new();
         let mut pending = vec![(self.project(), String::new())];
@@ -118,7 +119,7 @@ impl Sandbox {
                 } else {
                     match fs::read(entry.path()) {
                         Ok(bytes) => drop(tree.insert(name, bytes)),
-                        // It went after it was listed: temporary files do while files are written.
+                        // It disappeared after the listing: temporary files do while files are written.
                         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                         Err(error) => panic!("{name}: {error}"),
                     }
@@ -128,27 +129,28 @@ impl Sandbox {
         tree
     }
 
-    /// From now on calls run as a user who may not do everything, and who owns the sandbox.
-    /// Needed when the tests run as root, who may write read-only files.
+    /// Makes later calls run as a user without rights, who owns the sandbox. Needed
+    /// when the tests run as root, who may write read-only files.
     pub fn drop_root(&mut self) {
         if !rustix::process::geteuid().is_root() {
             return;
         }
         // The executable may lie in a folder that only root can enter.
         let copy = self.folder.path().join("pilcrow");
-        // By another process: had ours the copy open for writing while another test starts a program, that
-        // one would have it open too for a moment, and the copy could not be started ("text file busy").
+        // By another process: if this one had the copy open for writing while another test starts a program,
+        // that program would inherit the descriptor for a moment, and the copy could not start ("text file
+        // busy").
         let copied = Command::new("cp").arg(built::pilcrow()).arg(&copy).status().unwrap();
         assert!(copied.success(), "the executable can be copied");
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
         let mut pending = vec![self.folder.path().to_owned()];
         while let Some(path) = pending.pop() {
-            std::os::unix::fs::lchown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
+            std::os::unix::fs::lchown(&path, Some(UNPRIVILEGED), Some(UNPRIVILEGED)).unwrap();
             if path.symlink_metadata().unwrap().is_dir() {
                 pending.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
             }
         }
-        self.as_nobody = true;
+        self.unprivileged = true;
     }
 
     /// `pilcrow` with these arguments, `-C` the project, and a clean environment.
@@ -158,19 +160,20 @@ impl Sandbox {
         command
     }
 
-    /// The same without `-C`, for what is not about a project.
+    /// The same without `-C`, for calls that are not about a project.
     pub fn command_anywhere(&self, args: &[&str]) -> Command {
         let copy = self.folder.path().join("pilcrow");
-        let mut command = Command::new(if self.as_nobody { &copy } else { built::pilcrow() });
+        let mut command = Command::new(if self.unprivileged { &copy } else { built::pilcrow() });
         self.prepare(&mut command);
-        if self.as_nobody {
-            command.uid(NOBODY).gid(NOBODY);
+        if self.unprivileged {
+            command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
         }
         command.args(args);
         command
     }
 
-    /// Gives any command the sandbox's environment: its mark, its homes, no keys, no settings.
+    /// Gives any command the sandbox's environment: its mark, its homes, no keys, no
+    /// settings.
     pub fn prepare(&self, command: &mut Command) {
         command.env_clear().current_dir(self.folder.path());
         for name in ["PATH", "PILCROW_TOOLS", "RUST_SRC_PATH", "LANG", "TMPDIR"] {
@@ -187,7 +190,7 @@ impl Sandbox {
             .env("HOME", self.folder.path().join("user"))
             .env("PILCROW_HOME", self.home())
             .env(VARIABLE, self.mark.value())
-            // What else runs on this machine is none of the tests' business.
+            // Other servers on this machine do not matter to the tests.
             .env("PILCROW_MODEL_DISCOVERY", "off")
             .envs(&self.variables)
             .process_group(0)
@@ -247,7 +250,7 @@ impl Ran {
         self.status.signal()
     }
 
-    /// Panics with all that was printed unless it ended with this code.
+    /// Panics with the whole output unless it ended with this code.
     #[track_caller]
     pub fn expect(self, code: i32) -> Ran {
         assert_eq!(self.status.code(), Some(code), "{}\n{}\n{}", self.status, self.stdout, self.stderr);
@@ -271,14 +274,14 @@ impl Answer {
         self.value["error"]["code"].as_str()
     }
 
-    /// Panics unless it went well; gives the text.
+    /// Panics unless it succeeded; returns the text.
     #[track_caller]
     pub fn ok(&self) -> String {
         assert_eq!(self.value["is_error"], Value::Bool(false), "{:#}", self.value);
         self.text()
     }
 
-    /// Panics unless it failed with this code, said in text and data; gives the text.
+    /// Panics unless it failed with this code, in text and data; returns the text.
     #[track_caller]
     pub fn fails(&self, code: &str) -> String {
         assert_eq!(self.error(), Some(code), "{:#}", self.value);
@@ -290,7 +293,8 @@ impl Answer {
     }
 }
 
-/// Waits for a process to end and collects what it printed; ends it, and panics, after `deadline`.
+/// Waits for a process to end and collects its output; after `deadline` kills it
+/// and panics.
 #[track_caller]
 pub fn finish(mut child: Child, deadline: Duration) -> Ran {
     let started = Instant::now();
@@ -319,7 +323,7 @@ pub fn finish(mut child: Child, deadline: Duration) -> Ran {
     Ran { status: status.unwrap(), stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap(), took }
 }
 
-/// The single line of JSON that a call with `--json` answers with.
+/// The single line of JSON that a call with `--json` prints.
 #[track_caller]
 fn one_line(ran: &Ran) -> Value {
     let lines: Vec<&str> = ran.stdout.lines().collect();
@@ -338,7 +342,7 @@ mod tests {
     use crate::processes::kill;
 
     #[test]
-    fn a_process_that_left_its_group_and_its_parent_is_found() {
+    fn a_daemonized_process_is_found() {
         let sandbox = Sandbox::new();
         let mut shell = Command::new("sh");
         sandbox.prepare(&mut shell);
@@ -357,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_must_have_its_code_its_text_and_its_exit() {
+    fn an_error_needs_code_text_and_exit_status() {
         let value = serde_json::json!({"is_error": true, "content": [{"type": "text", "text": "why"}], "error": {"code": "denied"}});
         assert_eq!(Answer { exit: Some(1), value: value.clone() }.fails("denied"), "why");
         for (exit, code) in [(Some(0), "denied"), (Some(1), "not_found")] {

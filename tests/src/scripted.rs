@@ -1,7 +1,7 @@
 //! A sandbox whose Python language server is the scripted one.
 //!
-//! It stands in the tools folder under the name of the built-in definition's program, so nothing of
-//! Pilcrow has to be told about it. The n-th start runs the n-th script, the last one again and again.
+//! It stands in the tools directory under the name of the built-in definition's program, so Pilcrow needs no
+//! configuration. The n-th start runs the n-th script, later starts the last one.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,8 +20,9 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// Puts it into the sandbox. A script's `methods` are enough: it says that it has loaded, unless the
-    /// script has a turn for `initialized`, and records what it gets. `capabilities` add to what it offers.
+    /// Puts it into the sandbox. A script's `methods` are enough: the server reports
+    /// that it has loaded, unless the script has a turn for `initialized`, and records
+    /// its messages. `capabilities` extend the announced ones.
     pub fn install(sandbox: &mut Sandbox, scripts: &[Value]) -> Scripted {
         let tools = sandbox.beside("scripted tools");
         let bin = tools.join("bin");
@@ -61,12 +62,12 @@ impl Scripted {
         fs::write(&program, launcher).expect("the launcher");
         make_executable(&program);
         sandbox.variables.insert("PILCROW_TOOLS".to_owned(), tools.display().to_string());
-        // No other server than this one is to be found.
+        // Hides every other server.
         sandbox.variables.insert("PATH".to_owned(), "/usr/bin:/bin".to_owned());
         Scripted { record }
     }
 
-    /// The parameters of each message of a method so far, in all its lives.
+    /// The parameters of each received message of a method, over all starts.
     pub fn sent(&self, method: &str) -> Vec<Value> {
         testing::recorded(&self.record)
             .into_iter()
@@ -75,7 +76,7 @@ impl Scripted {
             .collect()
     }
 
-    /// How many messages of a method it got so far, in all its lives.
+    /// The number of received messages of a method, over all starts.
     pub fn got(&self, method: &str) -> usize {
         self.sent(method).len()
     }

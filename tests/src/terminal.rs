@@ -1,4 +1,4 @@
-//! A terminal, and a program in it: what it shows, and what a person types.
+//! A terminal and a program in it: its screen, and the user's keys.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -21,12 +21,12 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Starts `command` in a new terminal that does not say how wide it is.
+    /// Starts `command` in a new terminal without a width.
     pub fn start(command: &mut Command) -> Terminal {
         Terminal::start_wide(command, 0)
     }
 
-    /// The same in one of so many columns.
+    /// The same in a terminal with this many columns.
     pub fn start_wide(command: &mut Command, columns: u16) -> Terminal {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
         grantpt(&master).expect("it is ours");
@@ -41,13 +41,13 @@ impl Terminal {
             Stdio::from(end.expect("its other end"))
         };
         let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("it starts");
-        // What the command holds of the terminal would keep it open.
+        // The ends that the command holds would keep the terminal open.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let keys = File::from(master);
         let mut screen = keys.try_clone().expect("its screen");
         let shown = Arc::new(Mutex::new(Vec::new()));
         let fills = Arc::clone(&shown);
-        // Ends with the terminal: the last that holds its other end closes it.
+        // Ends with the terminal: the last holder of its other end closes it.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = screen.read(&mut bytes) {
@@ -57,13 +57,13 @@ impl Terminal {
         Terminal { child, keys, shown, columns: usize::from(columns) }
     }
 
-    /// The rows that a person sees, without those that are empty.
+    /// The visible rows without empty ones.
     pub fn rows(&self) -> Vec<String> {
         let rows = rows(&self.shown(), self.columns);
         rows.into_iter().map(|row| row.trim_end().to_owned()).filter(|row| !row.is_empty()).collect()
     }
 
-    /// All that was shown so far, with what acts on the terminal.
+    /// The whole output so far, with control sequences.
     pub fn shown(&self) -> String {
         String::from_utf8_lossy(&self.shown.lock()).into_owned()
     }
@@ -80,7 +80,7 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).expect("it takes keys");
     }
 
-    /// Waits for the end of the program. Panics when it does not come.
+    /// Waits for the end of the program; panics after `deadline`.
     #[track_caller]
     pub fn ends(&mut self, deadline: Duration) -> ExitStatus {
         let mut status = None;
@@ -93,7 +93,8 @@ impl Terminal {
     }
 }
 
-/// What a terminal shows that does line ends, returns, and emptying the rest of a row. Zero columns: rows of any length.
+/// The rows of a terminal that handles line ends, returns, and erasing to the end
+/// of a row. Zero columns: rows of any length.
 fn rows(shown: &str, columns: usize) -> Vec<String> {
     let mut rows: Vec<Vec<char>> = vec![Vec::new()];
     let (mut row, mut column) = (0, 0);
@@ -127,7 +128,7 @@ fn rows(shown: &str, columns: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn rows_are_written_over_emptied_and_wrapped() {
+    fn rows_are_overwritten_cleared_and_wrapped() {
         let rows = |shown: &str| super::rows(shown, 5);
         assert_eq!(rows("one\r\ntwo\rT"), ["one", "Two"]);
         assert_eq!(rows("first\rx\u{1b}[K"), ["x"]);

@@ -39,7 +39,7 @@ fn every_definition_file_follows_its_schema() {
         for (name, value) in files(directory) {
             let errors: Vec<String> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
             assert_eq!(errors, Vec::<String>::new(), "{name}");
-            // A definition that was never tried names a page; one that was tried says how to install it.
+            // An untested definition names a page; a tested one says how to install it.
             assert!(value["verified"].is_object() || value["install"]["page"].is_string(), "{name}");
         }
         let wrong = serde_json::json!({"name": "x", "languages": [], "nmae": 1});
@@ -47,7 +47,9 @@ fn every_definition_file_follows_its_schema() {
     }
 }
 
-/// Checks that the schema and the parser know the same keys: the error for an unknown key lists them.
+/// Checks that the schema and the parser know the same keys.
+///
+/// The parser's error for an unknown key lists the keys that it knows.
 #[track_caller]
 fn check_keys<D: Parse>(schema: &str, small: &str, tables: &[&str]) {
     let schema: Value = serde_json::from_str(schema).unwrap();
@@ -102,6 +104,24 @@ fn the_best_server_of_each_feature_comes_first() {
     assert_eq!(best("/a.py", Feature::Diagnostics)[..3], ["basedpyright", "pyright", "ruff"]);
     assert_eq!(best("/a.rs", Feature::Rename), ["rust-analyzer"]);
     assert!(best("/a.txt", Feature::Rename).is_empty());
+}
+
+#[test]
+fn members_of_an_impl_block_belong_to_its_type() {
+    let definitions = ServerDefinitions::built_in();
+    let pattern = definitions.get("rust-analyzer").unwrap().container_pattern.clone().unwrap();
+    for (name, expected) in [
+        ("impl Buffer", Some("Buffer")),
+        ("impl Clone for Buffer", Some("Buffer")),
+        ("impl<T: Into<u8>, const N: usize> From<[T; N]> for deep::Set<T, N>", Some("Set")),
+        ("impl<'a> Iterator for &'a mut Rows", Some("Rows")),
+        ("impl_Integer", None),
+        ("impl", None),
+        ("Implementer", None),
+    ] {
+        let found = pattern.captures(name).and_then(|found| found.get(1)).map(|name| name.as_str());
+        assert_eq!(found, expected, "{name}");
+    }
 }
 
 #[test]

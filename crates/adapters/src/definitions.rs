@@ -1,7 +1,7 @@
 //! The definitions in force: built in, the user's own, and those of a trusted project.
 //!
-//! Reads definition files and nothing else. A later source replaces a definition of the same name whole.
-//! Invariants: a built-in definition that no file of the project needs is not even parsed.
+//! Reads only definition files. A later source replaces a whole definition of the same name. Invariants: a
+//! built-in definition that no file of the project needs is not parsed.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,7 +62,7 @@ pub struct Summary<'a> {
 /// A definition embedded in the executable.
 ///
 /// It is parsed when it is first needed, once in a process: parsing all definitions would take longer than
-/// the rest of a start.
+/// the rest of the start.
 pub struct BuiltIn<D> {
     name: &'static str,
     text: &'static str,
@@ -87,14 +87,15 @@ impl<D: Parse> BuiltIn<D> {
         })
     }
 
-    /// Whether the definition may cover `path`. `false` is certain, and needs no parsing.
+    /// Whether the definition may cover `path`: `false` is certain, without parsing.
     fn may_cover(&self, path: &Path) -> bool {
         self.patterns.iter().any(|pattern| may_match(pattern, path))
     }
 }
 
-/// Whether a glob may match a path or its last component. `false` is certain: the literal text before the
-/// first special character and after the last one is compared.
+/// Whether a glob may match a path or its last component; `false` is certain.
+///
+/// Compares the literal text before the first special character and after the last one.
 fn may_match(pattern: &str, path: &Path) -> bool {
     const SPECIAL: &[char] = &['*', '?', '[', ']', '{', '}', '!', '\\'];
     let (Some(path), Some(name)) = (path.to_str(), path.file_name().and_then(|name| name.to_str())) else {
@@ -171,11 +172,12 @@ impl<D: Definition> Definitions<D> {
         Self { by_name: entries.collect(), refused: Vec::new() }
     }
 
-    /// The built-in definitions, replaced by those in the user's configuration directory, and those by the
-    /// ones in `.pilcrow` of the project.
+    /// Loads the built-in definitions, overridden by the user's and the project's.
+    ///
+    /// The user's are in the configuration directory, the project's in `.pilcrow`; the project's win.
     ///
     /// Pass the project's root only if the project is trusted. A directory that does not exist is empty.
-    /// [`Self::refused`] lists the files that cannot be used. Blocking.
+    /// [`Self::refused`] lists the files that cannot be used. Blocks.
     pub fn load(config: &Path, project: Option<&Path>) -> Self {
         let mut definitions = Self::built_in();
         let project = project.map(|root| root.join(".pilcrow"));
@@ -213,7 +215,7 @@ impl<D: Definition> Definitions<D> {
         entries.any(|entry| matches!(entry, Entry::Loaded(definition) if definition.summary().from_project))
     }
 
-    /// The names of the definitions that were added, removed or changed. Parses no built-in one.
+    /// The names of added, removed or changed definitions; parses no built-in one.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         fn loaded<'a, D: Definition>(definitions: &'a Definitions<D>, name: &str) -> Option<&'a str> {
             match definitions.by_name.get(name)? {
@@ -226,7 +228,7 @@ impl<D: Definition> Definitions<D> {
         differing.map(ToString::to_string).collect()
     }
 
-    /// `fresh`, but with the very objects of `self` for all names outside `differing`.
+    /// `fresh` with the same objects as `self` for all names outside `differing`.
     pub fn with(&self, mut fresh: Self, differing: &[String]) -> Self {
         for (name, entry) in &mut fresh.by_name {
             if let (Some(same), false) = (self.by_name.get(name), differing.iter().any(|it| it == name)) {
@@ -252,7 +254,7 @@ fn read<D: Definition>(file: &Path, from_project: bool) -> Result<D, DefinitionE
     let fail = |reason: String| DefinitionError { origin: origin.clone(), line: None, reason };
     let text = std::fs::read_to_string(file).map_err(|error| fail(error.to_string()))?;
     let definition = D::parse(&text, &origin, from_project)?;
-    // The name would replace a definition that the author does not think of.
+    // The name would replace a definition by accident.
     let (stem, name) = (file.file_stem().unwrap_or_default().to_string_lossy(), definition.summary().name);
     if stem != name {
         return Err(fail(format!(

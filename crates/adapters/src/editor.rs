@@ -1,6 +1,6 @@
 //! Definitions of editors, as data: one TOML file each (`docs/formats/editor-definition.md`).
 //!
-//! Invariants: no code asks for an editor by its name; an editor's peculiarity is a key of its definition.
+//! Invariants: no code selects an editor by its name; an editor's peculiarity is a key of its definition.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,7 +116,7 @@ struct Text {
     empty: String,
 }
 
-/// What a lone `\r` is.
+/// The meaning of a lone `\r`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum CarriageReturn {
@@ -139,7 +139,9 @@ impl Default for ReconcileTimes {
 }
 
 impl EditorDefinition {
-    /// The definition for a client of this name; the one that names no clients covers all others.
+    /// The definition for a client of this name.
+    ///
+    /// The definition that names no clients covers all others.
     pub fn for_client(name: &str) -> Arc<Self> {
         let all = || EDITORS.iter().map(BuiltIn::get);
         let other = || all().find(|definition| definition.clients.is_empty());

@@ -20,10 +20,12 @@ pub struct DefinitionError {
     pub reason: String,
 }
 
-/// The keys that format 1 named differently: the table, its key in format 1, and the key in format 2.
+/// Keys renamed since format 1: table, key in format 1, key in format 2.
 pub(crate) type OldKeys = &'static [(&'static str, &'static str, &'static str)];
 
-/// Parses the TOML of a definition. Accepts the keys of format 1, and refuses files of a newer format.
+/// Parses the TOML of a definition.
+///
+/// Accepts the keys of format 1, and refuses files of a newer format.
 pub(crate) fn parse<T: DeserializeOwned>(
     text: &str,
     origin: &str,
@@ -80,7 +82,7 @@ pub struct Verified {
     pub how: String,
 }
 
-/// `verified = false`, or what passed.
+/// `verified = false`, or the version that passed.
 pub(crate) fn verified<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Verified>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "verified is false, or {version, date, how}")]

@@ -1,7 +1,7 @@
 //! Definitions of language servers, debug adapters and editors; finding and installing their programs.
 //!
-//! Starts nothing but package managers, and speaks no protocol. Invariants: no code asks for a server, an
-//! adapter or an editor by its name; an installation happens as a whole or not at all.
+//! Starts only package managers, and speaks no protocol. Invariants: no code selects a server, an adapter or
+//! an editor by its name; an installation happens as a whole or not at all.
 
 #[cfg(test)]
 mod built_in_tests;

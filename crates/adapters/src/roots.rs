@@ -9,8 +9,9 @@ use paths::AbsPath;
 
 use crate::server::{Prefer, RootRule};
 
-/// The root directory of `file`: a marked directory between it and the workspace's root. If none is marked,
-/// the workspace's root, unless the rule requires a marker. Blocking.
+/// The root directory of `file`, between it and the workspace's root. Blocks.
+///
+/// A marked directory. If none is marked, the workspace's root, unless the rule requires a marker.
 pub fn find_root(rule: &RootRule, file: &AbsPath, workspace: &AbsPath) -> Option<AbsPath> {
     let directories = match file.parent().filter(|directory| directory.starts_with(workspace)) {
         Some(directory) => upward(&directory, workspace),
@@ -39,7 +40,9 @@ pub(crate) fn upward(directory: &AbsPath, top: &AbsPath) -> Vec<AbsPath> {
     directories
 }
 
-/// The directory of `above` whose settings a directory without its own inherits, if they list files.
+/// The directory above with settings that a directory without its own inherits.
+///
+/// `None` if those settings list no files.
 fn inherited_from(
     rule: &RootRule,
     directory: &AbsPath,
@@ -60,7 +63,7 @@ fn inherited_from(
         .and_then(|(kind, directory)| (kind == SettingsKind::Files).then_some(directory))
 }
 
-/// What the settings files of a directory contain.
+/// The contents of a directory's settings files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SettingsKind {
     /// No settings of the server.
@@ -116,12 +119,14 @@ fn is_marked(markers: &[String], directory: &AbsPath) -> bool {
     })
 }
 
-/// The matches of an absolute glob, in order; `*` stays within one component. Blocking.
+/// The matches of an absolute glob, in order. Blocks.
+///
+/// `*` stays within one component.
 pub fn matches(pattern: &str) -> Vec<PathBuf> {
     matches_below(Path::new(""), pattern)
 }
 
-/// The matches of a glob relative to `directory`, whose own name is literal. Blocking.
+/// The matches of a glob in `directory`, whose own name is literal. Blocks.
 pub fn matches_below(directory: &Path, pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![directory.to_owned()];
     for component in Path::new(pattern).components() {

@@ -21,20 +21,26 @@ const TOOLS_BIN: &[&str] = &["bin", "node_modules/.bin", "python/bin"];
 /// The directories that are searched for programs, besides the project's.
 #[derive(Debug, Clone, Default)]
 pub struct SearchPath {
-    /// The managed directory: `<managed>/<definition>/<version>/` is an installed program, complete if it has
-    /// a completion mark.
+    /// The managed directory, with programs in `<managed>/<definition>/<version>/`.
+    ///
+    /// An installed program is complete if it has a completion mark.
     pub managed: Option<PathBuf>,
-    /// `PILCROW_TOOLS`: a directory whose `bin`, `node_modules/.bin` and `python/bin` contain programs.
+    /// `PILCROW_TOOLS`: a directory with installed tools.
+    ///
+    /// Its `bin`, `node_modules/.bin` and `python/bin` contain programs.
     pub tools: Option<PathBuf>,
-    /// The activated virtual environment: `VIRTUAL_ENV`, else Conda's. It need not exist.
+    /// The activated virtual environment, from `VIRTUAL_ENV`, else Conda's.
+    ///
+    /// It need not exist.
     pub activated: Option<PathBuf>,
     /// The directories of `PATH`.
     pub path: Vec<PathBuf>,
 }
 
 impl SearchPath {
-    /// The search path of the environment: `PILCROW_TOOLS`, `VIRTUAL_ENV` or `CONDA_PREFIX`, and `PATH`;
-    /// without a managed directory.
+    /// The search path of the environment, without a managed directory.
+    ///
+    /// Reads `PILCROW_TOOLS`, `VIRTUAL_ENV` or `CONDA_PREFIX`, and `PATH`.
     pub fn from_env() -> Self {
         Self::from(|name| std::env::var_os(name))
     }
@@ -52,7 +58,7 @@ impl SearchPath {
         }
     }
 
-    /// Every program that can be the server of `definition`, best first. Blocking.
+    /// Every program that can be the server of `definition`, best first. Blocks.
     pub fn find(&self, definition: &ServerDefinition, root: &AbsPath, workspace: &AbsPath) -> Vec<PathBuf> {
         self.find_named(&definition.name, &definition.command.candidates, root, workspace)
     }
@@ -83,35 +89,36 @@ impl SearchPath {
         found
     }
 
-    /// A file that another program runs, in the directories of [`SearchPath::find`]. Blocking.
+    /// Finds a file that another program runs, by [`SearchPath::find`]. Blocks.
     fn find_script(&self, owner: &str, name: &str, root: &AbsPath, workspace: &AbsPath) -> Option<PathBuf> {
         let directories = self.directories(owner, root, workspace);
         directories.iter().map(|directory| directory.join(name)).find(|path| path.is_file())
     }
 
-    /// `PATH` for the server's process if it differs from ours: programs of a tools directory call each other
-    /// (`node`).
+    /// `PATH` for the server's process, if it differs from ours.
+    ///
+    /// Programs of a tools directory call each other (`node`).
     pub fn path_variable(&self) -> Option<OsString> {
         let tools = self.tools.as_ref()?;
         let directories = TOOLS_BIN.iter().map(|bin| tools.join(bin)).chain(self.path.iter().cloned());
         std::env::join_paths(directories).ok()
     }
 
-    /// The program of this name on `PATH`. Blocking.
+    /// The program of this name on `PATH`. Blocks.
     pub fn on_path(&self, name: &str) -> Option<PathBuf> {
         // A relative directory on PATH would depend on the current directory.
         let directories = self.path.iter().filter(|directory| directory.is_absolute());
         directories.map(|directory| directory.join(name)).find(|path| is_program(path))
     }
 
-    /// A program that a server calls, in the tools directory or on `PATH`. Blocking.
+    /// A program that a server calls, in the tools directory or on `PATH`. Blocks.
     pub fn helper(&self, name: &str) -> Option<PathBuf> {
         let tools =
             self.tools.iter().flat_map(|tools| TOOLS_BIN.iter().map(|bin| tools.join(bin).join(name)));
         tools.into_iter().find(|path| is_program(path)).or_else(|| self.on_path(name))
     }
 
-    /// The first of `programs` in a directory that something was installed into. Blocking.
+    /// The first of `programs` in an installation directory. Blocks.
     pub(crate) fn in_directory(programs: &[String], directory: &Path) -> Option<PathBuf> {
         let bins = TOOLS_BIN.iter().map(|bin| directory.join(bin));
         let mut places =
@@ -122,8 +129,9 @@ impl SearchPath {
         places.find(|path| is_program(path) || is_script(path))
     }
 
-    /// The virtual environment of a file or directory: the nearest one up to `top`, else the activated one.
-    /// Blocking.
+    /// The virtual environment of a file or directory. Blocks.
+    ///
+    /// The nearest one up to `top`, else the activated one.
     pub fn environment(&self, scope: &Path, top: &Path) -> Option<PathBuf> {
         let activated = self.activated();
         let directories = scope.ancestors().take_while(|directory| directory.starts_with(top));
@@ -175,8 +183,10 @@ pub struct ProjectPrograms {
 }
 
 impl ProjectPrograms {
-    /// Every program of `names` for the definition `owner`, best first. A script need not be executable,
-    /// since another program runs it; a path with a `/` is relative to `root`. Blocking.
+    /// Finds every program of `names` for the definition `owner`, best first. Blocks.
+    ///
+    /// A script need not be executable, since another program runs it; a path with a `/` is relative to
+    /// `root`.
     pub fn find(&self, owner: &str, names: &[String], root: &AbsPath) -> Vec<PathBuf> {
         let find = |name: &String| -> Vec<PathBuf> {
             if [".js", ".cjs", ".mjs"].iter().any(|extension| name.ends_with(extension)) {
@@ -191,7 +201,9 @@ impl ProjectPrograms {
         names.iter().flat_map(find).collect()
     }
 
-    /// The virtual environment of a directory; the workspace's for a directory outside it. Blocking.
+    /// The virtual environment of a directory. Blocks.
+    ///
+    /// A directory outside the workspace has the workspace's.
     pub fn environment(&self, directory: &AbsPath) -> Option<PathBuf> {
         let inside = directory.starts_with(&self.workspace);
         let scope = if inside { directory } else { &self.workspace };
@@ -199,8 +211,9 @@ impl ProjectPrograms {
     }
 }
 
-/// The `node_modules` that contains an npm program, behind its links: its dependencies are there too.
-/// Blocking.
+/// The `node_modules` that contains an npm program, links resolved. Blocks.
+///
+/// It also contains the program's dependencies.
 pub fn modules_of(program: &Path) -> Option<PathBuf> {
     let file = program.canonicalize().ok()?;
     file.ancestors().find(|directory| directory.ends_with("node_modules")).map(Path::to_path_buf)
@@ -225,7 +238,7 @@ fn is_program(path: &Path) -> bool {
     metadata.is_file()
 }
 
-/// The complete versions: the one that was installed last, as the lock says, then the newest first.
+/// The complete versions: the one that the lock names, then the newest first.
 fn installed(managed: &Path, owner: &str) -> Vec<PathBuf> {
     let mut found = sorted(&managed.join(owner));
     found.retain(|version| version.join(COMPLETE).exists());
@@ -245,7 +258,7 @@ fn activated_in<'a>(activated: Option<&'a Path>, directory: &Path) -> Option<&'a
     activated.filter(|venv| venv.parent() == Some(directory))
 }
 
-/// Whether a directory is a virtual environment or a Conda environment, whatever its name.
+/// Whether a directory is a virtual or Conda environment, whatever its name.
 fn is_environment(directory: &Path) -> bool {
     directory.join("pyvenv.cfg").is_file() || directory.join("conda-meta").is_dir()
 }

@@ -1,4 +1,6 @@
-//! Values of definitions: unfolding dotted keys, merging, replacing variables. Pure.
+//! Values of definitions: unfolding dotted keys, merging, replacing variables.
+//!
+//! Pure.
 
 use std::path::Path;
 
@@ -18,7 +20,9 @@ pub fn unfold(value: Value) -> Value {
     out
 }
 
-/// Merges `over` into `base`: objects are merged, `null` removes, anything else is replaced.
+/// Merges `over` into `base`.
+///
+/// Objects are merged, `null` removes, anything else is replaced.
 pub fn merge(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
@@ -69,7 +73,9 @@ pub fn names_venv(value: &Value) -> bool {
     }
 }
 
-/// Replaces `${venv}` in every string of `value`; without an environment, values that use it are left out.
+/// Replaces `${venv}` in every string of `value`.
+///
+/// Without an environment, values that use it are left out.
 pub fn with_venv(value: &Value, venv: Option<&Path>) -> Value {
     let kept = |value: &Value| venv.is_some() || !matches!(value, Value::String(text) if text.contains(VENV));
     match (value, venv) {
@@ -93,8 +99,10 @@ pub fn expand_text(text: &str, variables: &[(&str, String)]) -> String {
     variables.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${{{name}}}"), value))
 }
 
-/// Replaces each `${name}` in `template`. A text that is only a variable becomes the variable's value, and is
-/// left out with its key if there is none. In a longer text the value is inserted as text.
+/// Replaces each `${name}` in `template`.
+///
+/// A text that is only a variable becomes the variable's value, and is left out with its key if there is
+/// none. In a longer text the value is inserted as text.
 pub fn fill(template: &Value, variables: &Map<String, Value>) -> Option<Value> {
     match template {
         Value::String(text) => {

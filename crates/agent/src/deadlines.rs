@@ -14,7 +14,7 @@ const fn ms(milliseconds: u64) -> Duration {
 pub(crate) const HOOK: Duration = ms(100);
 /// A cancelled model stream that does not end by itself. Part of [`RUN`].
 pub(crate) const STREAM: Duration = ms(200);
-/// A task that was aborted; only one that blocks its thread needs longer. Part of [`RUN`].
+/// An aborted task, part of [`RUN`]; only one that blocks its thread needs longer.
 pub(crate) const ABORT: Duration = ms(200);
 /// Tools of a cancelled run, until their futures are dropped. Part of [`RUN`].
 pub(crate) const TOOLS: Duration = ms(1500);
@@ -27,22 +27,30 @@ pub const RUN: Duration = ms(2000);
 pub const STOPPED_PROGRAMS: Duration = ms(1000);
 /// Language servers of one request. Starts after its run.
 pub const SCOPED_SERVERS: Duration = ms(1000);
-/// Servers, programs and shells of a project whose user waits for it: half to end, half after SIGTERM.
+/// The servers, programs and shells of a project whose user waits for it.
+///
+/// Half to end, half after SIGTERM.
 pub const PROJECT_STOPPED: Duration = ms(600);
 /// The same when a command ends by itself.
 pub const PROJECT: Duration = ms(3000);
 
-/// A request of another process, from its cancellation to its answer; at least [`RUN`].
+/// A request of another process, from cancellation to answer; at least [`RUN`].
 pub const REQUEST: Duration = ms(2000);
-/// A command that cancelled a request, until it gives up on the answer; longer than [`REQUEST`].
+/// A command that cancelled a request, until it abandons the answer.
+///
+/// Longer than [`REQUEST`].
 pub const REQUEST_ABANDONED: Duration = ms(4000);
-/// A debugger that continues for the user, until it has removed the agent's breakpoints.
+/// A debugger that continues for the user, to remove the agent's breakpoints.
 pub const DEBUGGER_RELEASE: Duration = ms(2000);
-/// A run that a compaction stops first; longer than [`RUN`] with [`STOPPED_PROGRAMS`].
+/// A run that a compaction stops first.
+///
+/// Longer than [`RUN`] with [`STOPPED_PROGRAMS`].
 pub const RUN_BEFORE_COMPACTION: Duration = ms(10_000);
 /// The last messages to an editor that exits. Part of [`PROCESS`].
 pub const OUTPUT: Duration = ms(500);
-/// A process whose editor exits: its runs, then its projects. The guard ends what is left.
+/// A process whose editor exits: its runs, then its projects.
+///
+/// The guard ends what is left.
 pub const PROCESS: Duration = ms(4500);
 
 #[cfg(test)]

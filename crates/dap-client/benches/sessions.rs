@@ -1,7 +1,9 @@
-//! What a session adds to a debug adapter's own time, and what the hub adds to each message.
+//! Overhead of a session over the debug adapter's own time, and of the hub for each
+//! message.
 //!
-//! Started by `cargo xtask bench dap`. Figures only, each with its meaning and aim; none fails. The adapter is scripted, so
-//! that its own time is small and always the same.
+//! Started by `cargo xtask bench dap`. Prints figures with meaning and aim, and
+//! never fails. The adapter is scripted, so that its own time is small and
+//! constant.
 
 #![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on should end with where it stood")]
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use adapters::{DebuggerDefinition, DebuggerDefinitions, Parse, ProjectPrograms, SearchPath};
-use dap_client::hub::{Envelope, HubHandle, Options};
+use dap_client::hub::{Envelope, HubHandle, HubOptions};
 use dap_client::{Breakpoints, Client, Clock, Handler, LaunchSpec, Page, Session, Sessions, Target};
 use futures_util::future::BoxFuture;
 use paths::{AbsPath, StateDir};
@@ -65,20 +67,20 @@ fn clock() -> Clock {
     Clock::new(Duration::from_secs(300), &CancellationToken::new())
 }
 
-/// A folder with a scripted adapter that debugs `a.txt`.
+/// A directory with a scripted adapter that debugs `a.txt`.
 struct Bench {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     sessions: Arc<Sessions>,
     root: AbsPath,
 }
 
 impl Bench {
     fn new(script: &Script) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let root = AbsPath::new(folder.path().canonicalize().unwrap()).unwrap();
-        let file = folder.path().join("script.json");
+        let directory = tempfile::tempdir().unwrap();
+        let root = AbsPath::new(directory.path().canonicalize().unwrap()).unwrap();
+        let file = directory.path().join("script.json");
         std::fs::write(&file, serde_json::to_string(script).unwrap()).unwrap();
-        std::fs::write(folder.path().join("a.txt"), "one\ntwo\n").unwrap();
+        std::fs::write(directory.path().join("a.txt"), "one\ntwo\n").unwrap();
         let text = format!(
             "format = 1\nname = \"scripted\"\npatterns = [\"*.txt\"]\nverified = false\n\
              command.candidates = [{:?}]\ncommand.args = [{file:?}]\n[launch]\nprogram = \"${{program}}\"\n\
@@ -89,7 +91,7 @@ impl Bench {
         definitions.insert(DebuggerDefinition::parse(&text, "scripted", false).unwrap());
         let programs = ProjectPrograms { search: SearchPath::default(), workspace: root.clone() };
         let sessions = Sessions::new(definitions, programs, Processes::new(None));
-        Self { folder, sessions, root }
+        Self { directory, sessions, root }
     }
 
     async fn start(&self) -> Arc<Session> {
@@ -119,16 +121,16 @@ fn stops() -> Script {
 }
 
 async fn snapshot(session: &Session) {
-    session.settled(&clock()).await.unwrap();
+    session.wait_for_stop(&clock()).await.unwrap();
     let (frames, _) = session.stack(None, 0, 50, &clock()).await.unwrap();
     let scopes = session.scopes(frames[0].id, &clock()).await.unwrap();
     session.variables(scopes[0].variables, &Page { count: 41, ..Page::default() }, &clock()).await.unwrap();
 }
 
-/// The adapter up to where its program runs, with somebody who does nothing else.
+/// The adapter with its program running, and a minimal client.
 async fn alone(bench: &Bench) -> (Child, Wire<ChildStdout, ChildStdin>) {
     let mut child = tokio::process::Command::new(executable())
-        .arg(bench.folder.path().join("script.json"))
+        .arg(bench.directory.path().join("script.json"))
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .kill_on_drop(true)
@@ -192,7 +194,7 @@ async fn steps() {
     let tenth = |at: usize| median(times[at * STEPS / 10..(at + 1) * STEPS / 10].to_vec());
     row("1,000 steps, each with its snapshot", milliseconds(median(times.clone())), "", "one step, median");
     let growth = tenth(9).as_secs_f64() / tenth(0).as_secs_f64();
-    // Medians: a few steps that waited for a busy machine weigh more than a tenth of them.
+    // Medians, because a few steps on a busy machine would outweigh a tenth of them.
     row("1,000 steps, last tenth over the first", format!("{growth:.2}"), "linear: 1", "medians of a step");
 }
 
@@ -205,7 +207,7 @@ async fn variables() {
     script.capabilities["supportsVariablePaging"] = json!(true);
     let bench = Bench::new(&script);
     let session = bench.start().await;
-    session.settled(&clock()).await.unwrap();
+    session.wait_for_stop(&clock()).await.unwrap();
     let (frames, _) = session.stack(None, 0, 1, &clock()).await.unwrap();
     let scopes = session.scopes(frames[0].id, &clock()).await.unwrap();
     let mut times = Vec::new();
@@ -239,7 +241,8 @@ async fn output() {
     );
 }
 
-/// The time until the stop behind so many lines is known, and how much memory they took.
+/// The time until the stop after this many lines is known, and the memory they
+/// took.
 async fn output_of(lines: usize) -> (Duration, u64) {
     let line = Step::output("a line of output that is as long as lines are");
     let script = stops().on(
@@ -259,11 +262,11 @@ async fn output_of(lines: usize) -> (Duration, u64) {
     child.kill().await.unwrap();
 
     let session = bench.start().await;
-    session.settled(&clock()).await.unwrap();
+    session.wait_for_stop(&clock()).await.unwrap();
     let before = resident();
     let begin = Instant::now();
     session.run("continue", None, &clock()).await.unwrap();
-    session.settled(&clock()).await.unwrap();
+    session.wait_for_stop(&clock()).await.unwrap();
     let time = begin.elapsed();
     let grown = resident().saturating_sub(before);
     session.terminate(&clock()).await;
@@ -277,14 +280,14 @@ async fn output_of(lines: usize) -> (Duration, u64) {
     (time, grown)
 }
 
-/// KiB of this process in memory.
+/// Resident memory of this process, in KiB.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// One end of a stream, read and written without more.
+/// One end of a stream, with plain reads and writes.
 struct Wire<R, W> {
     reader: R,
     writer: W,
@@ -326,12 +329,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Wire<R, W> {
     }
 }
 
-/// Answers everything at once; `x/tell` also with an event.
+/// Answers every request; `x/notify` also with an event.
 async fn answers(reader: impl AsyncRead + Unpin, writer: impl AsyncWrite + Unpin) {
     let mut wire = Wire::new(reader, writer);
     while let Some(message) = wire.next().await {
-        if message.name == "x/tell" {
-            wire.send(Envelope::event("x/told", json!({"text": "x".repeat(120)}))).await;
+        if message.name == "x/notify" {
+            wire.send(Envelope::event("x/notified", json!({"text": "x".repeat(120)}))).await;
         }
         let mut answer = Envelope::answer(&message.name, json!({"threads": [{"id": 1, "name": "main"}]}));
         answer.set("request_seq", &message.value("seq"));
@@ -342,17 +345,17 @@ async fn answers(reader: impl AsyncRead + Unpin, writer: impl AsyncWrite + Unpin
     }
 }
 
-struct Nobody;
+struct RefuseRequests;
 
-impl Handler for Nobody {
+impl Handler for RefuseRequests {
     fn event(&self, _: &str, _: Option<&RawValue>) {}
 
     fn request(&self, _: &str, _: Option<&RawValue>) -> BoxFuture<'static, Result<Value, String>> {
-        Box::pin(std::future::ready(Err("nobody is asked".to_owned())))
+        Box::pin(std::future::ready(Err("no requests are expected".to_owned())))
     }
 }
 
-/// One round trip of a client's.
+/// The median round trip of a client.
 async fn round(client: &Client, command: &str) -> Duration {
     let (never, minute) = (CancellationToken::new(), Duration::from_secs(60));
     let mut times = Vec::new();
@@ -367,45 +370,45 @@ async fn round(client: &Client, command: &str) -> Duration {
 async fn hub() {
     let tracker = TaskTracker::new();
     let pair = || tokio::io::duplex(1 << 18);
-    let (ours, theirs) = pair();
-    let (reader, writer) = tokio::io::split(theirs);
+    let (ours, external) = pair();
+    let (reader, writer) = tokio::io::split(external);
     tracker.spawn(answers(reader, writer));
     let (reader, writer) = tokio::io::split(ours);
-    let direct = Client::spawn("direct", reader, writer, Arc::new(Nobody), &tracker);
-    let without = (round(&direct, "threads").await, round(&direct, "x/tell").await);
+    let direct = Client::spawn("direct", reader, writer, Arc::new(RefuseRequests), &tracker);
+    let without = (round(&direct, "threads").await, round(&direct, "x/notify").await);
 
-    let (ours, theirs) = pair();
-    let (reader, writer) = tokio::io::split(theirs);
+    let (ours, external) = pair();
+    let (reader, writer) = tokio::io::split(external);
     tracker.spawn(answers(reader, writer));
     let (reader, writer) = tokio::io::split(ours);
-    let options = Options {
-        or: None,
+    let options = HubOptions {
+        or_operator: None,
         exception_names: None,
-        marks: false,
+        has_output_fence: false,
         wrap: None,
-        same: Box::new(str::to_owned),
-        about: json!({}),
-        former: Vec::new(),
+        canonical_path: Box::new(str::to_owned),
+        session_info: json!({}),
+        initial_breakpoints: Vec::new(),
     };
-    let (edge, agent) = HubHandle::spawn("bench", options, reader, writer, &tracker);
+    let (hub, agent) = HubHandle::spawn("bench", options, reader, writer, &tracker);
     let (reader, writer) = tokio::io::split(agent);
-    let agent = Client::spawn("agent", reader, writer, Arc::new(Nobody), &tracker);
+    let agent = Client::spawn("agent", reader, writer, Arc::new(RefuseRequests), &tracker);
     let never = CancellationToken::new();
     let minute = Duration::from_secs(60);
     agent.request("initialize", json!({"adapterID": "x"}), minute, &never).await.unwrap();
-    let mut persons = Vec::new();
+    let mut users = Vec::new();
     for _ in 0..2 {
-        let (ours, theirs) = pair();
-        let (reader, writer) = tokio::io::split(theirs);
-        edge.join(reader, writer).await;
+        let (ours, external) = pair();
+        let (reader, writer) = tokio::io::split(external);
+        hub.join(reader, writer).await;
         let (reader, writer) = tokio::io::split(ours);
-        let person = Client::spawn("person", reader, writer, Arc::new(Nobody), &tracker);
+        let user = Client::spawn("user", reader, writer, Arc::new(RefuseRequests), &tracker);
         for command in ["initialize", "attach", "configurationDone"] {
-            person.request(command, json!({}), minute, &never).await.unwrap();
+            user.request(command, json!({}), minute, &never).await.unwrap();
         }
-        persons.push(person);
+        users.push(user);
     }
-    let with = (round(&persons[0], "threads").await, round(&persons[0], "x/tell").await);
+    let with = (round(&users[0], "threads").await, round(&users[0], "x/notify").await);
     // Two messages: there and back.
     let added = |with: Duration, without: Duration, messages: u32| {
         milliseconds(with.saturating_sub(without) / messages)
@@ -414,5 +417,5 @@ async fn hub() {
     row("hub with 3 clients, added to a message", added(with.0, without.0, 2), "0.2 ms", meaning);
     let meaning = "the same with an event to all 3 in each";
     row("hub with 3 clients, added, events too", added(with.1, without.1, 3), "0.2 ms", meaning);
-    edge.close("measured").await;
+    hub.close("measured").await;
 }

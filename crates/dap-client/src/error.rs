@@ -1,4 +1,4 @@
-//! Why a debug session did not do what was asked: typed, with the code that surfaces are given.
+//! Typed failures of debug sessions, with the codes for surfaces.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use crate::client::RequestError;
 use crate::debuggee::BadHandle;
 use crate::debuggee::WrongState;
 
-/// Why there is no answer.
+/// Failure of a debug operation.
 #[derive(Debug, thiserror::Error)]
 pub enum DapError {
-    /// No adapter of those that would do is installed.
-    #[error("{adapter} is not installed; get it with `{hint}`")]
+    /// No suitable adapter is installed.
+    #[error("{adapter} is not installed; install it with `{hint}`")]
     Missing {
-        /// The adapter that would be taken.
+        /// The adapter that would be used.
         adapter: String,
-        /// A command, or where it is described.
+        /// The command that installs it, or a page.
         hint: String,
     },
-    /// No adapter is known for it.
+    /// No adapter is known for the target.
     #[error("no debug adapter is known for {what}; name one with `adapter`: {known}")]
     NoAdapter {
         what: String,
-        /// The adapters there are.
+        /// The known adapters.
         known: String,
     },
     /// The adapter's program did not start.
@@ -34,77 +34,76 @@ pub enum DapError {
         #[source]
         source: SpawnError,
     },
-    /// It started and did not become ready, or ended in the middle.
+    /// The adapter did not become ready, or ended.
     #[error("{adapter}: {why}")]
     Crashed {
         adapter: String,
-        /// What happened, with the last of its standard error.
+        /// The reason, with the end of its standard error.
         why: String,
     },
-    /// It did not become ready in the time that its start may take, and was ended.
+    /// The adapter did not become ready in time and was ended.
     #[error("{adapter}: {why}; it was ended")]
     Late {
         adapter: String,
-        /// What did not come, with the last of its standard error.
+        /// The missing step, with the end of its standard error.
         why: String,
     },
     /// The adapter refused a request.
     #[error("{adapter} refused `{command}`: {reason}")]
     Refused { adapter: String, command: String, reason: String },
-    /// The adapter's answer is not what the protocol says.
-    #[error("{adapter} answered `{command}` with something else than the protocol says: {reason}")]
+    /// The adapter's answer violates the protocol.
+    #[error("{adapter} answered `{command}` against the protocol: {reason}")]
     Answer { adapter: String, command: String, reason: String },
-    /// No answer in time.
+    /// The adapter did not answer in time.
     #[error("{adapter} did not answer `{command}` within {after:?}; the session is still there")]
     Timeout {
         adapter: String,
         command: String,
-        /// How long was waited.
+        /// The deadline.
         after: Duration,
     },
-    /// Nothing answered where a program or an adapter was said to wait.
-    #[error("{adapter}: nothing could be reached at {address} ({why})")]
+    /// No program or adapter answered at the given address.
+    #[error("{adapter}: cannot connect to {address} ({why})")]
     Unreachable {
         adapter: String,
         address: String,
-        /// What the last attempt said.
+        /// The error of the last attempt.
         why: String,
     },
-    /// Stopped by the caller.
+    /// The caller cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// The person runs the program now.
+    /// The user has control.
     #[error(
-        "control_taken_by_user: the person runs this program now, so `{0}` is not for the agent; look, do not run or change, until it is handed back"
+        "control_taken_by_user: the user runs this program now, so the agent may not `{0}`; inspect, do not run or change, until control is returned"
     )]
     Control(String),
-    /// The session's state forbids it.
     #[error(transparent)]
     WrongState(#[from] WrongState),
-    /// A frame or variable that is not there any more.
+    /// A frame or variable from an earlier stop.
     #[error(transparent)]
     Handle(#[from] BadHandle),
-    /// The adapter cannot do it.
+    /// The adapter does not support it.
     #[error("{adapter} cannot {what}{}", nearest.as_ref().map(|it| format!("; {it}")).unwrap_or_default())]
     Unsupported {
         adapter: String,
         what: String,
-        /// The nearest thing that it can.
+        /// The nearest supported alternative.
         nearest: Option<String>,
     },
-    /// No session of that name, or none at all.
+    /// No session has that name, or there is none.
     #[error("{0}")]
     NoSession(String),
-    /// Several sessions, and none was named.
+    /// Several sessions are live and none was named.
     #[error("several sessions are live; name one with `session`: {0}")]
     Ambiguous(String),
-    /// What was given does not fit together.
+    /// The arguments are invalid.
     #[error("{0}")]
     Invalid(String),
 }
 
 impl DapError {
-    /// The code that surfaces and models are given.
+    /// The code for surfaces and models.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Missing { .. } => ErrorCode::MissingTool,
@@ -122,7 +121,7 @@ impl DapError {
         }
     }
 
-    /// What a failed request means for `adapter`. A closed stream is for the session to explain.
+    /// Converts a failed request. The session explains a closed stream itself.
     pub(crate) fn from_request(adapter: &str, error: RequestError) -> Self {
         let adapter = adapter.to_owned();
         match error {

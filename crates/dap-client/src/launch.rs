@@ -1,4 +1,4 @@
-//! What to debug, and the adapter command and arguments planned for it.
+//! The program to debug, and the planned adapter command and arguments.
 
 use std::sync::Arc;
 
@@ -7,17 +7,18 @@ use serde_json::{Map, Value};
 use shell::CommandLine;
 
 use crate::debuggee::Breakpoints;
+use crate::hub::BreakpointRequest;
 use adapters::DebuggerDefinition;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A file that runs.
+    /// An executable file or script.
     Program(AbsPath),
     /// A module, by its name in its language.
     Module(String),
-    /// A process that runs already.
+    /// A running process.
     Process(i64),
-    /// A port at which a program or its adapter waits.
+    /// A port at which a program or its adapter listens.
     Port { host: String, port: u16 },
 }
 
@@ -36,50 +37,49 @@ impl Target {
     }
 }
 
-/// What is asked for.
+/// A request to launch or attach.
 #[derive(Debug, Clone)]
 pub struct LaunchSpec {
     pub target: Target,
-    /// The adapter's name, else it is chosen by the target.
+    /// The adapter's name; by default the target decides.
     pub adapter: Option<String>,
     pub root: AbsPath,
-    /// Arguments of the program.
     pub args: Vec<String>,
     pub cwd: AbsPath,
-    /// Variables set beside those inherited.
+    /// Environment variables, added to the inherited ones.
     pub env: Vec<(String, String)>,
-    /// Whether it stops at its entry.
     pub stop_on_entry: bool,
-    /// In place before it runs.
+    /// Set before the program runs.
     pub breakpoints: Breakpoints,
-    /// Laid over the arguments that the adapter's definition gives.
+    /// Merged over the arguments from the adapter's definition.
     pub arguments: Option<Value>,
-    /// The runner of tests, where a test is run.
+    /// The test runner, if a test runs.
     pub test: Option<String>,
-    /// Further variables of templates.
+    /// Further template variables.
     pub more: Map<String, Value>,
 }
 
-/// What would be started.
+/// A planned launch.
 #[derive(Debug, Clone)]
 pub struct LaunchPlan {
     pub adapter: Arc<DebuggerDefinition>,
-    /// The adapter's command; a port in it is chosen at the start.
+    /// The adapter's command; its port is chosen at the start.
     pub command: CommandLine,
     pub root: AbsPath,
     /// `launch` or `attach`.
     pub request: &'static str,
     pub arguments: Value,
-    /// What is debugged, for people.
+    /// The debugged program, for messages.
     pub title: String,
-    /// The program with its arguments as a command, where one is started.
+    /// The program's command, if one is started.
     pub program: Option<CommandLine>,
-    /// In place before it runs.
+    /// Set before the program runs.
     pub breakpoints: Breakpoints,
-    /// What persons had set in the session before, where it is launched again, by request.
-    pub of_persons: Vec<(&'static str, Value)>,
-    /// The person's editor holds the session: nothing is started, set or ended.
-    pub theirs: bool,
-    /// Where an adapter runs already; none is started then.
+    /// The user's breakpoints from the previous session, for a relaunch or a child
+    /// session.
+    pub user_breakpoints: Vec<BreakpointRequest>,
+    /// The user's editor owns the session, so Pilcrow starts, sets and ends nothing.
+    pub external: bool,
+    /// The address of a running adapter; none is started then.
     pub connect: Option<(String, u16)>,
 }

@@ -1,9 +1,12 @@
-//! The client of debug adapters: which there are, how one is started and spoken to, where its session is.
+//! Client for debug adapters: launch, protocol, sessions, and the hub that clients
+//! join.
 //!
-//! Knows nothing of agents, models or tools, asks nobody for permission (it is given a grant) and never
-//! writes a file. What must stay true: the state of a session is worked out by a pure machine, in the
-//! order of the wire; every request ends, with an answer or with a [`DapError`] that says what to do;
-//! whatever was started ends with its session.
+//! Knows nothing of agents, models or tools, asks for no permission (callers pass a
+//! grant) and writes no file.
+//!
+//! Invariants: a pure state machine derives a session's state, in wire order; every
+//! request ends with an answer or a [`DapError`] that says what to do next;
+//! everything that a session started ends with it.
 
 mod client;
 mod debuggee;
@@ -24,5 +27,5 @@ pub use debuggee::{
 pub use error::DapError;
 pub use launch::{LaunchPlan, LaunchSpec, Target};
 pub use session::{Clock, ExceptionInfo, Frame, GotoTarget, Page, Scope, Session, Thread, Variable};
-pub use sessions::reverse::{NoRuns, Runs};
-pub use sessions::{Ask, ExternalSession, ExternalStart, Ran, Sessions};
+pub use sessions::reverse::{DenySpawns, SpawnApprover};
+pub use sessions::{ExternalAdapter, ExternalSession, ExternalStart, ProgramOutput, Sessions};

@@ -1,8 +1,9 @@
-//! Starting an adapter and getting a stream to it: its standard streams, a port that it prints or that we
-//! choose, a port at which we listen, or a Unix socket that it opens.
+//! Starts an adapter and connects to it: over its standard streams, a port that it
+//! prints or that Pilcrow chooses, a port on which Pilcrow listens, or a Unix
+//! socket.
 //!
-//! Of the network only the loopback is used. What must stay true: a wait ends when the deadline passes or the adapter
-//! ends, whichever is first; what was started is owned by the [`Process`] that is returned or dropped.
+//! Uses the loopback network only. Invariants: a wait ends when the deadline passes or the adapter ends; the
+//! returned or dropped [`Process`] owns everything that was started.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -24,38 +25,38 @@ use crate::error::DapError;
 use crate::launch::LaunchPlan;
 use adapters::Transport;
 
-/// Between two attempts to connect, at first and at most: nothing tells when a port opens.
+/// First and longest pause between two attempts to connect; nothing signals an open
+/// port.
 const RETRY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(15));
-/// How much of what an adapter prints is searched for its port.
+/// Bytes of an adapter's output searched for its port.
 const HEAD: usize = 64 * 1024;
 
 pub(crate) struct Connection {
     pub reader: Box<dyn AsyncRead + Send + Unpin>,
     pub writer: Box<dyn AsyncWrite + Send + Unpin>,
-    /// The adapter, where it was started for this connection.
+    /// The adapter, if it was started for this connection.
     pub process: Option<Process>,
-    /// Where it is reached, and can be reached again.
+    /// Where another connection can be opened.
     pub address: Option<Address>,
-    /// What it writes to its standard output, where that is the program's too.
+    /// The adapter's standard output, if the program shares it.
     pub stdout: Option<mpsc::Receiver<String>>,
 }
 
-/// Where an adapter is reached.
 #[derive(Debug, Clone)]
 pub(crate) enum Address {
     Port(SocketAddr),
-    /// The name goes with the last who may connect.
+    /// The socket file is removed with the last holder.
     Socket(Arc<local::Reserved>),
 }
 
-/// Connects once more to an adapter that serves a session already.
-pub(crate) async fn again(
+/// Opens another connection to an adapter that already serves a session.
+pub(crate) async fn reconnect(
     adapter: &str,
     address: &Address,
     deadline: Instant,
 ) -> Result<Connection, DapError> {
     match address {
-        Address::Port(address) => reach(adapter, "127.0.0.1", address.port(), deadline).await,
+        Address::Port(address) => connect_to(adapter, "127.0.0.1", address.port(), deadline).await,
         Address::Socket(name) => {
             let why = "it takes no other connection in time";
             let late = || DapError::Late { adapter: adapter.to_owned(), why: why.to_owned() };
@@ -65,8 +66,9 @@ pub(crate) async fn again(
     }
 }
 
-/// Connects to an adapter that runs already, until `deadline`: its port may still be about to open.
-pub(crate) async fn reach(
+/// Connects to a running adapter, retrying until `deadline` because its port may
+/// not be open yet.
+pub(crate) async fn connect_to(
     adapter: &str,
     host: &str,
     port: u16,
@@ -95,7 +97,7 @@ pub(crate) async fn reach(
 struct Pause(Duration);
 
 impl Pause {
-    /// Each is twice as long as the one before.
+    /// Sleeps, and doubles the next pause.
     async fn wait(&mut self) {
         tokio::time::sleep(self.0).await;
         self.0 = (self.0 * 2).min(RETRY.1);
@@ -117,20 +119,22 @@ fn over_socket(stream: local::Stream, process: Option<Process>, name: &Arc<local
     Connection { reader: Box::new(reader), writer: Box::new(writer), process, address, stdout: None }
 }
 
-/// A name for a socket of an adapter's: in `folder`, which is ours alone, else among temporary files.
-fn reserve(folder: Option<&StateDir>) -> Result<local::Reserved, local::LocalError> {
+/// Reserves a path for an adapter's socket: in `directory`, which is private, else
+/// in the temporary directory.
+fn reserve(directory: Option<&StateDir>) -> Result<local::Reserved, local::LocalError> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("pilcrow-{}-{number}.adapter", std::process::id());
-    let own = folder.and_then(|folder| Some(PathBuf::from(folder.make().ok()?.join(&name).as_path())));
+    let own =
+        directory.and_then(|directory| Some(PathBuf::from(directory.make().ok()?.join(&name).as_path())));
     match own.map(local::Reserved::new) {
         Some(Ok(reserved)) => Ok(reserved),
-        // Its path is too long for a socket.
+        // The path in `directory` is too long for a socket.
         _ => local::Reserved::new(std::env::temp_dir().join(&name)),
     }
 }
 
-/// Ends when somebody listens there and took us.
+/// Connects as soon as the adapter accepts connections.
 async fn open_socket(name: &local::Reserved) -> local::Stream {
     let mut pause = Pause(RETRY.0);
     loop {
@@ -142,29 +146,30 @@ async fn open_socket(name: &local::Reserved) -> local::Stream {
     }
 }
 
-/// Starts the adapter of `plan` and connects to it; `folder` is where its socket may be.
+/// Starts the adapter of `plan` and connects to it; `directory` may hold its
+/// socket.
 pub(crate) async fn open(
     processes: &Arc<Processes>,
     plan: &LaunchPlan,
     grant: &SpawnGrant,
-    folder: Option<&StateDir>,
+    directory: Option<&StateDir>,
     deadline: Instant,
     tracker: &TaskTracker,
 ) -> Result<Connection, DapError> {
     let adapter = &plan.adapter.name;
     let failed = |why: String| DapError::Crashed { adapter: adapter.clone(), why };
-    let socket = |error: std::io::Error| failed(format!("no port of the loopback can be had: {error}"));
+    let socket = |error: std::io::Error| failed(format!("no loopback port is available: {error}"));
     let (listener, port) = match &plan.adapter.transport {
         Transport::Stdio | Transport::Connect { announces: Some(_) } | Transport::Socket => (None, None),
         Transport::Listen | Transport::Connect { announces: None } => {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(socket)?;
             let port = listener.local_addr().map_err(socket)?.port();
-            // A port that the adapter is to open is let go again.
+            // A port that the adapter opens is released again.
             ((plan.adapter.transport == Transport::Listen).then_some(listener), Some(port))
         }
     };
     let reserved = match plan.adapter.transport {
-        Transport::Socket => Some(Arc::new(reserve(folder).map_err(|error| failed(error.to_string()))?)),
+        Transport::Socket => Some(Arc::new(reserve(directory).map_err(|error| failed(error.to_string()))?)),
         _ => None,
     };
     let port_text = port.map(|port| port.to_string()).unwrap_or_default();
@@ -179,82 +184,84 @@ pub(crate) async fn open(
     let (Some(stdin), Some(stdout)) = (process.take_stdin(), process.take_stdout()) else {
         return Err(failed("it has no pipes".to_owned()));
     };
-    let (tell, told) = mpsc::channel(64);
-    let (tell, told) = match plan.adapter.quirks.shares_program_output {
-        true => (Some(tell), Some(told)),
-        false => (None, None),
-    };
+    let (sender, receiver) = mpsc::channel(64);
+    let (output, stdout_text) =
+        if plan.adapter.quirks.shares_program_output { (Some(sender), Some(receiver)) } else { (None, None) };
     let stream = match &plan.adapter.transport {
         Transport::Stdio => {
             let (reader, writer) = (Box::new(stdout), Box::new(stdin));
             return Ok(Connection { reader, writer, process: Some(process), address: None, stdout: None });
         }
         Transport::Connect { announces } => {
-            // It may live as long as its input is open.
-            let printed = drain(stdout, stdin, announces.clone(), tell, tracker);
-            connect(&process, printed, port, deadline).await.map(Reached::Port)
+            // Some adapters end when their input closes.
+            let printed = drain(stdout, stdin, announces.clone(), output, tracker);
+            connect(&process, printed, port, deadline).await.map(AdapterStream::Port)
         }
         Transport::Listen => {
-            drop(drain(stdout, stdin, None, tell, tracker));
+            drop(drain(stdout, stdin, None, output, tracker));
             match listener {
-                Some(listener) => accept(&process, listener, deadline).await.map(Reached::Port),
-                None => Err(Missed::Failed("no port is open for it".to_owned())),
+                Some(listener) => accept(&process, listener, deadline).await.map(AdapterStream::Port),
+                None => Err(ConnectFailure::Failed("no port is open for it".to_owned())),
             }
         }
         Transport::Socket => {
-            drop(drain(stdout, stdin, None, tell, tracker));
+            drop(drain(stdout, stdin, None, output, tracker));
             match reserved {
                 Some(name) => {
                     let reach = async { Ok(open_socket(&name).await) };
-                    let stream = first(&process, reach, deadline, "it did not open its socket in time").await;
-                    stream.map(|stream| Reached::Socket(stream, name))
+                    let stream =
+                        before_exit(&process, reach, deadline, "it did not open its socket in time").await;
+                    stream.map(|stream| AdapterStream::Socket(stream, name))
                 }
-                None => Err(Missed::Failed("no socket has a name for it".to_owned())),
+                None => Err(ConnectFailure::Failed("no socket has a name for it".to_owned())),
             }
         }
     };
     match stream {
         Ok(reached) => {
             let mut connection = match reached {
-                Reached::Port(stream) => over_tcp(adapter, stream, Some(process)),
-                Reached::Socket(stream, name) => over_socket(stream, Some(process), &name),
+                AdapterStream::Port(stream) => over_tcp(adapter, stream, Some(process)),
+                AdapterStream::Socket(stream, name) => over_socket(stream, Some(process), &name),
             };
-            // One that connected to us is not reached at the port that it came from.
-            connection.stdout = told;
+            // An adapter that connected to Pilcrow does not listen at its own port.
+            connection.stdout = stdout_text;
             connection.address = connection.address.filter(|_| plan.adapter.transport != Transport::Listen);
             Ok(connection)
         }
-        Err(missed) => {
+        Err(failure) => {
             let status = process.end(Duration::from_millis(200)).await;
             tracing::debug!(adapter, %status, "an adapter that was not reached is ended");
             let tail = process.stderr_tail();
-            Err(match missed {
-                Missed::Failed(why) => failed(with_tail(&why, &tail)),
-                Missed::Late(why) => DapError::Late { adapter: adapter.clone(), why: with_tail(why, &tail) },
+            Err(match failure {
+                ConnectFailure::Failed(why) => failed(with_tail(&why, &tail)),
+                ConnectFailure::Late(why) => {
+                    DapError::Late { adapter: adapter.clone(), why: with_tail(why, &tail) }
+                }
             })
         }
     }
 }
 
-/// How a started adapter was reached.
-enum Reached {
+/// The stream to a started adapter.
+enum AdapterStream {
     Port(TcpStream),
     Socket(local::Stream, Arc<local::Reserved>),
 }
 
-/// `why`, and the last lines of `stderr`.
+/// Appends the last lines of `stderr` to `why`.
 pub(crate) fn with_tail(why: &str, stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
     let tail = lines[lines.len().saturating_sub(12)..].join("\n  ");
-    if tail.is_empty() { why.to_owned() } else { format!("{why}; it said last:\n  {tail}") }
+    if tail.is_empty() { why.to_owned() } else { format!("{why}; its last output:\n  {tail}") }
 }
 
-/// Reads what the adapter prints, so that it never waits for us, and looks for its port.
+/// Reads the adapter's output, so that it never blocks, and searches it for the
+/// port.
 fn drain(
     mut stdout: impl AsyncRead + Send + Unpin + 'static,
     stdin: impl Send + 'static,
     announces: Option<String>,
-    mut tell: Option<mpsc::Sender<String>>,
+    mut output: Option<mpsc::Sender<String>>,
     tracker: &TaskTracker,
 ) -> watch::Receiver<Option<u16>> {
     let (found, port) = watch::channel(None);
@@ -274,18 +281,19 @@ fn drain(
                 }
             }
             let text = String::from_utf8_lossy(&buffer[..count]).into_owned();
-            // Whoever wanted it is gone: it is still read, so that the adapter never waits.
-            if let Some(sender) = &tell
+            // Without a receiver the output is still read, so that the adapter never blocks.
+            if let Some(sender) = &output
                 && sender.send(text).await.is_err()
             {
-                tell = None;
+                output = None;
             }
         }
     });
     port
 }
 
-/// The port after `announces`: the last number of `HOST:PORT` or a number alone, when its end is seen.
+/// The port after `announces`: the last number of `HOST:PORT` or a number alone,
+/// once its end was printed.
 fn port_in(text: &str, announces: &str) -> Option<u16> {
     let (_, after) = text.split_once(announces)?;
     let after = after.trim_start_matches([' ', '\t', ':', '[']);
@@ -295,8 +303,8 @@ fn port_in(text: &str, announces: &str) -> Option<u16> {
     number.parse().ok()
 }
 
-/// Why a started adapter was not reached.
-enum Missed {
+/// Failure to connect to a started adapter.
+enum ConnectFailure {
     Failed(String),
     Late(&'static str),
 }
@@ -306,7 +314,7 @@ async fn connect(
     mut printed: watch::Receiver<Option<u16>>,
     chosen: Option<u16>,
     deadline: Instant,
-) -> Result<TcpStream, Missed> {
+) -> Result<TcpStream, ConnectFailure> {
     let reach = async {
         let port = match chosen {
             Some(port) => port,
@@ -324,32 +332,36 @@ async fn connect(
             pause.wait().await;
         }
     };
-    first(process, reach, deadline, "it did not open its port in time").await
+    before_exit(process, reach, deadline, "it did not open its port in time").await
 }
 
-async fn accept(process: &Process, listener: TcpListener, deadline: Instant) -> Result<TcpStream, Missed> {
+async fn accept(
+    process: &Process,
+    listener: TcpListener,
+    deadline: Instant,
+) -> Result<TcpStream, ConnectFailure> {
     let reach = async {
         let accepted = listener.accept().await.map(|(stream, _)| stream);
         accepted.map_err(|error| format!("it could not connect: {error}"))
     };
-    first(process, reach, deadline, "it did not connect in time").await
+    before_exit(process, reach, deadline, "it did not connect in time").await
 }
 
-/// What `reach` gives, unless the adapter ends or the deadline passes before.
-async fn first<S>(
+/// Waits for `reach`, until the adapter ends or the deadline passes.
+async fn before_exit<S>(
     process: &Process,
     reach: impl Future<Output = Result<S, String>>,
     deadline: Instant,
     late: &'static str,
-) -> Result<S, Missed> {
+) -> Result<S, ConnectFailure> {
     tokio::select! {
-        // Dropping either loses nothing but the attempt.
+        // Dropping either loses only the attempt.
         status = process.exited() => {
-            Err(Missed::Failed(format!("it ended before it could be reached ({status})")))
+            Err(ConnectFailure::Failed(format!("it ended before it could be reached ({status})")))
         }
         stream = timeout_at(deadline, reach) => match stream {
-            Ok(reached) => reached.map_err(Missed::Failed),
-            Err(_) => Err(Missed::Late(late)),
+            Ok(reached) => reached.map_err(ConnectFailure::Failed),
+            Err(_) => Err(ConnectFailure::Late(late)),
         },
     }
 }
@@ -368,10 +380,10 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_are_told() {
+    fn the_last_lines_are_appended() {
         assert_eq!(with_tail("it ended", " \n"), "it ended");
         let long: String = (0..40).map(|number| format!("line {number}\n")).collect();
-        let told = with_tail("it ended", &long);
-        assert!(told.contains("line 39") && told.contains("line 28") && !told.contains("line 27"), "{told}");
+        let text = with_tail("it ended", &long);
+        assert!(text.contains("line 39") && text.contains("line 28") && !text.contains("line 27"), "{text}");
     }
 }

@@ -1,9 +1,10 @@
-//! Every document the editor has open, as its notifications tell it.
+//! Documents that the editor has open, from its notifications.
 //!
-//! Applies notifications in wire order, synchronously, and knows for each document its text, its
-//! version, what was saved last, and every change since. What must stay true: one file is one
-//! document under whatever name it was opened; answers use the client's own spelling of its URI; a
-//! text that cannot be known exactly is never edited.
+//! Applies notifications synchronously in wire order. For each document it holds the text, the
+//! version, the last saved text, and the recent changes.
+//!
+//! Invariants: one file is one document under whatever name it was opened; answers use the client's
+//! own spelling of its URI; a text that is not known exactly is never edited.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,16 +20,18 @@ use workspace::{ContentHash, DiskCopy, Document, Owner, UNTITLED, Version, plain
 use crate::editors::ClientFacts;
 use adapters::EditorDefinition;
 
-/// At most this many changes of one document are remembered …
+/// Maximum number of remembered changes of one document.
 const MAX_STEPS: usize = 10_000;
-/// … and this many bytes of text in them.
+/// Maximum number of bytes in the remembered changes of one document.
 const MAX_STEP_BYTES: usize = 4 << 20;
-/// Whole texts up to this size are compared line by line, larger ones at their ends only.
+/// Maximum size of whole texts to compare line by line.
+///
+/// Larger ones are compared at both ends.
 const MAX_DIFF: usize = 512 << 10;
-/// Texts that were handed out and can be rebased from.
+/// Maximum number of returned texts from which edits can be mapped.
 const MAX_MARKS: usize = 256;
 
-/// The byte order mark, which most editors keep out of the text they tell.
+/// The byte order mark, which most editors leave out of the text they send.
 pub const BOM: &str = "\u{feff}";
 
 /// `text` without a byte order mark at its start.
@@ -37,70 +40,69 @@ pub fn without_bom(text: &str) -> &str {
 }
 
 /// The open documents of one connection.
-pub struct OpenDocuments {
+pub struct EditorBuffers {
     encoding: PositionEncoding,
     editor: Arc<EditorDefinition>,
     state: Mutex<State>,
     changed: watch::Sender<u64>,
 }
 
-/// One open document at one moment.
+/// One open document at one revision.
 #[derive(Debug, Clone)]
-pub struct Open {
-    /// As the client spells it.
+pub struct OpenBuffer {
+    /// The client's spelling.
     pub uri: String,
-    /// Canonical path; of an `untitled:` document the name that people and models use, below the first
-    /// folder, where no file is. `None` for other schemes.
+    /// Canonical path.
+    ///
+    /// An `untitled:` document gets a path below the first folder, where no file exists. `None` for
+    /// other schemes.
     pub path: Option<AbsPath>,
-    /// As the client names it.
     pub language_id: String,
-    /// The client's number for this text.
     pub version: i32,
-    /// The text as the client has it.
     pub text: Arc<str>,
-    /// Lines of `text`, as this client counts them.
+    /// Lines of `text`, with the line ends that this client counts.
     pub lines: Arc<LineIndex>,
-    /// Counts changes of this document; rises by at least one with each notification.
+    /// Number of changes of this document; rises with each notification.
     pub sequence: u64,
-    /// Another one each time the document is opened.
+    /// Differs each time the document is opened.
     pub incarnation: u64,
 }
 
-/// Names one text of one open document.
+/// Identifies one text of one open document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Moment {
-    /// As the client spells it.
+pub struct Revision {
+    /// The client's spelling.
     pub uri: String,
     pub incarnation: u64,
-    /// After how many changes.
+    /// Number of changes before it.
     pub sequence: u64,
 }
 
-impl Open {
-    /// The moment at which it was taken.
-    pub fn moment(&self) -> Moment {
-        Moment { uri: self.uri.clone(), incarnation: self.incarnation, sequence: self.sequence }
+impl OpenBuffer {
+    /// The revision of this text.
+    pub fn revision(&self) -> Revision {
+        Revision { uri: self.uri.clone(), incarnation: self.incarnation, sequence: self.sequence }
     }
 }
 
 /// One change, as edits of the text before it.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// Of the text before the step, in order of place, not overlapping.
+    /// Sorted edits of the text before the step, which do not overlap.
     pub edits: Vec<TextEdit>,
-    /// The client sent the whole text; the edits are our guess.
+    /// Whether the client sent the whole text, so that the edits are a guess.
     pub whole: bool,
 }
 
-/// What happened to a document since a moment.
+/// The changes of a document since a revision.
 #[derive(Debug, Clone)]
-pub enum Since {
-    /// These changes, oldest first.
+pub enum ChangesSince {
+    /// Oldest first.
     Steps(Vec<Arc<Step>>),
-    /// It was opened anew and is another document.
-    Reopened(Open),
+    /// The client closed and opened it again.
+    Reopened(OpenBuffer),
     Closed,
-    /// Too much to remember.
+    /// The changes exceed the history.
     Forgotten,
 }
 
@@ -108,12 +110,12 @@ pub enum Since {
 struct State {
     by_uri: BTreeMap<String, Buffer>,
     by_path: HashMap<AbsPath, Vec<String>>,
-    /// Where documents without a file are named.
+    /// Directory of the paths of documents without a file.
     folder: Option<AbsPath>,
-    /// Counts openings and changes of all documents.
+    /// Number of openings and changes of all documents.
     clock: u64,
-    /// Changes are not forgotten while somebody follows them.
-    followers: usize,
+    /// Number of [`HistoryGuard`]s; no change is dropped while there is one.
+    history_guards: usize,
 }
 
 struct Buffer {
@@ -125,28 +127,26 @@ struct Buffer {
     incarnation: u64,
     touched: u64,
     sequence: u64,
-    /// The last `steps.len()` changes.
     steps: VecDeque<Arc<Step>>,
     step_bytes: usize,
-    /// Made when asked for, once for each text.
-    taken: Option<Taken>,
+    cached: Option<CachedText>,
     marks: VecDeque<(ContentHash, u64)>,
     disk: Option<DiskCopy>,
-    saved: Saved,
-    /// Why its text is not known exactly.
+    saved: SavedState,
+    /// Reason why the text is not known exactly.
     lost: Option<String>,
 }
 
 #[derive(Clone)]
-struct Taken {
+struct CachedText {
     text: Arc<str>,
     lines: Arc<LineIndex>,
     hash: Option<ContentHash>,
 }
 
-/// What the editor last read or wrote.
+/// Hashes of the text that the editor last read or wrote.
 #[derive(Debug, Clone, Copy, Default)]
-struct Saved {
+struct SavedState {
     disk: Option<ContentHash>,
     plain: Option<ContentHash>,
 }
@@ -159,12 +159,12 @@ struct Identifier {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct DidOpen {
-    text_document: Item,
+    text_document: TextDocumentItem,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Item {
+struct TextDocumentItem {
     uri: String,
     #[serde(default)]
     language_id: String,
@@ -199,7 +199,6 @@ pub struct ContentChange {
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct WireRange {
     pub start: WirePosition,
-    /// The position behind it.
     pub end: WirePosition,
 }
 
@@ -213,19 +212,19 @@ pub struct WirePosition {
 }
 
 impl From<WirePosition> for Position {
-    fn from(it: WirePosition) -> Self {
-        Self { line: it.line, character: it.character }
+    fn from(position: WirePosition) -> Self {
+        Self { line: position.line, character: position.character }
     }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct OfDocument {
+struct DocumentParams {
     text_document: Identifier,
 }
 
-impl OpenDocuments {
-    /// None open yet, for a client that said at `initialize` who it is.
+impl EditorBuffers {
+    /// No open documents yet.
     pub fn new(client: &ClientFacts) -> Self {
         Self {
             encoding: client.position_encoding,
@@ -235,42 +234,44 @@ impl OpenDocuments {
         }
     }
 
-    /// Where documents without a file are from now on, as far as people and models name them.
+    /// Sets the directory for the paths of documents without a file.
     pub fn set_folder(&self, folder: Option<AbsPath>) {
         self.state().folder = folder;
     }
 
-    /// Takes `textDocument/didOpen`, `didChange`, `didSave` and `didClose`, to be called in wire
-    /// order before anything later is looked at. `false`: it is another notification. What cannot
-    /// be understood is logged and changes nothing. Looks at the disk on opening and saving.
+    /// Handles document notifications; returns `false` for others.
+    ///
+    /// These are `textDocument/didOpen`, `didChange`, `didSave` and `didClose`.
+    ///
+    /// The caller passes notifications in wire order, before it handles later messages. Logs and ignores
+    /// malformed parameters. Reads the disk when a document is opened or saved.
     pub fn notification(&self, method: &str, params: Option<&RawValue>) -> bool {
         let params = params.map_or("null", RawValue::get);
-        let parsed =
-            match method {
-                "textDocument/didOpen" => serde_json::from_str(params).map(|params: DidOpen| {
-                    let Item { uri, language_id, version, text } = params.text_document;
-                    self.open(&uri, &language_id, version, text);
-                }),
-                "textDocument/didChange" => serde_json::from_str(params).map(|params: DidChange| {
-                    let VersionedIdentifier { uri, version } = params.text_document;
-                    self.change(&uri, version, &params.content_changes);
-                }),
-                "textDocument/didSave" => serde_json::from_str(params)
-                    .map(|params: OfDocument| self.save(&params.text_document.uri)),
-                "textDocument/didClose" => serde_json::from_str(params)
-                    .map(|params: OfDocument| self.close(&params.text_document.uri)),
-                _ => return false,
-            };
+        let parsed = match method {
+            "textDocument/didOpen" => serde_json::from_str(params).map(|params: DidOpen| {
+                let TextDocumentItem { uri, language_id, version, text } = params.text_document;
+                self.open(&uri, &language_id, version, text);
+            }),
+            "textDocument/didChange" => serde_json::from_str(params).map(|params: DidChange| {
+                let VersionedIdentifier { uri, version } = params.text_document;
+                self.change(&uri, version, &params.content_changes);
+            }),
+            "textDocument/didSave" => serde_json::from_str(params)
+                .map(|params: DocumentParams| self.save(&params.text_document.uri)),
+            "textDocument/didClose" => serde_json::from_str(params)
+                .map(|params: DocumentParams| self.close(&params.text_document.uri)),
+            _ => return false,
+        };
         if let Err(error) = parsed {
-            tracing::warn!(method, %error, "a notification cannot be understood");
+            tracing::warn!(method, %error, "malformed notification parameters");
         }
         true
     }
 
-    /// A document is open from now on, with this text.
+    /// Adds an open document.
     pub fn open(&self, uri: &str, language_id: &str, version: i32, text: String) {
         let path = canonical_path(uri).or_else(|| self.state().untitled(uri));
-        let disk = path.as_ref().and_then(|path| DiskCopy::look(path, None));
+        let disk = path.as_ref().and_then(|path| DiskCopy::read(path, None));
         {
             let mut state = self.state();
             state.remove(uri);
@@ -279,10 +280,10 @@ impl OpenDocuments {
             if let Some(path) = &path {
                 state.by_path.entry(path.clone()).or_default().push(uri.to_owned());
             }
-            // What differs from the disk was typed before we came.
+            // A text that differs from the disk was typed before the server started.
             let found = disk.as_ref().and_then(|disk| disk.plain);
             let same = found == Some(plain_hash("")) && self.editor.is_empty_file(&text);
-            let saved = Saved {
+            let saved = SavedState {
                 disk: disk.as_ref().map(|disk| disk.hash),
                 plain: if same { Some(plain_hash(without_bom(&text))) } else { found },
             };
@@ -297,7 +298,7 @@ impl OpenDocuments {
                 sequence: 0,
                 steps: VecDeque::new(),
                 step_bytes: 0,
-                taken: None,
+                cached: None,
                 marks: VecDeque::new(),
                 disk,
                 saved,
@@ -305,45 +306,45 @@ impl OpenDocuments {
             };
             state.by_uri.insert(uri.to_owned(), buffer);
         }
-        self.tell();
+        self.notify_changed();
     }
 
-    /// Changes of an open document, made one after the other. Versions need not be consecutive.
+    /// Applies changes of an open document in order. Versions need not be consecutive.
     pub fn change(&self, uri: &str, version: Option<i32>, changes: &[ContentChange]) {
         {
             let mut state = self.state();
-            let Some(uri) = state.spelling(uri) else {
-                tracing::warn!(uri, "a change of a document that is not open");
+            let Some(uri) = state.open_uri(uri) else {
+                tracing::warn!(uri, "change of a document that is not open");
                 return;
             };
             state.clock += 1;
-            let (clock, followed) = (state.clock, state.followers > 0);
+            let (clock, keeps_history) = (state.clock, state.history_guards > 0);
             let Some(buffer) = state.by_uri.get_mut(&uri) else { return };
             buffer.touched = clock;
             for change in changes {
-                buffer.take(change, self.encoding, &self.editor);
+                buffer.apply_change(change, self.encoding, &self.editor);
             }
             if let Some(version) = version {
                 if version < buffer.version {
-                    tracing::debug!(uri, version, known = buffer.version, "a version that went back");
+                    tracing::debug!(uri, version, known = buffer.version, "the version decreased");
                 }
                 buffer.version = version;
             }
-            if !followed {
+            if !keeps_history {
                 buffer.trim();
             }
         }
-        self.tell();
+        self.notify_changed();
     }
 
-    /// A document was saved. Looks at the disk.
+    /// Records that a document was saved. Reads the disk.
     pub fn save(&self, uri: &str) {
         let found = self.get(uri).and_then(|open| Some((open.uri, open.path?)));
         if let Some((uri, path)) = found {
-            let disk = DiskCopy::look(&path, None);
+            let disk = DiskCopy::read(&path, None);
             if let Some(buffer) = self.state().by_uri.get_mut(&uri) {
                 let plain = buffer.plain();
-                let ours = disk.as_ref().is_none_or(|disk| {
+                let is_ours = disk.as_ref().is_none_or(|disk| {
                     disk.plain.is_none_or(|found| {
                         // Editors add a missing last line end.
                         found == plain
@@ -351,44 +352,46 @@ impl OpenDocuments {
                             || found == plain_hash("") && self.editor.is_empty_file(&buffer.text)
                     })
                 });
-                // Otherwise another program was faster, and the copy is not what was saved.
+                // Otherwise another program wrote the file after the editor saved it.
                 let written = || ContentHash::of(buffer.text.as_bytes());
-                let hash = disk.as_ref().map(|disk| if ours { disk.hash } else { written() });
-                buffer.saved = Saved { disk: hash, plain: Some(plain) };
+                let hash = disk.as_ref().map(|disk| if is_ours { disk.hash } else { written() });
+                buffer.saved = SavedState { disk: hash, plain: Some(plain) };
                 buffer.disk = disk;
             }
         }
-        self.tell();
+        self.notify_changed();
     }
 
-    /// A document is no longer open; the disk is the truth again.
+    /// Removes a closed document.
     pub fn close(&self, uri: &str) {
         {
             let mut state = self.state();
-            let Some(uri) = state.spelling(uri) else { return };
+            let Some(uri) = state.open_uri(uri) else { return };
             state.clock += 1;
             state.remove(&uri);
         }
-        self.tell();
+        self.notify_changed();
     }
 
-    /// The document as it is now, without waiting for an edit in flight; by any spelling of its URI.
-    pub fn get(&self, uri: &str) -> Option<Open> {
+    /// The current document, by any spelling of its URI.
+    ///
+    /// Does not wait for an edit in flight.
+    pub fn get(&self, uri: &str) -> Option<OpenBuffer> {
         let mut state = self.state();
-        let uri = state.spelling(uri)?;
+        let uri = state.open_uri(uri)?;
         state.by_uri.get_mut(&uri).map(|buffer| buffer.snapshot(&uri))
     }
 
-    /// The same by canonical path.
-    pub fn at(&self, path: &AbsPath) -> Option<Open> {
+    /// The current document, by canonical path.
+    pub fn by_path(&self, path: &AbsPath) -> Option<OpenBuffer> {
         let mut state = self.state();
-        let uri = state.primary(path)?;
+        let uri = state.primary_uri(path)?;
         state.by_uri.get_mut(&uri).map(|buffer| buffer.snapshot(&uri))
     }
 
     /// Every open document, in order of URI.
     #[cfg(test)]
-    pub fn all(&self) -> Vec<Open> {
+    pub fn all(&self) -> Vec<OpenBuffer> {
         self.state().by_uri.iter_mut().map(|(uri, buffer)| buffer.snapshot(uri)).collect()
     }
 
@@ -399,77 +402,84 @@ impl OpenDocuments {
         paths
     }
 
-    /// The client's spelling for a path: its own for an open document, else ours.
-    pub fn uri_of(&self, path: &AbsPath) -> String {
-        self.state().primary(path).unwrap_or_else(|| paths::path_to_uri(path.as_path()))
+    /// The URI of a path, in the client's spelling if the document is open.
+    pub(crate) fn uri_of(&self, path: &AbsPath) -> String {
+        self.state().primary_uri(path).unwrap_or_else(|| paths::path_to_uri(path.as_path()))
     }
 
-    /// Open files whose text is not saved. Looks at the disk.
+    /// Open files with unsaved text. Reads the disk.
     #[cfg(test)]
     pub fn unsaved(&self) -> Vec<AbsPath> {
-        let is_dirty =
-            |path: &AbsPath| self.document(path).is_some_and(|it| it.owner == Owner::Editor { dirty: true });
+        let is_dirty = |path: &AbsPath| {
+            self.document(path).is_some_and(|document| document.owner == Owner::Editor { dirty: true })
+        };
         self.paths().into_iter().filter(is_dirty).collect()
     }
 
-    /// The document for the agent: with saved state and diverged copies looked at. Does not wait
-    /// for an edit in flight. Looks at the disk.
+    /// The document for the agent, compared with the disk.
+    ///
+    /// Does not wait for an edit in flight.
     pub fn document(&self, path: &AbsPath) -> Option<Document> {
         let known = {
             let state = self.state();
-            let uri = state.primary(path)?;
+            let uri = state.primary_uri(path)?;
             state.by_uri.get(&uri)?.disk.clone()
         };
-        let disk = DiskCopy::look(path, known.as_ref());
+        let disk = DiskCopy::read(path, known.as_ref());
         let mut state = self.state();
-        let uri = state.primary(path)?;
-        let other_text = state.differing(path, &uri);
+        let uri = state.primary_uri(path)?;
+        let other_text = state.conflicting_copy(path, &uri);
         let buffer = state.by_uri.get_mut(&uri)?;
         buffer.disk = disk;
-        let (dirty, held) = buffer.judge();
-        Some(buffer.document(&uri, path, dirty, held.or(other_text)))
+        let (dirty, blocked) = buffer.saved_state();
+        Some(buffer.document(&uri, path, dirty, blocked.or(other_text)))
     }
 
-    /// What happened to a document since a moment of it.
-    pub fn since(&self, moment: &Moment) -> Since {
+    /// The changes of a document since one of its revisions.
+    pub fn since(&self, revision: &Revision) -> ChangesSince {
         let mut state = self.state();
-        let Some(buffer) = state.by_uri.get_mut(&moment.uri) else { return Since::Closed };
-        if buffer.incarnation != moment.incarnation {
-            return Since::Reopened(buffer.snapshot(&moment.uri));
+        let Some(buffer) = state.by_uri.get_mut(&revision.uri) else { return ChangesSince::Closed };
+        if buffer.incarnation != revision.incarnation {
+            return ChangesSince::Reopened(buffer.snapshot(&revision.uri));
         }
-        buffer.steps_since(moment.sequence).map_or(Since::Forgotten, Since::Steps)
+        buffer.steps_since(revision.sequence).map_or(ChangesSince::Forgotten, ChangesSince::Steps)
     }
 
-    /// The document as it is now, and the changes that led to it from the newest text with this hash
-    /// that was handed out for the path.
-    pub fn way_from(&self, path: &AbsPath, hash: ContentHash) -> Option<(Vec<Arc<Step>>, Open)> {
+    /// The current document, and the changes since a text that was returned before.
+    pub(crate) fn steps_from_text(
+        &self,
+        path: &AbsPath,
+        hash: ContentHash,
+    ) -> Option<(Vec<Arc<Step>>, OpenBuffer)> {
         let mut state = self.state();
-        let uri = state.primary(path)?;
+        let uri = state.primary_uri(path)?;
         let buffer = state.by_uri.get_mut(&uri)?;
         let (_, sequence) = *buffer.marks.iter().rev().find(|(marked, _)| *marked == hash)?;
         Some((buffer.steps_since(sequence)?, buffer.snapshot(&uri)))
     }
 
-    /// The same from a moment, if it is still the same document.
-    pub fn way_since(&self, moment: &Moment) -> Option<(Vec<Arc<Step>>, Open)> {
+    /// The current document, and the changes since a revision.
+    ///
+    /// `None` if the client opened it again.
+    pub fn steps_since_revision(&self, revision: &Revision) -> Option<(Vec<Arc<Step>>, OpenBuffer)> {
         let mut state = self.state();
-        let buffer = state.by_uri.get_mut(&moment.uri)?;
-        if buffer.incarnation != moment.incarnation {
+        let buffer = state.by_uri.get_mut(&revision.uri)?;
+        if buffer.incarnation != revision.incarnation {
             return None;
         }
-        Some((buffer.steps_since(moment.sequence)?, buffer.snapshot(&moment.uri)))
+        Some((buffer.steps_since(revision.sequence)?, buffer.snapshot(&revision.uri)))
     }
 
-    /// The text of an open file as it is now can be named later (`way_from`).
+    /// Marks the current text of an open file as a start for [`Self::steps_from_text`].
     pub fn mark(&self, path: &AbsPath) {
         let mut state = self.state();
-        let Some(uri) = state.primary(path) else { return };
+        let Some(uri) = state.primary_uri(path) else { return };
         if let Some(buffer) = state.by_uri.get_mut(&uri) {
             buffer.mark(ContentHash::of(without_bom(&buffer.text).as_bytes()));
         }
     }
 
-    /// The files that are open, the one that was opened or changed last first.
+    /// The open files; the last opened or changed one is first.
     pub fn last_touched(&self) -> Vec<AbsPath> {
         let state = self.state();
         let mut files: Vec<_> = state.by_uri.values().filter(|buffer| buffer.path.is_some()).collect();
@@ -477,75 +487,73 @@ impl OpenDocuments {
         files.into_iter().filter_map(|buffer| buffer.path.clone()).collect()
     }
 
-    /// While the guard lives no change is forgotten.
-    pub fn follow(self: &Arc<Self>) -> Following {
-        self.state().followers += 1;
-        Following { documents: Arc::clone(self) }
+    /// Keeps all changes until the guard is dropped.
+    pub(crate) fn keep_history(self: &Arc<Self>) -> HistoryGuard {
+        self.state().history_guards += 1;
+        HistoryGuard { documents: Arc::clone(self) }
     }
 
-    /// Told of every change of any document, with the number of changes so far.
+    /// Subscribes to the number of changes of all documents.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
-    /// In which unit this client counts characters.
     pub fn encoding(&self) -> PositionEncoding {
         self.encoding
     }
 
-    fn tell(&self) {
+    fn notify_changed(&self) {
         self.changed.send_modify(|count| *count += 1);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic inside would leave one buffer behind the editor's; it is found by its version.
         self.state.lock()
     }
 }
 
-/// From [`OpenDocuments::follow`].
-pub struct Following {
-    documents: Arc<OpenDocuments>,
+/// Returned by [`EditorBuffers::keep_history`].
+pub(crate) struct HistoryGuard {
+    documents: Arc<EditorBuffers>,
 }
 
-impl Drop for Following {
+impl Drop for HistoryGuard {
     fn drop(&mut self) {
         let mut state = self.documents.state();
-        state.followers -= 1;
-        if state.followers == 0 {
+        state.history_guards -= 1;
+        if state.history_guards == 0 {
             state.by_uri.values_mut().for_each(Buffer::trim);
         }
     }
 }
 
 impl State {
-    /// The name of a document that has no file yet.
+    /// The path of a document that has no file yet.
     fn untitled(&self, uri: &str) -> Option<AbsPath> {
         let name = uri.strip_prefix(UNTITLED)?;
         if name.starts_with('/') {
-            // It is known where it will be saved.
+            // The client names the file that it will be saved to.
             return canonical_path(&format!("file://{name}"));
         }
         self.folder.as_ref().filter(|_| !name.contains('/')).map(|folder| folder.join(uri))
     }
 
-    /// The spelling under which a document is open.
-    fn spelling(&self, uri: &str) -> Option<String> {
+    /// The URI under which a document is open.
+    fn open_uri(&self, uri: &str) -> Option<String> {
         if self.by_uri.contains_key(uri) {
             return Some(uri.to_owned());
         }
         let path = canonical_path(uri)?;
-        self.primary(&path)
+        self.primary_uri(&path)
     }
 
-    /// Of the names under which a file is open, the one that was changed last.
-    fn primary(&self, path: &AbsPath) -> Option<String> {
+    /// The URI under which an open file was changed last.
+    fn primary_uri(&self, path: &AbsPath) -> Option<String> {
         let uris = self.by_path.get(path)?;
         uris.iter().max_by_key(|uri| self.by_uri.get(*uri).map(|buffer| buffer.touched)).cloned()
     }
 
-    /// Why a file that is open under two names cannot be edited.
-    fn differing(&self, path: &AbsPath, primary: &str) -> Option<String> {
+    /// The reason why a file that is open under two names cannot be edited.
+    fn conflicting_copy(&self, path: &AbsPath, primary: &str) -> Option<String> {
         let shown = self.by_uri.get(primary)?;
         let others = self.by_path.get(path)?.iter().filter(|uri| *uri != primary);
         let other = others.into_iter().find(|uri| {
@@ -573,12 +581,17 @@ impl State {
 }
 
 impl Buffer {
-    fn take(&mut self, change: &ContentChange, encoding: PositionEncoding, editor: &EditorDefinition) {
+    fn apply_change(
+        &mut self,
+        change: &ContentChange,
+        encoding: PositionEncoding,
+        editor: &EditorDefinition,
+    ) {
         let Some(range) = change.range else {
             let edits = if self.text.len() + change.text.len() <= MAX_DIFF {
                 text::diff_edits(&self.text, &change.text)
             } else {
-                ends_differ(&self.text, &change.text)
+                middle_edit(&self.text, &change.text)
             };
             self.text.clone_from(&change.text);
             self.lines = LineIndex::with_ends(&self.text, editor.line_ends(&self.text));
@@ -594,22 +607,22 @@ impl Buffer {
         };
         match (place(range.start), place(range.end)) {
             (Some(start), Some(end)) if start <= end => {
-                let edits = told(&self.text[start..end], start, &change.text);
+                let edits = range_edits(&self.text[start..end], start, &change.text);
                 self.text.replace_range(start..end, &change.text);
                 self.lines.edit(&self.text, start..end, change.text.len());
                 self.record(Step { edits, whole: false });
             }
             _ => {
-                tracing::error!(?range, "a change at a place that is not in the text");
-                let why = "the editor reported a change at a place that is not in its text; \
+                tracing::error!(?range, "change outside of the text");
+                let reason = "the editor reported a change at a place that is not in its text; \
                            close it and open it again";
-                self.lost = Some(why.to_owned());
-                // Nothing can be said about the text before.
+                self.lost = Some(reason.to_owned());
+                // Edits cannot be mapped from earlier texts.
                 self.steps.clear();
                 self.step_bytes = 0;
                 self.marks.clear();
                 self.sequence += 1;
-                self.taken = None;
+                self.cached = None;
             }
         }
     }
@@ -618,7 +631,7 @@ impl Buffer {
         self.step_bytes += step.bytes();
         self.steps.push_back(Arc::new(step));
         self.sequence += 1;
-        self.taken = None;
+        self.cached = None;
     }
 
     fn trim(&mut self) {
@@ -629,22 +642,22 @@ impl Buffer {
     }
 
     fn steps_since(&self, sequence: u64) -> Option<Vec<Arc<Step>>> {
-        let wanted = usize::try_from(self.sequence.checked_sub(sequence)?).ok()?;
-        let skip = self.steps.len().checked_sub(wanted)?;
+        let count = usize::try_from(self.sequence.checked_sub(sequence)?).ok()?;
+        let skip = self.steps.len().checked_sub(count)?;
         Some(self.steps.iter().skip(skip).cloned().collect())
     }
 
-    fn taken(&mut self) -> &mut Taken {
-        self.taken.get_or_insert_with(|| Taken {
+    fn cached(&mut self) -> &mut CachedText {
+        self.cached.get_or_insert_with(|| CachedText {
             text: self.text.as_str().into(),
             lines: Arc::new(self.lines.clone()),
             hash: None,
         })
     }
 
-    fn snapshot(&mut self, uri: &str) -> Open {
-        let Taken { text, lines, .. } = self.taken().clone();
-        Open {
+    fn snapshot(&mut self, uri: &str) -> OpenBuffer {
+        let CachedText { text, lines, .. } = self.cached().clone();
+        OpenBuffer {
             uri: uri.to_owned(),
             path: self.path.clone(),
             language_id: self.language_id.clone(),
@@ -660,40 +673,40 @@ impl Buffer {
         plain_hash(without_bom(&self.text))
     }
 
-    /// Whether it is unsaved, and why it must not be written. Takes note when the editor has come to
-    /// agree with the disk.
-    fn judge(&mut self) -> (bool, Option<String>) {
+    /// Whether the text is unsaved, and the reason not to edit it.
+    ///
+    /// Records the text as saved if it equals the disk.
+    fn saved_state(&mut self) -> (bool, Option<String>) {
         let plain = self.plain();
-        let held = |why: &str| Some(why.to_owned());
         let (dirty, diverged) = match &self.disk {
             None if self.saved.disk.is_some() => (
                 true,
-                held(
+                Some(
                     "its file was moved or deleted since the editor read it; \
                      close it in the editor, or save it there",
                 ),
             ),
             None => (true, None),
             Some(disk) if disk.plain == Some(plain) => {
-                self.saved = Saved { disk: Some(disk.hash), plain: Some(plain) };
+                self.saved = SavedState { disk: Some(disk.hash), plain: Some(plain) };
                 (false, None)
             }
             Some(disk) if self.saved.disk == Some(disk.hash) => (self.saved.plain != Some(plain), None),
             Some(_) => (
                 self.saved.plain != Some(plain),
-                held(
+                Some(
                     "another program changed its file since the editor read or saved it; \
                      reload it in the editor, or save it there to keep the editor's text",
                 ),
             ),
         };
-        (dirty, self.lost.clone().or(diverged))
+        (dirty, self.lost.clone().or(diverged.map(str::to_owned)))
     }
 
-    fn document(&mut self, uri: &str, path: &AbsPath, dirty: bool, held: Option<String>) -> Document {
+    fn document(&mut self, uri: &str, path: &AbsPath, dirty: bool, blocked: Option<String>) -> Document {
         let on_disk = self.disk.as_ref().is_some_and(|disk| disk.bom);
-        let Taken { text, hash, .. } = self.taken();
-        // The editors seen keep the mark out of the text; one that does not has it there.
+        let CachedText { text, hash, .. } = self.cached();
+        // Most editors keep the mark out of the text.
         let inside = text.starts_with(BOM);
         let bom = inside || on_disk;
         let hash = *hash.get_or_insert_with(|| {
@@ -712,7 +725,7 @@ impl Buffer {
             bom,
             version: Version { hash, editor: Some(self.version) },
             owner: Owner::Editor { dirty },
-            held,
+            blocked,
         }
     }
 }
@@ -735,8 +748,10 @@ impl Step {
     }
 }
 
-/// What a change says: editors that read a file again replace many lines by mostly the same ones.
-fn told(old: &str, start: usize, new: &str) -> Vec<TextEdit> {
+/// The edits of a ranged change, by line.
+///
+/// Editors that reload a file replace many lines by mostly the same ones.
+fn range_edits(old: &str, start: usize, new: &str) -> Vec<TextEdit> {
     if !old.contains('\n') || !new.contains('\n') || old.len() + new.len() > MAX_DIFF {
         return vec![TextEdit::replace(start..start + old.len(), new)];
     }
@@ -747,8 +762,8 @@ fn told(old: &str, start: usize, new: &str) -> Vec<TextEdit> {
     edits
 }
 
-/// One edit: what is left between the ends that both texts share.
-fn ends_differ(old: &str, new: &str) -> Vec<TextEdit> {
+/// One edit between the common prefix and suffix of both texts.
+fn middle_edit(old: &str, new: &str) -> Vec<TextEdit> {
     let same = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
     let start = (0..=same).rev().find(|at| old.is_char_boundary(*at)).unwrap_or(0);
     let most = old.len().min(new.len()) - start;
@@ -760,10 +775,10 @@ fn ends_differ(old: &str, new: &str) -> Vec<TextEdit> {
     vec![TextEdit::replace(start..old.len() - end, &new[start..new.len() - end])]
 }
 
-/// Where a `file:` URI leads.
+/// The canonical path of a `file:` URI.
 pub fn canonical_path(uri: &str) -> Option<AbsPath> {
     let path = paths::uri_to_path(uri)?;
     paths::canonical(&path)
-        .inspect_err(|reason| tracing::warn!(uri, reason, "a document whose path cannot be followed"))
+        .inspect_err(|reason| tracing::warn!(uri, reason, "a document whose path cannot be keeps_history"))
         .ok()
 }

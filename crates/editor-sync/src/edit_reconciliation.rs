@@ -1,15 +1,16 @@
-//! What an editor did with an edit, found out from the changes it reported. Pure: changes go in one
-//! by one, a verdict comes out; no clock, no connection.
+//! Whether an editor applied an edit, from the changes it reports.
 //!
-//! An editor makes our edit at one moment, so in the stream of changes it is one unbroken piece, with
-//! the person's changes before and after it. Where it begins is not known. Hence every change is
-//! taken both ways: as the person's, through which our edits are mapped, and as the beginning of
-//! ours (an [`Attempt`]). An attempt that brings exactly the expected text to exactly the expected
-//! places has landed, in however many pieces the editor reports it. Two more are watched for: our
-//! positions taken literally in a text that was changed before (misplaced), and a part only.
+//! Pure: no clock, no connection.
 //!
-//! What must stay true: whole documents are never compared with what we expect, `applied: true` makes
-//! nothing land, and line ends are the editor's business.
+//! An editor applies our edit at one moment, so the edit is one unbroken run in the stream of changes,
+//! with the user's changes before and after it. Its start is not known. The reconciler therefore reads
+//! every change both ways: as the user's, through which it maps our edits, and as the start of ours
+//! (an [`Attempt`]). An attempt that produces exactly the expected text at exactly the expected places
+//! is applied, in however many pieces the editor reports it. The reconciler also recognizes an edit at
+//! our literal positions in a text that changed before (misplaced), and an edit made only in part.
+//!
+//! Invariants: whole documents are never compared with the expected text; the reply `applied: true`
+//! proves nothing; line ends are up to the editor.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -17,62 +18,67 @@ use std::ops::Range;
 use text::{LineEnds, LineIndex, PositionEncoding, TextEdit, map_range};
 
 use crate::buffers::Step;
-use crate::rebase::Placed;
+use crate::rebase::PositionedEdit;
 
-/// Attempts watched at one time; more are only needed by typing at our very places.
+/// Attempts followed at one time.
+///
+/// Only typing at the places of our edits needs more.
 const MAX_ATTEMPTS: usize = 64;
-/// How far an insertion among equal characters is looked for.
+/// Maximum distance at which an insertion among equal characters is recognized.
 const MAX_SLIDE: usize = 4096;
 
-/// What the editor answered.
+/// The editor's reply to `workspace/applyEdit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum ReplyKind {
     /// `applied: true`.
     Applied,
     /// `applied: false`, or an error.
     Refused,
+    /// No reply yet.
     None,
 }
 
-/// What became of an edit.
+/// The result of an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum EditOutcome {
     /// Exactly our edits at their places.
-    Landed {
-        /// Takes them back, in the text as folded so far.
+    Applied {
+        /// Reverts them, in the text as observed so far.
         inverse: Vec<TextEdit>,
     },
     /// At another place, over other text, or in part.
-    Elsewhere {
-        /// Which of these, for people.
+    Misplaced {
+        /// Which of these, for the user.
         detail: String,
-        /// Takes it back, in the text as folded so far; `None` when the person changed it since.
+        /// Reverts it, in the text as observed so far; `None` if the user changed it since.
         inverse: Option<Vec<TextEdit>>,
     },
-    Absent,
-    /// Not at all, and what it was to replace was typed over.
+    NotApplied,
+    /// Not applied, and the user typed over the text that it replaces.
     Conflict,
     Unknown,
 }
 
-/// One document while an edit of it is in flight.
-pub struct Settling {
+/// Follows one document while an edit of it is in flight.
+pub struct EditReconciler {
     text: String,
     encoding: PositionEncoding,
     ends: LineEnds,
-    sent: Vec<Placed>,
-    /// The edits not yet made, in the text as it is; `None` once they were typed over.
-    ours: Option<Vec<Region>>,
+    sent: Vec<PositionedEdit>,
+    /// The edits not yet applied, in the current text.
+    ///
+    /// `None` once the user typed over them.
+    pending: Option<Vec<Region>>,
     attempts: Vec<Attempt>,
-    /// What was taken for the person's.
-    seen: Vec<Seen>,
-    /// Something was changed since the edit was made for the text.
-    moved: bool,
+    user_changes: Vec<UserChange>,
+    /// Whether the text changed since the edit was made for it.
+    text_changed: bool,
     ambiguous: bool,
-    landed: Option<Vec<TextEdit>>,
+    /// The inverse of the edit, once it is applied.
+    applied: Option<Vec<TextEdit>>,
 }
 
-/// A piece of text that is to become another.
+/// A range of the text with its old and its target content.
 #[derive(Debug, Clone)]
 struct Region {
     range: Range<usize>,
@@ -80,110 +86,112 @@ struct Region {
     target: String,
 }
 
-/// The guess that ours began with a certain change.
+/// The hypothesis that our edit began with a certain change.
 #[derive(Debug, Clone)]
 struct Attempt {
     misplaced: bool,
-    /// Ours ended: somebody changed another place.
-    closed: bool,
-    /// The person changed what it made.
-    spoiled: bool,
+    /// The edit ended: a change touched another place.
+    ended: bool,
+    /// The user changed the text that it made.
+    overtyped: bool,
     complete: bool,
     regions: Vec<Region>,
 }
 
 #[derive(Debug, Clone)]
-struct Seen {
+struct UserChange {
     range: Option<Range<usize>>,
     old: String,
     new: String,
 }
 
-impl Settling {
-    /// `sent`, made for `text`, is on its way.
-    pub fn new(text: &str, ends: LineEnds, encoding: PositionEncoding, sent: Vec<Placed>) -> Self {
-        let region = |placed: &Placed| Region::new(text, &placed.edit);
+impl EditReconciler {
+    /// Starts with `sent`, which was made for `text`.
+    pub fn new(text: &str, ends: LineEnds, encoding: PositionEncoding, sent: Vec<PositionedEdit>) -> Self {
+        let region = |positioned: &PositionedEdit| Region::new(text, &positioned.edit);
         Self {
             text: text.to_owned(),
             encoding,
             ends,
-            ours: Some(sent.iter().map(region).collect()),
+            pending: Some(sent.iter().map(region).collect()),
             sent,
             attempts: Vec::new(),
-            seen: Vec::new(),
-            moved: false,
+            user_changes: Vec::new(),
+            text_changed: false,
             ambiguous: false,
-            landed: None,
+            applied: None,
         }
     }
 
-    /// The text after everything folded so far.
+    /// The text after all observed changes.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Takes the next change. Once it is known that ours has landed nothing more may be folded, since
-    /// the verdict speaks of that moment.
-    pub fn fold(&mut self, step: &Step) {
+    /// Takes the next change.
+    ///
+    /// Ignores changes after the edit is applied, because the outcome describes the text at that
+    /// moment.
+    pub fn observe(&mut self, step: &Step) {
         if step.whole {
-            self.fold_whole(&step.edits);
+            self.observe_whole_text(&step.edits);
         } else {
-            // From the end, so that those before stay where they are said to be.
+            // From the end, so that the ranges of earlier edits stay valid.
             for edit in step.edits.iter().rev() {
-                self.fold_edit(edit);
+                self.observe_edit(edit);
             }
         }
     }
 
-    /// The verdict, as soon as no later change can alter it.
-    pub fn known(&self, answer: Answer) -> Option<Verdict> {
-        if let Some(inverse) = &self.landed {
-            return Some(Verdict::Landed { inverse: inverse.clone() });
+    /// The outcome, as soon as no later change can alter it.
+    pub(crate) fn final_outcome(&self, answer: ReplyKind) -> Option<EditOutcome> {
+        if let Some(inverse) = &self.applied {
+            return Some(EditOutcome::Applied { inverse: inverse.clone() });
         }
         let misplaced = self.attempts.iter().find(|attempt| attempt.misplaced && attempt.complete);
-        misplaced.filter(|_| answer != Answer::None).map(|attempt| self.elsewhere(attempt))
+        misplaced.filter(|_| answer != ReplyKind::None).map(|attempt| self.misplaced(attempt))
     }
 
-    /// The verdict when nothing more is waited for.
-    pub fn decide(&self, answer: Answer) -> Verdict {
-        if let Some(verdict) = self.known(answer) {
-            return verdict;
+    /// The outcome when no more changes are expected.
+    pub fn decide(&self, answer: ReplyKind) -> EditOutcome {
+        if let Some(outcome) = self.final_outcome(answer) {
+            return outcome;
         }
         let whole = self.attempts.iter().find(|attempt| attempt.complete);
         let partial = self.attempts.iter().find(|attempt| {
-            attempt.is_partial(&self.text) && (!attempt.misplaced || answer == Answer::Applied)
+            attempt.is_partial(&self.text) && (!attempt.misplaced || answer == ReplyKind::Applied)
         });
         match (whole, partial) {
-            (Some(attempt), _) => return self.elsewhere(attempt),
-            (None, Some(attempt)) if attempt.is_telling(&self.text) => return self.elsewhere(attempt),
-            // A single character may as well be the person's.
-            (None, Some(_)) => return Verdict::Unknown,
+            (Some(attempt), _) => return self.misplaced(attempt),
+            (None, Some(attempt)) if attempt.is_significant(&self.text) => return self.misplaced(attempt),
+            // The user may have typed a single character.
+            (None, Some(_)) => return EditOutcome::Unknown,
             (None, None) => {}
         }
-        if self.ambiguous && answer != Answer::Refused {
-            return Verdict::Unknown;
+        if self.ambiguous && answer != ReplyKind::Refused {
+            return EditOutcome::Unknown;
         }
-        if answer == Answer::Applied
-            && let Some(verdict) = self.alike()
+        if answer == ReplyKind::Applied
+            && let Some(outcome) = self.unexplained_match()
         {
-            return verdict;
+            return outcome;
         }
-        match (answer, &self.ours) {
-            (Answer::None, _) => Verdict::Unknown,
-            (_, None) => Verdict::Conflict,
-            (_, Some(_)) => Verdict::Absent,
+        match (answer, &self.pending) {
+            (ReplyKind::None, _) => EditOutcome::Unknown,
+            (_, None) => EditOutcome::Conflict,
+            (_, Some(_)) => EditOutcome::NotApplied,
         }
     }
 
-    fn fold_edit(&mut self, change: &TextEdit) {
-        if self.landed.is_some() || self.text[change.range.clone()] == change.new_text {
+    fn observe_edit(&mut self, change: &TextEdit) {
+        if self.applied.is_some() || self.text[change.range.clone()] == change.new_text {
             return;
         }
         let mut begun = Vec::new();
-        if let Some(ours) = &self.ours {
-            begun.push(Attempt::new(false, loosened(&self.text, ours)));
+        if let Some(pending) = &self.pending {
+            begun.push(Attempt::new(false, with_slack(&self.text, pending)));
         }
-        if self.moved
+        if self.text_changed
             && let Some(literal) = self.literal()
         {
             begun.push(Attempt::new(true, literal));
@@ -198,75 +206,78 @@ impl Settling {
         let old = self.text[change.range.clone()].to_owned();
         self.text.replace_range(change.range.clone(), &change.new_text);
         for attempt in &mut self.attempts {
-            let done = |region: &Region| region.is(&self.text, &region.target);
-            attempt.complete |= !attempt.closed && attempt.regions.iter().all(done);
-            attempt.closed |= attempt.complete;
+            let done = |region: &Region| region.has_content(&self.text, &region.target);
+            attempt.complete |= !attempt.ended && attempt.regions.iter().all(done);
+            attempt.ended |= attempt.complete;
         }
         if let Some(attempt) = self.attempts.iter().find(|attempt| attempt.complete && !attempt.misplaced) {
-            self.landed = Some(attempt.inverse(&self.text));
+            self.applied = Some(attempt.inverse(&self.text));
             return;
         }
         let text = &self.text;
-        self.attempts.retain(|attempt| !attempt.closed || attempt.complete || attempt.is_partial(text));
-        self.person_made(change, old);
+        self.attempts.retain(|attempt| !attempt.ended || attempt.complete || attempt.is_partial(text));
+        self.record_user_change(change, old);
     }
 
-    fn person_made(&mut self, change: &TextEdit, old: String) {
+    fn record_user_change(&mut self, change: &TextEdit, old: String) {
         let step = std::slice::from_ref(change);
-        self.ours = self.ours.take().and_then(|ours| {
-            ours.into_iter()
+        self.pending = self.pending.take().and_then(|pending| {
+            pending
+                .into_iter()
                 .map(|region| Some(Region { range: map_range(region.range, step)?, ..region }))
                 .collect()
         });
-        for seen in &mut self.seen {
-            seen.range = seen.range.take().and_then(|range| map_range(range, step));
+        for user in &mut self.user_changes {
+            user.range = user.range.take().and_then(|range| map_range(range, step));
         }
         let start = change.range.start;
         let range = Some(start..start + change.new_text.len());
-        self.seen.push(Seen { range, old, new: change.new_text.clone() });
-        self.moved = true;
+        self.user_changes.push(UserChange { range, old, new: change.new_text.clone() });
+        self.text_changed = true;
     }
 
-    /// The client sent the whole text, from which `edits` are a guess: both readings are tried.
-    fn fold_whole(&mut self, edits: &[TextEdit]) {
-        if self.landed.is_some() {
+    /// Observes a whole-text change, from which `edits` are guessed.
+    ///
+    /// Reads it both ways, with our edit and without.
+    fn observe_whole_text(&mut self, edits: &[TextEdit]) {
+        if self.applied.is_some() {
             return;
         }
         let Ok(whole) = text::apply(&self.text, edits) else { return };
         self.attempts.clear();
-        if same(&whole, &self.text) {
-            // Nothing happened, or the person took back what we made.
+        if equal_text(&whole, &self.text) {
+            // Nothing happened, or the user reverted our edit.
             self.ambiguous = true;
             self.text = whole;
             return;
         }
-        let Some(ours) = self.ours.take() else {
+        let Some(pending) = self.pending.take() else {
             self.text = whole;
             return;
         };
         let making: Vec<TextEdit> =
-            ours.iter().map(|region| TextEdit::replace(region.range.clone(), &region.target)).collect();
+            pending.iter().map(|region| TextEdit::replace(region.range.clone(), &region.target)).collect();
         let made = text::apply(&self.text, &making).unwrap_or_default();
         let back = text::invert(&self.text, &making).unwrap_or_default();
         let since = text::diff_edits(&made, &whole);
         let places: Vec<Range<usize>> = back.iter().map(|edit| edit.range.clone()).collect();
-        let landed = same(&made, &whole) || !places.iter().any(|place| disturbed(place, &since));
-        let absent = !ours.iter().any(|region| disturbed(&region.range, edits));
-        if landed && (!absent || same(&made, &whole)) {
+        let is_applied = equal_text(&made, &whole) || !places.iter().any(|place| is_disturbed(place, &since));
+        let is_absent = !pending.iter().any(|region| is_disturbed(&region.range, edits));
+        if is_applied && (!is_absent || equal_text(&made, &whole)) {
             let moved = back
                 .into_iter()
                 .map(|edit| Some(TextEdit::replace(map_range(edit.range, &since)?, edit.new_text)));
-            self.landed = Some(moved.collect::<Option<Vec<_>>>().unwrap_or_default());
+            self.applied = Some(moved.collect::<Option<Vec<_>>>().unwrap_or_default());
             self.text = whole;
-        } else if absent && !landed {
-            self.ours = Some(ours);
+        } else if is_absent && !is_applied {
+            self.pending = Some(pending);
             let (mut shift, old) = (0isize, self.text.clone());
             for edit in edits {
                 let start = edit.range.start.saturating_add_signed(shift);
                 let now = TextEdit::replace(start..start + edit.range.len(), &edit.new_text);
                 shift += edit.growth();
                 self.text.replace_range(now.range.clone(), &now.new_text);
-                self.person_made(&now, old[edit.range.clone()].to_owned());
+                self.record_user_change(&now, old[edit.range.clone()].to_owned());
             }
         } else {
             self.ambiguous = true;
@@ -274,15 +285,18 @@ impl Settling {
         }
     }
 
-    /// Our positions as they were sent, in the text as it is: where an editor puts them that does not
-    /// look at versions. `None` where that is no other place.
+    /// Our positions as sent, in the current text.
+    ///
+    /// An editor that ignores versions applies the edit there.
+    ///
+    /// `None` if they are the right places.
     fn literal(&self) -> Option<Vec<Region>> {
         let lines = LineIndex::with_ends(&self.text, self.ends);
         let place = |position: text::Position| {
             if position.line as usize >= lines.line_count() {
                 return Some(self.text.len());
             }
-            // Inside a character it is put before it.
+            // A position inside a character counts as before it.
             let before = |back: u32| {
                 let character = position.character.saturating_sub(back);
                 lines.offset(&self.text, text::Position { character, ..position }, self.encoding)
@@ -290,59 +304,63 @@ impl Settling {
             (0..4).find_map(before)
         };
         let mut regions = Vec::with_capacity(self.sent.len());
-        for placed in &self.sent {
-            let (start, end) = (place(placed.start)?, place(placed.end)?);
+        for positioned in &self.sent {
+            let (start, end) = (place(positioned.start)?, place(positioned.end)?);
             let end = end.max(start);
-            regions.push(Region::new(&self.text, &TextEdit::replace(start..end, &placed.edit.new_text)));
+            regions.push(Region::new(&self.text, &TextEdit::replace(start..end, &positioned.edit.new_text)));
         }
-        let right = self.ours.as_ref().is_some_and(|ours| {
-            ours.len() == regions.len() && ours.iter().zip(&regions).all(|(a, b)| a.range == b.range)
+        let right = self.pending.as_ref().is_some_and(|pending| {
+            pending.len() == regions.len() && pending.iter().zip(&regions).all(|(a, b)| a.range == b.range)
         });
         (!right).then_some(regions)
     }
 
-    /// Our new text, in a change that nothing else explains.
-    fn alike(&self) -> Option<Verdict> {
-        let telling = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count() >= 2;
+    /// Our new text in a user change, which nothing else explains.
+    fn unexplained_match(&self) -> Option<EditOutcome> {
+        let is_significant = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count() >= 2;
         let mut back = Vec::new();
-        let mut free: Vec<&Seen> = self.seen.iter().collect();
-        for placed in &self.sent {
-            let new = &placed.edit.new_text;
-            let Some(at) = free.iter().position(|seen| telling(new) && same(&seen.new, new)) else {
+        let mut free: Vec<&UserChange> = self.user_changes.iter().collect();
+        for positioned in &self.sent {
+            let new = &positioned.edit.new_text;
+            let Some(at) = free.iter().position(|user| is_significant(new) && equal_text(&user.new, new))
+            else {
                 continue;
             };
             back.push(free.remove(at));
         }
         if !back.is_empty() {
             let mut inverse: Option<Vec<TextEdit>> =
-                back.iter().map(|seen| Some(TextEdit::replace(seen.range.clone()?, &seen.old))).collect();
+                back.iter().map(|user| Some(TextEdit::replace(user.range.clone()?, &user.old))).collect();
             if let Some(inverse) = &mut inverse {
                 inverse.sort_by_key(|edit| edit.range.start);
             }
-            return Some(Verdict::Elsewhere { detail: "it was put at another place".to_owned(), inverse });
+            return Some(EditOutcome::Misplaced {
+                detail: "the editor applied it at another place".to_owned(),
+                inverse,
+            });
         }
-        // A line gone from another place may be ours or the person's.
+        // Our edit or the user may have removed a line at another place.
         let lines = |text: &str| text.matches('\n').count();
-        let gone = |placed: &Placed| {
-            let old = placed.edit.range.len();
-            placed.edit.new_text.is_empty()
-                && self.seen.iter().any(|seen| {
-                    seen.new.is_empty()
-                        && seen.old.len() > 1
-                        && (seen.old.len() == old || lines(&seen.old) > 0)
+        let gone = |positioned: &PositionedEdit| {
+            let old = positioned.edit.range.len();
+            positioned.edit.new_text.is_empty()
+                && self.user_changes.iter().any(|user| {
+                    user.new.is_empty()
+                        && user.old.len() > 1
+                        && (user.old.len() == old || lines(&user.old) > 0)
                 })
         };
-        self.sent.iter().any(gone).then_some(Verdict::Unknown)
+        self.sent.iter().any(gone).then_some(EditOutcome::Unknown)
     }
 
-    fn elsewhere(&self, attempt: &Attempt) -> Verdict {
-        let what = match (attempt.misplaced, attempt.complete) {
-            (false, _) => "only a part of it was made",
-            (true, true) => "it was made at the line numbers of an older text",
-            (true, false) => "a part of it was made at the line numbers of an older text",
+    fn misplaced(&self, attempt: &Attempt) -> EditOutcome {
+        let detail = match (attempt.misplaced, attempt.complete) {
+            (false, _) => "the editor applied only a part of it",
+            (true, true) => "the editor applied it at the line numbers of an older text",
+            (true, false) => "the editor applied a part of it at the line numbers of an older text",
         };
-        let inverse = (!attempt.spoiled).then(|| attempt.inverse(&self.text));
-        Verdict::Elsewhere { detail: what.to_owned(), inverse }
+        let inverse = (!attempt.overtyped).then(|| attempt.inverse(&self.text));
+        EditOutcome::Misplaced { detail: detail.to_owned(), inverse }
     }
 }
 
@@ -356,11 +374,11 @@ impl Region {
         range.start <= self.range.end && self.range.start <= range.end
     }
 
-    fn is(&self, text: &str, what: &str) -> bool {
-        text.get(self.range.clone()).is_some_and(|now| same(now, what))
+    fn has_content(&self, text: &str, content: &str) -> bool {
+        text.get(self.range.clone()).is_some_and(|now| equal_text(now, content))
     }
 
-    /// Grows over the text around it, which is to stay.
+    /// Extends the region over unchanged text around it.
     fn grow(&mut self, text: &str, to: Range<usize>) {
         let (before, after) = (&text[to.start..self.range.start], &text[self.range.end..to.end]);
         self.old = format!("{before}{}{after}", self.old);
@@ -368,7 +386,7 @@ impl Region {
         self.range = to;
     }
 
-    /// Takes in the next region and what lies between.
+    /// Joins the next region and the text in between.
     fn join(&mut self, text: &str, next: Self) {
         let between = &text[self.range.end..next.range.start];
         self.old = format!("{}{between}{}", self.old, next.old);
@@ -379,20 +397,20 @@ impl Region {
 
 impl Attempt {
     fn new(misplaced: bool, regions: Vec<Region>) -> Self {
-        Self { misplaced, closed: false, spoiled: false, complete: false, regions }
+        Self { misplaced, ended: false, overtyped: false, complete: false, regions }
     }
 
-    /// Follows a change of `text`, the text before it.
+    /// Follows a change of `text`, which is the text before the change.
     fn advance(&mut self, text: &str, change: &TextEdit) {
         let touched = |region: &Region| region.touches(&change.range);
         let first = self.regions.iter().position(touched);
-        let (Some(first), false) = (first, self.closed) else {
-            self.closed = true;
+        let (Some(first), false) = (first, self.ended) else {
+            self.ended = true;
             for region in &mut self.regions {
                 match map_range(region.range.clone(), std::slice::from_ref(change)) {
                     Some(range) => region.range = range,
                     None => {
-                        self.spoiled = true;
+                        self.overtyped = true;
                         region.range.start = region.range.start.min(change.range.start);
                         let end = region.range.end.max(change.range.end);
                         region.range.end = end.saturating_add_signed(change.growth());
@@ -416,33 +434,35 @@ impl Attempt {
         }
     }
 
-    /// Something is as it should be, and nothing is otherwise than before.
+    /// Whether some regions have their target content and all others their old one.
     fn is_partial(&self, text: &str) -> bool {
-        let made = |region: &Region| region.is(text, &region.target) && !same(&region.old, &region.target);
-        let left = |region: &Region| region.is(text, &region.old);
+        let made = |region: &Region| {
+            region.has_content(text, &region.target) && !equal_text(&region.old, &region.target)
+        };
+        let left = |region: &Region| region.has_content(text, &region.old);
         !self.complete
             && self.regions.iter().any(made)
             && self.regions.iter().all(|region| made(region) || left(region))
     }
 
-    /// More was made than one key would make.
-    fn is_telling(&self, text: &str) -> bool {
+    /// Whether it changed more than one keystroke does.
+    fn is_significant(&self, text: &str) -> bool {
         let made = self.inverse(text);
         made.iter().map(|edit| edit.range.len().max(edit.new_text.len())).sum::<usize>() > 1
     }
 
-    /// Back to what was there before.
+    /// The edits that restore the old content.
     fn inverse(&self, text: &str) -> Vec<TextEdit> {
         let back = |region: &Region| {
             let now = text.get(region.range.clone())?;
-            (now != region.old).then(|| shortest(now, region))
+            (now != region.old).then(|| minimal_edit(now, region))
         };
         self.regions.iter().filter_map(back).collect()
     }
 }
 
-/// The region's way back without what both texts share at the ends.
-fn shortest(now: &str, region: &Region) -> TextEdit {
+/// The edit that restores a region, without the common prefix and suffix.
+fn minimal_edit(now: &str, region: &Region) -> TextEdit {
     let edits = text::diff_edits(now, &region.old);
     let (Some(first), Some(last)) = (edits.first(), edits.last()) else {
         return TextEdit::replace(region.range.clone(), &region.old);
@@ -453,22 +473,23 @@ fn shortest(now: &str, region: &Region) -> TextEdit {
     TextEdit::replace(region.range.start + start..region.range.start + end, new_text)
 }
 
-/// The regions with the places where an editor may report the same change: an `a` inserted among
-/// others can be said to be any of them.
-fn loosened(text: &str, ours: &[Region]) -> Vec<Region> {
-    let mut out: Vec<Region> = Vec::with_capacity(ours.len());
-    for (index, region) in ours.iter().enumerate() {
+/// The regions, extended over all places of an equivalent change.
+///
+/// An editor can report an `a` inserted among others at any of them.
+fn with_slack(text: &str, pending: &[Region]) -> Vec<Region> {
+    let mut out: Vec<Region> = Vec::with_capacity(pending.len());
+    for (index, region) in pending.iter().enumerate() {
         let mut region = region.clone();
         let mut to = slide(text, &region);
         to.start = to.start.max(out.last().map_or(0, |last| last.range.end));
-        to.end = to.end.min(ours.get(index + 1).map_or(text.len(), |next| next.range.start));
+        to.end = to.end.min(pending.get(index + 1).map_or(text.len(), |next| next.range.start));
         region.grow(text, to);
         out.push(region);
     }
     out
 }
 
-/// How far the place of a pure insertion or deletion may be moved without a different result.
+/// The range in which a pure insertion or deletion gives the same result.
 fn slide(text: &str, region: &Region) -> Range<usize> {
     let Range { start, end } = region.range;
     let moving = match (region.old.is_empty(), region.target.is_empty()) {
@@ -476,18 +497,18 @@ fn slide(text: &str, region: &Region) -> Range<usize> {
         (false, true) => &region.old,
         _ => return start..end,
     };
-    let ring: Vec<char> = moving.chars().collect();
-    let count = ring.len();
+    let cycle: Vec<char> = moving.chars().collect();
+    let count = cycle.len();
     let mut lower = start;
     for (step, character) in text[..start].chars().rev().enumerate().take(MAX_SLIDE) {
-        if character != ring[(count - 1) - step % count] {
+        if character != cycle[(count - 1) - step % count] {
             break;
         }
         lower -= character.len_utf8();
     }
     let mut upper = end;
     for (step, character) in text[end..].chars().enumerate().take(MAX_SLIDE) {
-        if character != ring[step % count] {
+        if character != cycle[step % count] {
             break;
         }
         upper += character.len_utf8();
@@ -495,8 +516,10 @@ fn slide(text: &str, region: &Region) -> Range<usize> {
     lower..upper
 }
 
-/// Whether the guessed `edits` leave a place alone; at an empty one nothing may happen beside it.
-fn disturbed(place: &Range<usize>, edits: &[TextEdit]) -> bool {
+/// Whether the guessed `edits` touch a place.
+///
+/// An edit next to an empty place counts too.
+fn is_disturbed(place: &Range<usize>, edits: &[TextEdit]) -> bool {
     edits.iter().any(|edit| {
         let Range { start, end } = edit.range;
         if place.is_empty() {
@@ -509,8 +532,8 @@ fn disturbed(place: &Range<usize>, edits: &[TextEdit]) -> bool {
     })
 }
 
-/// Equal but for line ends, which are the editor's.
-fn same(a: &str, b: &str) -> bool {
+/// Whether the texts are equal except for line ends.
+fn equal_text(a: &str, b: &str) -> bool {
     fn plain(text: &str) -> Cow<'_, str> {
         if text.contains('\r') {
             Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n"))
@@ -529,53 +552,53 @@ mod tests {
     const UTF8: PositionEncoding = PositionEncoding::Utf8;
 
     struct Case {
-        settling: Settling,
+        reconciler: EditReconciler,
     }
 
     fn case(text: &str, edits: &[TextEdit]) -> Case {
         let lines = LineIndex::new(text);
-        let placed = rebase::place(text, &lines, UTF8, edits).unwrap();
-        Case { settling: Settling::new(text, LineEnds::Any, UTF8, placed) }
+        let positioned = rebase::position_edits(text, &lines, UTF8, edits).unwrap();
+        Case { reconciler: EditReconciler::new(text, LineEnds::Any, UTF8, positioned) }
     }
 
     impl Case {
         fn change(mut self, range: Range<usize>, new_text: &str) -> Self {
             let edits = vec![TextEdit::replace(range, new_text)];
-            self.settling.fold(&Step { edits, whole: false });
+            self.reconciler.observe(&Step { edits, whole: false });
             self
         }
 
         fn whole(mut self, text: &str) -> Self {
-            let edits = text::diff_edits(&self.settling.text, text);
-            self.settling.fold(&Step { edits, whole: true });
+            let edits = text::diff_edits(&self.reconciler.text, text);
+            self.reconciler.observe(&Step { edits, whole: true });
             self
         }
 
         #[track_caller]
-        fn landed(&self, back: &str) {
-            match self.settling.known(Answer::None) {
-                Some(Verdict::Landed { inverse }) => {
-                    assert_eq!(text::apply(&self.settling.text, &inverse).unwrap(), back);
+        fn applied(&self, back: &str) {
+            match self.reconciler.final_outcome(ReplyKind::None) {
+                Some(EditOutcome::Applied { inverse }) => {
+                    assert_eq!(text::apply(&self.reconciler.text, &inverse).unwrap(), back);
                 }
-                other => panic!("{other:?} in {:?}", self.settling.text),
+                other => panic!("{other:?} in {:?}", self.reconciler.text),
             }
         }
 
         #[track_caller]
-        fn elsewhere(&self, answer: Answer, what: &str, back: Option<&str>) {
-            match self.settling.decide(answer) {
-                Verdict::Elsewhere { detail, inverse } => {
-                    assert!(detail.contains(what), "{detail}");
-                    let text = inverse.map(|edits| text::apply(&self.settling.text, &edits).unwrap());
+        fn misplaced(&self, answer: ReplyKind, expected: &str, back: Option<&str>) {
+            match self.reconciler.decide(answer) {
+                EditOutcome::Misplaced { detail, inverse } => {
+                    assert!(detail.contains(expected), "{detail}");
+                    let text = inverse.map(|edits| text::apply(&self.reconciler.text, &edits).unwrap());
                     assert_eq!(text.as_deref(), back);
                 }
-                other => panic!("{other:?} in {:?}", self.settling.text),
+                other => panic!("{other:?} in {:?}", self.reconciler.text),
             }
         }
 
         #[track_caller]
-        fn is(&self, answer: Answer, verdict: &Verdict) {
-            assert_eq!(self.settling.decide(answer), *verdict, "in {:?}", self.settling.text);
+        fn is(&self, answer: ReplyKind, outcome: &EditOutcome) {
+            assert_eq!(self.reconciler.decide(answer), *outcome, "in {:?}", self.reconciler.text);
         }
     }
 
@@ -586,131 +609,136 @@ mod tests {
     }
 
     #[test]
-    fn it_lands_however_the_editor_reports_it() {
+    fn an_edit_is_recognized_in_any_pieces() {
         let made = "one\nbar two\nthree bar\n";
         // From the end to the start, as VS Code and Neovim do it.
-        case(TEXT, &rename()).change(18..21, "bar").change(4..7, "bar").landed(TEXT);
+        case(TEXT, &rename()).change(18..21, "bar").change(4..7, "bar").applied(TEXT);
         // In pieces, whole lines, one change for all.
         case(TEXT, &rename())
             .change(18..19, "b")
             .change(19..21, "ar")
             .change(4..5, "b")
             .change(5..7, "ar")
-            .landed(TEXT);
-        case(TEXT, &rename()).change(12..22, "three bar\n").change(4..12, "bar two\n").landed(TEXT);
-        case(TEXT, &rename()).change(4..21, "bar two\nthree bar").landed(TEXT);
-        case(TEXT, &rename()).change(0..TEXT.len(), made).landed(TEXT);
-        case(TEXT, &rename()).whole(made).landed(TEXT);
-        // Without an answer or after a refusal it has landed all the same.
+            .applied(TEXT);
+        case(TEXT, &rename()).change(12..22, "three bar\n").change(4..12, "bar two\n").applied(TEXT);
+        case(TEXT, &rename()).change(4..21, "bar two\nthree bar").applied(TEXT);
+        case(TEXT, &rename()).change(0..TEXT.len(), made).applied(TEXT);
+        case(TEXT, &rename()).whole(made).applied(TEXT);
+        // The reply does not matter.
         let case = case(TEXT, &rename()).change(18..21, "bar").change(4..7, "bar");
-        assert!(matches!(case.settling.decide(Answer::Refused), Verdict::Landed { .. }));
+        assert!(matches!(case.reconciler.decide(ReplyKind::Refused), EditOutcome::Applied { .. }));
     }
 
     #[test]
-    fn it_lands_between_what_the_person_types() {
+    fn an_edit_is_recognized_between_user_changes() {
         case(TEXT, &rename())
             .change(0..0, "# ")
             .change(23..23, "\n!")
             .change(20..23, "bar")
             .change(6..9, "bar")
-            .landed("# one\nfoo two\nthree foo\n!\n");
-        // What follows is no longer looked at.
-        case(TEXT, &rename()).change(18..21, "bar").change(4..7, "bar").change(4..7, "").landed(TEXT);
+            .applied("# one\nfoo two\nthree foo\n!\n");
+        // Later changes are ignored.
+        case(TEXT, &rename()).change(18..21, "bar").change(4..7, "bar").change(4..7, "").applied(TEXT);
         case(TEXT, &rename())
             .whole("zero\none\nbar two\nthree bar\n")
-            .landed("zero\none\nfoo two\nthree foo\n");
+            .applied("zero\none\nfoo two\nthree foo\n");
     }
 
     #[test]
-    fn an_insertion_among_equals_may_be_reported_at_any_of_them() {
+    fn an_insertion_among_equal_characters_is_recognized() {
         let insert = [TextEdit::insert(3, "a")];
-        case("xaaay", &insert).change(1..1, "a").landed("xaaay");
-        case("xaaay", &insert).change(4..4, "a").landed("xaaay");
+        case("xaaay", &insert).change(1..1, "a").applied("xaaay");
+        case("xaaay", &insert).change(4..4, "a").applied("xaaay");
         let lines = [TextEdit::insert(2, "b\n")];
-        case("a\nb\nc\n", &lines).change(4..4, "b\n").landed("a\nb\nc\n");
-        case("a\nb\nb\nc\n", &[TextEdit::replace(2..4, "")]).change(4..6, "").landed("a\nb\nb\nc\n");
+        case("a\nb\nc\n", &lines).change(4..4, "b\n").applied("a\nb\nc\n");
+        case("a\nb\nb\nc\n", &[TextEdit::replace(2..4, "")]).change(4..6, "").applied("a\nb\nb\nc\n");
     }
 
     #[test]
-    fn line_ends_are_the_editors() {
-        case("a\r\nb\r\n", &[TextEdit::insert(3, "x\ny\n")]).change(3..3, "x\r\ny\r\n").landed("a\r\nb\r\n");
-        case("a\nb\n", &[TextEdit::insert(2, "x\r\n")]).change(2..2, "x\n").landed("a\nb\n");
+    fn line_ends_may_differ() {
+        case("a\r\nb\r\n", &[TextEdit::insert(3, "x\ny\n")]).change(3..3, "x\r\ny\r\n").applied("a\r\nb\r\n");
+        case("a\nb\n", &[TextEdit::insert(2, "x\r\n")]).change(2..2, "x\n").applied("a\nb\n");
     }
 
     #[test]
-    fn nothing_happened() {
-        case(TEXT, &rename()).is(Answer::Applied, &Verdict::Absent);
-        case(TEXT, &rename()).is(Answer::Refused, &Verdict::Absent);
-        case(TEXT, &rename()).is(Answer::None, &Verdict::Unknown);
-        case(TEXT, &rename()).change(0..0, "x").change(9..9, "yes").is(Answer::Applied, &Verdict::Absent);
-        case(TEXT, &rename()).change(5..5, "x").is(Answer::Applied, &Verdict::Conflict);
-        case(TEXT, &rename()).whole("zero\none\nfoo two\nthree foo\n").is(Answer::Applied, &Verdict::Absent);
+    fn an_edit_that_never_appears_is_not_applied() {
+        case(TEXT, &rename()).is(ReplyKind::Applied, &EditOutcome::NotApplied);
+        case(TEXT, &rename()).is(ReplyKind::Refused, &EditOutcome::NotApplied);
+        case(TEXT, &rename()).is(ReplyKind::None, &EditOutcome::Unknown);
+        case(TEXT, &rename())
+            .change(0..0, "x")
+            .change(9..9, "yes")
+            .is(ReplyKind::Applied, &EditOutcome::NotApplied);
+        case(TEXT, &rename()).change(5..5, "x").is(ReplyKind::Applied, &EditOutcome::Conflict);
+        case(TEXT, &rename())
+            .whole("zero\none\nfoo two\nthree foo\n")
+            .is(ReplyKind::Applied, &EditOutcome::NotApplied);
     }
 
     #[test]
-    fn it_was_made_at_the_line_numbers_of_an_older_text() {
-        // The person put a line above, and the edit came to where line 1 was.
+    fn an_edit_at_stale_line_numbers_is_misplaced() {
+        // The user inserted a line above, and the editor applied the edit at the old line 1.
         let edit = [TextEdit::replace(4..7, "bar")];
         let typed = "new\none\nfoo two\nthree foo\n";
-        case(TEXT, &edit).change(0..0, "new\n").change(4..7, "bar").elsewhere(
-            Answer::Applied,
+        case(TEXT, &edit).change(0..0, "new\n").change(4..7, "bar").misplaced(
+            ReplyKind::Applied,
             "older text",
             Some(typed),
         );
-        // Past the end: put at the end.
+        // Past the end: applied at the end.
         case("a\nb\nfoo\n", &[TextEdit::replace(4..7, "bar")])
             .change(0..4, "")
             .change(4..4, "bar")
-            .elsewhere(Answer::Applied, "older text", Some("foo\n"));
+            .misplaced(ReplyKind::Applied, "older text", Some("foo\n"));
         // Over other old text.
-        case(TEXT, &edit).change(5..5, "X").change(4..7, "bar").elsewhere(
-            Answer::Applied,
+        case(TEXT, &edit).change(5..5, "X").change(4..7, "bar").misplaced(
+            ReplyKind::Applied,
             "older text",
             Some("one\nfXoo two\nthree foo\n"),
         );
-        // The person went on typing, first beside it and then in it.
-        let moved = case(TEXT, &edit).change(0..0, "new\n").change(4..7, "bar").change(0..0, "1");
-        moved.elsewhere(Answer::Applied, "older text", Some("1new\none\nfoo two\nthree foo\n"));
-        let spoiled = case(TEXT, &edit).change(0..0, "new\n").change(4..7, "bar").change(5..6, "");
-        spoiled.elsewhere(Answer::Applied, "older text", None);
+        // The user types beside the misplaced edit, then in it.
+        let shifted = case(TEXT, &edit).change(0..0, "new\n").change(4..7, "bar").change(0..0, "1");
+        shifted.misplaced(ReplyKind::Applied, "older text", Some("1new\none\nfoo two\nthree foo\n"));
+        let overtyped = case(TEXT, &edit).change(0..0, "new\n").change(4..7, "bar").change(5..6, "");
+        overtyped.misplaced(ReplyKind::Applied, "older text", None);
     }
 
     #[test]
-    fn it_was_put_at_a_place_that_nothing_explains() {
-        case(TEXT, &[TextEdit::replace(4..7, "bar")]).change(12..15, "bar").elsewhere(
-            Answer::Applied,
+    fn our_text_at_another_place_is_misplaced() {
+        case(TEXT, &[TextEdit::replace(4..7, "bar")]).change(12..15, "bar").misplaced(
+            ReplyKind::Applied,
             "another place",
             Some(TEXT),
         );
-        // Somebody refused it, so it is the person's.
+        // The editor refused it, so the user typed it.
         case(TEXT, &[TextEdit::replace(4..7, "bar")])
             .change(12..15, "bar")
-            .is(Answer::Refused, &Verdict::Absent);
-        // A line that went from another place is nobody's to say.
+            .is(ReplyKind::Refused, &EditOutcome::NotApplied);
+        // Either may have removed a line at another place.
         case("a\nb\nc\nd\n", &[TextEdit::replace(2..4, "")])
             .change(4..6, "")
-            .is(Answer::Applied, &Verdict::Unknown);
+            .is(ReplyKind::Applied, &EditOutcome::Unknown);
     }
 
     #[test]
-    fn only_a_part_was_made() {
-        for answer in [Answer::Applied, Answer::Refused, Answer::None] {
-            case(TEXT, &rename()).change(4..7, "bar").elsewhere(answer, "part", Some(TEXT));
+    fn a_partial_edit_is_misplaced() {
+        for answer in [ReplyKind::Applied, ReplyKind::Refused, ReplyKind::None] {
+            case(TEXT, &rename()).change(4..7, "bar").misplaced(answer, "part", Some(TEXT));
         }
-        case(TEXT, &rename()).change(18..21, "bar").change(0..0, "typed ").elsewhere(
-            Answer::Applied,
+        case(TEXT, &rename()).change(18..21, "bar").change(0..0, "typed ").misplaced(
+            ReplyKind::Applied,
             "part",
             Some(&format!("typed {TEXT}")),
         );
     }
 
     #[test]
-    fn a_whole_text_that_can_be_read_both_ways_is_unknown() {
-        // Gone and typed again, or never gone.
+    fn an_ambiguous_whole_text_is_unknown() {
+        // Removed and typed again, or never removed.
         case("x\nfoo\nfoo\ny\n", &[TextEdit::replace(2..6, "")])
             .whole("x\nfoo\nfoo\ny\n")
-            .is(Answer::Applied, &Verdict::Unknown);
-        // Something else altogether.
-        case(TEXT, &rename()).whole("qux\n").is(Answer::Applied, &Verdict::Unknown);
+            .is(ReplyKind::Applied, &EditOutcome::Unknown);
+        // An unrelated text.
+        case(TEXT, &rename()).whole("qux\n").is(ReplyKind::Applied, &EditOutcome::Unknown);
     }
 }

@@ -6,23 +6,24 @@ use adapters::EditorDefinition;
 use serde_json::Value;
 use text::PositionEncoding;
 
-/// What a client said of itself at `initialize`.
+/// The client's parameters of `initialize`.
 #[derive(Debug, Clone)]
 pub struct ClientFacts {
     /// `clientInfo.name`, empty when it gave none.
     pub name: String,
     /// `clientInfo.version`.
     pub version: Option<String>,
-    /// The unit in which both sides count characters: UTF-8 if offered, else UTF-16 if offered or
-    /// nothing was, else UTF-32. To be answered as `capabilities.positionEncoding`.
+    /// Answered as `capabilities.positionEncoding`.
+    ///
+    /// UTF-8 if offered, else UTF-16 if offered or nothing
+    /// was, else UTF-32.
     pub position_encoding: PositionEncoding,
-    /// It takes `workspace/applyEdit`.
+    /// Whether it supports `workspace/applyEdit`.
     pub apply_edit: bool,
-    /// It says that it takes versioned edits.
+    /// Whether it announces support for versioned edits.
     pub document_changes: bool,
-    /// File operations it takes: `create`, `rename`, `delete`.
+    /// Supported file operations: `create`, `rename`, `delete`.
     pub resource_operations: Vec<String>,
-    /// How it is spoken to.
     pub editor: Arc<EditorDefinition>,
 }
 
@@ -56,7 +57,7 @@ impl ClientFacts {
         }
     }
 
-    /// As `capabilities.positionEncoding` of the answer to `initialize` spells it.
+    /// The name of the encoding in `capabilities.positionEncoding`.
     pub fn encoding_name(&self) -> &'static str {
         match self.position_encoding {
             PositionEncoding::Utf8 => "utf-8",
@@ -72,7 +73,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_encoding_is_one_that_the_client_offers() {
+    fn the_encoding_is_one_the_client_offers() {
         let chosen = |offered: Value| {
             let params = json!({ "capabilities": { "general": { "positionEncodings": offered } } });
             ClientFacts::from_initialize(&params).encoding_name()

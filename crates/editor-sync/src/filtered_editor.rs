@@ -1,10 +1,9 @@
-//! The editor without the `¶` lines that are being carried out: what a run sees and plans on, while
-//! the lines still stand in the editor. With the first change of such a document the line goes out,
-//! in the same edit.
+//! An editor without the `¶` lines of running requests, as runs see it.
 //!
-//! What must stay true: a line is hidden only as long as it stands there exactly as it was; all that
-//! is said about a document (text, hash) is about the text without it; what goes to the editor is
-//! about the text with it.
+//! The lines stay in the editor until the first edit of their document, which also removes them.
+//!
+//! Invariants: the filter hides a line only while it is unchanged; the text and hash of a document are
+//! those without the line; edits for the editor are those of the text with the line.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -14,10 +13,10 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use paths::AbsPath;
 use text::{ChangeLog, LineIndex, TextEdit};
-use workspace::{ChangeKind, ContentHash, Document, Editor, FileChange, RunId, Settled};
+use workspace::{ApplyOutcome, ChangeKind, ContentHash, Document, Editor, FileChange, RunId};
 
-/// An editor seen through the veil.
-pub struct Veil {
+/// An editor that hides request lines.
+pub struct RequestLineFilter {
     editor: Arc<dyn Editor>,
     state: Mutex<State>,
 }
@@ -26,7 +25,7 @@ pub struct Veil {
 struct State {
     next: u64,
     hidden: Vec<Hidden>,
-    /// Changes as they went to the editor, for the way back.
+    /// Changes as sent to the editor, for reverts.
     sent: BTreeMap<AbsPath, (FileChange, Hidden)>,
 }
 
@@ -36,23 +35,23 @@ struct Hidden {
     path: AbsPath,
     /// Whole lines without the last line end.
     text: String,
-    /// Where it was; of several that are equal the nearest is meant.
+    /// Byte at which it was. Identifies one of several equal lines.
     near: usize,
-    /// Texts that were shown without it, newest last: the whole, and where it was there.
-    shown: VecDeque<(ContentHash, Arc<str>, Range<usize>)>,
+    /// Filtered texts, newest last: hash, whole text, range of the line.
+    filtered: VecDeque<(ContentHash, Arc<str>, Range<usize>)>,
 }
 
-/// So many texts that were shown can still be planned on.
-const MAX_SHOWN: usize = 32;
+/// Maximum number of filtered texts that plans can be based on.
+const MAX_FILTERED: usize = 32;
 
-impl Veil {
-    /// `editor`, with nothing hidden yet.
+impl RequestLineFilter {
     pub fn new(editor: Arc<dyn Editor>) -> Self {
         Self { editor, state: Mutex::default() }
     }
 
-    /// Hides the whole lines `text`, which stand at byte `near` of the document. The answer takes the
-    /// veil away again.
+    /// Hides the whole lines `text` near byte `near` of the document.
+    ///
+    /// Returns the key for [`Self::unhide`].
     pub fn hide(&self, path: &AbsPath, text: &str, near: usize) -> u64 {
         let mut state = self.lock();
         state.next += 1;
@@ -62,13 +61,15 @@ impl Veil {
             path: path.clone(),
             text: text.to_owned(),
             near,
-            shown: VecDeque::new(),
+            filtered: VecDeque::new(),
         });
         id
     }
 
-    /// Shows the line again. Whether it was still hidden: no edit took it out.
-    pub fn lift(&self, id: u64) -> bool {
+    /// Shows the line again.
+    ///
+    /// Returns whether it was still hidden, so that no edit removed it.
+    pub fn unhide(&self, id: u64) -> bool {
         let mut state = self.lock();
         let before = state.hidden.len();
         state.hidden.retain(|hidden| hidden.id != id);
@@ -76,8 +77,8 @@ impl Veil {
         state.hidden.len() < before
     }
 
-    /// Where byte `offset` of the editor's text is in the text that runs see.
-    pub fn seen(&self, path: &AbsPath, text: &str, offset: usize) -> usize {
+    /// Maps byte `offset` of the editor's text to the filtered text.
+    pub fn filtered_offset(&self, path: &AbsPath, text: &str, offset: usize) -> usize {
         match self.hidden(path).and_then(|hidden| locate(text, &hidden)) {
             Some(range) if offset >= range.end => offset - range.len(),
             Some(range) if offset > range.start => range.start,
@@ -85,66 +86,68 @@ impl Veil {
         }
     }
 
-    /// Where a line of the text that runs see, from 0, is in the editor's text.
-    pub fn line_in_editor(&self, path: &AbsPath, line: usize) -> usize {
-        let standing = || {
+    /// Maps a line of the filtered text, from 0, to the editor's text.
+    pub fn editor_line(&self, path: &AbsPath, line: usize) -> usize {
+        let hidden_lines = || {
             let text = self.editor.document(path)?.text;
             let range = locate(&text, &self.hidden(path)?)?;
             let lines = LineIndex::new(&text);
             Some(lines.line_of(range.start)..lines.line_of(range.end))
         };
-        standing().map_or(line, |hidden| if line >= hidden.start { line + hidden.len() } else { line })
+        hidden_lines().map_or(line, |hidden| if line >= hidden.start { line + hidden.len() } else { line })
     }
 
-    /// The text that runs see where the editor's is `text`.
-    pub fn seen_text(&self, path: &AbsPath, text: &str) -> String {
-        let mut seen = text.to_owned();
+    /// `text` without the hidden line.
+    pub fn filtered_text(&self, path: &AbsPath, text: &str) -> String {
+        let mut filtered = text.to_owned();
         if let Some(range) = self.hidden(path).and_then(|hidden| locate(text, &hidden)) {
-            seen.replace_range(range, "");
+            filtered.replace_range(range, "");
         }
-        seen
+        filtered
     }
 
-    /// One line at a time is hidden in a document; a second waits for the first.
+    /// The hidden line of a document.
+    ///
+    /// There is at most one; a second waits for the first.
     fn hidden(&self, path: &AbsPath) -> Option<Hidden> {
         self.lock().hidden.iter().find(|hidden| hidden.path == *path).cloned()
     }
 
-    fn without(&self, mut document: Document) -> Document {
+    fn hide_line(&self, mut document: Document) -> Document {
         let mut state = self.lock();
         let hidden = state.hidden.iter_mut().find(|hidden| hidden.path == document.path);
         let Some(hidden) = hidden else { return document };
         let Some(range) = locate(&document.text, hidden) else { return document };
         let mut text = document.text.to_string();
         text.replace_range(range.clone(), "");
-        let shown = ContentHash::of(text.as_bytes());
-        if hidden.shown.back().is_none_or(|(last, ..)| *last != shown) {
-            hidden.shown.push_back((shown, Arc::clone(&document.text), range));
-            if hidden.shown.len() > MAX_SHOWN {
-                hidden.shown.pop_front();
+        let hash = ContentHash::of(text.as_bytes());
+        if hidden.filtered.back().is_none_or(|(last, ..)| *last != hash) {
+            hidden.filtered.push_back((hash, Arc::clone(&document.text), range));
+            if hidden.filtered.len() > MAX_FILTERED {
+                hidden.filtered.pop_front();
             }
         }
         document.version.hash =
-            if document.bom { ContentHash::of(&[b"\xef\xbb\xbf", text.as_bytes()].concat()) } else { shown };
+            if document.bom { ContentHash::of(&[b"\xef\xbb\xbf", text.as_bytes()].concat()) } else { hash };
         document.text = text.into();
         document
     }
 
-    /// The change as the editor needs it, and the line that goes out with it.
-    fn with(&self, change: &FileChange) -> Option<(FileChange, Hidden)> {
+    /// The change for the editor's text, which also removes the hidden line.
+    fn with_removal(&self, change: &FileChange) -> Option<(FileChange, Hidden)> {
         let path = if let ChangeKind::Renamed { from } = &change.kind { from } else { &change.path };
         let hidden = self.hidden(path)?;
         let whole = self.editor.document(path)?;
         let range = locate(&whole.text, &hidden)?;
-        let mut seen = whole.text.to_string();
-        seen.replace_range(range.clone(), "");
-        // Something else than was planned on: the editor's own check says so.
-        if change.before.as_deref() != Some(seen.as_str()) {
+        let mut filtered = whole.text.to_string();
+        filtered.replace_range(range.clone(), "");
+        // Otherwise the plan is stale, and the editor refuses it.
+        if change.before.as_deref() != Some(filtered.as_str()) {
             return None;
         }
         let edits = match change.kind {
             ChangeKind::Created | ChangeKind::Deleted => change.edits.clone(),
-            ChangeKind::Modified | ChangeKind::Renamed { .. } => merged(&change.edits, &range),
+            ChangeKind::Modified | ChangeKind::Renamed { .. } => add_removal(&change.edits, &range),
         };
         Some((FileChange { before: Some(whole.text), edits, ..change.clone() }, hidden))
     }
@@ -155,41 +158,42 @@ impl Veil {
     }
 }
 
-impl Editor for Veil {
+impl Editor for RequestLineFilter {
     fn documents(&self) -> Vec<Document> {
-        self.editor.documents().into_iter().map(|document| self.without(document)).collect()
+        self.editor.documents().into_iter().map(|document| self.hide_line(document)).collect()
     }
 
     fn document(&self, path: &AbsPath) -> Option<Document> {
-        Some(self.without(self.editor.document(path)?))
+        Some(self.hide_line(self.editor.document(path)?))
     }
 
     fn rebase(&self, change: &FileChange) -> Option<Vec<TextEdit>> {
         let Some(hidden) = self.hidden(&change.path) else { return self.editor.rebase(change) };
         let before = ContentHash::of(change.before.as_deref()?.as_bytes());
-        let Some((_, whole, range)) = hidden.shown.iter().rev().find(|(shown, ..)| *shown == before) else {
-            // Planned before it was hidden; it may stand.
+        let Some((_, whole, range)) = hidden.filtered.iter().rev().find(|(filtered, ..)| *filtered == before)
+        else {
+            // Planned before the line was hidden, so the line may stay.
             return self.editor.rebase(change);
         };
-        let edits = merged(&change.edits, range);
+        let edits = add_removal(&change.edits, range);
         let change = FileChange { before: Some(Arc::clone(whole)), edits, ..change.clone() };
         let edits = self.editor.rebase(&change)?;
         let now = self.editor.document(&change.path)?;
-        Some(apart(&edits, &locate(&now.text, &hidden)?))
+        Some(drop_removal(&edits, &locate(&now.text, &hidden)?))
     }
 
     fn changes(&self, path: &AbsPath, since: &str) -> Option<ChangeLog> {
-        let (hidden, gone) = {
+        let (hidden, removed) = {
             let state = self.lock();
             let hidden = state.hidden.iter().find(|hidden| hidden.path == *path).cloned();
-            // It went out with an edit; what was shown before was shown without it.
+            // An edit removed the line; earlier texts were filtered.
             (hidden, state.sent.get(path).map(|(_, hidden)| hidden.clone()))
         };
-        let shown_as = ContentHash::of(since.as_bytes());
-        let shown = [&hidden, &gone].into_iter().flatten().flat_map(|hidden| &hidden.shown);
-        let shown = shown.rev().find(|(shown, ..)| *shown == shown_as);
+        let hash = ContentHash::of(since.as_bytes());
+        let filtered = [&hidden, &removed].into_iter().flatten().flat_map(|hidden| &hidden.filtered);
+        let filtered = filtered.rev().find(|(filtered, ..)| *filtered == hash);
         let mut log = ChangeLog::new();
-        let since = match shown {
+        let since = match filtered {
             Some((_, whole, range)) => {
                 log.push(vec![TextEdit::insert(range.start, &whole[range.clone()])]);
                 whole
@@ -206,62 +210,62 @@ impl Editor for Veil {
         (known.is_complete() && log.is_complete()).then_some(log)
     }
 
-    fn moves(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
-        self.editor.moves()
+    fn change_counter(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        self.editor.change_counter()
     }
 
-    fn apply<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn apply<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<ApplyOutcome>> {
         Box::pin(async move {
-            let with: Vec<Option<(FileChange, Hidden)>> =
-                changes.iter().map(|change| self.with(change)).collect();
-            let sent = |(change, with): (&FileChange, &Option<(FileChange, Hidden)>)| {
-                with.as_ref().map_or_else(|| change.clone(), |(change, _)| change.clone())
+            let removals: Vec<Option<(FileChange, Hidden)>> =
+                changes.iter().map(|change| self.with_removal(change)).collect();
+            let to_send = |(change, removal): (&FileChange, &Option<(FileChange, Hidden)>)| {
+                removal.as_ref().map_or_else(|| change.clone(), |(change, _)| change.clone())
             };
-            let whole: Vec<FileChange> = changes.iter().zip(&with).map(sent).collect();
-            let settled = self.editor.apply(run, &whole).await;
+            let whole: Vec<FileChange> = changes.iter().zip(&removals).map(to_send).collect();
+            let outcomes = self.editor.apply(run, &whole).await;
             let mut state = self.lock();
-            for ((change, hidden), settled) in
-                with.into_iter().zip(&settled).filter_map(|(it, s)| Some((it?, s)))
-            {
-                if *settled == Settled::Landed {
+            for (removal, outcome) in removals.into_iter().zip(&outcomes) {
+                if let (Some((change, hidden)), ApplyOutcome::Applied) = (removal, outcome) {
                     state.hidden.retain(|other| other.id != hidden.id);
                     state.sent.insert(change.path.clone(), (change, hidden));
                 }
             }
-            settled
+            outcomes
         })
     }
 
-    fn revert<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn revert<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<ApplyOutcome>> {
         Box::pin(async move {
-            let taken: Vec<Option<(FileChange, Hidden)>> = {
+            let removed: Vec<Option<(FileChange, Hidden)>> = {
                 let mut state = self.lock();
                 changes.iter().map(|change| state.sent.remove(&change.path)).collect()
             };
-            let sent = |(change, taken): (&FileChange, &Option<(FileChange, Hidden)>)| match taken {
+            let to_send = |(change, removed): (&FileChange, &Option<(FileChange, Hidden)>)| match removed {
                 Some((sent, _)) if sent.after == change.after => sent.clone(),
                 _ => change.clone(),
             };
-            let whole: Vec<FileChange> = changes.iter().zip(&taken).map(sent).collect();
-            let settled = self.editor.revert(run, &whole).await;
-            let back = taken.into_iter().zip(&settled).filter(|(_, settled)| **settled == Settled::Landed);
-            self.lock().hidden.extend(back.filter_map(|(taken, _)| taken.map(|(_, hidden)| hidden)));
-            settled
+            let whole: Vec<FileChange> = changes.iter().zip(&removed).map(to_send).collect();
+            let outcomes = self.editor.revert(run, &whole).await;
+            let reverted = removed.into_iter().zip(&outcomes);
+            let reverted = reverted.filter(|(_, outcome)| **outcome == ApplyOutcome::Applied);
+            self.lock().hidden.extend(reverted.filter_map(|(removal, _)| removal.map(|(_, hidden)| hidden)));
+            outcomes
         })
     }
 }
 
-/// The bytes of the hidden lines with their line end.
+/// The range of the hidden lines with their line end.
 fn locate(text: &str, hidden: &Hidden) -> Option<Range<usize>> {
-    let range = standing(text, &hidden.text, hidden.near)?;
+    let range = find_whole_lines(text, &hidden.text, hidden.near)?;
     let rest = &text[range.end..];
     let line_end = if rest.starts_with("\r\n") { 2 } else { usize::from(rest.starts_with('\n')) };
     Some(range.start..range.end + line_end)
 }
 
-/// Where the whole lines `lines` stand in `text`, without their line end; of several places the one
-/// nearest to `near`.
-pub fn standing(text: &str, lines: &str, near: usize) -> Option<Range<usize>> {
+/// Finds the whole lines `lines` in `text` nearest to `near`.
+///
+/// The range excludes the last line end.
+pub fn find_whole_lines(text: &str, lines: &str, near: usize) -> Option<Range<usize>> {
     let whole = text.match_indices(lines).map(|(start, found)| start..start + found.len()).filter(|range| {
         let rest = &text[range.end..];
         let ends = rest.is_empty() || rest.starts_with('\n') || rest.starts_with("\r\n");
@@ -270,9 +274,10 @@ pub fn standing(text: &str, lines: &str, near: usize) -> Option<Range<usize>> {
     whole.min_by_key(|range| range.start.abs_diff(near))
 }
 
-/// `edits` of the text without `range`, made for the text with it, and its removal. Edits that touch
-/// the place become one with the removal, since it cannot be told on which side of it they are.
-fn merged(edits: &[TextEdit], range: &Range<usize>) -> Vec<TextEdit> {
+/// Maps `edits` to the text with `range`, and adds its removal.
+///
+/// Edits that touch the place are joined with the removal, because they may belong on either side.
+fn add_removal(edits: &[TextEdit], range: &Range<usize>) -> Vec<TextEdit> {
     let (at, length) = (range.start, range.len());
     let mut out: Vec<TextEdit> = Vec::with_capacity(edits.len() + 1);
     let mut removal = TextEdit { range: range.clone(), new_text: String::new() };
@@ -294,8 +299,8 @@ fn merged(edits: &[TextEdit], range: &Range<usize>) -> Vec<TextEdit> {
     out
 }
 
-/// The way back from [`merged`]: `edits`, of which one removes `range`, for the text without it.
-fn apart(edits: &[TextEdit], range: &Range<usize>) -> Vec<TextEdit> {
+/// Maps `edits` to the text without `range`, and drops its removal.
+fn drop_removal(edits: &[TextEdit], range: &Range<usize>) -> Vec<TextEdit> {
     let length = range.len();
     let without = |edit: &TextEdit| {
         let moved = if edit.range.start >= range.end {
@@ -319,10 +324,10 @@ mod tests {
 
     use super::*;
 
-    /// An editor with one document, which does what it is told, or not.
+    /// An editor with one document, which applies edits or refuses them.
     struct OneDocument {
         text: Mutex<String>,
-        obeys: AtomicBool,
+        applies: AtomicBool,
     }
 
     fn path() -> AbsPath {
@@ -330,13 +335,13 @@ mod tests {
     }
 
     impl OneDocument {
-        fn set(&self, before: &str, edits: &[TextEdit]) -> Settled {
+        fn set(&self, before: &str, edits: &[TextEdit]) -> ApplyOutcome {
             let mut text = self.text.lock();
-            if !self.obeys.load(Ordering::Relaxed) || *text != before {
-                return Settled::Absent { reason: None };
+            if !self.applies.load(Ordering::Relaxed) || *text != before {
+                return ApplyOutcome::NotApplied { reason: None };
             }
             *text = text::apply(before, edits).unwrap();
-            Settled::Landed
+            ApplyOutcome::Applied
         }
     }
 
@@ -356,16 +361,16 @@ mod tests {
                 bom: false,
                 version,
                 owner,
-                held: None,
+                blocked: None,
             })
         }
 
-        fn apply<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+        fn apply<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<ApplyOutcome>> {
             let set = |change: &FileChange| self.set(change.before.as_deref().unwrap(), &change.edits);
             Box::pin(async move { changes.iter().map(set).collect() })
         }
 
-        fn revert<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+        fn revert<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<ApplyOutcome>> {
             let set = |change: &FileChange| {
                 let before = change.before.as_deref().unwrap();
                 let inverse = text::invert(before, &change.edits).unwrap();
@@ -375,12 +380,12 @@ mod tests {
         }
     }
 
-    fn veil(text: &str, line: &str) -> (Arc<OneDocument>, Veil, u64) {
+    fn with_hidden(text: &str, line: &str) -> (Arc<OneDocument>, RequestLineFilter, u64) {
         let editor =
-            Arc::new(OneDocument { text: Mutex::new(text.to_owned()), obeys: AtomicBool::new(true) });
-        let veil = Veil::new(editor.clone());
-        let id = veil.hide(&path(), line, text.find(line).unwrap());
-        (editor, veil, id)
+            Arc::new(OneDocument { text: Mutex::new(text.to_owned()), applies: AtomicBool::new(true) });
+        let filter = RequestLineFilter::new(editor.clone());
+        let id = filter.hide(&path(), line, text.find(line).unwrap());
+        (editor, filter, id)
     }
 
     fn change(before: &str, edits: &[(Range<usize>, &str)]) -> FileChange {
@@ -394,69 +399,71 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_line_is_not_seen_and_goes_out_with_the_first_change() {
-        let (editor, veil, id) = veil("one\n# ¶ go\ntwo\n", "# ¶ go");
-        let seen = veil.document(&path()).unwrap();
-        assert_eq!((&*seen.text, seen.version.hash), ("one\ntwo\n", ContentHash::of(b"one\ntwo\n")));
+    async fn the_first_change_removes_the_hidden_line() {
+        let (editor, filter, id) = with_hidden("one\n# ¶ go\ntwo\n", "# ¶ go");
+        let document = filter.document(&path()).unwrap();
+        assert_eq!((&*document.text, document.version.hash), ("one\ntwo\n", ContentHash::of(b"one\ntwo\n")));
         // Before, at and after the place of the line.
         let change = change("one\ntwo\n", &[(0..3, "uno"), (4..4, "new\n"), (4..7, "dos")]);
-        assert_eq!(veil.apply(&RunId::new(), std::slice::from_ref(&change)).await, [Settled::Landed]);
+        assert_eq!(filter.apply(&RunId::new(), std::slice::from_ref(&change)).await, [ApplyOutcome::Applied]);
         assert_eq!(*editor.text.lock(), "uno\nnew\ndos\n");
-        assert_eq!(&*veil.document(&path()).unwrap().text, "uno\nnew\ndos\n");
-        // The way back brings the line, too, still hidden.
-        assert_eq!(veil.revert(&RunId::new(), &[change]).await, [Settled::Landed]);
+        assert_eq!(&*filter.document(&path()).unwrap().text, "uno\nnew\ndos\n");
+        // A revert restores the line, still hidden.
+        assert_eq!(filter.revert(&RunId::new(), &[change]).await, [ApplyOutcome::Applied]);
         assert_eq!(*editor.text.lock(), "one\n# ¶ go\ntwo\n");
-        assert_eq!(&*veil.document(&path()).unwrap().text, "one\ntwo\n");
-        assert!(veil.lift(id));
-        assert_eq!(&*veil.document(&path()).unwrap().text, "one\n# ¶ go\ntwo\n");
+        assert_eq!(&*filter.document(&path()).unwrap().text, "one\ntwo\n");
+        assert!(filter.unhide(id));
+        assert_eq!(&*filter.document(&path()).unwrap().text, "one\n# ¶ go\ntwo\n");
     }
 
     #[tokio::test]
-    async fn a_change_that_does_not_land_leaves_the_line() {
-        let (editor, veil, id) = veil("# ¶ go\r\none\r\n", "# ¶ go");
-        editor.obeys.store(false, Ordering::Relaxed);
-        let settled = veil.apply(&RunId::new(), &[change("one\r\n", &[(0..3, "uno")])]).await;
-        assert_eq!(settled, [Settled::Absent { reason: None }]);
-        assert_eq!(&*veil.document(&path()).unwrap().text, "one\r\n");
-        assert!(veil.lift(id));
+    async fn a_failed_change_leaves_the_hidden_line() {
+        let (editor, filter, id) = with_hidden("# ¶ go\r\none\r\n", "# ¶ go");
+        editor.applies.store(false, Ordering::Relaxed);
+        let outcomes = filter.apply(&RunId::new(), &[change("one\r\n", &[(0..3, "uno")])]).await;
+        assert_eq!(outcomes, [ApplyOutcome::NotApplied { reason: None }]);
+        assert_eq!(&*filter.document(&path()).unwrap().text, "one\r\n");
+        assert!(filter.unhide(id));
     }
 
     #[tokio::test]
-    async fn a_line_that_the_person_changed_is_theirs() {
-        let (editor, veil, id) = veil("# ¶ go\none\n", "# ¶ go");
+    async fn a_line_that_the_user_changed_is_shown() {
+        let (editor, filter, id) = with_hidden("# ¶ go\none\n", "# ¶ go");
         *editor.text.lock() = "# ¶ go on\none\n".to_owned();
-        assert_eq!(&*veil.document(&path()).unwrap().text, "# ¶ go on\none\n");
+        assert_eq!(&*filter.document(&path()).unwrap().text, "# ¶ go on\none\n");
         assert_eq!(
-            veil.apply(&RunId::new(), &[change("# ¶ go on\none\n", &[(11..14, "uno")])]).await,
-            [Settled::Landed]
+            filter.apply(&RunId::new(), &[change("# ¶ go on\none\n", &[(11..14, "uno")])]).await,
+            [ApplyOutcome::Applied]
         );
         assert_eq!(*editor.text.lock(), "# ¶ go on\nuno\n");
-        assert!(veil.lift(id));
-        assert!(!veil.lift(id));
+        assert!(filter.unhide(id));
+        assert!(!filter.unhide(id));
     }
 
     #[test]
-    fn of_equal_lines_the_one_that_was_run_is_hidden() {
+    fn the_nearest_of_equal_lines_is_hidden() {
         let text = "# ¶ go\na\n# ¶ go\nb\n# ¶ go";
         let hidden =
-            |near| Hidden { id: 1, path: path(), text: "# ¶ go".to_owned(), near, shown: VecDeque::new() };
+            |near| Hidden {
+                id: 1, path: path(), text: "# ¶ go".to_owned(), near, filtered: VecDeque::new()
+            };
         let starts = [0, 9, 21].map(|near| locate(text, &hidden(near)).unwrap());
         assert_eq!(starts, [0..8, 10..18, 20..27]);
         assert_eq!(locate("x # ¶ go\n# ¶ go!\n", &hidden(0)), None);
     }
 
     #[test]
-    fn lines_are_found_where_the_person_has_them() {
-        let (_, veil, id) = veil("one\n# ¶ go\n# on\ntwo\nthree\n", "# ¶ go\n# on");
-        assert_eq!([0, 1, 2].map(|line| veil.line_in_editor(&path(), line)), [0, 3, 4]);
-        assert!(veil.lift(id));
-        assert_eq!(veil.line_in_editor(&path(), 1), 1);
-        let (_, veil, _) = self::veil("one\n# ¶ go", "# ¶ go");
-        assert_eq!(veil.line_in_editor(&path(), 0), 0);
+    fn line_numbers_map_to_the_editor() {
+        let (_, filter, id) = with_hidden("one\n# ¶ go\n# on\ntwo\nthree\n", "# ¶ go\n# on");
+        assert_eq!([0, 1, 2].map(|line| filter.editor_line(&path(), line)), [0, 3, 4]);
+        assert!(filter.unhide(id));
+        assert_eq!(filter.editor_line(&path(), 1), 1);
+        let (_, filter, _) = with_hidden("one\n# ¶ go", "# ¶ go");
+        assert_eq!(filter.editor_line(&path(), 0), 0);
     }
 
     #[test]
-    fn edits_on_both_sides_keep_their_places() {
+    fn edits_around_the_hidden_line_keep_their_places() {
         for (edits, expected) in [
             (vec![(0..1, "A")], "A bXY"),
             (vec![(3..4, "Z")], "a bZY"),
@@ -466,10 +473,10 @@ mod tests {
         ] {
             let change = change("a bXY", &edits);
             // `---` stands between `b` and `X`.
-            let whole = text::apply("a b---XY", &merged(&change.edits, &(3..6))).unwrap();
+            let whole = text::apply("a b---XY", &add_removal(&change.edits, &(3..6))).unwrap();
             assert_eq!(whole, expected);
             assert_eq!(whole, *change.after.unwrap());
-            let back = apart(&merged(&change.edits, &(3..6)), &(3..6));
+            let back = drop_removal(&add_removal(&change.edits, &(3..6)), &(3..6));
             assert_eq!(text::apply("a bXY", &back).unwrap(), expected);
         }
     }

@@ -1,5 +1,7 @@
-//! The editor as a place where edits land: buffers that follow its changes, edits mapped onto what
-//! was typed since, and `workspace/applyEdit` with proof that each edit landed.
+//! Edits in open documents of an editor.
+//!
+//! Holds its buffers, maps edits onto later typing, and applies them by `workspace/applyEdit`
+//! with proof that each edit was applied.
 //!
 //! Invariants: the editor's text is the truth for an open file, and an edit counts as applied only
 //! when the editor's own change notifications show it.

@@ -1,7 +1,6 @@
-//! Edits made for one text, as edits of the text that somebody's typing made of it. Pure.
+//! Maps edits onto a text that changed since they were made. Pure.
 //!
-//! Exact or refused: what was typed over, inside or grown together with a place is a conflict, and
-//! nothing is guessed.
+//! Exact or refused: typing over a place, inside it or into its word is a conflict.
 
 use std::sync::Arc;
 
@@ -9,18 +8,19 @@ use text::{LineIndex, Position, PositionEncoding, TextEdit, map_range};
 
 use crate::buffers::Step;
 
-/// Somebody changed what an edit replaces.
+/// The user changed the text that an edit replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conflict {
-    /// Which of the edits.
+    /// Index of the edit.
     pub edit: usize,
 }
 
-/// `edits` of the text `old`, as edits of the text after `steps`. Taking something back is not
-/// `strict`: what was typed right beside it is no conflict then.
+/// Maps `edits` of the text `old` to the text after `steps`.
+///
+/// A revert is not `strict`: typing right beside it is no conflict.
 ///
 /// # Errors
-/// [`Conflict`] with the first edit that has no place there.
+/// [`Conflict`] with the first edit that cannot be mapped.
 pub fn rebase(
     old: &str,
     edits: &[TextEdit],
@@ -32,7 +32,7 @@ pub fn rebase(
         let replaced = old.get(edit.range.clone()).unwrap_or_default();
         let mut range = edit.range.clone();
         for step in steps {
-            let joined = strict && step.edits.iter().any(|typed| grown_together(replaced, &range, typed));
+            let joined = strict && step.edits.iter().any(|typed| extends_word(replaced, &range, typed));
             let mapped = map_range(range, &step.edits).filter(|_| !joined);
             range = mapped.ok_or(Conflict { edit: index })?;
         }
@@ -41,63 +41,65 @@ pub fn rebase(
     Ok(out)
 }
 
-/// Whether what was typed goes on where the replaced word ends, or runs into where it begins: what
-/// `foo` was to become says nothing of `food`.
-fn grown_together(replaced: &str, range: &std::ops::Range<usize>, typed: &TextEdit) -> bool {
+/// Whether `typed` extends the replaced word at its start or end.
+///
+/// A replacement for `foo` is not one for `food`.
+fn extends_word(replaced: &str, range: &std::ops::Range<usize>, typed: &TextEdit) -> bool {
     let word = |character: Option<char>| character.is_some_and(text::is_word);
     let after = typed.range.start == range.end && word(typed.new_text.chars().next());
     let before = typed.range.end == range.start && word(typed.new_text.chars().next_back());
     (after && word(replaced.chars().next_back())) || (before && word(replaced.chars().next()))
 }
 
-/// Why edits must not be sent.
+/// Reason not to send edits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Invalid {
+pub(crate) enum InvalidEdit {
     /// They do not fit the text.
     #[error(transparent)]
     Text(#[from] text::ApplyError),
-    /// An end lies between the two characters of a line end.
+    /// An edit starts or ends between the two characters of a line end.
     #[error("offset {0} is inside a line end")]
     InsideLineEnd(usize),
-    /// An end has no position in the client's way of counting.
+    /// An offset has no position in the client's encoding.
     #[error("offset {0} has no position that the editor knows")]
     NoPosition(usize),
 }
 
-/// An edit with its range as positions of the client.
+/// An edit with its range in positions of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
+pub struct PositionedEdit {
     /// In bytes.
     pub edit: TextEdit,
     pub start: Position,
     pub end: Position,
 }
 
-/// The edits in order of place, each with its positions; nothing that does not fit exactly comes
-/// through.
+/// The edits in order, each with its positions.
+///
+/// Refuses edits that do not fit exactly.
 ///
 /// # Errors
-/// [`Invalid`]; then nothing may be sent.
-pub fn place(
+/// [`InvalidEdit`]; then the caller must send nothing.
+pub(crate) fn position_edits(
     text: &str,
     lines: &LineIndex,
     encoding: PositionEncoding,
     edits: &[TextEdit],
-) -> Result<Vec<Placed>, Invalid> {
-    let edits = edits.iter().map(|edit| whole_line_ends(text, edit)).collect::<Vec<_>>();
+) -> Result<Vec<PositionedEdit>, InvalidEdit> {
+    let edits = edits.iter().map(|edit| cover_line_ends(text, edit)).collect::<Vec<_>>();
     let position = |offset: usize| {
         if inside_line_end(text, offset) {
-            return Err(Invalid::InsideLineEnd(offset));
+            return Err(InvalidEdit::InsideLineEnd(offset));
         }
         let position = lines.position(text, offset, encoding);
-        // There and back again, or the editor would put it elsewhere.
+        // Without a round trip the editor would resolve it to another place.
         match lines.offset(text, position, encoding) {
             Some(back) if back == offset => Ok(position),
-            _ => Err(Invalid::NoPosition(offset)),
+            _ => Err(InvalidEdit::NoPosition(offset)),
         }
     };
     let place = |edit: TextEdit| {
-        Ok(Placed { start: position(edit.range.start)?, end: position(edit.range.end)?, edit })
+        Ok(PositionedEdit { start: position(edit.range.start)?, end: position(edit.range.end)?, edit })
     };
     text::normalize(text, &edits)?.into_iter().map(place).collect()
 }
@@ -107,9 +109,10 @@ fn inside_line_end(text: &str, offset: usize) -> bool {
     offset > 0 && bytes.get(offset - 1) == Some(&b'\r') && bytes.get(offset) == Some(&b'\n')
 }
 
-/// The same edit, grown over the line ends that it begins or ends inside of: editors have no place
-/// there.
-fn whole_line_ends(text: &str, edit: &TextEdit) -> TextEdit {
+/// The edit, extended over line ends that it splits.
+///
+/// Editors have no position inside a line end.
+fn cover_line_ends(text: &str, edit: &TextEdit) -> TextEdit {
     let mut edit = edit.clone();
     if !edit.range.is_empty() && inside_line_end(text, edit.range.start) {
         edit.range.start -= 1;
@@ -170,26 +173,29 @@ mod tests {
         check("one foo two", rename(), &[TextEdit::insert(7, "d")], None);
         check("one foo two", rename(), &[TextEdit::insert(4, "d")], None);
         check("one foo two", TextEdit::insert(5, "x"), &[TextEdit::replace(4..7, "")], None);
-        // Back as it was is not the way it went.
+        // A conflict stays one after the user reverts it.
         check("one foo two", rename(), &[TextEdit::insert(5, "x"), TextEdit::replace(5..6, "")], None);
     }
 
     #[test]
-    fn only_what_fits_exactly_gets_a_position() {
+    fn only_exact_edits_get_positions() {
         let text = "a😀é\u{301}𝒳\tß\r\nx";
         let lines = LineIndex::with_ends(text, LineEnds::Any);
         let crlf = text.find('\r').unwrap();
         let encodings = [PositionEncoding::Utf8, PositionEncoding::Utf16, PositionEncoding::Utf32];
         for encoding in encodings {
-            let place = |edits: &[TextEdit]| place(text, &lines, encoding, edits);
-            assert_eq!(place(&[TextEdit::insert(crlf + 1, "x")]), Err(Invalid::InsideLineEnd(crlf + 1)));
-            assert!(matches!(place(&[TextEdit::insert(2, "x")]), Err(Invalid::Text(_))), "in a character");
-            assert!(matches!(place(&[TextEdit::insert(99, "x")]), Err(Invalid::Text(_))), "out of range");
+            let place = |edits: &[TextEdit]| position_edits(text, &lines, encoding, edits);
+            assert_eq!(place(&[TextEdit::insert(crlf + 1, "x")]), Err(InvalidEdit::InsideLineEnd(crlf + 1)));
+            assert!(
+                matches!(place(&[TextEdit::insert(2, "x")]), Err(InvalidEdit::Text(_))),
+                "in a character"
+            );
+            assert!(matches!(place(&[TextEdit::insert(99, "x")]), Err(InvalidEdit::Text(_))), "out of range");
             #[expect(clippy::reversed_empty_ranges, reason = "a reversed range is what is refused")]
             let reversed = TextEdit::replace(5..1, "x");
-            assert!(matches!(place(&[reversed]), Err(Invalid::Text(_))));
+            assert!(matches!(place(&[reversed]), Err(InvalidEdit::Text(_))));
             let overlapping = [TextEdit::replace(0..5, ""), TextEdit::replace(1..crlf, "")];
-            assert!(matches!(place(&overlapping), Err(Invalid::Text(_))));
+            assert!(matches!(place(&overlapping), Err(InvalidEdit::Text(_))));
             let half = place(&[TextEdit::replace(crlf - 2..crlf + 1, "s")]).unwrap();
             assert_eq!(half[0].edit, TextEdit::replace(crlf - 2..crlf + 2, "s\n"));
             for (offset, _) in text.char_indices().filter(|(offset, _)| *offset != crlf + 1) {
@@ -197,16 +203,17 @@ mod tests {
             }
         }
         let column = |encoding| {
-            place(text, &lines, encoding, &[TextEdit::insert(crlf, "x")]).unwrap()[0].start.character
+            position_edits(text, &lines, encoding, &[TextEdit::insert(crlf, "x")]).unwrap()[0].start.character
         };
         assert_eq!(encodings.map(column), [16, 9, 7]);
     }
 
     #[test]
-    fn a_carriage_return_that_is_data_can_be_edited() {
+    fn text_after_a_lone_carriage_return_is_editable() {
         let text = "a\rb\n";
         let lines = LineIndex::with_ends(text, LineEnds::Lf);
-        let placed = place(text, &lines, PositionEncoding::Utf8, &[TextEdit::insert(2, "x")]).unwrap();
-        assert_eq!(placed[0].start, Position { line: 0, character: 2 });
+        let positioned =
+            position_edits(text, &lines, PositionEncoding::Utf8, &[TextEdit::insert(2, "x")]).unwrap();
+        assert_eq!(positioned[0].start, Position { line: 0, character: 2 });
     }
 }

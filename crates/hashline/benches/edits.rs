@@ -193,7 +193,9 @@ fn once(
     black_box(made);
 }
 
-/// Whether the arguments select a figure: numbers are sizes, words are parts of names; none selects all.
+/// Whether the arguments select a figure; without arguments all are selected.
+///
+/// Numbers are sizes, words are parts of names.
 fn is_asked(figure: &str, lines: usize) -> bool {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let (sizes, names): (Vec<&String>, Vec<&String>) =

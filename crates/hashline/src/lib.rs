@@ -258,13 +258,12 @@ pub use format::patch::{Anchor, FileOp, Op, Patch, Section, Span, Target, normal
 pub use format::tag::{NotATag, Tag};
 pub use format::view::{Dialect, NotADialect, View};
 pub use lines::Lines;
-pub use lines::check::{ALPHABET, LineCheck, NotACheck};
+pub use lines::check::{LineCheck, NotACheck};
 pub use lines::remap::lines_now;
 pub use parse::Parser;
 pub use parse::error::{ParseError, ParseErrorKind};
 pub use parse::tolerance::{REFUSED, TOLERATED, Tolerance};
 pub use plan::outcome::{Outcome, outcome, outcome_within};
-pub use plan::unseen::MAX_UNSEEN;
 pub use plan::{Plan, SectionPlan, plan};
 pub use recover::recovery::{Recovery, Strategy};
 pub use render::description::edit_description;

@@ -1,6 +1,6 @@
 //! Runs one prompt in a project, without a user: `headless PROJECT PROMPT [MODEL]`.
 //!
-//! What would need an answer is denied. Prints the text of the answer, and one line for each tool call.
+//! Denies effects that need permission. Prints the text of the response, and one line for each tool call.
 #![expect(clippy::print_stdout, reason = "an example prints the answer")]
 
 use std::error::Error;
@@ -12,7 +12,7 @@ use futures_util::future::{BoxFuture, ready};
 use host::{Access, HeadlessFrontend, Host, Outcome, PromptRequest, Reply, Stop};
 use tokio_util::sync::CancellationToken;
 
-/// Prints what a user wants to know of a run.
+/// Prints the responses and tool calls of a run.
 struct Printer;
 
 impl EventSink for Printer {

@@ -1,4 +1,5 @@
-//! Ports through which a long-lived surface shares its projects with commands in other processes.
+//! Ports through which a long-lived surface shares its projects with commands in
+//! other processes.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -25,9 +26,11 @@ pub struct ProjectHandle {
     pub keep_open: Box<dyn Any + Send + Sync>,
 }
 
-/// Makes projects reachable for other processes, and asks those what they have open.
+/// Makes projects reachable for other processes, and asks those what they have
+/// open.
 pub trait Announcer: Send + Sync + 'static {
-    /// Announces the project at `root` for the editor named `editor`, which may be empty.
+    /// Announces the project at `root` for the editor named `editor`, which may be
+    /// empty.
     ///
     /// # Errors
     /// When no listener can be opened; commands then work without this process.
@@ -42,8 +45,10 @@ pub trait Announcer: Send + Sync + 'static {
     fn peers(&self) -> Arc<dyn Peers>;
 }
 
-/// An announced project. Dropping it withdraws the announcement and cancels its requests.
+/// An announced project. Dropping it withdraws the announcement and cancels its
+/// requests.
 pub trait Announcement: Send {
-    /// Withdraws the announcement, cancels its requests and waits until they end, at most `deadline`.
+    /// Withdraws the announcement, cancels its requests and waits until they end, at
+    /// most `deadline`.
     fn close(self: Box<Self>, deadline: Duration) -> BoxFuture<'static, ()>;
 }

@@ -1,7 +1,7 @@
-//! The debug sessions of a project that can be joined, whichever process of the person's holds them.
+//! The debug sessions of a project that a user can join, in any process.
 //!
-//! Each is a socket beside those of owners (`docs/protocols/owner.md`) that speaks the Debug Adapter
-//! Protocol. What must stay true: one that does not answer holds nobody up for long.
+//! Each is a socket beside those of owners (`docs/protocols/owner.md`) with the Debug Adapter Protocol.
+//! Invariants: an unresponsive session delays others only briefly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::Project;
 use agent::deadlines;
 use dap_client::Clock;
 use dap_client::hub::{AnnouncedSession, sockets};
-pub use dap_client::{Ask, Client, ExternalStart, Handler, RequestError, Session};
+pub use dap_client::{Client, ExternalAdapter, ExternalStart, Handler, RequestError, Session};
 use futures_util::future::{BoxFuture, join_all};
 use paths::{AbsPath, Homes, StateDir};
 use serde_json::value::RawValue;
@@ -20,16 +20,16 @@ use tokio_util::task::TaskTracker;
 use wire::local::{LocalError, Stream};
 use workspace::Workspace;
 
-/// How long a session may take to say what it is.
+/// Time limit for a response of a session.
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// A session that can be joined.
 #[derive(Debug, Clone)]
 pub struct Found {
     pub announced: AnnouncedSession,
-    /// What it says of itself: `session`, `title`, `adapter`, `state`, `controller`, `persons`; or why it
-    /// says nothing.
-    said: Result<Value, String>,
+    /// Its description (`session`, `title`, `adapter`, `state`, `controller`,
+    /// `persons`), or the error.
+    description: Result<Value, String>,
 }
 
 impl Found {
@@ -38,93 +38,99 @@ impl Found {
         format!("{}@{}", self.announced.session, self.announced.process)
     }
 
-    /// Whether it is the name of a session that was launched again, and leads to that one.
-    pub fn leads_on(&self) -> bool {
-        self.said.as_ref().is_ok_and(|said| {
-            said["session"].as_str().is_some_and(|session| session != self.announced.session)
+    /// Whether it is an old name of a restarted session.
+    pub fn is_alias(&self) -> bool {
+        self.description.as_ref().is_ok_and(|description| {
+            description["session"].as_str().is_some_and(|session| session != self.announced.session)
         })
     }
 
     pub fn about(&self) -> Value {
-        let mut about = match &self.said {
-            Ok(said) => said.clone(),
-            Err(why) => json!({ "error": why }),
+        let mut about = match &self.description {
+            Ok(description) => description.clone(),
+            Err(reason) => json!({ "error": reason }),
         };
         about["session"] = json!(self.id());
         about["pipe"] = json!(self.announced.path.to_string());
         about
     }
 
-    /// One line for people.
-    pub fn shown(&self) -> String {
-        match &self.said {
-            Ok(said) => {
-                let text = |name: &str| said[name].as_str().unwrap_or("?").to_owned();
-                let control = if said["controller"] == "person" { ", the person has control" } else { "" };
+    /// One line for the user.
+    pub fn describe(&self) -> String {
+        match &self.description {
+            Ok(description) => {
+                let text = |name: &str| description[name].as_str().unwrap_or("?").to_owned();
+                let control =
+                    if description["controller"] == "person" { ", the user has control" } else { "" };
                 format!("{}: {} ({}), {}{control}", self.id(), text("title"), text("adapter"), text("state"))
             }
-            Err(why) => format!("{}: {why}", self.id()),
+            Err(reason) => format!("{}: {reason}", self.id()),
         }
     }
 }
 
-/// Where sessions of the project at `root` announce themselves.
+/// The directory with the sockets of the debug sessions of the project at `root`.
 ///
 /// # Errors
-/// When there is no such folder.
+/// When the project does not exist.
 pub(crate) fn directory(homes: &Homes, root: &AbsPath) -> anyhow::Result<StateDir> {
     let (_, id) = Workspace::identify(root.as_path())?;
     Ok(homes.run.child(&id)?)
 }
 
-/// The sessions of the project at `root`, with the names that lead on to others; what ended without a word
-/// is removed.
+/// The sessions of the project at `root`, including aliases. Removes sockets of
+/// ended sessions.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// When the directory cannot be read.
 pub async fn find(homes: &Homes, root: &AbsPath) -> anyhow::Result<Vec<Found>> {
     let all = sockets(&directory(homes, root)?)?;
     let ask = all.into_iter().map(|announced| async move {
         match ask(&announced, "pilcrow/session").await {
-            Ok(said) => Some(Found { announced, said: Ok(said) }),
-            Err(Unasked::Dead) => None,
-            Err(Unasked::Other(why)) => Some(Found { announced, said: Err(why) }),
+            Ok(description) => Some(Found { announced, description: Ok(description) }),
+            Err(RequestFailure::Dead) => None,
+            Err(RequestFailure::Other(reason)) => Some(Found { announced, description: Err(reason) }),
         }
     });
     let mut found: Vec<Found> = join_all(ask).await.into_iter().flatten().collect();
-    found.sort_by_key(|it| (it.announced.process, it.announced.session.clone()));
+    found.sort_by_key(|found| (found.announced.process, found.announced.session.clone()));
     Ok(found)
 }
 
-/// The one that `wanted` names.
+/// The session that `name` identifies.
 ///
 /// # Errors
-/// What there is, for people.
-pub fn choose(found: &[Found], wanted: &str) -> Result<AnnouncedSession, String> {
+/// A message with the sessions that exist.
+pub fn choose(found: &[Found], name: &str) -> Result<AnnouncedSession, String> {
     let named: Vec<&Found> =
-        found.iter().filter(|it| it.announced.session == wanted || it.id() == wanted).collect();
-    let list = |of: Vec<&Found>| {
-        of.iter().filter(|it| !it.leads_on()).map(|it| it.shown()).collect::<Vec<_>>().join("; ")
+        found.iter().filter(|found| found.announced.session == name || found.id() == name).collect();
+    let list = |found: Vec<&Found>| {
+        found
+            .iter()
+            .filter(|found| !found.is_alias())
+            .map(|found| found.describe())
+            .collect::<Vec<_>>()
+            .join("; ")
     };
     match named.as_slice() {
         [one] => Ok(one.announced.clone()),
         [] if found.is_empty() => {
-            Err(format!("there is no debug session {wanted}, and no other in this project"))
+            Err(format!("there is no debug session {name}, and no other in this project"))
         }
-        [] => Err(format!("there is no debug session {wanted}; there are: {}", list(found.iter().collect()))),
-        many => Err(format!("{wanted} is several; name one: {}", list(many.to_vec()))),
+        [] => Err(format!("there is no debug session {name}; there are: {}", list(found.iter().collect()))),
+        many => Err(format!("{name} is ambiguous; name one: {}", list(many.to_vec()))),
     }
 }
 
 /// Gives control of a session back to the agent.
 ///
 /// # Errors
-/// Why not, for people.
+/// The reason, as a message.
 pub async fn hand_back(announced: &AnnouncedSession) -> Result<(), String> {
     match ask(announced, "pilcrow/handBack").await {
         Ok(_) => Ok(()),
-        Err(Unasked::Dead) => Err("the session is over".to_owned()),
-        Err(Unasked::Other(why)) => Err(why),
+        Err(RequestFailure::Dead) => Err("the session has ended".to_owned()),
+        Err(RequestFailure::Other(reason)) => Err(reason),
     }
 }
 
@@ -155,14 +161,14 @@ impl JoinedSession {
         &self.0.id
     }
 
-    /// Removes the agent's breakpoints and lets the program go on.
+    /// Removes the agent's breakpoints and continues the program.
     pub async fn release(&self) {
         self.0.stop(&Clock::new(deadlines::DEBUGGER_RELEASE, &CancellationToken::new())).await;
     }
 
     /// Waits until the user leaves.
     pub async fn left(&self) {
-        self.0.left().await;
+        self.0.joined_clients_left().await;
     }
 }
 
@@ -173,34 +179,36 @@ impl Project {
     }
 }
 
-enum Unasked {
+enum RequestFailure {
     Dead,
     Other(String),
 }
 
-async fn ask(announced: &AnnouncedSession, command: &str) -> Result<Value, Unasked> {
+async fn ask(announced: &AnnouncedSession, command: &str) -> Result<Value, RequestFailure> {
     let tracker = TaskTracker::new();
-    let client = match connect(announced, Arc::new(Deaf), &tracker).await {
+    let client = match connect(announced, Arc::new(IgnoringHandler), &tracker).await {
         Ok(client) => client,
-        Err(LocalError::Dead { .. }) => return Err(Unasked::Dead),
-        Err(error) => return Err(Unasked::Other(error.to_string())),
+        Err(LocalError::Dead { .. }) => return Err(RequestFailure::Dead),
+        Err(error) => return Err(RequestFailure::Other(error.to_string())),
     };
     let answer = client.request(command, json!({}), ANSWER, &CancellationToken::new()).await;
-    client.close("it was asked");
+    client.close("the request is done");
     tracker.close();
     tracker.wait().await;
     match answer {
-        Ok(body) => serde_json::from_str(body.get()).map_err(|error| Unasked::Other(error.to_string())),
-        // It ended just now.
-        Err(RequestError::Closed { .. }) => Err(Unasked::Dead),
-        Err(error) => Err(Unasked::Other(error.to_string())),
+        Ok(body) => {
+            serde_json::from_str(body.get()).map_err(|error| RequestFailure::Other(error.to_string()))
+        }
+        // The session has just ended.
+        Err(RequestError::Closed { .. }) => Err(RequestFailure::Dead),
+        Err(error) => Err(RequestFailure::Other(error.to_string())),
     }
 }
 
-/// Asks one thing and hears nothing else.
-struct Deaf;
+/// Ignores events and refuses requests.
+struct IgnoringHandler;
 
-impl Handler for Deaf {
+impl Handler for IgnoringHandler {
     fn event(&self, _: &str, _: Option<&RawValue>) {}
 
     fn request(&self, command: &str, _: Option<&RawValue>) -> BoxFuture<'static, Result<Value, String>> {

@@ -1,8 +1,9 @@
-//! What is installed, what is missing, and the command that installs it.
+//! Examination of the installed programs: found, broken or missing, and how to
+//! install them.
 //!
-//! The answer is data ([`Report`]) first; the text is made of it. Programs are run only to ask for
-//! their version, one that belongs to the project only if the project is trusted. Which programs are
-//! looked for is the caller's list: this knows no language server by name.
+//! The result is data ([`Report`]), from which the text is rendered. Programs run only to print their version;
+//! a program of the project runs only if the project is trusted. The caller lists the programs: this module
+//! knows no language server by name.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -16,31 +17,31 @@ use serde::Serialize;
 use shell::CommandLine;
 use tokio::io::AsyncReadExt;
 
-/// How long a program may take to say its version.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit for a program to print its version.
+const DEADLINE: Duration = Duration::from_secs(5);
 
-/// How much of its answer is read.
-const ANSWER: u64 = 64 * 1024;
+/// Number of bytes read of its output.
+const MAX_OUTPUT: u64 = 64 * 1024;
 
-/// A program to look for.
+/// A program to find.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// What it is called in the report: `basedpyright`.
+    /// Its name in the report: `basedpyright`.
     pub name: String,
-    /// What it is for: `language server for Python`.
+    /// Its purpose: `language server for Python`.
     pub purpose: String,
-    /// The programs that will do, best first: names to be found on PATH.
+    /// Names of alternative programs on PATH, best first.
     pub programs: Vec<String>,
-    /// Where it was found already; PATH is not searched then.
+    /// Its known path, instead of a search on PATH.
     pub found: Option<PathBuf>,
-    /// The arguments that make it say its version; empty: it is not run.
+    /// The arguments to print its version; if empty, it does not run.
     pub version_args: Vec<String>,
     /// The command that installs it.
     pub install: String,
 }
 
 impl Probe {
-    /// The programs that Pilcrow and most servers are installed with.
+    /// The programs that install Pilcrow and most servers.
     pub fn basics() -> Vec<Self> {
         let probe = |name: &str, purpose: &str, programs: &[&str], install: &str| Self {
             name: name.into(),
@@ -63,23 +64,21 @@ impl Probe {
     }
 }
 
-/// What became of a probe.
+/// The outcome of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Status {
     Found {
         path: PathBuf,
-        /// The first line of its answer; `None` when it was not asked.
+        /// The first line of its output; `None` if it did not run.
         version: Option<String>,
     },
-    /// It is there and does not work.
     Broken {
         path: PathBuf,
         detail: String,
         /// The command that installs it.
         install: String,
     },
-    /// It is not there.
     Missing {
         /// The command that installs it.
         install: String,
@@ -89,43 +88,43 @@ pub enum Status {
 /// A probe with its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// As the probe says.
     pub name: String,
-    /// As the probe says.
     pub purpose: String,
     #[serde(flatten)]
     pub status: Status,
-    /// What is to be known besides.
+    /// Further information.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// All that the doctor says.
+/// The result of an examination.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// The version of this program.
     pub pilcrow: String,
     pub root: AbsPath,
-    /// Whether its tools may run unasked.
+    /// Whether its tools may run without a question.
     pub trusted: bool,
-    /// What confines the commands the agent runs: nothing yet.
+    /// The sandbox of commands; there is none yet.
     pub confinement: String,
-    pub folders: Vec<Folder>,
+    #[serde(rename = "folders")]
+    pub directories: Vec<Directory>,
     /// The probes in their order.
     pub findings: Vec<Finding>,
 }
 
-/// A folder of our own.
+/// A directory of Pilcrow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Folder {
+pub struct Directory {
     /// `config`, `state`, …
     pub name: &'static str,
     pub path: AbsPath,
-    /// Why it cannot be used; `None`: it can, or will be made when needed.
+    /// The reason that it is not usable; `None` if it is, or will be created on demand.
     pub problem: Option<String>,
 }
 
-/// Looks at everything. Runs the found programs side by side, each with a deadline.
+/// Examines all probes and directories. Runs programs in parallel, each with a
+/// deadline.
 pub async fn examine(
     homes: &Homes,
     root: &AbsPath,
@@ -139,7 +138,7 @@ pub async fn examine(
         Finding { name: probe.name.clone(), purpose: probe.purpose.clone(), status, notes: Vec::new() }
     });
     let findings = futures_util::future::join_all(findings).await;
-    let folders = [
+    let directories = [
         ("config", &homes.config),
         ("state", homes.state.path()),
         ("data", homes.data.path()),
@@ -151,7 +150,7 @@ pub async fn examine(
         root: root.clone(),
         trusted,
         confinement: "none: commands run without a sandbox, with your own rights".into(),
-        folders: folders.map(|(name, path)| folder(name, path)).into(),
+        directories: directories.map(|(name, path)| directory(name, path)).into(),
         findings,
     }
 }
@@ -180,7 +179,7 @@ async fn probe_status(
     }
 }
 
-/// The first line with text that the program answers.
+/// The first non-empty line that the program prints.
 async fn version(
     path: &Path,
     args: &[String],
@@ -195,14 +194,14 @@ async fn version(
     let mut output = Vec::new();
     let answer = async {
         if let Some(stdout) = process.take_stdout() {
-            stdout.take(ANSWER).read_to_end(&mut output).await?;
+            stdout.take(MAX_OUTPUT).read_to_end(&mut output).await?;
         }
         Ok::<_, std::io::Error>(process.exited().await)
     };
-    let answer = tokio::time::timeout(PATIENCE, answer).await;
+    let answer = tokio::time::timeout(DEADLINE, answer).await;
     let status = process.end(Duration::from_millis(100)).await;
     match answer {
-        Err(_) => return Err(format!("it did not answer in {} s", PATIENCE.as_secs())),
+        Err(_) => return Err(format!("it did not answer in {} s", DEADLINE.as_secs())),
         Ok(Err(error)) => return Err(error.to_string()),
         Ok(Ok(_)) => {}
     }
@@ -212,45 +211,49 @@ async fn version(
     if !status.success() {
         return Err(line(&stderr).unwrap_or_else(|| status.to_string()));
     }
-    // Some programs say their version on stderr.
-    line(&output).or_else(|| line(&stderr)).ok_or_else(|| "it said nothing".to_owned())
+    // Some programs print their version on stderr.
+    line(&output).or_else(|| line(&stderr)).ok_or_else(|| "it printed nothing".to_owned())
 }
 
 /// The first of `programs` that is on `path`.
 fn on_path(programs: &[String], path: Option<&std::ffi::OsStr>) -> Option<PathBuf> {
-    let folders: Vec<PathBuf> = path.map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
-    let places = programs.iter().flat_map(|program| folders.iter().map(move |folder| folder.join(program)));
-    // A relative entry of PATH would name whatever lies in the current folder.
-    places.filter(|place| place.is_absolute()).find(|place| is_executable(place))
+    let directories: Vec<PathBuf> =
+        path.map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
+    let paths =
+        programs.iter().flat_map(|program| directories.iter().map(move |directory| directory.join(program)));
+    // A relative entry of PATH depends on the current directory.
+    paths.filter(|path| path.is_absolute()).find(|path| is_executable(path))
 }
 
 fn is_executable(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether a folder, or the nearest one above it that is there, can be written.
-fn folder(name: &'static str, path: &AbsPath) -> Folder {
-    let mut there = path.clone();
-    while let (false, Some(parent)) = (there.as_path().exists(), there.parent()) {
-        there = parent;
+/// Checks whether a directory, or its nearest existing parent, is writable.
+fn directory(name: &'static str, path: &AbsPath) -> Directory {
+    let mut existing = path.clone();
+    while let (false, Some(parent)) = (existing.as_path().exists(), existing.parent()) {
+        existing = parent;
     }
-    let problem = if !there.as_path().is_dir() {
-        Some(format!("{there} is not a folder"))
+    let problem = if !existing.as_path().is_dir() {
+        Some(format!("{existing} is not a directory"))
     } else {
-        let access = rustix::fs::access(there.as_path(), rustix::fs::Access::WRITE_OK);
-        access.err().map(|error| format!("{there} cannot be written: {error}"))
+        let access = rustix::fs::access(existing.as_path(), rustix::fs::Access::WRITE_OK);
+        access.err().map(|error| format!("{existing} is not writable: {error}"))
     };
-    Folder { name, path: path.clone(), problem }
+    Directory { name, path: path.clone(), problem }
 }
 
 impl Report {
-    /// Whether nothing is broken. What is missing is no fault: not everybody needs everything.
+    /// Whether nothing is broken. Missing programs are no problem, since not every
+    /// project needs all.
     pub fn is_healthy(&self) -> bool {
         let broken = |finding: &Finding| matches!(finding.status, Status::Broken { .. });
-        !self.findings.iter().any(broken) && self.folders.iter().all(|folder| folder.problem.is_none())
+        !self.findings.iter().any(broken)
+            && self.directories.iter().all(|directory| directory.problem.is_none())
     }
 
-    /// For people: one line each, and below what is missing or broken what to do.
+    /// Renders one line for each finding, and the remedy below it.
     pub fn render(&self) -> String {
         let mut out = String::new();
         let trust = if self.trusted {
@@ -262,10 +265,10 @@ impl Report {
         row("·", "pilcrow", &self.pilcrow);
         row("·", "workspace", &format!("{} ({trust})", self.root));
         row("·", "confinement", &self.confinement);
-        for folder in &self.folders {
-            match &folder.problem {
-                None => row("·", &format!("{} folder", folder.name), &folder.path.to_string()),
-                Some(problem) => row("✗", &format!("{} folder", folder.name), problem),
+        for directory in &self.directories {
+            match &directory.problem {
+                None => row("·", &format!("{} directory", directory.name), &directory.path.to_string()),
+                Some(problem) => row("✗", &format!("{} directory", directory.name), problem),
             }
         }
         self.findings.iter().for_each(|finding| out.push_str(&finding.render()));
@@ -274,7 +277,7 @@ impl Report {
 }
 
 impl Finding {
-    /// Its line, and below it what to do and to know.
+    /// Renders its line, with the remedy and notes below.
     pub fn render(&self) -> String {
         let Self { name, purpose, status, notes } = self;
         let mut out = match status {
@@ -410,22 +413,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_folder_that_cannot_be_used_is_named() {
+    async fn an_unusable_directory_is_reported() {
         let fixture = fixture();
         let base = fixture.root.parent().unwrap();
         std::fs::write(base.join("cache"), "").unwrap();
         let report = fixture.examine(&[]).await;
-        let problems: Vec<_> = report.folders.iter().filter(|folder| folder.problem.is_some()).collect();
+        let problems: Vec<_> =
+            report.directories.iter().filter(|directory| directory.problem.is_some()).collect();
         assert_eq!(problems.len(), 1);
         assert_eq!((problems[0].name, report.is_healthy()), ("cache", false));
-        assert!(report.render().contains("✗ cache folder"), "{}", report.render());
+        assert!(report.render().contains("✗ cache directory"), "{}", report.render());
     }
 
     #[test]
     fn path_is_searched_in_order_and_only_absolute() {
         let fixture = fixture();
-        for folder in ["a", "b"] {
-            std::fs::create_dir(fixture.temp.path().join(folder)).unwrap();
+        for directory in ["a", "b"] {
+            std::fs::create_dir(fixture.temp.path().join(directory)).unwrap();
         }
         let two = fixture.script("b/two", "");
         let base = two.parent().unwrap().parent().unwrap();

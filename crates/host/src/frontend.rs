@@ -1,4 +1,5 @@
-//! The port to the user: whoever answers questions, receives events and shows files.
+//! The port to the user, through which a surface answers questions, receives events
+//! and shows files.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use workspace::Editor;
 use crate::config::Config;
 use crate::project::Show;
 
-/// A surface as a project sees it.
+/// A surface, from the perspective of a project.
 pub trait Frontend: Approver + EventSink {
     /// Reports a problem that stops nothing.
     fn notify(&self, text: &str);
@@ -41,7 +42,8 @@ pub trait Frontend: Approver + EventSink {
     }
 }
 
-/// A frontend without a user: questions stay unanswered, events go nowhere, problems go to the log.
+/// A frontend without a user: questions stay unanswered, events go nowhere,
+/// problems go to the log.
 pub struct HeadlessFrontend;
 
 impl Frontend for HeadlessFrontend {

@@ -1,20 +1,21 @@
-//! The product without a surface: opens projects and sessions, calls tools, undoes, and chooses models.
+//! The product without a surface: opens projects and sessions, calls tools, undoes,
+//! and chooses models.
 //!
 //! A surface implements [`Frontend`], opens a [`Project`] with [`Host::open_project`] and a session with
-//! [`Project::open_session`]. `examples/headless.rs` is the whole of it.
+//! [`Project::open_session`]. `examples/headless.rs` is a complete surface.
 
 mod announce;
 pub mod config;
 pub mod debug_sessions;
 pub mod doctor;
+pub mod escaping;
 mod frontend;
-pub mod harmless;
 pub mod models;
 pub mod project;
+pub mod redaction;
 mod request;
 mod scope;
 pub mod session;
-pub mod shown;
 
 use std::path::Path;
 use std::sync::Arc;

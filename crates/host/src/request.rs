@@ -1,4 +1,5 @@
-//! Requests to a project and its replies: values that one process can send to another.
+//! Requests to a project and its replies: values that one process can send to
+//! another.
 
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use workspace::{CommitId, Undo};
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -42,7 +43,7 @@ pub enum Reply<T> {
     InvalidRequest(String),
 }
 
-/// Why a request has no result.
+/// An error instead of a result.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     /// The request is wrong, for this reason.
@@ -81,7 +82,7 @@ impl From<tokio::task::JoinError> for RequestError {
     }
 }
 
-/// Puts a wrong request into the reply, where the client can tell it from a failure.
+/// Returns an invalid request as a reply, which clients distinguish from a failure.
 pub(crate) fn reply<T>(result: Result<T, RequestError>) -> anyhow::Result<Reply<T>> {
     match result {
         Ok(value) => Ok(Reply::Done(value)),
@@ -96,7 +97,8 @@ pub struct ToolCallRequest {
     pub name: String,
     #[serde(default)]
     pub arguments: Value,
-    /// Whether the user's own command names the change, so that only a denying rule stops it.
+    /// Whether the user's own command names the change, so that only a denying rule
+    /// stops it.
     #[serde(default)]
     pub invoked: bool,
     /// Whether an unknown tool is an invalid request instead of a failed call.
@@ -116,7 +118,7 @@ pub struct UndoRequest {
 }
 
 impl UndoRequest {
-    /// What to undo; `None` redoes the last undo.
+    /// The target of an undo; `None` redoes the last undo.
     pub fn target(self) -> Option<Undo> {
         match self.commit {
             _ if self.redo => None,
@@ -136,7 +138,8 @@ pub struct PromptRequest {
     /// The directory that the request comes from; files of scripts are relative to it.
     #[serde(default, rename = "folder")]
     pub directory: PathBuf,
-    /// The session to continue, by id or a unique part of it; without it a new one begins.
+    /// The session to continue, by id or a unique part of it; without it a new one
+    /// begins.
     #[serde(default)]
     pub resume: Option<String>,
     /// An agent profile, by name.
@@ -150,7 +153,7 @@ pub struct CompactRequest {
     /// The session, by id or a unique part of it; without it the newest.
     #[serde(default)]
     pub session: Option<String>,
-    /// What the summary must mention.
+    /// Instructions for the summary.
     #[serde(default)]
     pub instructions: String,
     /// A model other than the one that answered last.
@@ -169,18 +172,18 @@ pub struct BranchRequest {
     pub session: String,
     /// The entry to continue from.
     pub entry: String,
-    /// What the summary must mention.
+    /// Instructions for the summary.
     pub instructions: String,
     /// The model that writes the summary, if not the one that answered last.
     pub model: Option<String>,
     pub directory: Option<PathBuf>,
 }
 
-/// How a run ended; its events reported what it did.
+/// The end of a run; its events report the rest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunReport {
     pub outcome: Outcome,
-    /// Why it failed.
+    /// The reason of a failure.
     #[serde(default, rename = "why")]
     pub reason: Option<String>,
     /// Files that the run changed in the editor and that are not saved.
@@ -188,15 +191,15 @@ pub struct RunReport {
     pub unsaved: Vec<String>,
 }
 
-/// How a compaction ended.
+/// The end of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactReport {
     /// `false` if the session is short enough.
     pub compacted: bool,
-    /// Why it failed.
+    /// The reason of a failure.
     #[serde(default)]
     pub error: Option<String>,
-    /// What to know about the choice of the model.
+    /// Notes about the choice of the model.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -212,7 +215,7 @@ pub struct BranchReport {
     pub notes: Vec<String>,
 }
 
-/// What stops a request before it is done.
+/// The cancellation of a request.
 #[derive(Clone, Copy)]
 pub struct Stop<'a> {
     /// Fires when the user stops it, and when its surface is gone.

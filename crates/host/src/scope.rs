@@ -1,4 +1,5 @@
-//! A request's scope: a project, and the permission, approver and servers of this request.
+//! A request's scope: a project, and the permission, approver and servers of this
+//! request.
 
 use std::sync::Arc;
 
@@ -33,7 +34,8 @@ pub struct RequestScope {
     starter: RunId,
 }
 
-/// Language servers of this scope alone. The project's own servers must learn of its commits.
+/// Language servers of this scope alone. The project's own servers must learn of
+/// its commits.
 struct ScopedServers {
     pool: Arc<lsp_client::ServerPool>,
     commits: Mutex<broadcast::Receiver<Arc<Commit>>>,
@@ -43,7 +45,7 @@ impl RequestScope {
     /// The scope of the process that opened the project, with its permission.
     pub(crate) fn own(project: &Arc<Project>) -> Self {
         Self {
-            policy: Arc::new(project.policy.beside()),
+            policy: Arc::new(project.policy.for_concurrent_run()),
             approver: Arc::clone(&project.frontend) as Arc<dyn Approver>,
             context: Arc::clone(&project.context),
             registry: project.registry.clone(),
@@ -53,7 +55,8 @@ impl RequestScope {
         }
     }
 
-    /// A scope for a request of another process, with that request's permission. Blocks on the file system.
+    /// A scope for a request of another process, with that request's permission. Blocks
+    /// on the file system.
     pub(crate) fn isolated(
         project: &Arc<Project>,
         access: Access,
@@ -91,7 +94,8 @@ impl RequestScope {
         Reply::Done(with_unsaved(result, &unsaved.files(&cx.run)))
     }
 
-    /// Undoes as `run`; without `target` redoes the last undo. Also returns the unsaved files it changed.
+    /// Undoes as `run`; without `target` redoes the last undo. Also returns the unsaved
+    /// files it changed.
     pub async fn undo(
         &self,
         target: Option<&Undo>,
@@ -100,21 +104,22 @@ impl RequestScope {
     ) -> (ToolResult, Vec<String>) {
         let cx = self.tool_context(run, cancel, true);
         let mut unsaved = UnsavedFiles::watch(&self.project.workspace);
-        let result = tools::take_back(&self.context, &cx, target).await.unwrap_or_else(Into::into);
+        let result = tools::revert(&self.context, &cx, target).await.unwrap_or_else(Into::into);
         self.notify_project_servers().await;
         (result, unsaved.files(&cx.run))
     }
 
-    /// The same for a client that reads the files from the result.
+    /// [`RequestScope::undo`] for a client that reads the unsaved files from the
+    /// result.
     pub async fn undo_call(&self, target: Option<&Undo>, cancel: &CancellationToken) -> ToolResult {
         let (result, unsaved) = self.undo(target, RunId::new(), cancel).await;
         with_unsaved(result, &unsaved)
     }
 
-    /// Opens a session, the only way there is. Its events go to the request's sink.
+    /// Opens a session. Its events go to the request's sink.
     ///
     /// # Errors
-    /// When the request names what does not exist, or our own directories fail.
+    /// When the request names what does not exist, or a directory of Pilcrow fails.
     pub async fn open_session(
         &self,
         request: SessionRequest,
@@ -126,7 +131,7 @@ impl RequestScope {
     /// Runs a prompt to its end; its events go to `sink`.
     ///
     /// # Errors
-    /// When our own directories fail.
+    /// When a directory of Pilcrow fails.
     pub async fn run(
         &self,
         request: PromptRequest,
@@ -157,7 +162,7 @@ impl RequestScope {
     /// Compacts a session: replaces its older messages by a summary.
     ///
     /// # Errors
-    /// When our own directories fail.
+    /// When a directory of Pilcrow fails.
     pub async fn compact(
         &self,
         request: CompactRequest,
@@ -206,7 +211,7 @@ impl RequestScope {
     /// Continues a session from an earlier entry; a summary stands for what follows it.
     ///
     /// # Errors
-    /// When our own directories fail, or no summary can be made.
+    /// When a directory of Pilcrow fails, or no summary can be made.
     pub async fn branch(
         &self,
         request: BranchRequest,
@@ -229,7 +234,7 @@ impl RequestScope {
         self.servers.is_none()
     }
 
-    /// Reports the commits of this scope to the project's servers, which did not see them.
+    /// Reports the commits of this scope to the project's servers.
     pub(crate) async fn notify_project_servers(&self) {
         let Some(servers) = &self.servers else { return };
         let mut commits = servers.commits.lock().await;
@@ -259,7 +264,7 @@ impl RequestScope {
     }
 }
 
-/// The result with the files whose text on disk is not what it says.
+/// Adds the unsaved files to the result.
 fn with_unsaved(mut result: ToolResult, files: &[String]) -> ToolResult {
     if let Some(text) = describe_unsaved(files) {
         result.content.push(Content::text(text));
@@ -273,9 +278,9 @@ fn with_unsaved(mut result: ToolResult, files: &[String]) -> ToolResult {
 fn describe(reason: TerminationReason) -> &'static str {
     match reason {
         TerminationReason::Aborted => "stopped",
-        TerminationReason::Disconnected => "the surface went away",
-        TerminationReason::TimeoutTotal | TerminationReason::TimeoutIdle => "it took too long",
-        TerminationReason::TurnLimit => "the limit of turns was reached",
+        TerminationReason::Disconnected => "the surface disconnected",
+        TerminationReason::TimeoutTotal | TerminationReason::TimeoutIdle => "the time limit was reached",
+        TerminationReason::TurnLimit => "the turn limit was reached",
         _ => "the run failed",
     }
 }

@@ -1,4 +1,4 @@
-//! Sessions and scopes of a project in a directory of their own.
+//! Sessions and scopes of a project in a temporary directory.
 #![expect(clippy::disallowed_methods, reason = "tests make the files of a project")]
 
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::{
     PromptRequest, Reply, Stop,
 };
 
-/// A project with directories of its own.
+/// A project in temporary directories.
 struct Fixture {
     directory: AbsPath,
     host: Host,
@@ -128,7 +128,7 @@ async fn files_of_a_session_are_read_on_other_threads() {
     let settings = fixture.directory.join("home/config/agents/slow/tools.toml");
     fifo(settings.as_path());
     let ticked = Arc::new(AtomicBool::new(false));
-    let (seen, path) = (Arc::clone(&ticked), settings.clone());
+    let (has_ticked, path) = (Arc::clone(&ticked), settings.clone());
     let (finished, done) = std::sync::mpsc::channel::<()>();
     // Ends every read of the file, so that a failing test ends too. Whether the runtime ran during the first one.
     let writer = std::thread::spawn(move || {
@@ -137,7 +137,7 @@ async fn files_of_a_session_are_read_on_other_threads() {
         while done.recv_timeout(Duration::from_millis(200)) == Err(RecvTimeoutError::Timeout) {
             // Opens only while something reads.
             if rustix::fs::open(path.as_path(), flags, rustix::fs::Mode::empty()).is_ok() {
-                first.get_or_insert_with(|| seen.load(Ordering::SeqCst));
+                first.get_or_insert_with(|| has_ticked.load(Ordering::SeqCst));
             }
         }
         first
@@ -161,7 +161,8 @@ async fn files_of_a_session_are_read_on_other_threads() {
     assert_eq!(writer.join().unwrap(), Some(true), "the runtime's thread waited for a file");
 }
 
-/// A session with two long answers under the profile `reviewer`; its model then writes a summary. The session's id.
+/// A session with two long answers under the profile `reviewer`; its model then
+/// writes a summary. The session's id.
 async fn long_session(fixture: &Fixture, project: &Arc<Project>) -> String {
     fixture.write("home/config/agents/reviewer/AGENTS.md", "Review, and change nothing.\n");
     let answer = serde_json::json!({ "text": "many words ".repeat(12_000) });

@@ -29,7 +29,7 @@ pub struct Endpoint {
     pub api_key: Option<ApiKey>,
     /// Source of each request's key, instead of `api_key`.
     pub keys: Option<Arc<dyn KeySource>>,
-    /// Credentials to sign requests without a key; only `bedrock-converse-stream` signs.
+    /// Credentials to sign requests instead of a key (`bedrock-converse-stream`).
     pub aws: Option<AwsCredentials>,
     /// Further secrets: environment values in the address or in headers.
     pub secrets: Vec<ApiKey>,
@@ -89,8 +89,9 @@ impl Endpoint {
         }
     }
 
-    /// The effective thinking level of `request` and what to send for it; `None` if not requested or
-    /// unsupported.
+    /// The effective thinking level of `request`, and its value to send.
+    ///
+    /// `None` if not requested or unsupported.
     pub(crate) fn effort(&self, request: &Request) -> Option<(ThinkingLevel, &Effort)> {
         self.thinking.at(request.thinking.or(self.level)?)
     }
@@ -149,9 +150,9 @@ impl Effort {
 }
 
 impl Thinking {
-    /// The level used for `asked`, and its value: `asked`, else the next lower, else the lowest one.
+    /// The level used for `asked`, and its value.
     ///
-    /// `None` if the model has no levels.
+    /// `asked`, else the next lower, else the lowest one; `None` if the model has no levels.
     pub fn at(&self, asked: ThinkingLevel) -> Option<(ThinkingLevel, &Effort)> {
         let lower = self.0.range(..=asked).next_back();
         lower.or_else(|| self.0.first_key_value()).map(|(level, effort)| (*level, effort))
@@ -166,14 +167,17 @@ pub struct Compat {
     pub max_tokens_field: MaxTokensField,
     /// `openai-completions`: whether `stream_options.include_usage` is supported.
     pub usage_in_streaming: bool,
-    /// `openai-completions`: whether every stream ends with a `finish_reason`; if not, the end of the stream
-    /// ends the message.
+    /// Whether every `openai-completions` stream ends with a `finish_reason`.
+    ///
+    /// If not, the end of the stream ends the message.
     pub finish_reason: bool,
-    /// `openai-completions`: whether an assistant message with only tool calls needs the content `""` instead
-    /// of `null`.
+    /// Whether a message with only tool calls needs the content `""` instead of `null`.
+    ///
+    /// For `openai-completions`.
     pub non_null_assistant_content: bool,
-    /// `openai-completions`: whether assistant messages need `reasoning_content`, even those of another
-    /// model.
+    /// Whether assistant messages of any model need `reasoning_content`.
+    ///
+    /// For `openai-completions`.
     pub reasoning_content: bool,
     /// `openai-completions`: the field for the thinking level.
     pub thinking_field: ThinkingField,
@@ -181,18 +185,22 @@ pub struct Compat {
     pub prompt_cache_key: bool,
     /// Whether `cache_control` is supported.
     pub cache_control: bool,
-    /// Whether arguments are constrained to the schema (`strict`, Google's `VALIDATED`).
+    /// Whether arguments are constrained to the schema (`strict`, Google `VALIDATED`).
     ///
     /// Applies to each tool whose schema allows it, and for Claude within the limits of a request.
     pub strict_tools: bool,
     /// `anthropic-messages`: whether arguments are streamed while they are generated
     /// (`eager_input_streaming`).
     pub eager_input_streaming: bool,
-    /// Support for forced tool calls (`tool_choice`); an unsupported request is rejected before it is sent.
+    /// Support for forced tool calls (`tool_choice`).
+    ///
+    /// An unsupported request is rejected before it is sent.
     pub tool_choice: ForcedTools,
     /// Maximum number of tools; a request with more is rejected before it is sent.
     pub most_tools: Option<usize>,
-    /// Maximum characters of a tool's description; longer ones are cut and repeated in the instructions.
+    /// Maximum characters of a tool's description.
+    ///
+    /// Longer ones are cut and repeated in the instructions.
     pub longest_description: Option<usize>,
     /// `azure-openai-responses`: deployments by model id; the default is the id itself.
     pub deployments: BTreeMap<String, String>,
@@ -227,10 +235,13 @@ pub enum ThinkingField {
     ReasoningEffort,
     /// `reasoning = { effort }`, as in OpenRouter.
     Reasoning,
-    /// `thinking = { type: enabled | disabled }`, as in DeepSeek and Z.ai, with `reasoning_effort` for values
-    /// other than `on` and `off`.
+    /// `thinking = { type: enabled | disabled }`, as in DeepSeek and Z.ai.
+    ///
+    /// With `reasoning_effort` for values other than `on` and `off`.
     Thinking,
-    /// `enable_thinking`, as in Qwen, with `reasoning_effort` for values other than `on` and `off`.
+    /// `enable_thinking`, as in Qwen.
+    ///
+    /// With `reasoning_effort` for values other than `on` and `off`.
     EnableThinking,
 }
 

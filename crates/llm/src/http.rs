@@ -29,7 +29,7 @@ const WHOLE_LIMIT: usize = 64 * 1024 * 1024;
 /// Maximum size of an error body, and maximum time to read it.
 const ERROR_LIMIT: usize = 64 * 1024;
 const ERROR_DEADLINE: Duration = Duration::from_secs(10);
-/// Maximum bytes read to detect the form of an answer, and bytes kept for an excerpt.
+/// Maximum bytes of an answer to detect its form, and of an excerpt.
 const HEAD_LIMIT: usize = 64 * 1024;
 const EXCERPT_LIMIT: usize = 4096;
 /// Maximum number of keys tried for one request.
@@ -230,7 +230,9 @@ impl Transport {
         key.chain(&request.secrets).fold(error, |error, secret| secret.redact(&error))
     }
 
-    /// Redacts an error event and adds the request id; servers quote keys in errors inside a stream.
+    /// Redacts an error event and adds the request id.
+    ///
+    /// Servers quote keys in errors inside a stream.
     fn redact_event(&self, exchange: Exchange<'_>, event: StreamEvent) -> StreamEvent {
         let StreamEvent::Error { mut message } = event else { return event };
         if let Some(error) = message.error_message.clone() {
@@ -361,7 +363,9 @@ impl Transport {
         }
     }
 
-    /// Reads the answer according to its form; the error says why it is none, or why it broke off.
+    /// Reads the answer according to its form.
+    ///
+    /// The error says why it is none, or why it broke off.
     async fn answer(
         &self,
         exchange: Exchange<'_>,
@@ -554,7 +558,7 @@ fn is_bad_key(status: StatusCode, body: &str) -> bool {
 /// The kind of failure of an answer with this error status.
 fn answer_kind(status: StatusCode, body: &str) -> ErrorKind {
     match status {
-        _ if overflow::says_so(status.as_u16(), body) => ErrorKind::ContextOverflow,
+        _ if overflow::is_overflow_response(status.as_u16(), body) => ErrorKind::ContextOverflow,
         _ if is_bad_key(status, body) => ErrorKind::Authentication,
         StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYMENT_REQUIRED | StatusCode::FORBIDDEN => {
             ErrorKind::RateLimit

@@ -129,7 +129,9 @@ pub enum Content {
     Thinking {
         /// Empty if redacted.
         thinking: String,
-        /// Opaque; `openai-completions` stores the name of the source field here, or its `reasoning_details`.
+        /// Opaque data of the protocol.
+        ///
+        /// `openai-completions` stores the name of the source field here, or its `reasoning_details`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         thinking_signature: Option<String>,
         /// Whether the provider hid the text.
@@ -201,7 +203,9 @@ pub enum ErrorKind {
     Internal,
 }
 
-/// Tokens of one response. `input` excludes cached input; `output` includes reasoning.
+/// Tokens of one response.
+///
+/// `input` excludes cached input; `output` includes reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Usage {
@@ -288,7 +292,7 @@ impl ErrorKind {
             return self;
         }
         let lower = words.to_ascii_lowercase();
-        if overflow::text_says_so(words) {
+        if overflow::mentions_overflow(words) {
             ErrorKind::ContextOverflow
         } else if self == ErrorKind::Provider && UNAVAILABLE.iter().any(|it| lower.contains(it)) {
             ErrorKind::Unavailable

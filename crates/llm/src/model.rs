@@ -1,4 +1,6 @@
-//! The port to a model. It knows nothing of tools' effects and of stored transcripts.
+//! The port to a model.
+//!
+//! It knows nothing of tools' effects and of stored transcripts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -69,9 +71,9 @@ pub struct Request {
     pub max_tokens: Option<u64>,
     /// Sampling temperature; `None` for the provider's default.
     pub temperature: Option<f64>,
-    /// The thinking level; an unsupported level becomes the next lower one, which the message reports.
+    /// The thinking level; `None` for the endpoint's default, else the provider's.
     ///
-    /// `None` for the endpoint's default, else the provider's.
+    /// An unsupported level becomes the next lower one, which the message reports.
     pub thinking: Option<ThinkingLevel>,
     /// Which tool may or must be called.
     pub tool_choice: ToolChoice,
@@ -90,7 +92,9 @@ pub trait RequestObserver: Send + Sync {
     /// Receives the request's body; a returned body replaces it. Awaited.
     fn payload<'a>(&'a self, body: &'a Value) -> BoxFuture<'a, Option<Value>>;
 
-    /// Receives the status and headers of each answer, names in lower case. Must not block.
+    /// Receives the status and headers of each answer, names in lower case.
+    ///
+    /// Must not block.
     fn response(&self, status: u16, headers: &[(String, String)]);
 }
 

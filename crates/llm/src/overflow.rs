@@ -40,11 +40,11 @@ const WORDS: [&str; 30] = [
 const NOT: [&str; 4] = ["rate limit", "too many requests", "throttling", "service unavailable"];
 
 /// Whether an error answer with this status and body reports an overflow.
-pub(crate) fn says_so(status: u16, body: &str) -> bool {
-    status == 413 || (status != 429 && text_says_so(body))
+pub(crate) fn is_overflow_response(status: u16, body: &str) -> bool {
+    status == 413 || (status != 429 && mentions_overflow(body))
 }
 
-pub(crate) fn text_says_so(text: &str) -> bool {
+pub(crate) fn mentions_overflow(text: &str) -> bool {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars().flat_map(char::to_lowercase) {
         match character {
@@ -68,7 +68,7 @@ pub fn is_overflow(message: &AssistantMessage, context_window: Option<u64>) -> b
         StopReason::Error => {
             message.error_kind == Some(ErrorKind::ContextOverflow)
                 || message.error_kind == Some(ErrorKind::Provider)
-                    && message.error_message.as_deref().is_some_and(text_says_so)
+                    && message.error_message.as_deref().is_some_and(mentions_overflow)
         }
         StopReason::Stop => context_window.is_some_and(|window| input > window),
         StopReason::Length => {
@@ -94,15 +94,15 @@ mod tests {
             "Please reduce the length of the messages or completion.",
             "input length and `max_tokens` exceed context limit: 197000 + 8192 > 200000",
         ] {
-            assert!(says_so(400, body), "{body}");
+            assert!(is_overflow_response(400, body), "{body}");
         }
-        assert!(says_so(413, ""));
+        assert!(is_overflow_response(413, ""));
         for (status, body) in [
             (429, "Too many tokens, rate limit: the prompt is too long for your tier"),
             (400, "Throttling: prompt is too long"),
             (400, "max_tokens is too large"),
         ] {
-            assert!(!says_so(status, body), "{body}");
+            assert!(!is_overflow_response(status, body), "{body}");
         }
     }
 

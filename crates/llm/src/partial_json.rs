@@ -245,7 +245,9 @@ pub(crate) fn parse_repaired(text: &str) -> Result<Value, serde_json::Error> {
     parse(text, false)
 }
 
-/// [`parse_repaired`] that keeps half a surrogate pair at the edge of a string ([`crate::surrogates`]).
+/// [`parse_repaired`] that keeps half a surrogate pair at the edge of a string.
+///
+/// See [`crate::surrogates`].
 pub(crate) fn parse_piece(text: &str) -> Result<Value, serde_json::Error> {
     parse(text, true)
 }

@@ -1,4 +1,6 @@
-//! Prices as published by providers, and the cost of used tokens. Unknown costs stay unknown and are never 0.
+//! Prices as published by providers, and the cost of used tokens.
+//!
+//! Unknown costs stay unknown and are never 0.
 
 use std::fmt;
 

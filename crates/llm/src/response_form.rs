@@ -13,7 +13,7 @@ pub(crate) enum ResponseForm {
     Page,
 }
 
-/// `head` without a byte order mark and leading white space; empty if more must be read.
+/// `head` without byte order mark and leading white space; empty if more is needed.
 pub(crate) fn significant(head: &[u8]) -> &[u8] {
     head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start()
 }

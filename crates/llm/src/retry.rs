@@ -38,8 +38,9 @@ pub(crate) struct RetryHeaders {
 }
 
 impl RetryHeaders {
-    /// Parses `x-should-retry`, `retry-after-ms` and `retry-after` (seconds or an HTTP date, RFC 9110
-    /// §5.6.7).
+    /// Parses `x-should-retry`, `retry-after-ms` and `retry-after`.
+    ///
+    /// `retry-after` is in seconds or an HTTP date (RFC 9110 §5.6.7).
     pub fn read<'a>(header: impl Fn(&str) -> Option<&'a str>, now: jiff::Timestamp) -> RetryHeaders {
         let should_retry = match header("x-should-retry") {
             Some("true") => Some(true),
@@ -88,7 +89,7 @@ pub(crate) fn is_retryable(status: u16, headers: &RetryHeaders, body: &str) -> b
     (matches!(status, 408 | 409 | 429) || status >= 500) && !is_quota_exhausted(body)
 }
 
-/// Whether an error reports an exhausted quota, for which retries are useless. Pure.
+/// Whether an error reports an exhausted quota, for which retries are useless.
 pub fn is_quota_exhausted(body: &str) -> bool {
     // A limit per minute passes, whatever the message says about plans and billing.
     const PASSES: [&str; 4] = ["perminute", "per minute", "rate_limit_exceeded", "rate limit reached"];

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// The expected signature was computed independently, from the steps of Amazon's documentation.
+    /// The expected signature is computed independently from Amazon's documentation.
     #[test]
     fn a_request_is_signed_as_amazon_documents_it() {
         let signing = Signing {

@@ -47,7 +47,7 @@ pub(crate) fn replace_placeholders(text: &str) -> Cow<'_, str> {
 pub(crate) struct SurrogateJoiner(Option<u16>);
 
 impl SurrogateJoiner {
-    /// The next piece with complete characters; a high surrogate at its end is held back.
+    /// The next piece with complete characters, without a high surrogate at its end.
     pub fn join<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
         if (self.0.is_none() && !piece.contains(MARKER)) || piece.is_empty() {
             return Cow::Borrowed(piece);

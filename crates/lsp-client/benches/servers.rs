@@ -1,7 +1,7 @@
-//! What the client adds to a language server's own time, and what it takes of memory.
+//! Time and memory that the client adds to a language server's own.
 //!
-//! Started by `cargo xtask bench lsp`. Figures only, each with its meaning and aim; none fails. The servers are scripted, so
-//! that their own time is small and always the same.
+//! Started by `cargo xtask bench lsp`. Prints figures, each with its meaning and aim; none fails. The servers
+//! are scripted, so that their own time is small and constant.
 
 #![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on should end with where it stood")]
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use adapters::{Parse, SearchPath, ServerDefinition, ServerDefinitions};
-use lsp_client::{Look, NoHost, PoolLimits, PoolOptions, RequestCx, ServerPool};
+use lsp_client::{CheckRole, NoHost, PoolLimits, PoolOptions, RequestCx, ServerPool};
 use parking_lot::Mutex;
 use paths::{AbsPath, StateDir};
 use policy::{Policy, PolicyOptions, TrustStore, Unattended};
@@ -29,7 +29,7 @@ use testing::language_server::{Script, Step, executable};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::{Handler, Peer, PeerOptions};
-use workspace::{ContentHash, Document, Editor, FileChange, Owner, RunId, Settled, Version, Workspace};
+use workspace::{ApplyOutcome, ContentHash, Document, Editor, FileChange, Owner, RunId, Version, Workspace};
 
 const REQUESTS: usize = 1000;
 const CHANGES: usize = 300;
@@ -40,7 +40,7 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     println!("{:<42} {:>12}  {:<12} meaning", "figure", "value", "aim");
     runtime.block_on(async {
-        // First, while nothing was freed that could be used again.
+        // First, while no freed memory can be reused.
         memory().await;
         throughput(220, 64 << 20, "300 MB/s").await;
         throughput(1 << 20, 256 << 20, "500 MB/s").await;
@@ -69,7 +69,7 @@ impl Open {
             bom: false,
             version: Version { hash: ContentHash::of(text.as_bytes()), editor: Some(version) },
             owner: Owner::Editor { dirty: true },
-            held: None,
+            blocked: None,
         };
         self.0.lock().insert(path.clone(), document);
     }
@@ -88,15 +88,15 @@ impl Editor for Open {
         &'a self,
         _: &'a RunId,
         changes: &'a [FileChange],
-    ) -> futures_util::future::BoxFuture<'a, Vec<Settled>> {
-        Box::pin(async { vec![Settled::Unknown; changes.len()] })
+    ) -> futures_util::future::BoxFuture<'a, Vec<ApplyOutcome>> {
+        Box::pin(async { vec![ApplyOutcome::Unknown; changes.len()] })
     }
 
     fn revert<'a>(
         &'a self,
         run: &'a RunId,
         changes: &'a [FileChange],
-    ) -> futures_util::future::BoxFuture<'a, Vec<Settled>> {
+    ) -> futures_util::future::BoxFuture<'a, Vec<ApplyOutcome>> {
         self.apply(run, changes)
     }
 }
@@ -189,8 +189,10 @@ fn percentiles(mut times: Vec<Duration>) -> (f64, f64) {
     (at(50), at(99))
 }
 
-/// How long this process has been on a processor, up to now: `/proc` counts a running thread only up to
-/// when it last gave way, so that what was done before a measurement would be found in it.
+/// The processor time of this process so far.
+///
+/// `/proc` counts a running thread only up to when it last yielded, so work from before a measurement would
+/// count in it.
 fn processor() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
@@ -237,29 +239,29 @@ async fn overhead() {
     for _ in 0..50 {
         rig.hover("a.t0").await;
     }
-    let mut ours = Vec::new();
+    let mut pooled = Vec::new();
     let (mut process, peer) = alone(&rig).await;
-    let mut theirs = Vec::new();
+    let mut direct = Vec::new();
     let params = json!({"textDocument": {"uri": "file:///a"}, "position": {"line": 0, "character": 0}});
-    // In turns, so that what else the machine does is the same for both.
+    // In turns, so that other load of the machine is the same for both.
     for _ in 0..REQUESTS {
         let started = Instant::now();
         rig.hover("a.t0").await;
-        ours.push(started.elapsed());
+        pooled.push(started.elapsed());
         let started = Instant::now();
         let cancel = CancellationToken::new();
         peer.request("textDocument/hover", &params, Duration::from_secs(60), &cancel).await.unwrap();
-        theirs.push(started.elapsed());
+        direct.push(started.elapsed());
     }
     peer.close("measured");
     process.kill().await.unwrap();
-    let (ours, theirs) = (percentiles(ours), percentiles(theirs));
+    let (pooled, direct) = (percentiles(pooled), percentiles(direct));
     let meaning = format!(
         "hover through the pool less the same server asked over its pipes, {REQUESTS} of each in turns"
     );
-    row("request over the server, p50", format!("{:.3} ms", ours.0 - theirs.0), "0.3 ms", &meaning);
-    row("request over the server, p99", format!("{:.3} ms", ours.1 - theirs.1), "2 ms", "");
-    let alone = format!("{:.3} {:.3}", theirs.0, theirs.1);
+    row("request over the server, p50", format!("{:.3} ms", pooled.0 - direct.0), "0.3 ms", &meaning);
+    row("request over the server, p99", format!("{:.3} ms", pooled.1 - direct.1), "2 ms", "");
+    let alone = format!("{:.3} {:.3}", direct.0, direct.1);
     row("  the server alone, p50 p99 (ms)", alone, "", "what the machine and the server take");
     rig.end().await;
 }
@@ -268,7 +270,7 @@ struct Deaf;
 
 impl Handler for Deaf {}
 
-/// The same server, spoken to with nothing between.
+/// The same server, connected without a pool.
 async fn alone(rig: &Rig) -> (tokio::process::Child, Peer) {
     let mut process = tokio::process::Command::new(executable())
         .arg(rig.directory.path().join("script.json"))
@@ -296,8 +298,8 @@ async fn change() {
     let middle = text.len() / 2;
     for typed in 0..CHANGES {
         text.insert(middle + typed, if typed % 60 == 59 { '\n' } else { 'x' });
-        // The same typed into a document that is not asked about: what the editor does is in neither figure, nor
-        // is what it leaves of the processor's caches.
+        // The same input in a document without requests: neither figure contains the editor's work or
+        // its effect on the processor's caches.
         rig.editor.put(&rig.path("other.txt"), &text, typed as i32);
         let before = processor();
         rig.hover("big.t0").await;
@@ -334,7 +336,7 @@ async fn opening() {
     for number in 0..FILES {
         let document = rig.doc(&format!("f{number}.t0"));
         let started = Instant::now();
-        rig.pool.check(&document, Look::Itself, &cx()).await.unwrap();
+        rig.pool.check(&document, CheckRole::Changed, &cx()).await.unwrap();
         times.push(started.elapsed());
     }
     let part = |range: std::ops::Range<usize>| percentiles(times[range].to_vec()).0;
@@ -382,7 +384,7 @@ async fn monorepo() {
     assert_eq!(places.len(), PACKAGES, "a place for each package");
     let pids: std::collections::BTreeSet<_> = places.iter().filter_map(|it| it.pid).collect();
     assert_eq!(pids.len(), 1, "one server has them all");
-    // The first one of all starts the server.
+    // The first request starts the server.
     let shown = format!("{:.2} {:.2}", percentiles(first.split_off(1)).0, percentiles(again).0);
     let meaning = "median of the first question in each of 100 packages of one server, and of the next in each, about a file not open";
     row("monorepo, a package's questions (ms)", shown, "", meaning);

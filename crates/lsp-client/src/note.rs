@@ -14,17 +14,19 @@ pub enum Note {
         /// Its progress, as the server reports it.
         detail: Option<String>,
     },
-    /// Files were created or deleted, and the server is still reading its projects again.
+    /// The server is still reloading its projects after files were created or deleted.
     ReadingAgain { server: String },
     /// The server has not shown that it noticed the deletion of a file.
-    DeletionUnseen { server: String, path: AbsPath },
+    DeletionUnnoticed { server: String, path: AbsPath },
     /// Work that the server reported has not ended in time.
     WorkUnfinished { server: String },
+    /// The server cannot load its project, in its own words.
+    ProjectNotLoaded { server: String, reason: String },
     /// A message of the server about its project.
     Reported { server: String, message: String },
     /// The scan for files that other programs changed did not end in time.
     ScanUnfinished { server: String },
-    /// The server is not verified: it may report no problems before it has read the project.
+    /// The server is not verified: it may be silent before it has read the project.
     Unverified { server: String },
     /// A server that did not answer, and why.
     Failed(ServerError),
@@ -40,7 +42,7 @@ pub enum Note {
     DiagnosticsPending,
     /// Saved files could not be checked.
     SaveCheckFailed { server: String, reason: SaveCheckError },
-    /// The server does not count the file as part of its project, so these sources do not check it either.
+    /// The server excludes the file from its project, so these sources do not check it.
     OutsideSaveCheck { server: String, sources: Vec<String> },
     /// Files with errors may keep the server from checking all saved files.
     SaveCheckIncomplete { server: String, failing: Vec<AbsPath> },

@@ -1,18 +1,18 @@
-//! Code actions and code lenses, from memory: nothing here reads a file or asks a server, and what
-//! waits waits for a parse, where a line looks like a request.
+//! Code actions and code lenses.
 //!
-//! Offered is only what is complete without further words, and what can be carried out: what needs a
-//! model is not offered where only the planner is there.
+//! They read no file and ask no server; they wait at most for a parse.
+//!
+//! Offers only actions that need no further input and that can run: without a model, none that needs one.
 
 use std::ops::Range;
 
-use editor_sync::buffers::Open;
+use editor_sync::buffers::OpenBuffer;
 use serde_json::{Value, json};
 use text::{LineIndex, Position};
 
 use super::{Connection, request_line};
 
-/// Kinds of our own, so that nothing of ours runs when a file is saved.
+/// Own kinds, so that no action runs when a file is saved.
 pub const KINDS: [&str; 6] = [EXPLAIN, TEST, REQUEST, IMPORTS, FIX, FIX_ALL];
 const EXPLAIN: &str = "refactor.pilcrow.explain";
 const TEST: &str = "refactor.pilcrow.test";
@@ -21,25 +21,26 @@ const IMPORTS: &str = "source.pilcrow.organizeImports";
 const FIX: &str = "quickfix.pilcrow.fix";
 const FIX_ALL: &str = "quickfix.pilcrow.fixAll";
 
-/// At most this many problems of one place are offered to be fixed.
+/// Maximum number of fixes offered at one place.
 const MAX_FIXES: usize = 5;
 
 /// `CodeActionTag.LLMGenerated` (LSP 3.18).
 const LLM_GENERATED: u8 = 1;
 
-/// What is offered for a range of a document.
-pub async fn code_actions(connection: &Connection, open: &Open, params: &Value) -> Value {
+/// The code actions for a range of a document.
+pub async fn code_actions(connection: &Connection, open: &OpenBuffer, params: &Value) -> Value {
     let Some(selected) = range(connection, open, &params["range"]) else { return json!([]) };
     let line = open.lines.line_of(selected.start);
     let markers = connection.markers(open.path.as_ref());
-    let mut request = open.path.as_ref().and_then(|_| near(open, line, &markers));
+    let mut request = open.path.as_ref().and_then(|_| request_near(open, line, &markers));
     if request.is_some() {
         let all = connection.comments.requests(open, &markers).await;
-        request = all.iter().find(|it| it.is_on(line, &open.text)).map(|it| it.text.clone());
+        request =
+            all.iter().find(|request| request.is_on(line, &open.text)).map(|request| request.text.clone());
     }
     let only: Option<Vec<&str>> =
         params["context"]["only"].as_array().map(|kinds| kinds.iter().filter_map(Value::as_str).collect());
-    let wanted = |kind: &str| {
+    let is_requested = |kind: &str| {
         only.as_ref().is_none_or(|only| {
             only.iter().any(|only| {
                 kind == *only || kind.strip_prefix(only).is_some_and(|rest| rest.starts_with('.'))
@@ -48,7 +49,7 @@ pub async fn code_actions(connection: &Connection, open: &Open, params: &Value) 
     };
     let mut actions = Vec::new();
     let llm = connection.has_model(open.path.as_ref());
-    if wanted(REQUEST) {
+    if is_requested(REQUEST) {
         if let Some(text) = &request {
             let command = json!({ "title": "Run ¶", "command": "pilcrow.request", "arguments": [{ "uri": open.uri, "line": line }] });
             actions.push(action(connection, &format!("Run ¶ {text}"), REQUEST, command, llm));
@@ -63,29 +64,31 @@ pub async fn code_actions(connection: &Connection, open: &Open, params: &Value) 
         let arguments = json!([{ "text": text, "uri": open.uri, "range": params["range"] }]);
         json!({ "title": title, "command": "pilcrow.prompt", "arguments": arguments })
     };
-    if llm && wanted(EXPLAIN) {
+    if llm && is_requested(EXPLAIN) {
         let command = prompt(
             "Explain",
             "Explain this code: what it does, and why it is written as it is. Change nothing.",
         );
         actions.push(action(connection, "Explain this", EXPLAIN, command, true));
     }
-    if llm && wanted(TEST) && open.path.is_some() {
+    if llm && is_requested(TEST) && open.path.is_some() {
         let text = "Write a test for this code, where this project keeps its tests and in their style.";
         actions.push(action(connection, "Write a test for this", TEST, prompt("Write a test", text), true));
     }
-    if wanted(FIX) || wanted(FIX_ALL) {
+    if is_requested(FIX) || is_requested(FIX_ALL) {
         let fixes = fixes(connection, open, params);
-        actions.extend(fixes.into_iter().filter(|(kind, ..)| wanted(kind)).map(|(kind, title, argument)| {
-            let command = json!({ "title": title, "command": "pilcrow.refactor", "arguments": [argument] });
-            action(connection, &title, kind, command, false)
-        }));
+        actions.extend(fixes.into_iter().filter(|(kind, ..)| is_requested(kind)).map(
+            |(kind, title, argument)| {
+                let command =
+                    json!({ "title": title, "command": "pilcrow.refactor", "arguments": [argument] });
+                action(connection, &title, kind, command, false)
+            },
+        ));
     }
-    if wanted(IMPORTS)
-        && open
-            .path
-            .as_ref()
-            .is_some_and(|path| connection.projects.holds(path) && connection.servers.organize_imports(path))
+    if is_requested(IMPORTS)
+        && open.path.as_ref().is_some_and(|path| {
+            connection.projects.contains(path) && connection.servers.organize_imports(path)
+        })
     {
         let arguments = json!([{ "kind": "organize_imports", "uri": open.uri }]);
         let command =
@@ -95,13 +98,14 @@ pub async fn code_actions(connection: &Connection, open: &Open, params: &Value) 
     Value::Array(actions)
 }
 
-/// What mends the problems that the client knows at this place: each of them, and all of its kind in
-/// the file. Whether a server has a sure fix is found out when one is chosen.
-fn fixes(connection: &Connection, open: &Open, params: &Value) -> Vec<(&'static str, String, Value)> {
+/// Fixes of the client's diagnostics here: each alone, and all of its kind.
+///
+/// The run finds out whether a server has a safe fix.
+fn fixes(connection: &Connection, open: &OpenBuffer, params: &Value) -> Vec<(&'static str, String, Value)> {
     let served = open
         .path
         .as_ref()
-        .is_some_and(|path| connection.projects.holds(path) && connection.servers.fix_all(path));
+        .is_some_and(|path| connection.projects.contains(path) && connection.servers.fix_all(path));
     let known = params["context"]["diagnostics"].as_array().filter(|_| served);
     let mut out = Vec::new();
     let mut kinds: Vec<String> = Vec::new();
@@ -129,11 +133,11 @@ fn fixes(connection: &Connection, open: &Open, params: &Value) -> Vec<(&'static 
 }
 
 /// A lens above every request of a document.
-pub async fn code_lenses(connection: &Connection, open: &Open) -> Value {
+pub(crate) async fn code_lenses(connection: &Connection, open: &OpenBuffer) -> Value {
     let Some(path) = &open.path else { return json!([]) };
     let found = connection.comments.requests(open, &connection.markers(Some(path))).await;
     let lenses = found.iter().map(|request| {
-        let command = match connection.runs.carrying_out(path, &request.text) {
+        let command = match connection.runs.session_running(path, &request.text) {
             Some(session) => {
                 json!({ "title": "¶ running… stop", "command": "pilcrow.stop", "arguments": [{ "session": session }] })
             }
@@ -149,7 +153,7 @@ pub async fn code_lenses(connection: &Connection, open: &Open) -> Value {
     lenses.collect()
 }
 
-/// An action that starts a command; the bare command for a client that knows no actions.
+/// An action that executes a command, or the command for simple clients.
 fn action(connection: &Connection, title: &str, kind: &str, mut command: Value, llm: bool) -> Value {
     if !connection.client.action_literals {
         command["title"] = json!(title);
@@ -162,8 +166,8 @@ fn action(connection: &Connection, title: &str, kind: &str, mut command: Value, 
     action
 }
 
-/// What the request on this line asks. Looks at no more of a long document than it must.
-fn near(open: &Open, line: usize, markers: &[String]) -> Option<String> {
+/// The text of the request on this line. Searches only lines nearby.
+fn request_near(open: &OpenBuffer, line: usize, markers: &[String]) -> Option<String> {
     const AROUND: usize = 50;
     let last = open.lines.line_count().saturating_sub(1);
     let start = open.lines.line_with_end(line.saturating_sub(AROUND))?.start;
@@ -172,10 +176,10 @@ fn near(open: &Open, line: usize, markers: &[String]) -> Option<String> {
     request_line::find_at(&open.text[start..end], &open.language_id, markers, at).map(|found| found.text)
 }
 
-/// The edit that writes a request above the line; the person goes on at its end.
+/// The edit that writes a request above the line, where the user continues typing.
 fn request_edit(
     connection: &Connection,
-    open: &Open,
+    open: &OpenBuffer,
     selected: &Range<usize>,
     line: usize,
     markers: &[String],
@@ -188,7 +192,7 @@ fn request_edit(
     let starts_name = name.starts_with(|first: char| first.is_alphabetic() || first == '_');
     let text = if starts_name { format!("rename {name} to ") } else { String::new() };
     let marker = markers.first().map_or("¶", String::as_str);
-    let (before, after) = request_line::written(&open.language_id, indent, marker, &text)?;
+    let (before, after) = request_line::write_comment(&open.language_id, indent, marker, &text)?;
     let line_end = if open.text.contains("\r\n") { "\r\n" } else { "\n" };
     let at = json!({ "line": line, "character": 0 });
     let range = json!({ "start": at, "end": at });
@@ -203,7 +207,7 @@ fn request_edit(
     Some(json!({ "documentChanges": [{ "textDocument": document, "edits": [edit] }] }))
 }
 
-fn range(connection: &Connection, open: &Open, range: &Value) -> Option<Range<usize>> {
+fn range(connection: &Connection, open: &OpenBuffer, range: &Value) -> Option<Range<usize>> {
     let range: lsp_types::Range = serde_json::from_value(range.clone()).ok()?;
     let offset = |at: lsp_types::Position| {
         let at = Position { line: at.line, character: at.character };
@@ -213,7 +217,7 @@ fn range(connection: &Connection, open: &Open, range: &Value) -> Option<Range<us
     (start <= end).then_some(start..end)
 }
 
-fn position(connection: &Connection, open: &Open, offset: usize) -> Value {
+fn position(connection: &Connection, open: &OpenBuffer, offset: usize) -> Value {
     let lines: &LineIndex = &open.lines;
     let at = lines.position(&open.text, offset, connection.documents.encoding());
     json!({ "line": at.line, "character": at.character })

@@ -1,10 +1,11 @@
-//! `workspace/executeCommand`: from what an editor sends to work for a run. Answers at once, with the
-//! session's id; nothing here waits or touches a file.
+//! `workspace/executeCommand`: parses commands and starts runs.
+//!
+//! Answers at once with the session's id, without waiting and without file access.
 
 use std::sync::Arc;
 
 use agent::Queue;
-use editor_sync::buffers::Open;
+use editor_sync::buffers::OpenBuffer;
 use paths::AbsPath;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -12,7 +13,7 @@ use text::{LineIndex, Position, PositionEncoding};
 use wire::{RpcError, codes};
 use workspace::{CommitId, Undo};
 
-use super::runs::{AsOf, Place, Runs, TakeBack, What, Work};
+use super::runs::{AsOf, Place, Runs, UndoTarget, Work, WorkKind};
 use super::{Connection, request_line, transcript};
 
 pub const NAMES: [&str; 11] = [
@@ -29,7 +30,7 @@ pub const NAMES: [&str; 11] = [
     "pilcrow.debug.handBack",
 ];
 
-/// `executeCommand`'s parameters.
+/// Parameters of `workspace/executeCommand`.
 #[derive(Deserialize)]
 struct Command {
     command: String,
@@ -71,7 +72,7 @@ struct Request {
 }
 
 #[derive(Deserialize, Default)]
-struct Which {
+struct TargetParams {
     session: Option<String>,
     commit: Option<String>,
     uri: Option<String>,
@@ -84,30 +85,30 @@ struct Compact {
     uri: Option<String>,
 }
 
-/// What became of a command.
+/// The result of a command.
 pub enum Executed {
-    /// Done, or begun: the answer.
+    /// Done or started: the answer.
     Done(Value),
-    /// Control of a debug session, or of all, goes back to the agent.
+    /// Return control of a debug session, or of all, to the agent.
     HandBack(Option<String>),
-    /// The conversations of the project that this is in, or of the usual one, are to be listed.
+    /// List the conversations of the project of this path, or of the default one.
     Sessions(Option<AbsPath>),
-    /// A `¶` line, of which is still to be found out whether it is in a comment.
-    Request(Box<Asked>),
+    /// Run a `¶` line, if it is in a comment.
+    Request(Box<PendingRequest>),
 }
 
-/// A `¶` line that is to be carried out.
-pub struct Asked {
-    open: Open,
+/// A `¶` line to run.
+pub struct PendingRequest {
+    open: OpenBuffer,
     line: usize,
     path: AbsPath,
     work: Work,
 }
 
-/// Does what a client's `executeCommand` says. Does not wait.
+/// Executes a command without waiting.
 ///
 /// # Errors
-/// `InvalidParams` with what is wrong and what to write instead.
+/// `InvalidParams` with the reason and a remedy.
 pub fn execute(
     connection: &Arc<Connection>,
     params: Option<&serde_json::value::RawValue>,
@@ -123,15 +124,15 @@ pub fn execute(
         "pilcrow.request" => return request(connection, read(first)?).map(Box::new).map(Executed::Request),
         "pilcrow.undo" => undo(connection, read_or_default(first)?)?,
         "pilcrow.redo" => {
-            let Which { uri, .. } = read_or_default(first)?;
+            let TargetParams { uri, .. } = read_or_default(first)?;
             let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
-            Work { what: What::TakeBack(None), place, as_of: None, title: "redo".to_owned() }
+            Work { kind: WorkKind::Undo(None), place, as_of: None, title: "redo".to_owned() }
         }
         "pilcrow.compact" => {
             let Compact { session, wishes, uri } = read_or_default(first)?;
             let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
-            let what = What::Compact { session, wishes: wishes.unwrap_or_default() };
-            Work { what, place, as_of: None, title: "compact".to_owned() }
+            let kind = WorkKind::Compact { session, wishes: wishes.unwrap_or_default() };
+            Work { kind, place, as_of: None, title: "compact".to_owned() }
         }
         "pilcrow.steer" => {
             let Steer { text, session, when } = read(first)?;
@@ -146,27 +147,27 @@ pub fn execute(
             };
             let steered = connection.runs.steer(session.as_deref(), text, queue);
             let steered =
-                steered.ok_or_else(|| invalid("no run goes on that could be told; send a prompt"))?;
+                steered.ok_or_else(|| invalid("no active run takes messages; send a prompt instead"))?;
             return Ok(Executed::Done(json!({ "session": steered })));
         }
         "pilcrow.sessions" => {
-            let Which { uri, .. } = read_or_default(first)?;
+            let TargetParams { uri, .. } = read_or_default(first)?;
             let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
             return Ok(Executed::Sessions(place.and_then(|place| place.path)));
         }
         "pilcrow.stop" => {
-            let Which { session, .. } = read_or_default(first)?;
+            let TargetParams { session, .. } = read_or_default(first)?;
             let stopped = connection.runs.stop(session.as_deref(), &connection.port);
             return Ok(Executed::Done(json!({ "stopped": stopped })));
         }
         "pilcrow.debug.handBack" => {
-            let Which { session, .. } = read_or_default(first)?;
+            let TargetParams { session, .. } = read_or_default(first)?;
             return Ok(Executed::HandBack(session));
         }
         "pilcrow.transcript" => {
-            let Which { session, .. } = read_or_default(first)?;
+            let TargetParams { session, .. } = read_or_default(first)?;
             let path = connection.runs.transcript(session.as_deref());
-            let path = path.ok_or_else(|| invalid("there is no transcript yet"))?;
+            let path = path.ok_or_else(|| invalid("no transcript yet; start a run first"))?;
             let uri = paths::path_to_uri(path.as_path());
             if connection.client.show_document {
                 let peer = connection.peer.clone();
@@ -174,23 +175,26 @@ pub fn execute(
             }
             return Ok(Executed::Done(json!({ "uri": uri })));
         }
-        other => return Err(invalid(format!("there is no command {other}; there are {}", NAMES.join(", ")))),
+        other => return Err(invalid(format!("unknown command {other}; use one of {}", NAMES.join(", ")))),
     };
     Ok(Executed::Done(json!({ "session": Runs::start(connection, work) })))
 }
 
-/// Begins a request if it is one.
+/// Starts a run of a request line.
 ///
 /// # Errors
-/// `InvalidParams` when the line is no comment, or is carried out already.
-pub async fn start_request(connection: &Arc<Connection>, asked: Box<Asked>) -> Result<Value, RpcError> {
-    let Asked { open, line, path, work } = *asked;
+/// `InvalidParams` when the line is not in a comment, or when it already runs.
+pub(crate) async fn start_request(
+    connection: &Arc<Connection>,
+    pending: Box<PendingRequest>,
+) -> Result<Value, RpcError> {
+    let PendingRequest { open, line, path, work } = *pending;
     let all = connection.comments.requests(&open, &connection.markers(Some(&path))).await;
-    let Some(found) = all.iter().find(|it| it.is_on(line, &open.text)) else {
-        return Err(invalid(format!("line {} is in no comment, so it is no request", line + 1)));
+    let Some(found) = all.iter().find(|request| request.is_on(line, &open.text)) else {
+        return Err(invalid(format!("line {} is not in a comment, so it is not a request", line + 1)));
     };
-    if let Some(session) = connection.runs.carrying_out(&path, &found.text) {
-        return Err(invalid(format!("it is being carried out already, in session {session}")));
+    if let Some(session) = connection.runs.session_running(&path, &found.text) {
+        return Err(invalid(format!("the request already runs in session {session}")));
     }
     Ok(json!({ "session": Runs::start(connection, work) }))
 }
@@ -201,45 +205,46 @@ fn prompt(connection: &Connection, prompt: Prompt) -> Result<Work, RpcError> {
         return Err(invalid("pilcrow.prompt needs a text"));
     }
     if let Some(wishes) = host::parse_compact(&text) {
-        let what = What::Compact { session: prompt.resume, wishes: wishes.to_owned() };
+        let kind = WorkKind::Compact { session: prompt.resume, wishes: wishes.to_owned() };
         let place = prompt.uri.map(|uri| place(connection, &uri, None)).transpose()?;
-        return Ok(Work { title: title(&text), what, place, as_of: None });
+        return Ok(Work { title: title(&text), kind, place, as_of: None });
     }
     if let Some(session) = &prompt.resume {
         if uuid::Uuid::parse_str(session).is_err() {
-            return Err(invalid("`resume` is the whole id of a conversation; pilcrow.sessions answers them"));
+            return Err(invalid("`resume` needs the full id of a conversation; pilcrow.sessions lists them"));
         }
-        if connection.runs.goes_on(session) {
-            return Err(invalid("this conversation goes on already; pilcrow.steer tells it something"));
+        if connection.runs.is_running(session) {
+            return Err(invalid("the conversation is running; send it a message with pilcrow.steer"));
         }
     }
     let place = prompt.uri.map(|uri| place(connection, &uri, prompt.range)).transpose()?;
     let as_of = place.as_ref().and_then(|place| as_of(connection, place));
-    let what = What::Prompt { text: text.clone(), resume: prompt.resume };
-    Ok(Work { title: title(&text), what, place, as_of })
+    let kind = WorkKind::Prompt { text: text.clone(), resume: prompt.resume };
+    Ok(Work { title: title(&text), kind, place, as_of })
 }
 
 fn refactor(connection: &Connection, refactor: Refactor) -> Result<Work, RpcError> {
     let Refactor { kind, uri, position, symbol, new_name, to, range, code } = refactor;
     let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
     if let Some(Place { uri, path: None, .. }) = &place {
-        return Err(invalid(format!("{uri} has no file yet; save it first")));
+        return Err(invalid(format!("{uri} has no file; save it first")));
     }
     let path = place.as_ref().and_then(|place| place.path.clone());
-    let file = path.as_ref().map(|path| connection.named(path));
-    let need = |what: &Option<String>, name: &str| {
-        what.clone()
+    let file = path.as_ref().map(|path| connection.display_path(path));
+    let require = |value: &Option<String>, name: &str| {
+        value
+            .clone()
             .filter(|text| !text.trim().is_empty())
             .ok_or_else(|| invalid(format!("{kind} needs `{name}`")))
     };
     let as_of = place.as_ref().and_then(|place| as_of(connection, place));
     let (action, words) = match kind.as_str() {
         "rename" => {
-            let new_name = need(&new_name, "new_name")?;
+            let new_name = require(&new_name, "new_name")?;
             let mut arguments = json!({ "action": "rename", "new_name": new_name });
             let name = match (position, &symbol, &path) {
                 (Some(position), _, Some(path)) => {
-                    let (name, line, column) = at_position(connection, path, position)?;
+                    let (name, line, column) = word_at_position(connection, path, position)?;
                     arguments["file"] = json!(path.to_string());
                     arguments["line"] = json!(line);
                     arguments["column"] = json!(column);
@@ -260,9 +265,10 @@ fn refactor(connection: &Connection, refactor: Refactor) -> Result<Work, RpcErro
         }
         "move" => {
             let (Some(path), Some(file)) = (&path, &file) else { return Err(invalid("move needs `uri`")) };
-            let to = need(&to, "to")?;
+            let to = require(&to, "to")?;
             let to = if to.contains("://") {
-                let path = paths::uri_to_path(&to).ok_or_else(|| invalid(format!("{to} is no file")))?;
+                let path =
+                    paths::uri_to_path(&to).ok_or_else(|| invalid(format!("{to} is not a file URI")))?;
                 path.display().to_string()
             } else {
                 to
@@ -295,9 +301,9 @@ fn refactor(connection: &Connection, refactor: Refactor) -> Result<Work, RpcErro
             }
             if kind == "fix" {
                 let range = range.ok_or_else(|| invalid("fix needs `range`"))?;
-                let (line, column) = seen_place(connection, path, range.start)?;
-                let (last, end) = seen_place(connection, path, range.end)?;
-                // Whole lines would take in what else stands on them.
+                let (line, column) = filtered_position(connection, path, range.start)?;
+                let (last, end) = filtered_position(connection, path, range.end)?;
+                // Whole lines would include other problems on them.
                 arguments["range"] = json!(format!("{line}:{column}-{last}:{end}"));
                 words = format!("{words}:{line}");
             }
@@ -305,25 +311,26 @@ fn refactor(connection: &Connection, refactor: Refactor) -> Result<Work, RpcErro
         }
         other => {
             return Err(invalid(format!(
-                "{other} is no kind of refactoring; there are rename, move, organize_imports, format, fix and fix_all"
+                "unknown refactoring {other}; use rename, move, organize_imports, format, fix or fix_all"
             )));
         }
     };
     let Value::Object(arguments) = action else { return Err(invalid("no arguments")) };
-    let what = What::Call { tool: "lsp", arguments, words: words.clone() };
-    Ok(Work { title: title(&words), what, place, as_of })
+    let kind = WorkKind::Call { tool: "lsp", arguments, words: words.clone() };
+    Ok(Work { title: title(&words), kind, place, as_of })
 }
 
-/// The word at a position, its line and its column in characters, both from 1, in the text that runs
-/// see.
-fn at_position(
+/// The word at a position, with its line and column in the filtered text.
+///
+/// Both count from 1, columns in characters.
+fn word_at_position(
     connection: &Connection,
     path: &AbsPath,
     position: lsp_types::Position,
 ) -> Result<(String, usize, u32), RpcError> {
     let open = connection
         .documents
-        .at(path)
+        .by_path(path)
         .ok_or_else(|| invalid("`position` needs an open document; open it, or name the `symbol`"))?;
     let outside =
         || invalid(format!("line {} character {} is not in the document", position.line, position.character));
@@ -332,69 +339,69 @@ fn at_position(
         open.lines.offset(&open.text, position, connection.documents.encoding()).ok_or_else(outside)?;
     let word = text::word_at(&open.text, offset);
     if word.is_empty() {
-        return Err(invalid("there is no name at this position"));
+        return Err(invalid("no name at this position"));
     }
     let name = open.text[word.clone()].to_owned();
-    let seen = connection.veil.seen_text(path, &open.text);
-    let offset = connection.veil.seen(path, &open.text, word.start);
-    let at = LineIndex::new(&seen).position(&seen, offset, PositionEncoding::Utf32);
+    let filtered = connection.filter.filtered_text(path, &open.text);
+    let offset = connection.filter.filtered_offset(path, &open.text, word.start);
+    let at = LineIndex::new(&filtered).position(&filtered, offset, PositionEncoding::Utf32);
     Ok((name, at.line as usize + 1, at.character + 1))
 }
 
-/// A position's line and column in characters, both from 1, in the text that runs see.
-fn seen_place(
+/// The line and column in characters of a position, from 1, in the filtered text.
+fn filtered_position(
     connection: &Connection,
     path: &AbsPath,
     position: lsp_types::Position,
 ) -> Result<(usize, u32), RpcError> {
     let open = connection
         .documents
-        .at(path)
+        .by_path(path)
         .ok_or_else(|| invalid("`range` needs an open document; open it, or leave `range` out"))?;
     let at = Position { line: position.line, character: position.character };
     let offset = open.lines.offset(&open.text, at, connection.documents.encoding());
     let offset = offset.ok_or_else(|| invalid("`range` is not in the document"))?;
-    let seen = connection.veil.seen_text(path, &open.text);
-    let offset = connection.veil.seen(path, &open.text, offset);
-    let at = LineIndex::new(&seen).position(&seen, offset, PositionEncoding::Utf32);
+    let filtered = connection.filter.filtered_text(path, &open.text);
+    let offset = connection.filter.filtered_offset(path, &open.text, offset);
+    let at = LineIndex::new(&filtered).position(&filtered, offset, PositionEncoding::Utf32);
     Ok((at.line as usize + 1, at.character + 1))
 }
 
-fn request(connection: &Connection, request: Request) -> Result<Asked, RpcError> {
+fn request(connection: &Connection, request: Request) -> Result<PendingRequest, RpcError> {
     let place = place(connection, &request.uri, None)?;
     let Some(path) = place.path.clone() else {
-        return Err(invalid(format!("{} has no file yet; save it first", place.uri)));
+        return Err(invalid(format!("{} has no file; save it first", place.uri)));
     };
     let open =
-        connection.documents.at(&path).ok_or_else(|| invalid(format!("{} is not open", request.uri)))?;
+        connection.documents.by_path(&path).ok_or_else(|| invalid(format!("{} is not open", request.uri)))?;
     let markers = connection.markers(Some(&path));
     let found = request_line::find_at(&open.text, &open.language_id, &markers, request.line)
-        .ok_or_else(|| invalid(format!("there is no request on line {}", request.line + 1)))?;
+        .ok_or_else(|| invalid(format!("no request on line {}", request.line + 1)))?;
     let as_of = as_of(connection, &place);
-    let work = Work { title: title(&found.text), what: What::Request(found), place: Some(place), as_of };
-    Ok(Asked { open, line: request.line, path, work })
+    let work = Work { title: title(&found.text), kind: WorkKind::Request(found), place: Some(place), as_of };
+    Ok(PendingRequest { open, line: request.line, path, work })
 }
 
-fn undo(connection: &Connection, which: Which) -> Result<Work, RpcError> {
-    let place = which.uri.map(|uri| place(connection, &uri, None)).transpose()?;
-    let take_back = match (which.session, which.commit) {
-        (Some(session), _) => TakeBack::Session(session),
-        (None, Some(commit)) => TakeBack::Journal(Undo::Commit(CommitId(commit))),
-        (None, None) => TakeBack::Journal(Undo::LastRun),
+fn undo(connection: &Connection, target: TargetParams) -> Result<Work, RpcError> {
+    let place = target.uri.map(|uri| place(connection, &uri, None)).transpose()?;
+    let undo_target = match (target.session, target.commit) {
+        (Some(session), _) => UndoTarget::Session(session),
+        (None, Some(commit)) => UndoTarget::Journal(Undo::Commit(CommitId(commit))),
+        (None, None) => UndoTarget::Journal(Undo::LastRun),
     };
-    Ok(Work { what: What::TakeBack(Some(take_back)), place, as_of: None, title: "undo".to_owned() })
+    Ok(Work { kind: WorkKind::Undo(Some(undo_target)), place, as_of: None, title: "undo".to_owned() })
 }
 
-/// The text that a command speaks of, as it is when the command comes.
+/// The text of the document when the command arrives.
 fn as_of(connection: &Connection, place: &Place) -> Option<AsOf> {
     let open = connection.documents.get(&place.uri)?;
     let path = open.path.as_ref()?;
     connection.documents.mark(path);
-    let seen = connection.veil.seen_text(path, editor_sync::buffers::without_bom(&open.text)).into();
-    Some(AsOf { moment: open.moment(), seen })
+    let text = connection.filter.filtered_text(path, editor_sync::buffers::without_bom(&open.text)).into();
+    Some(AsOf { revision: open.revision(), text })
 }
 
-/// The document that a client names, with the part that is selected.
+/// The document of a URI, with the selected range.
 fn place(connection: &Connection, uri: &str, range: Option<lsp_types::Range>) -> Result<Place, RpcError> {
     let open = connection.documents.get(uri);
     let path = match (&open, paths::uri_to_path(uri)) {
@@ -404,9 +411,7 @@ fn place(connection: &Connection, uri: &str, range: Option<lsp_types::Range>) ->
         _ if uri.starts_with("file:") => return Err(invalid(no_file(uri))),
         _ => {
             let scheme = uri.split(':').next().unwrap_or_default();
-            return Err(invalid(format!(
-                "{scheme}: documents cannot be worked on, only file: and untitled: ones"
-            )));
+            return Err(invalid(format!("{scheme}: documents are not supported; use file: or untitled:")));
         }
     };
     let whole = open.as_ref().filter(|open| open.path.is_none()).map(|open| {
@@ -428,13 +433,13 @@ fn place(connection: &Connection, uri: &str, range: Option<lsp_types::Range>) ->
     Ok(Place { uri: uri.to_owned(), path, selection: selection.or(whole), bytes })
 }
 
-/// Why a `file:` URI names no file here.
+/// The reason why a `file:` URI names no local file.
 fn no_file(uri: &str) -> String {
     let host = uri.strip_prefix("file://").and_then(|rest| rest.split('/').next()).unwrap_or_default();
     if host.is_empty() {
-        return format!("{uri} holds no absolute path; write file:///PATH");
+        return format!("{uri} has no absolute path; use file:///PATH");
     }
-    format!("{uri} names a file of another computer, {host:?}; write file:///PATH for one of this")
+    format!("{uri} names a file on another host, {host:?}; use file:///PATH for a local one")
 }
 
 fn title(text: &str) -> String {
@@ -445,7 +450,7 @@ fn title(text: &str) -> String {
 
 fn read<T: serde::de::DeserializeOwned>(argument: Option<Value>) -> Result<T, RpcError> {
     let argument = argument.unwrap_or_else(|| Value::Object(Map::new()));
-    serde_json::from_value(argument).map_err(|error| invalid(format!("the argument does not fit: {error}")))
+    serde_json::from_value(argument).map_err(|error| invalid(format!("invalid argument: {error}")))
 }
 
 fn read_or_default<T: serde::de::DeserializeOwned + Default>(argument: Option<Value>) -> Result<T, RpcError> {
@@ -463,9 +468,8 @@ fn invalid(message: impl Into<String>) -> RpcError {
 mod tests {
     use super::*;
 
-    /// The page says what there is.
     #[test]
-    fn the_page_names_every_command_kind_and_method() {
+    fn the_protocol_page_lists_every_command_and_method() {
         let page = include_str!("../../../docs/protocols/language-server.md");
         for name in NAMES.iter().chain(&crate::actions::KINDS) {
             assert!(

@@ -1,25 +1,24 @@
-//! Which of the lines that look like requests stand in comments. Where a grammar reads the language
-//! a line of a string is none; where there is no grammar, or the text around the line does not parse,
-//! the look of the line decides.
+//! Request lines that are in comments rather than in strings.
 //!
-//! Parsed is once for each text, away from the tasks that read and answer, and only where a line
+//! Without a grammar for the language, or where the text around a line does not parse, every line that
+//! looks like a request counts. Parses each text at most once, in a blocking task, and only if a line
 //! looks like a request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use editor_sync::buffers::{Moment, Open};
+use editor_sync::buffers::{OpenBuffer, Revision};
 use parking_lot::Mutex;
 use syntax::{Language, Stop, Tree};
 
 use super::request_line;
 use super::request_line::RequestLine;
 
-/// Texts of which the answer is remembered.
+/// Maximum number of cached texts.
 const MAX_KNOWN: usize = 16;
-/// A text that takes longer is judged by its lines.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Deadline of parsing. After it, all lines that look like requests count.
+const PARSE_DEADLINE: Duration = Duration::from_secs(2);
 
 /// By the language ids of LSP, VS Code, Neovim's file types and Emacs's modes.
 const GRAMMARS: &[(&[&str], Language)] = &[
@@ -43,56 +42,56 @@ const GRAMMARS: &[(&[&str], Language)] = &[
 ];
 
 /// The requests of one text, with these markers.
-type Known = (Moment, Vec<String>, Arc<[RequestLine]>);
+type Known = (Revision, Vec<String>, Arc<[RequestLine]>);
 
-/// The answers so far.
+/// A cache of requests by text.
 #[derive(Default)]
 pub struct Comments {
     known: Mutex<VecDeque<Known>>,
-    turn: tokio::sync::Mutex<()>,
+    /// Held while a text is parsed.
+    parsing: tokio::sync::Mutex<()>,
 }
 
 impl Comments {
     /// Every request of a document, in order.
-    pub async fn requests(&self, open: &Open, markers: &[String]) -> Arc<[RequestLine]> {
+    pub async fn requests(&self, open: &OpenBuffer, markers: &[String]) -> Arc<[RequestLine]> {
         let found = request_line::find_all(&open.text, &open.language_id, markers);
         let id = open.language_id.to_ascii_lowercase();
         let grammar = GRAMMARS.iter().find(|(ids, _)| ids.contains(&id.as_str()));
         let Some((_, language)) = grammar.filter(|_| !found.is_empty()) else { return found.into() };
-        let moment = open.moment();
-        if let Some(known) = self.known(&moment, markers) {
+        let revision = open.revision();
+        if let Some(known) = self.known(&revision, markers) {
             return known;
         }
-        let _turn = self.turn.lock().await;
-        if let Some(known) = self.known(&moment, markers) {
+        let _parsing = self.parsing.lock().await;
+        if let Some(known) = self.known(&revision, markers) {
             return known;
         }
         let (language, text, all) = (*language, Arc::clone(&open.text), found.clone());
-        let look = tokio::task::spawn_blocking(move || in_comments(language, &text, all));
-        // A grammar that fails is no reason to offer nothing.
-        let requests: Arc<[RequestLine]> = look.await.unwrap_or(found).into();
+        let parse = tokio::task::spawn_blocking(move || in_comments(language, &text, all));
+        // If the grammar panics, all lines that look like requests count.
+        let requests: Arc<[RequestLine]> = parse.await.unwrap_or(found).into();
         let mut known = self.lock();
-        known.push_back((moment, markers.to_vec(), Arc::clone(&requests)));
+        known.push_back((revision, markers.to_vec(), Arc::clone(&requests)));
         if known.len() > MAX_KNOWN {
             known.pop_front();
         }
         requests
     }
 
-    fn known(&self, moment: &Moment, markers: &[String]) -> Option<Arc<[RequestLine]>> {
+    fn known(&self, revision: &Revision, markers: &[String]) -> Option<Arc<[RequestLine]>> {
         let known = self.lock();
-        let mut same = known.iter().filter(|(at, with, _)| at == moment && with == markers);
+        let mut same = known.iter().filter(|(at, with, _)| at == revision && with == markers);
         same.next().map(|(.., requests)| Arc::clone(requests))
     }
 
     fn lock(&self) -> parking_lot::MutexGuard<'_, VecDeque<Known>> {
-        // Entries are put in and taken out whole.
         self.known.lock()
     }
 }
 
 fn in_comments(language: Language, text: &str, mut found: Vec<RequestLine>) -> Vec<RequestLine> {
-    let ends = Instant::now() + PATIENCE;
+    let ends = Instant::now() + PARSE_DEADLINE;
     if let Ok(tree) = Tree::parse(language, text, Stop(&|| Instant::now() >= ends)) {
         found.retain(|request| tree.is_comment(text, request.marker) != Some(false));
     }
@@ -113,12 +112,12 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_a_string_is_no_request() {
+    fn a_line_in_a_string_is_no_request() {
         check("python", "# ¶ one\nhelp = \"\"\"\n# ¶ rename a to b\n\"\"\"\n", &["one"]);
         check("rust", "// ¶ one\nconst A: &str = \"\n// ¶ two\n\";\n", &["one"]);
         check("javascriptreact", "const a = <b>\n  {/* ¶ one */}\n  // ¶ two\n</b>;\n", &["one"]);
         check("c", "/*\n * ¶ one\n */\nint a = b\n * c;\n", &["one"]);
-        // What does not parse is judged by its look.
+        // Does not parse.
         check("python", "def (:\n# ¶ one\n", &["one"]);
     }
 }

@@ -1,7 +1,9 @@
-//! Debug sessions for plugins: which there are, and one joined over this connection instead of a pipe.
+//! Debug sessions for plugins.
 //!
-//! A channel is one client of a session's hub: what is asked over it is a request of the Debug Adapter
-//! Protocol, and what the session tells comes as notifications. Ends with the connection.
+//! Lists them, and joins one over this connection instead of a pipe.
+//!
+//! A channel is one client of a session's hub. It carries requests of the Debug Adapter Protocol, and
+//! events as notifications. It ends with the connection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,10 +22,10 @@ use wire::{Peer, RpcError, codes};
 
 use super::{Connection, editor_debug};
 
-/// A request may take as long as the program does; closing the channel ends it.
-pub(super) const ANY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Channels that one client may have open.
-const CHANNELS: usize = 64;
+/// Deadline of debug requests, which may take as long as the program runs.
+pub(super) const REQUEST_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
+/// Maximum number of open channels of one client.
+const MAX_CHANNELS: usize = 64;
 
 /// The channels of one connection.
 #[derive(Default)]
@@ -33,20 +35,20 @@ pub struct Channels {
     tracker: TaskTracker,
 }
 
-/// Whether `method` is for [`request`].
-pub fn is_for_us(method: &str) -> bool {
+/// Whether [`request`] handles `method`.
+pub(crate) fn is_debug_method(method: &str) -> bool {
     method.starts_with("pilcrow/debug/")
 }
 
-/// Carries a request of a plugin out.
+/// Handles a request of a plugin.
 ///
 /// # Errors
-/// `InvalidParams` for what is not there, `RequestFailed` with the session's own words.
+/// `InvalidParams` for missing parameters, `RequestFailed` with the session's message.
 pub async fn request(connection: &Arc<Connection>, method: &str, params: Value) -> Result<Value, RpcError> {
     match method {
         "pilcrow/debug/sessions" => {
             let sessions = sessions(connection).await;
-            let sessions = sessions.iter().filter(|it| !it.leads_on());
+            let sessions = sessions.iter().filter(|session| !session.is_alias());
             let sessions: Vec<Value> = sessions.map(Found::about).collect();
             Ok(json!({ "sessions": sessions }))
         }
@@ -54,7 +56,9 @@ pub async fn request(connection: &Arc<Connection>, method: &str, params: Value) 
         "pilcrow/debug/request" => {
             let client = connection.channels.find(&params)?;
             let command = params["command"].as_str().ok_or_else(|| invalid("`command` is missing"))?;
-            let answer = client.request(command, params["arguments"].clone(), ANY, &connection.ending).await;
+            let answer = client
+                .request(command, params["arguments"].clone(), REQUEST_DEADLINE, &connection.ending)
+                .await;
             match answer {
                 Ok(body) => Ok(json!({ "body": read(&body) })),
                 Err(RequestError::Refused { error, .. }) => {
@@ -71,46 +75,48 @@ pub async fn request(connection: &Arc<Connection>, method: &str, params: Value) 
     }
 }
 
-/// Gives control of the session, or of all, back to the agent; the names of those that took it.
+/// Returns control of a session, or of all, to the agent.
+///
+/// Returns the names of those sessions.
 pub async fn hand_back(connection: &Connection, session: Option<&str>) -> Value {
     let mut handed = Vec::new();
-    for it in sessions(connection).await {
-        if session.is_none() && it.leads_on() {
+    for found in sessions(connection).await {
+        if session.is_none() && found.is_alias() {
             continue;
         }
-        if session.is_none_or(|wanted| it.announced.session == wanted || it.id() == wanted) {
-            match debug_sessions::hand_back(&it.announced).await {
-                Ok(()) => handed.push(it.id()),
-                Err(why) => tracing::debug!(session = it.id(), "not handed back: {why}"),
+        if session.is_none_or(|id| found.announced.session == id || found.id() == id) {
+            match debug_sessions::hand_back(&found.announced).await {
+                Ok(()) => handed.push(found.id()),
+                Err(error) => tracing::debug!(session = found.id(), "not handed back: {error}"),
             }
         }
     }
     let process = std::process::id();
-    let own = session.and_then(|it| it.strip_suffix(&format!("@{process}"))).or(session);
-    let theirs = editor_debug::hand_back(connection, own).await;
-    handed.extend(theirs.into_iter().map(|id| format!("{id}@{process}")));
+    let own = session.and_then(|id| id.strip_suffix(&format!("@{process}"))).or(session);
+    let external = editor_debug::hand_back(connection, own).await;
+    handed.extend(external.into_iter().map(|id| format!("{id}@{process}")));
     json!({ "handedBack": handed })
 }
 
-/// The sessions of every folder that the editor has open.
+/// The sessions of all open folders.
 async fn sessions(connection: &Connection) -> Vec<Found> {
     let mut all = Vec::new();
     for folder in connection.projects.folders() {
         match debug_sessions::find(&connection.homes, &folder).await {
             Ok(found) => all.extend(found),
-            Err(error) => tracing::warn!("debug sessions in {folder} cannot be looked for: {error:#}"),
+            Err(error) => tracing::warn!("cannot list debug sessions in {folder}: {error:#}"),
         }
     }
     all
 }
 
 async fn open(connection: &Arc<Connection>, params: &Value) -> Result<Value, RpcError> {
-    let wanted = params["session"].as_str().ok_or_else(|| invalid("`session` is missing"))?;
+    let session = params["session"].as_str().ok_or_else(|| invalid("`session` is missing"))?;
     let found = sessions(connection).await;
-    let announced = debug_sessions::choose(&found, wanted).map_err(invalid)?;
+    let announced = debug_sessions::choose(&found, session).map_err(invalid)?;
     let channels = &connection.channels;
-    if channels.lock().len() >= CHANNELS {
-        return Err(invalid(format!("{CHANNELS} sessions are open already; close one")));
+    if channels.lock().len() >= MAX_CHANNELS {
+        return Err(invalid(format!("{MAX_CHANNELS} sessions are open; close one first")));
     }
     let channel = channels.next.fetch_add(1, Ordering::Relaxed) + 1;
     let forward =
@@ -121,7 +127,7 @@ async fn open(connection: &Arc<Connection>, params: &Value) -> Result<Value, Rpc
     let (owner, ending) = (Arc::clone(connection), connection.ending.clone());
     connection.tracker.spawn(async move {
         let why = tokio::select! {
-            // Both are states that stay.
+            // Both cancel safe.
             why = client.closed() => why,
             () = ending.cancelled() => "the server ends".to_owned(),
         };
@@ -129,10 +135,10 @@ async fn open(connection: &Arc<Connection>, params: &Value) -> Result<Value, Rpc
         owner.channels.lock().remove(&channel);
         let params = json!({ "channel": channel, "why": why });
         if let Err(closed) = owner.peer.notify("pilcrow/debug/closed", &params).await {
-            tracing::trace!(%closed, "nobody is there to be told");
+            tracing::trace!(%closed, "the client disconnected");
         }
     });
-    let program = std::env::current_exe().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+    let program = std::env::current_exe().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
     let session = format!("{}@{}", announced.session, announced.process);
     Ok(json!({
         "session": session,
@@ -146,16 +152,17 @@ impl Channels {
     fn find(&self, params: &Value) -> Result<Client, RpcError> {
         let channel = params["channel"].as_u64().ok_or_else(|| invalid("`channel` is missing"))?;
         let found = self.lock().get(&channel).cloned();
-        found.ok_or_else(|| invalid(format!("channel {channel} is not open; `pilcrow/debug/open` gives one")))
+        found.ok_or_else(|| {
+            invalid(format!("channel {channel} is not open; open one with `pilcrow/debug/open`"))
+        })
     }
 
     fn lock(&self) -> parking_lot::MutexGuard<'_, BTreeMap<u64, Client>> {
-        // Entries are put in and taken out whole.
         self.open.lock()
     }
 }
 
-/// Passes on what a session tells and asks.
+/// Forwards the events and requests of a session.
 struct Forward {
     peer: Peer,
     channel: u64,
@@ -165,9 +172,9 @@ struct Forward {
 impl Handler for Forward {
     fn event(&self, event: &str, body: Option<&RawValue>) {
         let params = json!({ "channel": self.channel, "event": event, "body": body.map(read) });
-        // Without room the editor is behind already; the session's hub counts what it leaves out itself.
+        // A full queue drops the event; the session's hub counts its own dropped events.
         if let Err(error) = self.peer.try_notify("pilcrow/debug/event", &params) {
-            tracing::debug!(%error, event, "an event was not told");
+            tracing::debug!(%error, event, "an event was not sent");
         }
     }
 
@@ -179,7 +186,7 @@ impl Handler for Forward {
         let params = json!({ "channel": self.channel, "command": command, "arguments": arguments.map(read) });
         let (peer, ending) = (self.peer.clone(), self.ending.clone());
         Box::pin(async move {
-            let answer = peer.request("pilcrow/debug/request", &params, ANY, &ending).await;
+            let answer = peer.request("pilcrow/debug/request", &params, REQUEST_DEADLINE, &ending).await;
             answer.map(|body| read(&body)).map_err(|error| error.to_string())
         })
     }

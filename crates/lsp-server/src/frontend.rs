@@ -13,12 +13,12 @@ use wire::Peer;
 use workspace::Editor;
 
 /// One project's view of the editor.
-pub struct EditorFrontend {
+pub(crate) struct EditorFrontend {
     pub editor: Arc<dyn Editor>,
     pub approver: Arc<dyn Approver>,
     pub settings: Value,
     pub show: Option<Show>,
-    /// The client, if it takes events.
+    /// The client, if it supports events.
     pub events: Option<Peer>,
 }
 

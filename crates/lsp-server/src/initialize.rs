@@ -1,4 +1,4 @@
-//! What a client says of itself at `initialize`, and what we answer. Pure.
+//! The parameters and the result of `initialize`. Pure.
 
 use std::path::PathBuf;
 
@@ -8,41 +8,42 @@ use serde_json::{Value, json};
 
 use super::{actions, commands};
 
-/// The version of our own methods, `experimental.pilcrow.protocol`.
+/// Version of the `pilcrow/` methods, `experimental.pilcrow.protocol`.
 pub const PROTOCOL: u64 = 1;
 
-/// A client, as it introduced itself. What it did not say counts as not offered.
+/// The client, from its parameters of `initialize`.
+///
+/// Absent capabilities count as unsupported.
 #[derive(Debug, Clone)]
 pub struct Client {
-    /// Who it is and how its edits work.
     pub facts: ClientFacts,
-    /// The process that started us; we end when it does.
+    /// The client's process; the server ends with it.
     pub process_id: Option<u32>,
-    /// Workspace folders, else the root, as paths; what is no `file:` is left out.
+    /// Paths of the `file:` workspace folders, else of the root.
     pub folders: Vec<PathBuf>,
     /// `initializationOptions.pilcrow`.
     pub settings: Value,
-    /// Whether the editor's own question about trust was answered, and how.
+    /// The user's answer to the editor's own question about trust.
     pub trusted: Option<bool>,
-    /// It shows work-done progress that we begin.
+    /// Whether it supports progress that the server creates.
     pub progress: bool,
-    /// It opens documents that we name.
+    /// Whether it supports `window/showDocument`.
     pub show_document: bool,
-    /// It answers `workspace/configuration`.
+    /// Whether it supports `workspace/configuration`.
     pub configuration: bool,
-    /// `workspace/didChangeConfiguration` must be registered.
+    /// Whether the server registers for `workspace/didChangeConfiguration`.
     pub registers_configuration: bool,
-    /// It shows tags of code actions.
+    /// Whether it supports tags of code actions.
     pub action_tags: bool,
-    /// It takes code actions, rather than bare commands.
+    /// Whether it supports code actions, rather than only commands.
     pub action_literals: bool,
-    /// It takes snippets in edits (LSP 3.18).
+    /// Whether it supports snippets in edits (LSP 3.18).
     pub snippets: bool,
-    /// It asks for code lenses again when told to.
+    /// Whether it supports `workspace/codeLens/refresh`.
     pub lens_refresh: bool,
-    /// Our plugin, which shows events itself (`pilcrow/event`).
+    /// Whether it is our plugin, which shows `pilcrow/event`.
     pub events: bool,
-    /// Our plugin, which shows answers of any length.
+    /// Whether it is our plugin, which shows answers of any length.
     pub answers: bool,
 }
 
@@ -50,7 +51,7 @@ impl Client {
     /// Reads the parameters of `initialize`.
     pub fn read(params: &Value) -> Self {
         let capabilities = &params["capabilities"];
-        let yes = |pointer: &str| capabilities.pointer(pointer) == Some(&Value::Bool(true));
+        let supports = |pointer: &str| capabilities.pointer(pointer) == Some(&Value::Bool(true));
         let settings = params["initializationOptions"]["pilcrow"].clone();
         let trusted = settings["trusted"].as_bool();
         let process_id = params["processId"].as_u64().and_then(|id| u32::try_from(id).ok());
@@ -61,27 +62,27 @@ impl Client {
             folders: folders(params),
             settings,
             trusted,
-            progress: yes("/window/workDoneProgress"),
-            show_document: yes("/window/showDocument/support"),
-            configuration: yes("/workspace/configuration"),
-            registers_configuration: yes("/workspace/didChangeConfiguration/dynamicRegistration"),
+            progress: supports("/window/workDoneProgress"),
+            show_document: supports("/window/showDocument/support"),
+            configuration: supports("/workspace/configuration"),
+            registers_configuration: supports("/workspace/didChangeConfiguration/dynamicRegistration"),
             action_tags: tags.and_then(Value::as_array).is_some_and(|tags| tags.contains(&json!(1))),
             action_literals: capabilities
                 .pointer("/textDocument/codeAction/codeActionLiteralSupport")
                 .is_some_and(Value::is_object),
-            snippets: yes("/workspace/workspaceEdit/snippetEditSupport"),
-            lens_refresh: yes("/workspace/codeLens/refreshSupport"),
-            events: yes("/experimental/pilcrow/events"),
-            answers: yes("/experimental/pilcrow/answers"),
+            snippets: supports("/workspace/workspaceEdit/snippetEditSupport"),
+            lens_refresh: supports("/workspace/codeLens/refreshSupport"),
+            events: supports("/experimental/pilcrow/events"),
+            answers: supports("/experimental/pilcrow/answers"),
         }
     }
 
-    /// What a message may be.
-    pub fn message_form(&self) -> MessageForm {
+    /// The form of messages to this client.
+    pub(crate) fn message_form(&self) -> MessageForm {
         if self.answers { MessageForm::whole() } else { self.facts.editor.message.clone() }
     }
 
-    /// The answer to `initialize`.
+    /// The result of `initialize`.
     pub fn answer(&self) -> Value {
         json!({
             "capabilities": {
@@ -100,7 +101,7 @@ impl Client {
 
 /// `workspaceFolders`, else `rootUri`, else `rootPath`.
 fn folders(params: &Value) -> Vec<PathBuf> {
-    let listed = named(&params["workspaceFolders"]);
+    let listed = folder_paths(&params["workspaceFolders"]);
     if !listed.is_empty() {
         return listed;
     }
@@ -109,7 +110,7 @@ fn folders(params: &Value) -> Vec<PathBuf> {
 }
 
 /// The paths of a list of workspace folders.
-pub fn named(folders: &Value) -> Vec<PathBuf> {
+pub(crate) fn folder_paths(folders: &Value) -> Vec<PathBuf> {
     let uris = folders.as_array().into_iter().flatten().filter_map(|folder| folder["uri"].as_str());
     uris.filter_map(paths::uri_to_path).collect()
 }
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_that_says_nothing_is_offered_what_all_understand() {
+    fn a_client_without_capabilities_gets_the_basics() {
         let client = Client::read(&json!({ "processId": null, "rootUri": null, "capabilities": {} }));
         assert!(!client.progress && !client.show_document && !client.events && !client.action_tags);
         assert_eq!((client.process_id, client.trusted, client.folders.len()), (None, None, 0));

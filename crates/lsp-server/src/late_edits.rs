@@ -1,38 +1,38 @@
-//! What becomes of edits that showed up after their run: the person is told, and what stays is put
-//! into the journal, so that undo takes it back.
+//! Late edits: notifies the user, and records those that stay for undo.
 
 use std::sync::Arc;
 
-use editor_sync::apply_edit::Late;
+use editor_sync::apply_edit::LateEdit;
 
 use super::messages::Kind;
 use super::{Connection, messages};
 
-pub fn heed(connection: &Arc<Connection>) {
-    let connection_of = Arc::downgrade(connection);
+/// Reports late edits of the connection's editor.
+pub fn subscribe(connection: &Arc<Connection>) {
+    let weak = Arc::downgrade(connection);
     connection.port.on_late(move |late| {
-        if let Some(connection) = connection_of.upgrade() {
-            connection.tracker.clone().spawn(async move { tell(&connection, late).await });
+        if let Some(connection) = weak.upgrade() {
+            connection.tracker.clone().spawn(async move { report(&connection, late).await });
         }
     });
 }
 
-async fn tell(connection: &Connection, late: Late) {
-    let file = connection.named(&late.path);
-    let text = match &late.stays {
-        None => format!("the edit of {file} landed late after all, and was taken back"),
-        Some(why) => {
+async fn report(connection: &Connection, late: LateEdit) {
+    let file = connection.display_path(&late.path);
+    let text = match &late.not_reverted {
+        None => format!("the editor applied the edit of {file} late, so it was reverted"),
+        Some(reason) => {
             let undo = match record(connection, &late).await {
-                Ok(()) => "undo takes it back".to_owned(),
-                Err(error) => format!("undo does not know it: {error:#}"),
+                Ok(()) => "undo reverts it".to_owned(),
+                Err(error) => format!("undo cannot revert it: {error:#}"),
             };
-            format!("the edit of {file} landed late after all, and stays: {why}; {undo}")
+            format!("the editor applied the edit of {file} late, and it stays: {reason}; {undo}")
         }
     };
     messages::show(&connection.peer, &connection.client.message_form(), Kind::Warning, &text).await;
 }
 
-async fn record(connection: &Connection, late: &Late) -> anyhow::Result<()> {
+async fn record(connection: &Connection, late: &LateEdit) -> anyhow::Result<()> {
     let root = connection.projects.root_for(Some(&late.path))?;
     let lease = connection.projects.open(&root).await?;
     let (workspace, late) = (lease.project.workspace.clone(), late.clone());

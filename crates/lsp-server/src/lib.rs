@@ -1,14 +1,15 @@
 //! Pilcrow as a language server: `pilcrow lsp`, on standard input and output.
 //!
-//! Stands on `wire`, which is ordered by construction: what the editor tells takes effect before any
-//! later message is looked at, requests are answered from memory or by tasks of their own, and
-//! nothing that hangs holds up a change or a cancellation. What must stay true: the editor's text is
-//! the truth for an open file, and an edit is proven to have landed before anything says so; a panic
-//! ends the request it happened in; when the editor goes, all that was started goes within 5 s.
+//! `wire` delivers messages in order: a notification takes effect before the server handles a later
+//! message. Requests are answered from memory or by their own tasks, so that a request that hangs does
+//! not delay a change or a cancellation.
+//!
+//! Invariants: the editor's text is the truth for an open file; the server reports an edit as applied
+//! only with proof; a panic ends only its request; when the editor disconnects, everything that the
+//! server started ends within 5 s.
 
 mod actions;
 mod approver;
-
 mod commands;
 mod comments;
 mod debug;
@@ -23,7 +24,6 @@ mod request_line;
 mod runs;
 mod sink;
 mod stdio;
-
 mod transcript;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,9 +35,9 @@ use approver::EditorApprover;
 use commands::Executed;
 use comments::Comments;
 use editor_sync::apply_edit::EditorPort;
-use editor_sync::buffers::{Open, OpenDocuments};
+use editor_sync::buffers::{EditorBuffers, OpenBuffer};
 use editor_sync::editors::ClientFacts;
-use editor_sync::filtered_editor::Veil;
+use editor_sync::filtered_editor::RequestLineFilter;
 use futures_util::future::{BoxFuture, ready};
 use host::project::BuiltInServers;
 use host::{Announcer, Outcome};
@@ -56,56 +56,58 @@ use workspace::Editor;
 
 pub use messages::ClientLog;
 
-/// How long the client has for small requests of ours.
-const SMALL: Duration = Duration::from_secs(5);
-/// Requests that wait beside each other; more are refused.
+/// Deadline of small requests to the client.
+const REQUEST_DEADLINE: Duration = Duration::from_secs(5);
+/// Maximum number of concurrent requests; more are refused.
 const MAX_WAITING: usize = 256;
 
 /// `InvalidRequest` of JSON-RPC 2.0 §5.1.
 const INVALID_REQUEST: i64 = -32600;
 
-/// Everything about one connected editor.
+/// The state of one connected editor.
 pub struct Connection {
     peer: Peer,
     client: Arc<Client>,
-    documents: Arc<OpenDocuments>,
+    documents: Arc<EditorBuffers>,
     port: Arc<EditorPort>,
-    veil: Arc<Veil>,
+    filter: Arc<RequestLineFilter>,
     projects: Arc<Projects>,
     runs: Runs,
     comments: Comments,
     channels: debug::Channels,
-    theirs: editor_debug::TheirSessions,
+    editor_sessions: editor_debug::EditorSessions,
     homes: Homes,
-    /// One of the person's agents that works here.
+    /// The agent whose profile sessions use, by name.
     agent: Option<String>,
-    /// The languages that have servers, without projects' own definitions.
+    /// The built-in language servers, without definitions of projects.
     servers: BuiltInServers,
     /// Fires when the server ends.
     ending: CancellationToken,
     tracker: TaskTracker,
 }
 
-/// What a language server is started with.
+/// Options of the language server.
 pub struct Options {
     pub homes: Homes,
-    /// Shows lines of the log in the editor, once it is connected.
+    /// Sends log lines to the editor once it is connected.
     pub log: Arc<ClientLog>,
     /// The agent whose profile sessions use, by name.
     pub agent: Option<String>,
-    /// Makes the editor's projects reachable for commands in other processes.
+    /// Announces the editor's projects to commands in other processes.
     pub announcer: Arc<dyn Announcer>,
 }
 
-/// Serves the client on standard input and output until it exits, or `stopped` fires.
+/// Serves the client on standard input and output.
+///
+/// Returns when the client exits or `stopped` fires.
 ///
 /// # Errors
-/// When our own folders or threads cannot be had.
+/// When standard input and output or a thread cannot be opened.
 pub async fn serve(options: Options, stopped: CancellationToken) -> anyhow::Result<Outcome> {
     let Options { homes, log, agent, announcer } = options;
     let (input, output, written) = stdio::open()?;
     let tracker = TaskTracker::new();
-    let front = Arc::new(Front {
+    let server = Arc::new(Server {
         homes,
         agent,
         announcer,
@@ -117,51 +119,53 @@ pub async fn serve(options: Options, stopped: CancellationToken) -> anyhow::Resu
         tracker: tracker.clone(),
     });
     let options = PeerOptions { incoming: MAX_WAITING, ..PeerOptions::new("editor") };
-    let peer = Peer::spawn(input, output, Arc::<Front>::clone(&front), options, &tracker);
+    let peer = Peer::spawn(input, output, Arc::<Server>::clone(&server), options, &tracker);
     tokio::select! {
-        // Each says only that it is over; nothing is lost with the others.
-        closed = peer.closed() => tracing::debug!(%closed, "the editor is gone"),
-        () = front.exit.cancelled() => {}
+        // All cancel safe.
+        closed = peer.closed() => tracing::debug!(%closed, "the editor disconnected"),
+        () = server.exit.cancelled() => {}
         () = stopped.cancelled() => tracing::debug!("ended by a signal"),
     }
-    let asked = front.exit.is_cancelled() && front.shut_down.load(Ordering::Acquire);
-    end_in_time()?;
-    front.end().await;
+    let clean = server.exit.is_cancelled() && server.shut_down.load(Ordering::Acquire);
+    exit_after_deadline()?;
+    server.end().await;
     peer.flush().await;
     peer.close("the server ends");
     tokio::task::spawn_blocking(move || written.wait(deadlines::OUTPUT)).await?;
     // LSP 3.17 §exit: 0 only when `shutdown` came before.
-    Ok(if asked { Outcome::Done } else { Outcome::Failed })
+    Ok(if clean { Outcome::Done } else { Outcome::Failed })
 }
 
-/// From now on the process has a few seconds left, whatever else hangs.
-fn end_in_time() -> std::io::Result<()> {
-    let (never, waits) = std::sync::mpsc::channel::<()>();
+/// Starts a thread that exits the process after a deadline.
+///
+/// It works even if a task hangs.
+fn exit_after_deadline() -> std::io::Result<()> {
+    let (sender, receiver) = std::sync::mpsc::channel::<()>();
     std::thread::Builder::new().name("end".to_owned()).spawn(move || {
-        let _never = never;
-        if waits.recv_timeout(deadlines::PROCESS).is_err() {
+        let _sender = sender;
+        if receiver.recv_timeout(deadlines::PROCESS).is_err() {
             std::process::exit(1);
         }
     })?;
     Ok(())
 }
 
-/// Takes what the editor sends.
-struct Front {
+/// Handles the editor's messages.
+struct Server {
     homes: Homes,
     agent: Option<String>,
     announcer: Arc<dyn Announcer>,
     log: Arc<ClientLog>,
-    /// From `initialize` on.
+    /// Set by `initialize`.
     connection: OnceLock<Arc<Connection>>,
     shut_down: AtomicBool,
-    /// The server is to end.
+    /// Fires on `exit`.
     exit: CancellationToken,
     ending: CancellationToken,
     tracker: TaskTracker,
 }
 
-impl Handler for Front {
+impl Handler for Server {
     fn notification(&self, peer: &Peer, method: &str, params: Option<&RawValue>) {
         if method == "exit" {
             return self.exit.cancel();
@@ -169,12 +173,12 @@ impl Handler for Front {
         let Some(connection) = self.connection.get() else {
             return tracing::debug!(method, "before initialize");
         };
-        // First of all: nothing may be looked at before the text is as the editor has it.
+        // First, because everything else reads the editor's text.
         if connection.documents.notification(method, params) {
             return;
         }
         if method == "pilcrow/debug/event" {
-            return editor_debug::told(connection, params);
+            return editor_debug::handle_event(connection, params);
         }
         let params =
             || params.and_then(|params| serde_json::from_str::<Value>(params.get()).ok()).unwrap_or_default();
@@ -190,16 +194,16 @@ impl Handler for Front {
             "workspace/didChangeWorkspaceFolders" => {
                 let event = params()["event"].take();
                 let (added, removed) =
-                    (initialize::named(&event["added"]), initialize::named(&event["removed"]));
+                    (initialize::folder_paths(&event["added"]), initialize::folder_paths(&event["removed"]));
                 connection.projects.change_folders(&added, &removed);
                 connection.documents.set_folder(connection.projects.first_folder());
             }
             "window/workDoneProgress/cancel" => {
                 if let Some(token) = params()["token"].as_str() {
-                    connection.runs.stop_by(token, &connection.port);
+                    connection.runs.stop_by_token(token, &connection.port);
                 }
             }
-            // What else there is concerns nobody here, and unknown ones are to be ignored.
+            // LSP 3.17: servers ignore unknown notifications.
             _ => tracing::trace!(method, "ignored"),
         }
     }
@@ -248,24 +252,24 @@ impl Handler for Front {
                             .map_err(|error| RpcError::new(codes::REQUEST_FAILED, format!("{error:#}")))?)
                     })
                 }
-                Ok(Executed::Request(asked)) => {
+                Ok(Executed::Request(pending)) => {
                     let connection = Arc::clone(connection);
-                    Box::pin(async move { raw(&commands::start_request(&connection, asked).await?) })
+                    Box::pin(async move { raw(&commands::start_request(&connection, pending).await?) })
                 }
                 Err(error) => answer(Err(error)),
             },
-            // The text is the one of this moment, whatever comes while the answer is made.
+            // Reads the text now, because later changes must not affect the answer.
             "textDocument/codeAction" => {
                 let (connection, params) = (Arc::clone(connection), read());
-                let Some(open) = of_document(&connection, &params) else { return answer(Ok(json!([]))) };
+                let Some(open) = document_of(&connection, &params) else { return answer(Ok(json!([]))) };
                 Box::pin(async move { raw(&actions::code_actions(&connection, &open, &params).await) })
             }
             "textDocument/codeLens" => {
                 let connection = Arc::clone(connection);
-                let Some(open) = of_document(&connection, &read()) else { return answer(Ok(json!([]))) };
+                let Some(open) = document_of(&connection, &read()) else { return answer(Ok(json!([]))) };
                 Box::pin(async move { raw(&actions::code_lenses(&connection, &open).await) })
             }
-            method if debug::is_for_us(method) => {
+            method if debug::is_debug_method(method) => {
                 let (connection, method, params) = (Arc::clone(connection), method.to_owned(), read());
                 Box::pin(async move { raw(&debug::request(&connection, &method, params).await?) })
             }
@@ -289,33 +293,33 @@ impl Handler for Front {
     }
 }
 
-/// The open document that a request is about.
-fn of_document(connection: &Connection, params: &Value) -> Option<Open> {
+/// The open document of a request.
+fn document_of(connection: &Connection, params: &Value) -> Option<OpenBuffer> {
     params["textDocument"]["uri"].as_str().and_then(|uri| connection.documents.get(uri))
 }
 
-impl Front {
+impl Server {
     fn initialize(&self, peer: &Peer, params: Option<&RawValue>) -> Result<Value, RpcError> {
         let params: Value = params
             .and_then(|params| serde_json::from_str(params.get()).ok())
             .ok_or_else(|| RpcError::new(codes::INVALID_PARAMS, "initialize needs parameters"))?;
         let client = Arc::new(Client::read(&params));
-        let documents = Arc::new(OpenDocuments::new(&client.facts));
+        let documents = Arc::new(EditorBuffers::new(&client.facts));
         let port = EditorPort::new(peer.clone(), Arc::clone(&documents), client.facts.clone(), &self.tracker);
-        let veil = Arc::new(Veil::new(Arc::<EditorPort>::clone(&port) as Arc<dyn Editor>));
-        // What the editor trusts are its own folders.
+        let filter = Arc::new(RequestLineFilter::new(Arc::<EditorPort>::clone(&port) as Arc<dyn Editor>));
+        // The editor's trust covers its own folders only.
         let approver = |trusted| -> Arc<dyn Approver> {
             Arc::new(EditorApprover::new(peer, &client, trusted, self.homes.state.clone()))
         };
         let projects = Arc::new(Projects::new(ProjectsOptions {
             homes: self.homes.clone(),
-            editor: Arc::<Veil>::clone(&veil) as Arc<dyn Editor>,
+            editor: Arc::<RequestLineFilter>::clone(&filter) as Arc<dyn Editor>,
             approvers: Approvers { inside: approver(client.trusted), outside: approver(None) },
             trusted: client.trusted == Some(true),
             name: client.facts.name.clone(),
             announcer: Arc::clone(&self.announcer),
             tracker: self.tracker.clone(),
-            show: client.show_document.then(|| transcript::shows(peer, &veil)),
+            show: client.show_document.then(|| transcript::document_viewer(peer, &filter)),
             events: client.events.then(|| peer.clone()),
         }));
         projects.change_folders(&client.folders, &[]);
@@ -326,19 +330,19 @@ impl Front {
             client: Arc::clone(&client),
             documents,
             port,
-            veil,
+            filter,
             projects,
             runs: Runs::default(),
             comments: Comments::default(),
             channels: debug::Channels::default(),
-            theirs: editor_debug::TheirSessions::default(),
+            editor_sessions: editor_debug::EditorSessions::default(),
             homes: self.homes.clone(),
             agent: self.agent.clone(),
             servers: BuiltInServers::load(),
             ending: self.ending.clone(),
             tracker: self.tracker.clone(),
         });
-        late_edits::heed(&connection);
+        late_edits::subscribe(&connection);
         if self.connection.set(connection).is_err() {
             return Err(RpcError::new(INVALID_REQUEST, "initialize comes once"));
         }
@@ -346,7 +350,7 @@ impl Front {
             let (exit, ending) = (self.exit.clone(), self.ending.clone());
             self.tracker.spawn(async move {
                 tokio::select! {
-                    // Nothing is lost with either.
+                    // Both cancel safe.
                     () = process::process_ended(id) => exit.cancel(),
                     () = ending.cancelled() => {}
                 }
@@ -359,7 +363,7 @@ impl Front {
         Ok(client.answer())
     }
 
-    /// Ends all that was started.
+    /// Stops runs and closes projects.
     async fn end(&self) {
         if let Some(connection) = self.connection.get() {
             connection.runs.close(&connection.port);
@@ -375,23 +379,23 @@ impl Front {
 }
 
 impl Connection {
-    /// What a comment begins with that is a request.
+    /// The markers at the start of request comments.
     fn markers(&self, path: Option<&AbsPath>) -> Vec<String> {
         let config = self.projects.config(path);
         config.map_or_else(
             || vec!["¶".to_owned(), "pilcrow:".to_owned()],
-            |config| config.request_markers().to_vec(),
+            |config| config.values.editor.request_markers.iter().map(|marker| marker.0.clone()).collect(),
         )
     }
 
-    /// A file as people know it.
-    fn named(&self, path: &AbsPath) -> String {
+    /// The path of a file relative to its project, for messages.
+    fn display_path(&self, path: &AbsPath) -> String {
         let root = self.projects.root_for(Some(path)).ok();
         let below = root.as_ref().and_then(|root| path.strip_prefix(root));
         below.map_or_else(|| path.to_string(), |below| below.display().to_string())
     }
 
-    /// Whether something else than the planner answers.
+    /// Whether a model is configured, rather than only the planner.
     fn has_model(&self, path: Option<&AbsPath>) -> bool {
         let config = self.projects.config(path);
         config.is_some_and(|config| {
@@ -399,16 +403,19 @@ impl Connection {
         })
     }
 
-    /// Has the client ask for code lenses again.
+    /// Asks the client to refresh code lenses.
     async fn refresh_lenses(&self) {
-        let asked = self.peer.request("workspace/codeLens/refresh", &Value::Null, SMALL, &self.ending).await;
-        if let Err(error) = asked {
-            tracing::debug!(%error, "lenses stay as they are");
+        let result = self
+            .peer
+            .request("workspace/codeLens/refresh", &Value::Null, REQUEST_DEADLINE, &self.ending)
+            .await;
+        if let Err(error) = result {
+            tracing::debug!(%error, "code lenses are not refreshed");
         }
     }
 }
 
-/// What comes after `initialized`.
+/// Registers for settings and reads them, after `initialized`.
 async fn begin(connection: Arc<Connection>) {
     if connection.client.registers_configuration {
         let registration = json!({
@@ -417,27 +424,31 @@ async fn begin(connection: Arc<Connection>) {
             "registerOptions": { "section": "pilcrow" },
         });
         let params = json!({ "registrations": [registration] });
-        let asked =
-            connection.peer.request("client/registerCapability", &params, SMALL, &connection.ending).await;
-        if let Err(error) = asked {
-            tracing::debug!(%error, "changes of settings are not told");
+        let result = connection
+            .peer
+            .request("client/registerCapability", &params, REQUEST_DEADLINE, &connection.ending)
+            .await;
+        if let Err(error) = result {
+            tracing::debug!(%error, "changes of settings are not notified");
         }
     }
     configure(connection, None).await;
 }
 
-/// Takes the editor's settings: as they were sent, else by asking.
+/// Sets the editor's settings, as sent or by a request.
 async fn configure(connection: Arc<Connection>, sent: Option<Value>) {
     let mut settings = sent.unwrap_or_default();
     if !settings.is_object() && connection.client.configuration {
         let params = json!({ "items": [{ "section": "pilcrow" }] });
-        let asked =
-            connection.peer.request("workspace/configuration", &params, SMALL, &connection.ending).await;
-        settings = match asked.map(|answer| serde_json::from_str::<Value>(answer.get())) {
+        let result = connection
+            .peer
+            .request("workspace/configuration", &params, REQUEST_DEADLINE, &connection.ending)
+            .await;
+        settings = match result.map(|answer| serde_json::from_str::<Value>(answer.get())) {
             Ok(Ok(mut answer)) => answer[0].take(),
             Ok(Err(_)) => Value::Null,
             Err(error) => {
-                tracing::debug!(%error, "the editor's settings are not known");
+                tracing::debug!(%error, "the editor did not send its settings");
                 Value::Null
             }
         };

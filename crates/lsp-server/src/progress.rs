@@ -1,8 +1,9 @@
-//! Work-done progress of one run (LSP 3.17 §Work Done Progress, begun by the server).
+//! Work-done progress of one run (LSP 3.17 §Work Done Progress).
 //!
-//! What must stay true: after `begin` comes `end` exactly once, whatever happened in between; a
-//! report never comes before or after; a cancel counts from the moment the token is known, before
-//! `begin` too.
+//! The server creates it.
+//!
+//! Invariants: exactly one `end` follows `begin`; reports come only in between; a cancellation counts
+//! as soon as the token is known, even before `begin`.
 
 use std::time::Duration;
 
@@ -11,10 +12,10 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use wire::Peer;
 
-/// How long the client has to take the token.
-const CREATE: Duration = Duration::from_secs(10);
+/// Deadline of the request to create the token.
+const CREATE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// The progress of one run; nothing for a client that shows none.
+/// The progress of one run. Does nothing for a client without support.
 pub struct Progress {
     peer: Peer,
     token: String,
@@ -26,62 +27,64 @@ pub struct Progress {
 enum State {
     Waiting,
     Begun,
-    /// Over before the client had taken the token: it is begun and ended when it has.
-    Over(String),
+    /// Ended before the client created the token. Begins and ends once it did.
+    EndedEarly(String),
     Ended,
 }
 
 impl Progress {
-    /// With this token, which no other has.
+    /// `token` is unique.
     pub fn new(peer: &Peer, token: String, shown: bool) -> Self {
         Self { peer: peer.clone(), token, shown, state: Mutex::new(State::Waiting) }
     }
 
-    /// Has the client make the token, and begins; and ends, if the run did meanwhile. `ending`: nobody
-    /// needs it any more.
+    /// Creates the token and begins, and ends if the run already did.
+    ///
+    /// `ending` cancels it.
     pub async fn begin(&self, title: &str, ending: &CancellationToken) {
         if !self.shown {
             return;
         }
         let params = json!({ "token": self.token });
-        let made = self.peer.request("window/workDoneProgress/create", &params, CREATE, ending).await;
-        if let Err(error) = made {
-            tracing::debug!(%error, "no progress is shown");
+        let created =
+            self.peer.request("window/workDoneProgress/create", &params, CREATE_DEADLINE, ending).await;
+        if let Err(error) = created {
+            tracing::debug!(%error, "the client creates no progress");
             return;
         }
         let Ok(room) = self.peer.room().await else { return };
         let mut state = self.lock();
         let value = json!({ "kind": "begin", "title": title, "cancellable": true });
-        self.sent(room.notify("$/progress", &self.params(value)));
+        self.log_closed(room.notify("$/progress", &self.params(value)));
         *state = match std::mem::replace(&mut *state, State::Ended) {
-            State::Over(message) => {
-                self.sent(room.notify("$/progress", &self.params(ended(&message))));
+            State::EndedEarly(message) => {
+                self.log_closed(room.notify("$/progress", &self.params(end_value(&message))));
                 State::Ended
             }
             _ => State::Begun,
         };
     }
 
-    /// Shows what is being done. Left out when the client does not keep up.
+    /// Reports a step. Omitted when the client does not keep up.
     pub fn report(&self, message: &str) {
         let state = self.lock();
         if *state == State::Begun {
             let value = json!({ "kind": "report", "message": message, "cancellable": true });
-            self.sent(self.peer.try_notify("$/progress", &self.params(value)).map(drop));
+            self.log_closed(self.peer.try_notify("$/progress", &self.params(value)).map(drop));
         }
     }
 
-    /// Ends it; a second call does nothing.
+    /// Ends the progress; a second call does nothing.
     pub async fn end(&self, message: &str) {
         let Ok(room) = self.peer.room().await else { return };
         let mut state = self.lock();
         *state = match *state {
-            State::Waiting => State::Over(message.to_owned()),
+            State::Waiting => State::EndedEarly(message.to_owned()),
             State::Begun => {
-                self.sent(room.notify("$/progress", &self.params(ended(message))));
+                self.log_closed(room.notify("$/progress", &self.params(end_value(message))));
                 State::Ended
             }
-            State::Over(_) | State::Ended => return,
+            State::EndedEarly(_) | State::Ended => return,
         };
     }
 
@@ -89,18 +92,17 @@ impl Progress {
         json!({ "token": self.token, "value": value })
     }
 
-    fn sent(&self, outcome: Result<(), wire::Closed>) {
+    fn log_closed(&self, outcome: Result<(), wire::Closed>) {
         if let Err(closed) = outcome {
             tracing::debug!(%closed, "progress was not shown");
         }
     }
 
     fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
-        // Every change is one assignment, of a state that holds.
         self.state.lock()
     }
 }
 
-fn ended(message: &str) -> Value {
+fn end_value(message: &str) -> Value {
     json!({ "kind": "end", "message": message })
 }

@@ -1,8 +1,10 @@
-//! The projects that the editor works on: one for each workspace folder, opened when something first
-//! needs it, and one for a file outside of all folders that the person named.
+//! The projects of the editor.
 //!
-//! What must stay true: opening blocks nobody but who needs the project; a project whose settings or
-//! folder changed is closed when the last run in it has ended, and opened anew for the next.
+//! There is one for each workspace folder, opened on first use, and one for each
+//! file outside of all folders that the user names.
+//!
+//! Invariants: opening delays only those who need the project; a project whose settings or folder
+//! changed closes after its last run, and the next run opens it again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +28,7 @@ use workspace::{Document, Editor};
 
 use crate::frontend::EditorFrontend;
 
-/// How long the editor has to tell its settings.
+/// Maximum wait for the editor's settings.
 const SETTINGS: Duration = Duration::from_secs(10);
 
 /// All projects of one connection.
@@ -34,10 +36,10 @@ pub struct Projects {
     options: ProjectsOptions,
     state: Mutex<State>,
     /// Fires when the editor's settings are known.
-    settled: CancellationToken,
+    settings_known: CancellationToken,
 }
 
-/// The connection, as far as its projects use it.
+/// The parts of a connection that its projects use.
 pub struct ProjectsOptions {
     pub homes: Homes,
     pub editor: Arc<dyn Editor>,
@@ -49,11 +51,11 @@ pub struct ProjectsOptions {
     pub announcer: Arc<dyn Announcer>,
     pub tracker: TaskTracker,
     pub show: Option<Show>,
-    /// The client, if it takes events.
+    /// The client, if it supports events.
     pub events: Option<Peer>,
 }
 
-/// Who is asked about what is in the editor's folders, and about what is not.
+/// Approvers for projects inside and outside of the editor's folders.
 pub struct Approvers {
     pub inside: Arc<dyn Approver>,
     pub outside: Arc<dyn Approver>,
@@ -63,11 +65,11 @@ pub struct Approvers {
 struct State {
     folders: Vec<AbsPath>,
     opened: BTreeMap<AbsPath, Arc<Opened>>,
-    /// Folders that commands find us by, opened or not.
+    /// Folders that are announced to commands, opened or not.
     announced: BTreeMap<AbsPath, Box<dyn Announcement>>,
-    /// `initializationOptions.pilcrow`, and what the client told later.
+    /// `initializationOptions.pilcrow`, and the client's later settings.
     settings: [Value; 2],
-    /// What holds where no project says otherwise.
+    /// Settings outside of opened projects.
     base: Option<Arc<Config>>,
 }
 
@@ -77,28 +79,31 @@ struct Opened {
     users: TaskTracker,
 }
 
-/// A project in use: it is not closed before this is dropped.
+/// A project in use, which stays open until this is dropped.
 pub struct Lease {
     pub project: Arc<Project>,
     _user: TaskTrackerToken,
 }
 
-/// Which project a run is for cannot be told.
+/// The project of a run is not known.
 #[derive(Debug, thiserror::Error)]
 #[error("no folder is open; open one, or name a file by `uri`")]
 pub struct NoProject;
 
 impl Projects {
-    /// No project is open at first.
     pub fn new(options: ProjectsOptions) -> Self {
-        Self { options, state: Mutex::default(), settled: CancellationToken::new() }
+        Self { options, state: Mutex::default(), settings_known: CancellationToken::new() }
     }
 
-    /// Adds and removes folders; the projects of removed ones are closed. From now on commands in the
-    /// added ones are carried out here. Blocks on the file system, shortly.
-    pub fn change_folders(self: &Arc<Self>, added: &[PathBuf], removed: &[PathBuf]) {
-        let canonical =
-            |folders: &[PathBuf]| -> Vec<AbsPath> { folders.iter().map(|it| canonical(it)).collect() };
+    /// Adds and removes folders.
+    ///
+    /// Announces the added ones, and closes the projects of removed ones.
+    ///
+    /// Blocks shortly on the file system.
+    pub(crate) fn change_folders(self: &Arc<Self>, added: &[PathBuf], removed: &[PathBuf]) {
+        let canonical = |folders: &[PathBuf]| -> Vec<AbsPath> {
+            folders.iter().map(|folder| canonical(folder)).collect()
+        };
         let (added, removed) = (canonical(added), canonical(removed));
         let mut state = self.lock();
         state.folders.retain(|folder| !removed.contains(folder));
@@ -118,37 +123,42 @@ impl Projects {
         }
     }
 
-    /// The folders that are open.
     pub fn folders(&self) -> Vec<AbsPath> {
         self.lock().folders.clone()
     }
 
-    /// The folder that was opened first of those that are open.
-    pub fn first_folder(&self) -> Option<AbsPath> {
+    /// The open folder that was opened first.
+    pub(crate) fn first_folder(&self) -> Option<AbsPath> {
         self.lock().folders.first().cloned()
     }
 
-    /// The folder that work without a file is for: that of the first of `near`, files that the person had to do
-    /// with, that is in one; else the first. Whether there are others.
-    pub fn folder_near(&self, near: &[AbsPath]) -> Option<(AbsPath, bool)> {
+    /// The folder for work without a file, and whether other folders are open.
+    ///
+    /// Takes the folder of the first file of `near` that is in one, else the first folder.
+    pub(crate) fn folder_near(&self, near: &[AbsPath]) -> Option<(AbsPath, bool)> {
         let state = self.lock();
-        let near = near.iter().find_map(|near| state.folder_of(near));
-        Some((near.or(state.folders.first())?.clone(), state.folders.len() > 1))
+        let found = near.iter().find_map(|file| state.folder_of(file));
+        Some((found.or(state.folders.first())?.clone(), state.folders.len() > 1))
     }
 
     fn announce(self: &Arc<Self>, root: &AbsPath) -> Option<Box<dyn Announcement>> {
-        let served = Arc::new(Folder { projects: Arc::clone(self), root: root.clone() });
+        let served = Arc::new(ServedFolder { projects: Arc::clone(self), root: root.clone() });
         let announced = self.options.announcer.announce(root, served, &self.options.name);
-        announced.inspect_err(|error| tracing::warn!("commands in {root} go past this editor: {error}")).ok()
+        announced
+            .inspect_err(|error| tracing::warn!("commands in {root} do not use this editor: {error}"))
+            .ok()
     }
 
-    /// `initializationOptions.pilcrow`.
-    pub fn set_initial_settings(&self, settings: Value) {
+    /// Sets `initializationOptions.pilcrow`.
+    pub(crate) fn set_initial_settings(&self, settings: Value) {
         self.lock().settings[0] = settings;
     }
 
-    /// The section `pilcrow` as the client tells it now. Projects are opened anew where that changes
-    /// anything. Blocks for a small file. Gives what is odd about the settings.
+    /// Sets the client's section `pilcrow`; returns warnings about it.
+    ///
+    /// Reads a small file.
+    ///
+    /// Closes all projects if it changed, so that the next runs open them again.
     pub fn set_settings(&self, settings: Value) -> Vec<String> {
         let merged = {
             let mut state = self.lock();
@@ -168,11 +178,11 @@ impl Projects {
             Err(errors) => (None, errors.0.iter().map(ToString::to_string).collect()),
         };
         self.lock().base = base;
-        self.settled.cancel();
+        self.settings_known.cancel();
         warnings
     }
 
-    /// The settings that hold for a file, as far as they are known without waiting.
+    /// The settings for a file, as far as known without waiting.
     pub fn config(&self, path: Option<&AbsPath>) -> Option<Arc<Config>> {
         let state = self.lock();
         let root = path.and_then(|path| state.folder_of(path));
@@ -180,12 +190,14 @@ impl Projects {
         project.map(|project| Arc::clone(&project.config)).or_else(|| state.base.clone())
     }
 
-    /// The folder that a run about `path` works in: the innermost that holds it; for a file outside of
-    /// all its own repository or folder, which makes that one writable; without a path the first.
+    /// The root of a run about `path`: the innermost folder that contains it.
+    ///
+    /// A file outside of all folders gets its repository or directory, which becomes writable. Without a
+    /// path, the first folder.
     ///
     /// # Errors
-    /// [`NoProject`] when nothing is open and nothing is named.
-    pub fn root_for(&self, path: Option<&AbsPath>) -> Result<AbsPath, NoProject> {
+    /// [`NoProject`] without an open folder and without a path.
+    pub(crate) fn root_for(&self, path: Option<&AbsPath>) -> Result<AbsPath, NoProject> {
         let state = self.lock();
         let Some(path) = path else { return state.folders.first().cloned().ok_or(NoProject) };
         if let Some(folder) = state.folder_of(path) {
@@ -197,24 +209,24 @@ impl Projects {
     }
 
     /// Whether a file is in one of the editor's folders.
-    pub fn holds(&self, path: &AbsPath) -> bool {
+    pub fn contains(&self, path: &AbsPath) -> bool {
         self.lock().folder_of(path).is_some()
     }
 
-    /// The project at `root`, opened if it is not. Waits until the editor's settings are known.
+    /// The project at `root`, opened if needed. Waits for the editor's settings.
     ///
     /// # Errors
-    /// When it cannot be opened; the next call tries again.
+    /// When opening fails; the next call tries again.
     pub async fn open(self: &Arc<Self>, root: &AbsPath) -> anyhow::Result<Lease> {
-        // A client that never says `initialized` has no more settings to tell.
-        if tokio::time::timeout(SETTINGS, self.settled.cancelled()).await.is_err() {
-            tracing::debug!("the editor's settings did not come");
+        // A client that never sends `initialized` sends no settings.
+        if tokio::time::timeout(SETTINGS, self.settings_known.cancelled()).await.is_err() {
+            tracing::debug!("the editor did not send its settings in time");
         }
         let known = self.lock().opened.get(root).and_then(|opened| opened.project.get().cloned());
         if let Some(project) = known
             && tokio::task::spawn_blocking(move || project.has_other_settings()).await.unwrap_or(false)
         {
-            // Runs that go on keep the project that they began with.
+            // Active runs keep the project that they started with.
             let retired = self.lock().opened.remove(root);
             retired.into_iter().for_each(|opened| self.retire(opened));
         }
@@ -253,20 +265,20 @@ impl Projects {
         Ok(project)
     }
 
-    /// Is found by no command any more; what commands asked for is stopped.
+    /// Withdraws the announcements and stops the work of commands.
     pub async fn withdraw(&self, deadline: Duration) {
         let announced = std::mem::take(&mut self.lock().announced);
         join_all(announced.into_values().map(|guard| guard.close(deadline))).await;
     }
 
-    /// Closes every project, without waiting for runs. `stopped` when the person waits for it.
+    /// Closes every project, without waiting for runs.
     pub async fn close(&self) {
         let opened = std::mem::take(&mut self.lock().opened);
         let closing = opened.into_values().filter_map(|opened| opened.project.get().cloned());
         join_all(closing.map(|project| async move { project.close(false).await })).await;
     }
 
-    /// Closes a project when nobody uses it any more.
+    /// Closes a project after its last use.
     fn retire(&self, opened: Arc<Opened>) {
         opened.users.close();
         self.options.tracker.spawn(async move {
@@ -278,18 +290,17 @@ impl Projects {
     }
 
     fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
-        // Fields are put in and taken out whole.
         self.state.lock()
     }
 }
 
-/// One folder, as commands are served in it.
-struct Folder {
+/// A folder in which the editor serves commands.
+struct ServedFolder {
     projects: Arc<Projects>,
     root: AbsPath,
 }
 
-impl ServedProject for Folder {
+impl ServedProject for ServedFolder {
     fn documents(&self) -> Vec<Document> {
         self.projects.options.editor.documents()
     }
@@ -304,11 +315,11 @@ impl ServedProject for Folder {
 
 impl State {
     fn folder_of(&self, path: &AbsPath) -> Option<&AbsPath> {
-        let holding = self.folders.iter().filter(|folder| path.starts_with(folder));
-        holding.max_by_key(|folder| folder.as_path().as_os_str().len())
+        let containing = self.folders.iter().filter(|folder| path.starts_with(folder));
+        containing.max_by_key(|folder| folder.as_path().as_os_str().len())
     }
 
-    /// What was told later wins.
+    /// The settings, in which later ones win.
     fn merged(&self) -> Value {
         let mut merged = self.settings[0].as_object().cloned().unwrap_or_default();
         let later = self.settings[1].as_object().into_iter().flatten();
@@ -319,7 +330,7 @@ impl State {
     }
 }
 
-/// Where a folder really is; as it is spelled when that cannot be found out.
+/// The canonical path of a folder, or the given one if that fails.
 fn canonical(folder: &Path) -> AbsPath {
     let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     AbsPath::new(&real).unwrap_or_else(|| AbsPath::new("/").expect("the root is absolute"))

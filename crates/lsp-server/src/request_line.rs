@@ -1,18 +1,17 @@
-//! `¶` lines: comments that are requests. Which comment syntax a language has, where the requests of
-//! a text are, and how one is written. Pure.
+//! Request lines (`¶`): comment syntax, finding and writing requests. Pure.
 //!
-//! A request is a comment that stands alone on its line (or lines, for a block comment) and begins
-//! with a marker, or a line of a block comment that begins with `*` and a marker. Only lines are
-//! looked at; what tells comments from strings is `comments`.
+//! A request is a comment alone on its line (or lines, for a block comment) that begins with a marker,
+//! or a line of a block comment that begins with `*` and a marker. This module looks at lines only;
+//! `comments` distinguishes comments from strings.
 
 use std::ops::Range;
 
-/// How a language writes comments.
+/// The comment syntax of a language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Syntax {
-    /// What begins a comment that ends with its line; the first is used to write one.
+    /// Starts of line comments; new comments use the first.
     line: &'static [&'static str],
-    /// What begins and ends a comment that may go over lines.
+    /// Starts and ends of block comments.
     block: &'static [(&'static str, &'static str)],
 }
 
@@ -22,7 +21,7 @@ const C: Syntax = Syntax { line: &["//"], block: &[C_BLOCK] };
 const JSX: Syntax = Syntax { line: &["//"], block: &[(C_BLOCK.0, C_BLOCK.1), ("{/*", "*/}")] };
 const XML: Syntax = Syntax { line: &[], block: &[("<!--", "-->")] };
 const LISP: Syntax = Syntax { line: &[";;", ";"], block: &[("#|", "|#")] };
-/// For a language that is not in the table: whatever is usual.
+/// The syntax of languages that are not in the table.
 const ANY: Syntax =
     Syntax { line: &["#", "//", "--", ";", "%"], block: &[("<!--", "-->"), ("/*", "*/"), ("(*", "*)")] };
 
@@ -156,10 +155,10 @@ const LANGUAGES: &[(&[&str], Syntax)] = &[
     (&["plaintext", "text", "csv", "diff", "log"], Syntax { line: &[], block: &[] }),
 ];
 
-/// A block comment that goes over more lines is no request.
+/// Maximum number of lines of a block comment that is a request.
 const MAX_BLOCK_LINES: usize = 50;
-/// An answer with more lines goes to the transcript.
-pub const MAX_ANSWER_LINES: usize = 10;
+/// Maximum number of lines of an answer in place.
+pub(crate) const MAX_ANSWER_LINES: usize = 10;
 
 /// A request in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,29 +168,29 @@ pub struct RequestLine {
     /// Its bytes: whole lines without the last line end.
     pub range: Range<usize>,
     pub text: String,
-    /// Where its marker is.
+    /// Byte offset of its marker.
     pub marker: usize,
     style: Style,
 }
 
-/// How one comment is written.
+/// The style of one comment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Style {
     indent: String,
     open: &'static str,
     close: &'static str,
-    /// What would begin or end a comment inside of it.
-    harmful: Option<(&'static str, &'static str)>,
+    /// Comment marks to escape inside of it.
+    comment_marks: Option<(&'static str, &'static str)>,
 }
 
-/// The comments of the language that an editor calls so.
+/// The comment syntax of a language id.
 pub fn syntax(language_id: &str) -> Syntax {
     let id = language_id.to_ascii_lowercase();
     LANGUAGES.iter().find(|(ids, _)| ids.contains(&id.as_str())).map_or(ANY, |(_, syntax)| *syntax)
 }
 
 /// Every request of `text`, in order.
-pub fn find_all(text: &str, language_id: &str, markers: &[String]) -> Vec<RequestLine> {
+pub(crate) fn find_all(text: &str, language_id: &str, markers: &[String]) -> Vec<RequestLine> {
     let syntax = syntax(language_id);
     let mut found: Vec<RequestLine> = Vec::new();
     for marker in markers.iter().filter(|marker| !marker.is_empty()) {
@@ -200,12 +199,12 @@ pub fn find_all(text: &str, language_id: &str, markers: &[String]) -> Vec<Reques
         }
     }
     found.sort_by_key(|request| request.range.start);
-    // One that begins inside of another is a part of it.
+    // A request inside of another is a part of it.
     let mut end = 0;
     found.retain(|request| {
-        let own = request.range.start >= end;
+        let is_separate = request.range.start >= end;
         end = end.max(request.range.end);
-        own
+        is_separate
     });
     let mut line = (0, 0);
     for request in &mut found {
@@ -216,8 +215,8 @@ pub fn find_all(text: &str, language_id: &str, markers: &[String]) -> Vec<Reques
     found
 }
 
-/// The request that stands on `line` (from 0).
-pub fn find_at(text: &str, language_id: &str, markers: &[String], line: usize) -> Option<RequestLine> {
+/// The request on `line` (from 0).
+pub(crate) fn find_at(text: &str, language_id: &str, markers: &[String], line: usize) -> Option<RequestLine> {
     find_all(text, language_id, markers).into_iter().find(|request| request.is_on(line, text))
 }
 
@@ -227,12 +226,12 @@ fn request_at(text: &str, at: usize, marker: &str, syntax: &Syntax) -> Option<Re
     let before = &text[start..at];
     let indent = &before[..before.len() - before.trim_start().len()];
     let opened = before[indent.len()..].trim_end();
-    let asked = at + marker.len();
-    // The longest that fits: `--[[` before `--`.
-    let block = syntax.block.iter().filter(|(open, _)| decorated(opened, open, "*!-"));
+    let content = at + marker.len();
+    // The longest that matches: `--[[` before `--`.
+    let block = syntax.block.iter().filter(|(open, _)| is_decorated(opened, open, "*!-"));
     let line = syntax.line.iter().filter(|open| {
         let last = open.chars().last().unwrap_or_default();
-        decorated(opened, open, &format!("{last}!"))
+        is_decorated(opened, open, &format!("{last}!"))
     });
     let styles = block.map(|(open, close)| (*open, *close)).chain(line.map(|open| (*open, "")));
     let own = styles.max_by_key(|(open, _)| open.len());
@@ -240,12 +239,12 @@ fn request_at(text: &str, at: usize, marker: &str, syntax: &Syntax) -> Option<Re
     let (open, close) = own.or_else(inside)?;
     let line_end = |from: usize| text[from..].find('\n').map_or(text.len(), |end| from + end);
     let (end, words) = if close.is_empty() {
-        let end = line_end(asked);
-        (end, text[asked..end].trim().to_owned())
+        let end = line_end(content);
+        (end, text[content..end].trim().to_owned())
     } else {
-        let closed = asked + text[asked..].find(close)?;
+        let closed = content + text[content..].find(close)?;
         let end = line_end(closed);
-        let inside = &text[asked..closed];
+        let inside = &text[content..closed];
         let alone = text[closed + close.len()..end].trim().is_empty();
         if !alone || inside.matches('\n').count() >= MAX_BLOCK_LINES {
             return None;
@@ -257,21 +256,21 @@ fn request_at(text: &str, at: usize, marker: &str, syntax: &Syntax) -> Option<Re
     if words.is_empty() {
         return None;
     }
-    let harmful = match close {
+    let comment_marks = match close {
         "" if open == "*" => Some(C_BLOCK),
         "" => None,
         "*/}" => Some(C_BLOCK),
         _ => Some((open, close)),
     };
-    // Without this line the comment would not end.
+    // The answer would remove the end of the comment.
     if open == "*" && words.contains(C_BLOCK.1) {
         return None;
     }
-    let style = Style { indent: indent.to_owned(), open, close, harmful };
+    let style = Style { indent: indent.to_owned(), open, close, comment_marks };
     Some(RequestLine { line: 0, range: start..end, text: words, marker: at, style })
 }
 
-/// Whether the line that begins at `start` with `opened` is one of a block comment that began before.
+/// Whether the line at `start` with `opened` continues a block comment.
 fn inside_block(text: &str, start: usize, opened: &str, syntax: &Syntax) -> bool {
     let stars = !opened.is_empty() && opened.bytes().all(|byte| byte == b'*');
     if !stars || !syntax.block.contains(&C_BLOCK) {
@@ -281,14 +280,20 @@ fn inside_block(text: &str, start: usize, opened: &str, syntax: &Syntax) -> bool
     begun.is_some_and(|begun| !text[begun + C_BLOCK.0.len()..start].contains(C_BLOCK.1))
 }
 
-/// Whether `opened` is `open`, perhaps with more of what a comment may begin with: `///`, `/**`.
-fn decorated(opened: &str, open: &str, more: &str) -> bool {
+/// Whether `opened` is `open` with more comment characters, as in `///`.
+fn is_decorated(opened: &str, open: &str, more: &str) -> bool {
     opened.strip_prefix(open).is_some_and(|rest| rest.chars().all(|c| more.contains(c) || c.is_whitespace()))
 }
 
-/// A request as it is to stand above a line with this indentation; what comes before and after the
-/// place where the person goes on. `None` where the language has no comments.
-pub fn written(language_id: &str, indent: &str, marker: &str, text: &str) -> Option<(String, String)> {
+/// A request comment, split at the place where the user continues typing.
+///
+/// `None` if the language has no comments.
+pub(crate) fn write_comment(
+    language_id: &str,
+    indent: &str,
+    marker: &str,
+    text: &str,
+) -> Option<(String, String)> {
     let syntax = syntax(language_id);
     let (open, close) = match (syntax.line.first(), syntax.block.first()) {
         (Some(open), _) => (*open, String::new()),
@@ -305,22 +310,24 @@ impl RequestLine {
         (self.line..=self.line + lines).contains(&line)
     }
 
-    /// The same where its lines were moved to.
+    /// The request after its lines moved to `line` and `range`.
     pub fn moved(&self, line: usize, range: Range<usize>) -> Self {
         let marker = range.start + (self.marker - self.range.start);
         Self { line, range, marker, text: self.text.clone(), style: self.style.clone() }
     }
 
-    /// An answer in the request's own place and style, without the last line end; `None` when it is
-    /// too long for that.
-    pub fn answered(&self, answer: &str, line_end: &str) -> Option<String> {
+    /// An answer as a comment in the style of the request, without the last line end.
+    ///
+    /// `None` if it is empty or too long.
+    pub(crate) fn render_answer(&self, answer: &str, line_end: &str) -> Option<String> {
         let answer = answer.trim();
         if answer.is_empty() || answer.lines().count() > MAX_ANSWER_LINES {
             return None;
         }
-        let Style { indent, open, close, harmful } = &self.style;
+        let Style { indent, open, close, comment_marks } = &self.style;
         let lines = answer.lines().map(|line| {
-            let line = harmful.map_or_else(|| line.to_owned(), |(open, close)| harmless(line, open, close));
+            let line = comment_marks
+                .map_or_else(|| line.to_owned(), |(open, close)| escape_marks(line, open, close));
             let close = if close.is_empty() { String::new() } else { format!(" {close}") };
             format!("{indent}{open} {}{close}", line.trim_end()).trim_end().to_owned()
         });
@@ -328,8 +335,8 @@ impl RequestLine {
     }
 }
 
-/// A line that neither begins nor ends a comment of its own.
-fn harmless(line: &str, open: &str, close: &str) -> String {
+/// Escapes comment marks in a line by inserting spaces.
+fn escape_marks(line: &str, open: &str, close: &str) -> String {
     let apart = |mark: &str| mark.chars().map(String::from).collect::<Vec<_>>().join(" ");
     line.replace(close, &apart(close)).replace(open, &apart(open))
 }
@@ -353,11 +360,11 @@ mod tests {
     }
 
     #[test]
-    fn every_language_writes_what_it_reads() {
+    fn every_language_finds_the_requests_that_it_writes() {
         let mut languages = 0;
         for (ids, syntax) in LANGUAGES {
             for id in *ids {
-                let Some((before, after)) = written(id, "  ", "¶", "rename a to ") else {
+                let Some((before, after)) = write_comment(id, "  ", "¶", "rename a to ") else {
                     assert_eq!((syntax.line.len(), syntax.block.len()), (0, 0));
                     continue;
                 };
@@ -366,7 +373,7 @@ mod tests {
                 let found = find_all(&text, id, &markers());
                 assert_eq!(found.len(), 1, "{id}: {text}");
                 assert_eq!((found[0].line, found[0].text.as_str()), (1, "rename a to b"), "{id}");
-                let answer = found[0].answered("all's well\nsecond", "\n").unwrap();
+                let answer = found[0].render_answer("all's well\nsecond", "\n").unwrap();
                 assert_eq!(answer.lines().count(), 2, "{id}");
                 assert!(answer.lines().all(|line| line.starts_with("  ")), "{id}: {answer}");
                 assert_eq!(find_all(&answer, id, &markers()), [], "{id}: {answer}");
@@ -377,7 +384,7 @@ mod tests {
         let mut unique = ids.clone();
         unique.sort_unstable();
         unique.dedup();
-        assert_eq!(ids.len(), unique.len(), "a language stands in the table twice");
+        assert_eq!(ids.len(), unique.len(), "a language is in the table twice");
     }
 
     #[test]
@@ -412,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_found_by_any_of_its_lines() {
+    fn a_request_is_found_by_any_of_its_lines() {
         let text = "a\n<!-- ¶ one\ntwo -->\nb";
         let at = |line| find_at(text, "html", &markers(), line).map(|request| request.text);
         assert_eq!(
@@ -425,18 +432,18 @@ mod tests {
     fn answers_are_comments_of_at_most_ten_lines() {
         let request = &find_all("  # ¶ why?\n", "python", &markers())[0];
         assert_eq!(
-            request.answered("Because.\n\nIt is.\n", "\r\n").unwrap(),
+            request.render_answer("Because.\n\nIt is.\n", "\r\n").unwrap(),
             "  # Because.\r\n  #\r\n  # It is."
         );
-        assert_eq!(request.answered(&"x\n".repeat(11), "\n"), None);
-        assert_eq!(request.answered(" \n", "\n"), None);
+        assert_eq!(request.render_answer(&"x\n".repeat(11), "\n"), None);
+        assert_eq!(request.render_answer(" \n", "\n"), None);
         let request = &find_all("<!-- ¶ why? -->", "html", &markers())[0];
-        assert_eq!(request.answered("a --> b", "\n").unwrap(), "<!-- a - - > b -->");
+        assert_eq!(request.render_answer("a --> b", "\n").unwrap(), "<!-- a - - > b -->");
         let request = &find_all("/*\n * ¶ why? */\n */", "c", &markers()).len();
         assert_eq!(*request, 0);
         let request = &find_all("/*\n * ¶ why?\n */", "c", &markers())[0];
-        assert_eq!(request.answered("a */ b\nc", "\n").unwrap(), " * a * / b\n * c");
+        assert_eq!(request.render_answer("a */ b\nc", "\n").unwrap(), " * a * / b\n * c");
         let request = &find_all("{/* ¶ why? */}", "typescriptreact", &markers())[0];
-        assert_eq!(request.answered("a */ b", "\n").unwrap(), "{/* a * / b */}");
+        assert_eq!(request.render_answer("a */ b", "\n").unwrap(), "{/* a * / b */}");
     }
 }

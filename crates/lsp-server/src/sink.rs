@@ -1,4 +1,4 @@
-//! What the editor is told of a run while it goes on: progress, the transcript, and events where it wants them.
+//! The event sink of a run: progress, the transcript, and client events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,12 +12,12 @@ use super::Connection;
 use super::progress::Progress;
 use super::transcript::Transcript;
 
-/// Hears what happens in a session.
+/// Receives the events of a session.
 pub struct Sink {
     pub connection: Arc<Connection>,
     pub progress: Arc<Progress>,
     pub transcript: Transcript,
-    /// Whether the end of the run was told.
+    /// Set once the client got the event that ends the run.
     pub ended: Arc<AtomicBool>,
 }
 
@@ -28,10 +28,10 @@ impl EventSink for Sink {
             match &envelope.event {
                 Event::AgentStart { run_id, .. } => {
                     let Connection { runs, port, .. } = &*self.connection;
-                    runs.commits_as(&envelope.session_id, run_id, port);
+                    runs.set_run(&envelope.session_id, run_id, port);
                 }
                 Event::ToolExecutionStart { tool_name, input, .. } => {
-                    self.progress.report(&format!("{tool_name} {}", brief(input)));
+                    self.progress.report(&format!("{tool_name} {}", summarize(input)));
                 }
                 Event::ToolExecutionUpdate { update, .. } => {
                     self.progress.report(update.content.lines().next().unwrap_or_default());
@@ -39,21 +39,21 @@ impl EventSink for Sink {
                 Event::PermissionRequest { title, .. } => self.progress.report(&format!("waiting: {title}")),
                 Event::Notice { text, .. } => tracing::info!("{text}"),
                 Event::Reloaded { changed, problems } => {
-                    changed.iter().for_each(|what| tracing::info!("taken anew: {what}"));
+                    changed.iter().for_each(|what| tracing::info!("reloaded: {what}"));
                     problems.iter().for_each(|problem| tracing::warn!("{problem}"));
                 }
                 Event::ModelChange { provider, model } => {
-                    self.progress.report(&format!("{provider}/{model} answers from here on"));
+                    self.progress.report(&format!("using {provider}/{model}"));
                 }
                 Event::RetryStart { attempt, max, error, .. } => {
-                    self.progress.report(&format!("trying again ({attempt} of {max}): {error}"));
+                    self.progress.report(&format!("retrying ({attempt} of {max}): {error}"));
                 }
                 _ => {}
             }
             if self.connection.client.events
                 && let Err(closed) = self.connection.peer.notify("pilcrow/event", envelope).await
             {
-                tracing::debug!(%closed, "an event was not told");
+                tracing::debug!(%closed, "an event was not sent");
             }
             if let Event::AgentEnd { .. } = envelope.event {
                 self.ended.store(true, Ordering::Release);
@@ -62,14 +62,14 @@ impl EventSink for Sink {
     }
 }
 
-/// A call's arguments in a few words.
-fn brief(input: &Value) -> String {
+/// A short summary of a call's arguments.
+fn summarize(input: &Value) -> String {
     const MAX: usize = 80;
     let text = match input.as_object() {
         Some(members) => {
-            let told = members.iter().filter(|(name, _)| *name != AS_OF);
-            let lines = told.filter_map(|(_, value)| value.as_str()?.lines().next());
-            // Of the header of a patch people want the file.
+            let arguments = members.iter().filter(|(name, _)| *name != AS_OF);
+            let lines = arguments.filter_map(|(_, value)| value.as_str()?.lines().next());
+            // A patch is summarized by the path in its header.
             let shown =
                 lines.map(|line| match line.strip_prefix('[').and_then(|rest| rest.rsplit_once('#')) {
                     Some((path, tag)) if tag.ends_with(']') => path,
@@ -89,8 +89,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_told_in_a_few_words() {
-        assert_eq!(brief(&json!({ "patch": "[src/a #1.py#3B11]\nCUT 1\n" })), "src/a #1.py");
-        assert_eq!(brief(&json!({ "action": "rename", "line": 3, "symbol": "a" })), "rename a");
+    fn a_call_is_summarized() {
+        assert_eq!(summarize(&json!({ "patch": "[src/a #1.py#3B11]\nCUT 1\n" })), "src/a #1.py");
+        assert_eq!(summarize(&json!({ "action": "rename", "line": 3, "symbol": "a" })), "rename a");
     }
 }

@@ -1,5 +1,6 @@
-//! Standard input and output as byte streams, each with a thread of its own: half the round trip of
-//! the runtime's. Knows nothing of what is in them.
+//! Standard input and output as byte streams, each with its own thread.
+//!
+//! A round trip takes half the time of the runtime's own streams.
 
 use std::io::{Read as _, Write as _};
 use std::pin::Pin;
@@ -10,33 +11,33 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 use tokio_util::sync::PollSender;
 
-/// Pieces that wait between a thread and the runtime.
-const PIECES: usize = 16;
-/// Bytes read at once.
-const PIECE: usize = 64 * 1024;
+/// Maximum number of chunks between a thread and the runtime.
+const MAX_CHUNKS: usize = 16;
+/// Maximum number of bytes of a chunk.
+const CHUNK: usize = 64 * 1024;
 
 pub struct Input {
-    pieces: mpsc::Receiver<Vec<u8>>,
+    chunks: mpsc::Receiver<Vec<u8>>,
     rest: Vec<u8>,
     at: usize,
 }
 
 pub struct Output {
-    pieces: PollSender<Vec<u8>>,
+    chunks: PollSender<Vec<u8>>,
 }
 
-/// Ends when all that was put into [`Output`] is written, after it was dropped.
+/// Waits for the output to be written after [`Output`] is dropped.
 pub struct Written(std::sync::mpsc::Receiver<()>);
 
-/// Starts both threads. The one that reads ends with its input, or with the process.
+/// Starts both threads. The reading thread ends with its input or with the process.
 ///
 /// # Errors
-/// When the system gives no thread.
+/// When a thread cannot be started.
 pub fn open() -> std::io::Result<(Input, Output, Written)> {
-    let (sender, pieces) = mpsc::channel(PIECES);
+    let (sender, chunks) = mpsc::channel(MAX_CHUNKS);
     std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
         let mut stdin = std::io::stdin().lock();
-        let mut buffer = vec![0; PIECE];
+        let mut buffer = vec![0; CHUNK];
         loop {
             match stdin.read(&mut buffer) {
                 Ok(0) => break,
@@ -47,26 +48,26 @@ pub fn open() -> std::io::Result<(Input, Output, Written)> {
             }
         }
     })?;
-    let input = Input { pieces, rest: Vec::new(), at: 0 };
-    let (sender, mut pieces) = mpsc::channel::<Vec<u8>>(PIECES);
+    let input = Input { chunks, rest: Vec::new(), at: 0 };
+    let (sender, mut chunks) = mpsc::channel::<Vec<u8>>(MAX_CHUNKS);
     let (done, written) = std::sync::mpsc::channel::<()>();
     std::thread::Builder::new().name("stdout".to_owned()).spawn(move || {
-        // Dropped at the end, which is what `Written` waits for.
+        // `Written` waits for its drop.
         let _done = done;
         let mut stdout = std::io::stdout().lock();
-        while let Some(piece) = pieces.blocking_recv() {
-            if stdout.write_all(&piece).and_then(|()| stdout.flush()).is_err() {
+        while let Some(chunk) = chunks.blocking_recv() {
+            if stdout.write_all(&chunk).and_then(|()| stdout.flush()).is_err() {
                 break;
             }
         }
     })?;
-    Ok((input, Output { pieces: PollSender::new(sender) }, Written(written)))
+    Ok((input, Output { chunks: PollSender::new(sender) }, Written(written)))
 }
 
 impl Written {
     /// Waits until everything is written, at most `deadline`. Blocks.
     pub fn wait(self, deadline: Duration) {
-        // Nothing is ever sent: the end of the thread, or the deadline.
+        // The thread sends nothing; its end closes the channel.
         self.0.recv_timeout(deadline).ok();
     }
 }
@@ -78,9 +79,9 @@ impl AsyncRead for Input {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
         if self.at == self.rest.len() {
-            match ready!(self.pieces.poll_recv(cx)) {
+            match ready!(self.chunks.poll_recv(cx)) {
                 None => return Poll::Ready(Ok(())),
-                Some(piece) => (self.rest, self.at) = (piece, 0),
+                Some(chunk) => (self.rest, self.at) = (chunk, 0),
             }
         }
         let count = buffer.remaining().min(self.rest.len() - self.at);
@@ -96,19 +97,19 @@ impl AsyncWrite for Output {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        let gone = |_| std::io::Error::from(std::io::ErrorKind::BrokenPipe);
-        ready!(self.pieces.poll_reserve(cx)).map_err(gone)?;
-        self.pieces.send_item(bytes.to_vec()).map_err(gone)?;
+        let broken = |_| std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        ready!(self.chunks.poll_reserve(cx)).map_err(broken)?;
+        self.chunks.send_item(bytes.to_vec()).map_err(broken)?;
         Poll::Ready(Ok(bytes.len()))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        // The thread hands on each piece at once.
+        // The thread hands on each chunk at once.
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        self.pieces.close();
+        self.chunks.close();
         Poll::Ready(Ok(()))
     }
 }

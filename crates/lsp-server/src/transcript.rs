@@ -1,5 +1,8 @@
-//! A run's conversation as a Markdown file in our own state folder, which `window/showDocument` can
-//! open. Written as it happens; a reader that opens it early sees how far it is.
+//! The conversation of a run as a Markdown file.
+//!
+//! Written to the state directory as it happens.
+//!
+//! `window/showDocument` can open it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,19 +10,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use agent::events::PermissionAnswer;
 use agent::{Content, Event, Message};
-use editor_sync::filtered_editor::Veil;
+use editor_sync::filtered_editor::RequestLineFilter;
 use host::project::Show;
-use host::shown;
+use host::redaction;
 use paths::{AbsPath, StateDir, StateError};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use wire::Peer;
 
-/// Older ones are removed.
+/// Age at which transcripts are removed.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How long the client has to open a document.
-const SHOW: Duration = Duration::from_secs(10);
-/// More lines of a tool's answer are left out.
+/// Deadline of the request to show a document.
+const SHOW_DEADLINE: Duration = Duration::from_secs(10);
+/// Maximum number of lines of a tool result.
 const MAX_LINES: usize = 40;
 
 /// The transcript of one session.
@@ -30,10 +33,12 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// The one of `session` below `state`, the workspace's own state folder; old ones go.
+    /// The transcript of `session` below `state`, the workspace's state directory.
+    ///
+    /// Removes old ones.
     ///
     /// # Errors
-    /// When its name is refused, which it is not.
+    /// When the directory cannot be read or cleaned.
     pub fn new(state: &StateDir, session: &str) -> Result<Self, StateError> {
         let state = state.child("transcripts")?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -52,31 +57,34 @@ impl Transcript {
         self.state.path().join(&self.name)
     }
 
-    /// Adds what an event says to a reader. Blocks for one short write.
+    /// Adds an event. Blocks for one short write.
     pub fn add(&self, event: &Event) {
-        if let Some(text) = written(event) {
+        if let Some(text) = to_markdown(event) {
             self.append(&text);
         }
     }
 
     fn append(&self, text: &str) {
-        let text = shown::redacted(text);
+        let text = redaction::redact(text);
         if let Err(error) = self.state.append(&self.name, text.as_bytes(), false) {
-            tracing::warn!(%error, "the transcript is not written");
+            tracing::warn!(%error, "cannot write the transcript");
         }
     }
 }
 
-/// Has the client open files that the agent or a language server wants to be seen. Nobody asked for it, so the focus
-/// stays where it is. Both name lines of a text that `veil` hides one of.
-pub fn shows(peer: &Peer, veil: &Arc<Veil>) -> Show {
-    let (peer, veil) = (peer.clone(), Arc::clone(veil));
+/// A callback that shows files without taking the focus.
+///
+/// The agent or a language server selects them.
+///
+/// Their lines are those of the filtered text, so `filter` maps them to the editor's text.
+pub(crate) fn document_viewer(peer: &Peer, filter: &Arc<RequestLineFilter>) -> Show {
+    let (peer, filter) = (peer.clone(), Arc::clone(filter));
     Arc::new(move |path, mut selection| {
         for end in ["start", "end"] {
             if let Some(line) = selection.pointer_mut(&format!("/{end}/line"))
-                && let Some(seen) = line.as_u64().and_then(|line| usize::try_from(line).ok())
+                && let Some(number) = line.as_u64().and_then(|line| usize::try_from(line).ok())
             {
-                *line = json!(veil.line_in_editor(&path, seen));
+                *line = json!(filter.editor_line(&path, number));
             }
         }
         let peer = peer.clone();
@@ -87,12 +95,12 @@ pub fn shows(peer: &Peer, veil: &Arc<Veil>) -> Show {
                 params["selection"] = selection;
             }
             let never = CancellationToken::new();
-            match peer.request("window/showDocument", &params, SHOW, &never).await {
+            match peer.request("window/showDocument", &params, SHOW_DEADLINE, &never).await {
                 Ok(answer) => {
-                    serde_json::from_str::<Value>(answer.get()).is_ok_and(|it| it["success"] == true)
+                    serde_json::from_str::<Value>(answer.get()).is_ok_and(|answer| answer["success"] == true)
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "{path} could not be shown");
+                    tracing::warn!(%error, "the client did not show {path}");
                     false
                 }
             }
@@ -100,17 +108,17 @@ pub fn shows(peer: &Peer, veil: &Arc<Veil>) -> Show {
     })
 }
 
-/// Has the client open a file of ours. The person asked for it, so it takes the focus.
+/// Asks the client to open a file and focus it, as the user requested.
 pub async fn open(peer: &Peer, path: &Path) {
     let params = json!({ "uri": paths::path_to_uri(path), "external": false, "takeFocus": true });
     let never = CancellationToken::new();
-    if let Err(error) = peer.request("window/showDocument", &params, SHOW, &never).await {
-        tracing::warn!(%error, "{} could not be shown", path.display());
+    if let Err(error) = peer.request("window/showDocument", &params, SHOW_DEADLINE, &never).await {
+        tracing::warn!(%error, "the client did not show {}", path.display());
     }
 }
 
-/// An event as Markdown; `None` for what a reader does not miss. Pure.
-fn written(event: &Event) -> Option<String> {
+/// An event as Markdown; `None` for events that a transcript omits. Pure.
+fn to_markdown(event: &Event) -> Option<String> {
     Some(match event {
         Event::MessageEnd { message: Message::User(message), .. } => {
             let text = Message::User(message.clone()).text();
@@ -149,12 +157,12 @@ fn written(event: &Event) -> Option<String> {
                 PermissionAnswer::Session => "yes, for this session",
                 PermissionAnswer::Always => "yes, always",
                 PermissionAnswer::No => "no",
-                PermissionAnswer::Unattended => "nobody could be asked",
+                PermissionAnswer::Unattended => "no user to ask",
             };
             format!("*answered: {answer}*\n\n")
         }
         Event::Notice { text, .. } => format!("*{text}*\n\n"),
-        Event::ModelChange { provider, model } => format!("*{provider}/{model} answers from here on*\n\n"),
+        Event::ModelChange { provider, model } => format!("*using {provider}/{model}*\n\n"),
         Event::AgentEnd { error: Some(error), .. } => format!("*ended: {error}*\n\n"),
         _ => return None,
     })

@@ -4,14 +4,15 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// An absolute path without `.` and `..` components. It says nothing about links: two such paths
-/// may name one file until [`resolve`](crate::resolve) made them canonical.
+/// An absolute path without `.` and `..` components.
+///
+/// Two such paths may name one file through links; [`resolve`](crate::resolve) makes them canonical.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "PathBuf", into = "PathBuf")]
 pub struct AbsPath(PathBuf);
 
 impl AbsPath {
-    /// `path`, with `.` and `..` removed by their spelling; `None` when it is relative.
+    /// Removes `.` and `..` from `path` by spelling; `None` if it is relative.
     pub fn new(path: impl AsRef<Path>) -> Option<Self> {
         let path = path.as_ref();
         if !path.is_absolute() {
@@ -30,12 +31,12 @@ impl AbsPath {
         Some(Self(out))
     }
 
-    /// This directory's entry `path`; an absolute `path` replaces it.
+    /// The path of an entry of this directory; an absolute `path` replaces it.
     pub fn join(&self, path: impl AsRef<Path>) -> Self {
         Self::new(self.0.join(path)).expect("an absolute path joined with any other is absolute")
     }
 
-    /// The directory that holds it; `None` for the root.
+    /// The parent directory; `None` for the root.
     pub fn parent(&self) -> Option<Self> {
         self.0.parent().map(|parent| Self(parent.to_owned()))
     }
@@ -50,7 +51,7 @@ impl AbsPath {
         self.0.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// The part below `base`, or `None` when it is not below it.
+    /// The part below `base`; `None` if it is not below it.
     pub fn strip_prefix(&self, base: &Self) -> Option<&Path> {
         self.0.strip_prefix(&base.0).ok()
     }

@@ -1,5 +1,5 @@
-//! Where a path leads: `.`, `..` and links resolved one component after the other, for files that
-//! need not exist yet. Says nothing about whether the place is inside a workspace.
+//! Resolves paths: `.`, `..` and links, one component after the other, for files that need not exist. Callers
+//! check whether the result is inside a workspace.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -7,11 +7,12 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::AbsPath;
 
-/// Links followed before a path counts as a loop; what Linux takes too.
+/// Links to follow before a path counts as a loop; the limit of Linux.
 const MAX_LINKS: usize = 40;
 
-/// The canonical path of an absolute path, links resolved; the file need not exist. Blocks on the
-/// file system.
+/// The canonical form of an absolute path, links resolved. Blocks.
+///
+/// The file need not exist.
 ///
 /// # Errors
 /// A message: the path is relative, or its links form a loop.
@@ -23,8 +24,9 @@ pub fn canonical(path: &Path) -> Result<AbsPath, String> {
     resolve(&top, path)
 }
 
-/// The canonical path of `path`, which is relative to `base`, itself canonical. What does not exist
-/// is taken as it is spelled. Blocks on the file system.
+/// The canonical path of `path` relative to `base`, itself canonical. Blocks.
+///
+/// Components that do not exist keep their spelling.
 ///
 /// # Errors
 /// A message: the links form a loop.
@@ -53,7 +55,7 @@ pub fn resolve(base: &AbsPath, path: &Path) -> Result<AbsPath, String> {
         }
         links += 1;
         if links > MAX_LINKS {
-            return Err("its links lead in a circle".to_owned());
+            return Err("its links form a loop".to_owned());
         }
         let target = std::fs::read_link(&out).map_err(|error| error.to_string())?;
         out.pop();
@@ -65,7 +67,7 @@ pub fn resolve(base: &AbsPath, path: &Path) -> Result<AbsPath, String> {
     if cfg!(target_os = "macos")
         && let Ok(exact) = std::fs::canonicalize(&out)
     {
-        // The spelling on the disk, where case does not count.
+        // The spelling on a case-insensitive disk.
         out = exact;
     }
     AbsPath::new(&out).ok_or_else(|| "it is not absolute".to_owned())

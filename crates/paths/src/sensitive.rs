@@ -1,17 +1,17 @@
 //! Files that are sensitive by their name: credentials, version control, environment secrets.
 //!
-//! Names are compared without regard to case, since some file systems do.
+//! Comparison ignores case, as some file systems do.
 
 use crate::AbsPath;
 
-/// Why a file's name makes it sensitive. Stricter ones come first.
+/// The reason why a file's name makes it sensitive, the strictest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sensitive {
     /// Keys and logins.
     Credentials,
-    /// The own files of git and its like.
+    /// Files of git and other version control.
     VersionControl,
-    /// Files like `.env`, which hold secrets among other things.
+    /// Files like `.env`, which contain secrets among other things.
     Environment,
     /// Pilcrow's settings in the project.
     Settings,
@@ -29,8 +29,7 @@ impl Sensitive {
     }
 }
 
-/// One row of the table, with examples: paths below the root that it matches, and harmless ones that it
-/// does not.
+/// A row of the table, with example paths that it matches and that it does not.
 struct Kind {
     kind: Sensitive,
     directories: &'static [&'static str],
@@ -43,7 +42,7 @@ struct Kind {
     harmless: &'static [&'static str],
 }
 
-/// The first that fits counts, so the strictest come first.
+/// The first match counts, so the strictest come first.
 const KINDS: &[Kind] = &[
     Kind {
         kind: Sensitive::Credentials,
@@ -110,11 +109,12 @@ const KINDS: &[Kind] = &[
     },
 ];
 
-/// Beginnings of [`Kind::prefixes`] that hold no secrets: they are made to be committed.
+/// Beginnings of [`Kind::prefixes`] without secrets, made to be committed.
 const TEMPLATES: &[&str] = &[".env.example", ".env.sample", ".env.template", ".env.dist"];
 
-/// Why the name of `path` is sensitive, and the part of it that makes it so. Names above `root` do not
-/// count.
+/// Why the name of `path` is sensitive, and the part of it that makes it so.
+///
+/// Names above `root` do not count.
 pub fn sensitive_name(path: &AbsPath, root: &AbsPath) -> Option<(Sensitive, String)> {
     let names: Vec<String> = path
         .strip_prefix(root)
@@ -126,13 +126,13 @@ pub fn sensitive_name(path: &AbsPath, root: &AbsPath) -> Option<(Sensitive, Stri
 }
 
 impl Kind {
-    /// The name that makes the path one of this kind.
+    /// The name that gives the path this kind.
     fn name_in(&self, names: &[String]) -> Option<String> {
         let (file, directories) = names.split_last()?;
         if let Some(directory) = directories.iter().find(|name| self.directories.contains(&name.as_str())) {
             return Some(directory.clone());
         }
-        // The directory itself may be what is moved or made.
+        // The path may be the directory itself, to be moved or created.
         if self.files.contains(&file.as_str()) || self.directories.contains(&file.as_str()) {
             return Some(file.clone());
         }

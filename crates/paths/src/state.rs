@@ -1,5 +1,5 @@
-//! Our own directories. A [`StateDir`] can name no path outside itself. Directories are 0700, files 0600;
-//! every call blocks on the file system.
+//! Pilcrow's own directories. A [`StateDir`] can name no path outside itself. Directories are 0700, files
+//! 0600; every call blocks on the file system.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::AbsPath;
 
-/// Where our own things are.
+/// Pilcrow's directories.
 #[derive(Debug, Clone)]
 pub struct Homes {
     /// Configuration, written by the user.
@@ -20,12 +20,12 @@ pub struct Homes {
     pub state: StateDir,
     /// Installed adapters.
     pub data: StateDir,
-    /// Files that can be created again.
+    /// Files that Pilcrow can create again.
     pub cache: StateDir,
     pub run: StateDir,
 }
 
-/// A directory of our own.
+/// A directory of Pilcrow's own.
 #[derive(Debug, Clone)]
 pub struct StateDir {
     path: AbsPath,
@@ -39,15 +39,15 @@ pub struct StateLock {
 
 impl Drop for StateLock {
     fn drop(&mut self) {
-        // Closing is not enough: a child that is just being started holds a copy of the file until it runs
-        // its program, and the lock with it.
+        // Closing is not enough: a child that is starting has a copy of the file, and the lock with it, until
+        // it executes its program.
         if let Err(error) = self.file.unlock() {
             tracing::warn!(%error, "a lock goes when its file is closed");
         }
     }
 }
 
-/// Our own files failed us.
+/// An error in Pilcrow's own files.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// No home directory is known.
@@ -62,7 +62,7 @@ pub enum StateError {
     /// A file of a newer program.
     #[error("{path} has format {found}, this program knows up to {known}; use a newer Pilcrow")]
     NewerFormat { path: AbsPath, found: u64, known: u64 },
-    /// A file that is not what it should be.
+    /// A malformed file.
     #[error("{path} is damaged: {detail}")]
     Damaged { path: AbsPath, detail: String },
     #[error("{path}: {source}")]
@@ -111,7 +111,7 @@ impl Homes {
 }
 
 impl StateDir {
-    /// A directory of our own at `path`; made (0700) on first use.
+    /// Pilcrow's own directory at `path`; created (0700) on first use.
     pub fn new(path: AbsPath) -> Self {
         Self { path }
     }
@@ -120,7 +120,7 @@ impl StateDir {
         &self.path
     }
 
-    /// Makes the directory (0700) if it is not there, and answers its path.
+    /// Creates the directory (0700) if it does not exist, and returns its path.
     ///
     /// # Errors
     /// [`StateError::Io`].
@@ -129,7 +129,7 @@ impl StateDir {
         Ok(&self.path)
     }
 
-    /// A directory inside; `name` may hold `/` but no `..`.
+    /// A directory inside; `name` may contain `/` but no `..`.
     ///
     /// # Errors
     /// [`StateError::BadName`].
@@ -151,7 +151,7 @@ impl StateDir {
         append().map_err(|source| StateError::Io { path: path.clone(), source })
     }
 
-    /// Replaces a file whole, durably: a crash leaves the old or the new one.
+    /// Replaces a file durably: a crash leaves the old or the new one.
     ///
     /// # Errors
     /// [`StateError::Io`].
@@ -176,7 +176,7 @@ impl StateDir {
         })
     }
 
-    /// A file's bytes; `None` when it is not there.
+    /// A file's bytes; `None` if it does not exist.
     ///
     /// # Errors
     /// [`StateError::Io`].
@@ -185,8 +185,9 @@ impl StateDir {
         absent_as_none(std::fs::read(&path)).map_err(|source| StateError::Io { path, source })
     }
 
-    /// Names of its entries, sorted; empty when the directory is not there. Files in the making are
-    /// left out.
+    /// Names of its entries, sorted; empty if the directory does not exist.
+    ///
+    /// Temporary files are left out.
     ///
     /// # Errors
     /// [`StateError::Io`].
@@ -208,8 +209,9 @@ impl StateDir {
         list().map_err(|source| StateError::Io { path: self.path.clone(), source })
     }
 
-    /// When a file was last written (milliseconds since the Unix epoch) and its size in bytes;
-    /// `None` when it is not there or cannot be looked at.
+    /// A file's modification time (milliseconds since the epoch) and size in bytes.
+    ///
+    /// `None` if it does not exist or cannot be inspected.
     pub fn stat(&self, name: &str) -> Option<(u64, u64)> {
         let path = self.entry(name).ok()?;
         let metadata = std::fs::metadata(path).ok()?;
@@ -217,7 +219,7 @@ impl StateDir {
         Some((u64::try_from(since.as_millis()).unwrap_or(u64::MAX), metadata.len()))
     }
 
-    /// Removes a file; says whether it was there.
+    /// Removes a file; returns whether it existed.
     ///
     /// # Errors
     /// [`StateError::Io`].
@@ -227,8 +229,9 @@ impl StateDir {
         removed.map(|found| found.is_some()).map_err(|source| StateError::Io { path, source })
     }
 
-    /// Removes a file or directory with all that is in it; nothing where it is not there. A link is removed,
-    /// not followed.
+    /// Removes a file or directory with its contents, if it exists.
+    ///
+    /// A link is removed, not followed.
     ///
     /// # Errors
     /// [`StateError::BadName`], [`StateError::Io`].
@@ -236,15 +239,12 @@ impl StateDir {
         let path = self.entry(name)?;
         let remove = || {
             let Some(metadata) = absent_as_none(std::fs::symlink_metadata(&path))? else { return Ok(()) };
-            match metadata.is_dir() {
-                true => std::fs::remove_dir_all(&path),
-                false => std::fs::remove_file(&path),
-            }
+            if metadata.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) }
         };
         remove().map_err(|source| StateError::Io { path: path.clone(), source })
     }
 
-    /// Removes a directory that holds nothing; one that holds something stays.
+    /// Removes a directory if it is empty.
     ///
     /// # Errors
     /// [`StateError::BadName`], [`StateError::Io`].
@@ -258,8 +258,9 @@ impl StateDir {
         }
     }
 
-    /// Locks the file `name` against every other process, and against this one; blocks at most
-    /// `deadline`.
+    /// Locks the file `name` against other processes and this one.
+    ///
+    /// Blocks at most `deadline`.
     ///
     /// # Errors
     /// [`StateError::Locked`], [`StateError::Io`].
@@ -272,8 +273,8 @@ impl StateDir {
             Err(TryLockError::Error(source)) => return Err(io(source)),
             Err(TryLockError::WouldBlock) => {}
         }
-        // The system has no wait with a deadline, so a thread waits. When the receiver is gone
-        // any more, it lets the lock go as soon as it has it.
+        // The system has no wait with a deadline, so a thread waits. Without a receiver, it releases the lock
+        // as soon as it has it.
         let (send, receive) = mpsc::sync_channel(1);
         let waiter = move || {
             let locked = file.lock().map(|()| file);
@@ -289,7 +290,7 @@ impl StateDir {
         }
     }
 
-    /// As [`StateDir::lock`], without waiting: `None` while another holder has it.
+    /// [`StateDir::lock`] without waiting: `None` while another holder has it.
     ///
     /// # Errors
     /// [`StateError::Io`].
@@ -303,7 +304,9 @@ impl StateDir {
         }
     }
 
-    /// Writes a new file durably except for its directory's entry, which [`StateDir::sync`] flushes.
+    /// Writes a new file durably, except for its entry in the directory.
+    ///
+    /// [`StateDir::sync`] flushes that.
     pub fn write_new(&self, name: &str, parts: &[&[u8]]) -> Result<(), StateError> {
         let path = self.prepare(name)?;
         let write = || {
@@ -317,7 +320,9 @@ impl StateDir {
         write().map_err(|source| StateError::Io { path: path.clone(), source })
     }
 
-    /// Renames one of its files or directories, durably. A file that is there under the new name is replaced.
+    /// Renames one of its files or directories, durably.
+    ///
+    /// Replaces an existing file of the new name.
     ///
     /// # Errors
     /// [`StateError::BadName`], [`StateError::Io`].
@@ -327,8 +332,9 @@ impl StateDir {
         self.sync()
     }
 
-    /// Removes what a crash left of [`StateDir::write_atomic`]. Only under a lock that every writer of
-    /// this directory holds.
+    /// Removes what a crash left of [`StateDir::write_atomic`].
+    ///
+    /// Call it only under a lock that every writer of this directory holds.
     pub fn remove_temps(&self) -> Result<(), StateError> {
         let remove = || {
             let Some(entries) = absent_as_none(std::fs::read_dir(&self.path))? else { return Ok(()) };
@@ -344,7 +350,7 @@ impl StateDir {
         remove().map_err(|source| StateError::Io { path: self.path.clone(), source })
     }
 
-    /// Flushes its own entries.
+    /// Flushes the directory's entries.
     pub fn sync(&self) -> Result<(), StateError> {
         let sync = || File::open(&self.path)?.sync_all();
         sync().map_err(|source| StateError::Io { path: self.path.clone(), source })
@@ -362,7 +368,7 @@ impl StateDir {
         if inside { Ok(self.path.join(name)) } else { Err(StateError::BadName { name: name.to_owned() }) }
     }
 
-    /// The path of `name`, its directory made.
+    /// The path of `name`, after creating its directory.
     fn prepare(&self, name: &str) -> Result<AbsPath, StateError> {
         let path = self.entry(name)?;
         let directory = path.parent().unwrap_or_else(|| self.path.clone());
@@ -411,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_leads_outside() {
+    fn no_name_leaves_the_directory() {
         let (_temp, dir) = dir();
         for name in ["", "..", "a/../../b", "/etc/passwd", "a/..", "a\0b", "."] {
             assert!(matches!(dir.child(name), Err(StateError::BadName { .. })), "{name:?}");

@@ -1,5 +1,4 @@
-//! `file:` URIs to paths and back (RFC 8089). Bytes that are not UTF-8 survive the way there and
-//! back; no file is looked at.
+//! Maps `file:` URIs to paths and back (RFC 8089), without I/O. Bytes that are not UTF-8 survive both ways.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -10,8 +9,9 @@ pub fn path_to_uri(path: &Path) -> String {
     encode(path.as_os_str().as_bytes(), Style::Unix)
 }
 
-/// The path that a `file:` URI names; `None` for any other scheme, a host that is not local, or an
-/// escape that is not one.
+/// The path that a `file:` URI names.
+///
+/// `None` for any other scheme, a host that is not local, or a malformed escape.
 pub fn uri_to_path(uri: &str) -> Option<PathBuf> {
     decode(uri, Style::Unix).map(|bytes| PathBuf::from(OsString::from_vec(bytes)))
 }
@@ -19,7 +19,7 @@ pub fn uri_to_path(uri: &str) -> Option<PathBuf> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Style {
     Unix,
-    /// Held by tests until Pilcrow is built there.
+    /// Used by tests only until Pilcrow is built there.
     Windows,
 }
 

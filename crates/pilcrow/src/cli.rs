@@ -1,4 +1,4 @@
-//! The command line: what may be written on it. It decides nothing.
+//! The grammar of the command line.
 
 use std::path::PathBuf;
 
@@ -8,133 +8,126 @@ use clap::{Args, Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "pilcrow", version, about, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Cli {
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// Where and how a command works on a project.
+/// Selection of the project.
 #[derive(Debug, Args, Clone)]
 pub struct Project {
-    /// The project's folder; else the nearest parent with `.git`, else the current folder
+    /// Project directory [default: the nearest parent with `.git`, else the current
+    /// directory]
     #[arg(short = 'C', value_name = "DIR", global = true)]
     pub dir: Option<PathBuf>,
 }
 
-/// Output and permission, for commands that change things.
+/// Permission and output of commands that change files.
 #[derive(Debug, Args, Clone)]
 pub struct Consent {
-    /// Answer every question with yes, trust in the project included; lifts no denial
+    /// Answer every question with yes and trust the project; denials stay in force
     #[arg(long)]
     pub yes: bool,
-    /// Print JSON, one value a line
+    /// Print JSON, one value per line
     #[arg(long)]
     pub json: bool,
 }
 
-/// Who carries a command out.
+/// Selection of the process that executes a command.
 #[derive(Debug, Args, Clone)]
 pub struct ExecutionArgs {
-    /// Do it in this process even if an editor has the project open; files it has open are not written
+    /// Execute in this process even if an editor has the project open; do not write its
+    /// open files
     #[arg(long)]
     pub standalone: bool,
 }
 
-/// Who a request is for.
+/// Selection of the model and agent.
 #[derive(Debug, Args, Clone)]
-pub struct Asked {
-    /// Which model: `PROVIDER`, `PROVIDER/MODEL`, either with `:LEVEL` of thinking, a role, `planner`, `script:FILE`, or
-    /// `replay:SESSION`
+pub struct ModelArgs {
+    /// Model: `PROVIDER` or `PROVIDER/MODEL`, optionally with a thinking `:LEVEL`, a
+    /// role, `planner`, `script:FILE`, or `replay:SESSION`
     #[arg(long)]
     pub model: Option<String>,
-    /// One of your agents, a folder below `agents` in your configuration folder
+    /// Agent: a directory below `agents` in your configuration directory
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
 }
 
-/// What Pilcrow does.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Be a language server on standard input and output, for editors
+    /// Run a language server on standard input and output, for editors
     Lsp {
-        /// What editors add to a language server's command; nothing else is spoken
+        /// Accepted because editors pass it; there is no other transport
         #[arg(long, hide = true)]
         stdio: bool,
-        /// What some editors add; `initialize` says the same
+        /// Accepted because editors pass it; `initialize` repeats it
         #[arg(long = "clientProcessId", hide = true, value_name = "ID")]
         client_process_id: Option<u32>,
-        /// Work as one of your agents
+        /// Agent whose instructions and tools apply
         #[arg(long, value_name = "NAME")]
         agent: Option<String>,
     },
-    /// Work out a request and apply the answer
+    /// Run the agent on a request
     Run {
-        /// The request, in words
+        /// The request [default: read from standard input]
         prompt: Option<String>,
-        /// The project
         #[command(flatten)]
         project: Project,
-        /// Who carries it out
         #[command(flatten)]
         execution: ExecutionArgs,
-        /// Consent
         #[command(flatten)]
         consent: Consent,
-        /// Who is asked
         #[command(flatten)]
-        asked: Asked,
-        /// Print what the built-in planner understands
+        model: ModelArgs,
+        /// Print the requests that the built-in planner understands
         #[arg(long)]
         help_planner: bool,
     },
     /// Call one tool without a model
     Tool {
-        /// Its name; without one, or with --list, the tools are listed
+        /// Name of the tool [default: list the tools]
         name: Option<String>,
-        /// Its arguments, a JSON object
+        /// Arguments, a JSON object
         arguments: Option<String>,
-        /// Read calls from standard input, one JSON object a line: {"name", "arguments"}
+        /// Read calls from standard input, one JSON object per line: {"name", "arguments"}
         #[arg(long, conflicts_with_all = ["name", "list"])]
         batch: bool,
         /// List the tools with their parameters
         #[arg(long)]
         list: bool,
-        /// The project
         #[command(flatten)]
         project: Project,
-        /// Who carries it out
         #[command(flatten)]
         execution: ExecutionArgs,
-        /// Consent
         #[command(flatten)]
         consent: Consent,
     },
-    /// Join a debug session of an agent, as a debug adapter on standard input and output; without one, list them
+    /// Join an agent's debug session as a debug adapter on standard input and output,
+    /// or list sessions
     Dap {
-        /// Its name, `debug-1`, or `debug-1@PROCESS` where several have it
+        /// Name of the session, `debug-1`, or `debug-1@PROCESS` if several processes have
+        /// it
         #[arg(long, value_name = "ID")]
         session: Option<String>,
-        /// The project
         #[command(flatten)]
         project: Project,
-        /// List as JSON
+        /// Print the list as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show a file with the tag and the numbers that `edit` takes
+    /// Show a file with the tag and line numbers that `edit` needs
     Read {
-        /// The file, from the current folder, or from that of `-C`
+        /// Path of the file, relative to the current directory or that of `-C`
         file: String,
-        /// First line, from 1
+        /// First line, 1-based
         #[arg(long)]
         offset: Option<u64>,
-        /// How many lines
+        /// Number of lines
         #[arg(long)]
         limit: Option<u64>,
-        /// The project
         #[command(flatten)]
         project: Project,
-        /// Who carries it out
         #[command(flatten)]
         execution: ExecutionArgs,
         /// Print JSON
@@ -143,138 +136,123 @@ pub enum Command {
     },
     /// Apply a hashline patch from standard input
     Edit {
-        /// Answer JSON lines, each with texts and a patch, by what the engine makes of them; touches no file
+        /// Apply patches to the texts in JSON lines and print the results; writes no files
         #[arg(long)]
         batch: bool,
-        /// The project
         #[command(flatten)]
         project: Project,
-        /// Who carries it out
         #[command(flatten)]
         execution: ExecutionArgs,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Take back what the last run changed
+    /// Undo the changes of the last run
     Undo {
-        /// One commit instead of a run
+        /// Undo one commit instead of a run
         #[arg(long, value_name = "ID")]
         commit: Option<String>,
-        /// Show what could be taken back, newest first
+        /// List what can be undone, newest first
         #[arg(long)]
         list: bool,
-        /// The project
         #[command(flatten)]
         project: Project,
-        /// Who carries it out
         #[command(flatten)]
         execution: ExecutionArgs,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Take back the last undo
+    /// Redo what the last undo reverted
     Redo {
-        /// The project
         #[command(flatten)]
         project: Project,
-        /// Who carries it out
         #[command(flatten)]
         execution: ExecutionArgs,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Trust a project: let its language servers run
+    /// Trust a project, so that its language servers may run
     Trust {
-        /// The folder; the current project without one
-        folder: Option<PathBuf>,
-        /// List what is trusted
-        #[arg(long, conflicts_with_all = ["folder", "remove"])]
+        /// Directory [default: the current project]
+        directory: Option<PathBuf>,
+        /// List the trusted directories
+        #[arg(long, conflicts_with_all = ["directory", "remove"])]
         list: bool,
-        /// Trust it no longer
+        /// Revoke the trust
         #[arg(long)]
         remove: bool,
     },
-    /// What a model is told of, and what it has to find
+    /// Show the tools a model sees and those it must search for
     Tools {
-        /// Only what it is told before its first search, with sizes
+        /// Only the tools that the model sees before its first search, with sizes
         #[arg(long)]
         budget: bool,
-        /// The five layers they came through, and what each did
+        /// The layers of tools, and the tools that each adds or removes
         #[arg(long, conflicts_with = "budget")]
         trace: bool,
-        /// As one of your agents has them
+        /// Agent whose settings apply
         #[arg(long, value_name = "NAME")]
         agent: Option<String>,
-        /// The project
         #[command(flatten)]
         project: Project,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Past conversations
+    /// List, show and manage sessions
     Sessions {
-        /// What about them
         #[command(subcommand)]
         command: Sessions,
-        /// The project
         #[command(flatten)]
         project: Project,
         /// Print JSON
         #[arg(long, global = true)]
         json: bool,
     },
-    /// Language servers: what is known and what is there
+    /// List, check and install language servers and debuggers
     Adapters {
-        /// What about them
         #[command(subcommand)]
         command: Adapters,
-        /// The project
         #[command(flatten)]
         project: Project,
         /// Print JSON
         #[arg(long, global = true)]
         json: bool,
     },
-    /// Models and their providers
+    /// List models and their providers
     Models {
-        /// What about them
         #[command(subcommand)]
         command: Models,
-        /// The project
         #[command(flatten)]
         project: Project,
         /// Print JSON
         #[arg(long, global = true)]
         json: bool,
     },
-    /// Keys of providers in the system's keyring
+    /// Manage API keys in the system's keyring
     Auth {
-        /// What about them
         #[command(subcommand)]
         command: Auth,
-        /// The project
         #[command(flatten)]
         project: Project,
         /// Print JSON
         #[arg(long, global = true)]
         json: bool,
     },
-    /// Ask models for others, who have no keys, by HTTP; the token that they must send is in PILCROW_PROXY_TOKEN
+    /// Serve model requests over HTTP for clients without API keys
+    ///
+    /// The environment variable PILCROW_PROXY_TOKEN holds the token that clients must send.
     Proxy {
-        /// Where to listen; port 0 takes one that is free
+        /// Address to listen on; port 0 selects a free one
         #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7497")]
         listen: std::net::SocketAddr,
-        /// The project whose settings count
         #[command(flatten)]
         project: Project,
     },
-    /// What is installed, what is missing, and the command that installs it
+    /// Check which programs are installed and how to install the others
     Doctor {
-        /// The project
         #[command(flatten)]
         project: Project,
         /// Print JSON
@@ -283,26 +261,24 @@ pub enum Command {
     },
     /// Show the newest log lines
     Logs {
-        /// How many
+        /// Number of lines
         #[arg(long, default_value_t = 100)]
         lines: usize,
         /// Only lines that name this language server
         #[arg(long, value_name = "NAME")]
         server: Option<String>,
     },
-    /// Settings and where each comes from
+    /// Show settings and their origins
     Config {
-        /// What about them
         #[command(subcommand)]
         command: Config,
-        /// The project
         #[command(flatten)]
         project: Project,
         /// Print JSON
         #[arg(long, global = true)]
         json: bool,
     },
-    /// Ends our children when we no longer can
+    /// Stop Pilcrow's child processes after it crashed
     #[command(name = "__guard", hide = true)]
     Guard,
 }
@@ -310,98 +286,95 @@ pub enum Command {
 /// `pilcrow sessions …`
 #[derive(Debug, Subcommand)]
 pub enum Sessions {
-    /// List them, newest first
+    /// List sessions, newest first
     List,
-    /// Show one
+    /// Show a session
     Show {
-        /// Its id, or the beginning of it; the newest without one
+        /// Id of the session or a prefix [default: the newest]
         id: Option<String>,
     },
-    /// Show every entry of one, its branches, and where it is
+    /// Show all entries of a session, its branches, and the current one
     Tree {
-        /// Its id, or the beginning of it; the newest without one
+        /// Id of the session or a prefix [default: the newest]
         id: Option<String>,
     },
-    /// Go back to an entry: what comes next is a new branch there; the old one is kept
+    /// Return to an entry and start a new branch there; the old branch remains
     Branch {
-        /// The session's id, or the beginning of it
+        /// Id of the session or a prefix
         id: String,
-        /// The entry's id, as `tree` shows it
+        /// Id of the entry, as `tree` shows it
         entry: String,
-        /// What the summary of what is left must not leave out
-        wishes: Option<String>,
-        /// Who makes that summary; else the role `smol`, or the model that answered last
+        /// Instructions for the summary of the old branch
+        instructions: Option<String>,
+        /// Model of the summary [default: the role `smol`, else the last model]
         #[arg(long)]
         model: Option<String>,
     },
-    /// Give an entry a name; take it away without one
+    /// Set or remove the label of an entry
     Label {
-        /// The session's id, or the beginning of it
+        /// Id of the session or a prefix
         id: String,
-        /// The entry's id
+        /// Id of the entry
         entry: String,
-        /// The name
+        /// The label [default: remove it]
         label: Option<String>,
     },
-    /// Begin a new session as this one was at an entry; prints its id
+    /// Copy a session up to an entry into a new session, and print its id
     Fork {
-        /// The session's id, or the beginning of it
+        /// Id of the session or a prefix
         id: String,
-        /// The entry's id; where the session is without one
+        /// Id of the entry [default: the current one]
         entry: Option<String>,
     },
-    /// Go on with one
+    /// Continue a session
     Resume {
-        /// The session's id, or the beginning of it
+        /// Id of the session or a prefix
         id: String,
-        /// The request, in words; `-` or nothing reads it from standard input
+        /// The request [default: read from standard input, as with `-`]
         prompt: Option<String>,
-        /// Who carries it out
         #[command(flatten)]
         execution: ExecutionArgs,
-        /// Answer every question with yes, trust in the project included; lifts no denial
+        /// Answer every question with yes and trust the project; denials stay in force
         #[arg(long)]
         yes: bool,
-        /// Who is asked
         #[command(flatten)]
-        asked: Asked,
+        model: ModelArgs,
     },
-    /// Put one into fewer words: a model goes on from a summary, the file keeps everything
+    /// Compact a session: the model continues from a summary, the file keeps all
+    /// entries
     Compact {
-        /// The session's id, or the beginning of it
+        /// Id of the session or a prefix
         id: String,
-        /// What the summary must not leave out
-        wishes: Option<String>,
-        /// Who carries it out
+        /// Instructions for the summary
+        instructions: Option<String>,
         #[command(flatten)]
         execution: ExecutionArgs,
-        /// Who makes the summary
         #[command(flatten)]
-        asked: Asked,
+        model: ModelArgs,
     },
-    /// Find entries by their words, in every session of the project
+    /// Search the entries of all sessions of the project
     Search {
-        /// Words, as in 'rename "in this order" -not'
+        /// Words to find, as in 'rename "exact phrase" -excluded'
         #[arg(required = true)]
         query: Vec<String>,
-        /// The most entries that are shown
+        /// Maximum number of results
         #[arg(long, default_value = "20")]
         limit: std::num::NonZeroUsize,
-        /// In the sessions of every project
+        /// Search the sessions of all projects
         #[arg(long)]
         all: bool,
     },
-    /// Write one as a document to standard output
+    /// Print a session as a document
     Export {
-        /// Its id, or the beginning of it; the newest without one
+        /// Id of the session or a prefix [default: the newest]
         id: Option<String>,
-        /// As what
+        /// Format of the document
         #[arg(long, value_enum, default_value = "markdown")]
         format: crate::commands::export::Format,
     },
-    /// Delete sessions; those forked from them stay
+    /// Delete sessions, but not those forked from them
     Delete {
-        /// Their ids, or the beginnings of them
+        /// Ids of the sessions or prefixes
         #[arg(required = true)]
         ids: Vec<String>,
     },
@@ -410,22 +383,22 @@ pub enum Sessions {
 /// `pilcrow adapters …`
 #[derive(Debug, Subcommand)]
 pub enum Adapters {
-    /// Every definition
+    /// List all definitions
     List,
-    /// What can be started here, and what would install the rest
+    /// Check which adapters can start and how to install the others
     Doctor,
-    /// Install servers and debuggers: shows the commands, asks, and runs them
+    /// Install servers and debuggers; shows the commands and asks first
     Install {
-        /// Their names, as `adapters list` has them
+        /// Names, as in `adapters list`
         #[arg(required = true)]
         names: Vec<String>,
-        /// Run the system's package manager too, for those that come from it
+        /// Also run the system's package manager, if an adapter needs it
         #[arg(long)]
         system: bool,
-        /// Take what the package manager has now, not what was locked by an earlier installation
+        /// Install current versions instead of those locked by an earlier installation
         #[arg(long)]
         update: bool,
-        /// Ask nobody
+        /// Do not ask
         #[arg(long)]
         yes: bool,
     },
@@ -434,16 +407,16 @@ pub enum Adapters {
 /// `pilcrow auth …`
 #[derive(Debug, Subcommand)]
 pub enum Auth {
-    /// Keep a provider's key, which is read from standard input, without an echo from a terminal
+    /// Store a provider's key, read from standard input without echo
     Set {
-        /// The provider, as `pilcrow models list` has it
+        /// Name of the provider, as in `pilcrow models list`
         provider: String,
     },
-    /// Where the key of each provider comes from; no key is shown
+    /// Show the source of each provider's key, but not the key
     List,
-    /// Forget a provider's key
+    /// Remove a provider's key
     Remove {
-        /// The provider
+        /// Name of the provider
         provider: String,
     },
 }
@@ -451,14 +424,14 @@ pub enum Auth {
 /// `pilcrow models …`
 #[derive(Debug, Subcommand)]
 pub enum Models {
-    /// Every provider, whether its key is there, and its models; servers on this machine are asked for theirs
+    /// List providers, whether they have a key, and their models; queries local servers
     List {
-        /// Only this one, with all of its models
+        /// List only this provider, with all of its models
         provider: Option<String>,
     },
-    /// What is known of one model, and how it would be asked
+    /// Show the properties of a model and its endpoint
     Show {
-        /// `PROVIDER`, `PROVIDER/MODEL`, or either with `:LEVEL` of thinking
+        /// `PROVIDER` or `PROVIDER/MODEL`, optionally with a thinking `:LEVEL`
         name: String,
     },
 }
@@ -466,12 +439,12 @@ pub enum Models {
 /// `pilcrow config …`
 #[derive(Debug, Subcommand)]
 pub enum Config {
-    /// Every setting with its value and origin
+    /// Show all settings with their values and origins
     Show {
-        /// As one of your agents has them
+        /// Agent whose settings apply
         #[arg(long, value_name = "NAME")]
         agent: Option<String>,
     },
-    /// The JSON Schema of config.toml
+    /// Print the JSON Schema of config.toml
     Schema,
 }

@@ -1,5 +1,5 @@
-//! Executes a command: in the process that serves the project's editor, where there is one, else here.
-//! The command prints the same either way.
+//! Executes commands in the process that serves the project's editor, or in this
+//! process if there is none. The output is the same either way.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use workspace::Workspace;
 
 use crate::{cli, open, output, stop, terminal};
 
-/// Where a command is executed.
+/// Executes the requests of a command.
 pub struct Executor {
     homes: Homes,
     place: ExecutionPlace,
@@ -32,12 +32,13 @@ enum ExecutionPlace {
 /// Receives the events of a run.
 pub trait Listener: Send + Sync {
     fn event(&self, envelope: &Envelope);
-    /// An event as another process wrote it; its kind may be unknown here.
+    /// An event from another process, which may be newer and send unknown kinds.
     fn raw_event(&self, envelope: &RawValue);
 }
 
 impl Executor {
-    /// Finds the process that serves the project's editor, unless `args` wants none; else opens the project.
+    /// Finds the process that serves the project's editor, unless `args` excludes it;
+    /// else opens the project.
     ///
     /// # Errors
     /// When that process does not answer, or the project does not open.
@@ -49,7 +50,7 @@ impl Executor {
         let homes = Homes::from_env()?;
         if !args.standalone {
             let (root, id) = Workspace::identify(&open::root(project.dir.as_deref())?)?;
-            let hello = Hello::new(access.yes, terminal::is_there(), access.keep);
+            let hello = Hello::new(access.yes, terminal::is_interactive(), access.keep);
             if let Some(client) = rpc_server::find(&homes, &id, &hello, &terminal::approver()).await? {
                 return Ok(Self { homes, place: ExecutionPlace::Remote(client, root) });
             }
@@ -70,9 +71,10 @@ impl Executor {
     ) -> anyhow::Result<Reply<ToolResult>> {
         match &mut self.place {
             ExecutionPlace::Local(scope) => Ok(scope.call_tool(call, cancel).await),
-            ExecutionPlace::Remote(client, root) => {
-                client.call(&call, stop(cancel)).await.map_err(|failed| lost(failed, &self.homes, root))
-            }
+            ExecutionPlace::Remote(client, root) => client
+                .call(&call, stop(cancel))
+                .await
+                .map_err(|failed| connection_error(failed, &self.homes, root)),
         }
     }
 
@@ -89,16 +91,17 @@ impl Executor {
             ExecutionPlace::Local(scope) => {
                 Ok(Reply::Done(scope.undo_call(request.target().as_ref(), cancel).await))
             }
-            ExecutionPlace::Remote(client, root) => {
-                client.undo(&request, stop(cancel)).await.map_err(|failed| lost(failed, &self.homes, root))
-            }
+            ExecutionPlace::Remote(client, root) => client
+                .undo(&request, stop(cancel))
+                .await
+                .map_err(|failed| connection_error(failed, &self.homes, root)),
         }
     }
 
     /// Runs a prompt; `listener` gets its events.
     ///
     /// # Errors
-    /// When the other process has no answer, or our own directories fail.
+    /// When the other process has no answer, or a directory of Pilcrow fails.
     pub async fn run(
         &mut self,
         request: PromptRequest,
@@ -111,7 +114,7 @@ impl Executor {
             }
             ExecutionPlace::Remote(client, root) => {
                 let reply = client.run(&request, stop(cancel), |event| listener.raw_event(event)).await;
-                reply.map_err(|failed| lost(failed, &self.homes, root))
+                reply.map_err(|failed| connection_error(failed, &self.homes, root))
             }
         }
     }
@@ -119,7 +122,7 @@ impl Executor {
     /// Compacts a session; `listener` gets its events.
     ///
     /// # Errors
-    /// When the other process has no answer, or our own directories fail.
+    /// When the other process has no answer, or a directory of Pilcrow fails.
     pub async fn compact(
         &mut self,
         request: CompactRequest,
@@ -132,13 +135,13 @@ impl Executor {
             }
             ExecutionPlace::Remote(client, root) => {
                 let reply = client.compact(&request, stop(cancel), |event| listener.raw_event(event)).await;
-                reply.map_err(|failed| lost(failed, &self.homes, root))
+                reply.map_err(|failed| connection_error(failed, &self.homes, root))
             }
         }
     }
 
-    /// Ends what was started here. A debug session that the user has joined stays theirs until they leave it or
-    /// press Ctrl-C again.
+    /// Closes the project, if it is open in this process. A debug session that the user
+    /// joined continues until they leave it or press Ctrl-C again.
     pub async fn close(self, cancel: &CancellationToken) {
         let scope = match self.place {
             ExecutionPlace::Local(scope) => scope,
@@ -148,14 +151,14 @@ impl Executor {
         for session in scope.project().joined_debug_sessions() {
             let id = session.id();
             if was_stopped && stop::interrupted() {
-                output::note(&format!("pilcrow: {id} is yours until you leave it; Ctrl-C again ends it"));
+                output::note(&format!("pilcrow: {id} continues until you leave it; Ctrl-C again ends it"));
                 session.release().await;
                 // The next signal ends the process.
                 session.left().await;
             } else if !cancel.is_cancelled() {
-                output::note(&format!("pilcrow: {id} is yours until you leave it; Ctrl-C ends it"));
+                output::note(&format!("pilcrow: {id} continues until you leave it; Ctrl-C ends it"));
                 tokio::select! {
-                    // Neither is lost: both are states that stay.
+                    // Cancel safety: both are permanent states.
                     () = session.left() => {}
                     () = cancel.cancelled() => {}
                 }
@@ -169,21 +172,19 @@ fn stop(cancel: &CancellationToken) -> Stop<'_> {
     Stop { cancel, gone: stop::gone() }
 }
 
-/// The error for a lost process. Its interrupted commits are reverted here, and reported.
-fn lost(failed: Failed, homes: &Homes, root: &AbsPath) -> anyhow::Error {
+/// The error for a failed request. If the process ended, reverts and reports its
+/// interrupted commits.
+fn connection_error(failed: Failed, homes: &Homes, root: &AbsPath) -> anyhow::Error {
     if let Failed::Gone(_) = &failed {
         match Workspace::open(root.as_path(), &homes.state, None) {
             Ok((_, notes)) => {
                 for note in notes {
-                    output::note(&format!(
-                        "pilcrow: an interrupted change of {}: {}",
-                        note.path, note.detail
-                    ));
+                    output::note(&format!("pilcrow: interrupted change of {}: {}", note.path, note.detail));
                 }
             }
             Err(error) => output::note(&format!("pilcrow: {error}")),
         }
-        let rest = "no file is half written; `pilcrow undo --list` shows what was done before";
+        let rest = "no file is half written; `pilcrow undo --list` shows its earlier changes";
         return anyhow::anyhow!("{failed}: {rest}");
     }
     failed.into()

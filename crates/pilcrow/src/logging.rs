@@ -1,9 +1,8 @@
-//! What Pilcrow tells about itself: everything to a file, warnings to stderr, nothing to stdout.
+//! The log: all events to a file, warnings to stderr, nothing to stdout.
 //!
-//! A file per day and process in the state's `log/` (0600), one event a line, with the spans it happened
-//! in. Files go after 7 days, the oldest sooner when there are more than 64 MiB. Secrets are replaced
-//! before an event reaches either place. Nothing is read, made or opened before the first event, so
-//! that starting costs nothing.
+//! There is one file per day and process in the state's `log/` (0600), with one event per line and its spans.
+//! Files are deleted after 7 days, or the oldest first above 64 MiB. Secrets are redacted. Nothing is read,
+//! created or opened before the first event, so that starting costs nothing.
 
 mod files;
 mod format;
@@ -23,48 +22,48 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 
 pub use files::newest;
 
-/// Logs the process from now on: to `log/` in `state` what `filter` lets through (the words of
-/// `PILCROW_LOG`), warnings to stderr. A filter that cannot be read counts as `info`; the configuration
-/// refuses one before it comes here.
+/// Starts logging: to `log/` in `state` the events that pass `filter` (as in
+/// `PILCROW_LOG`), warnings to stderr. An invalid filter counts as `info`; the
+/// configuration already refuses it.
 ///
-/// `tell` is given every line from info on that is let through, redacted, without a word for its
-/// level; it must neither block nor log.
+/// `listener` receives every line from info on that passes, redacted, without its level; it must neither
+/// block nor log.
 ///
 /// # Errors
-/// When something logs this process already.
-pub fn start(state: &StateDir, filter: &str, tell: Option<Tell>) -> anyhow::Result<()> {
-    let sink = Sink { tell, ..Sink::new(state, filter, Box::new(std::io::stderr())) };
+/// If logging was already started.
+pub fn start(state: &StateDir, filter: &str, listener: Option<Listener>) -> anyhow::Result<()> {
+    let sink = Sink { listener, ..Sink::new(state, filter, Box::new(std::io::stderr())) };
     let subscriber = Registry::default().with(sink);
-    tracing::subscriber::set_global_default(subscriber).context("the log was started before")
+    tracing::subscriber::set_global_default(subscriber).context("logging was already started")
 }
 
-/// Takes a line of the log.
-pub type Tell = Box<dyn Fn(Level, &str) + Send + Sync>;
+/// Receives a line of the log.
+pub type Listener = Box<dyn Fn(Level, &str) + Send + Sync>;
 
 struct Sink {
-    tell: Option<Tell>,
+    listener: Option<Listener>,
     filter: Targets,
     redactor: OnceLock<Redactor>,
     files: Mutex<files::Files>,
     stderr: Mutex<Box<dyn Write + Send>>,
 }
 
-/// The fields of a span as they are shown, kept with it.
+/// The rendered fields of a span.
 struct SpanFields(String);
 
 impl Sink {
     fn new(state: &StateDir, filter: &str, stderr: Box<dyn Write + Send>) -> Self {
         let filter = filter.parse().unwrap_or_else(|_| Targets::new().with_default(Level::INFO));
         let files = Mutex::new(files::Files::new(state.clone()));
-        Self { tell: None, filter, redactor: OnceLock::new(), files, stderr: Mutex::new(stderr) }
+        Self { listener: None, filter, redactor: OnceLock::new(), files, stderr: Mutex::new(stderr) }
     }
 
     fn redact(&self, text: &str) -> String {
         self.redactor.get_or_init(Redactor::from_env).redact(text).into_owned()
     }
 
-    /// A line for the person. When even that cannot be written there is nobody left to tell.
-    fn say(&self, line: &str) {
+    /// Writes a line to stderr. A failure has no place to be reported.
+    fn write_stderr(&self, line: &str) {
         let mut stderr = self.stderr.lock();
         stderr.write_all(line.as_bytes()).ok();
     }
@@ -105,13 +104,13 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Sink {
         let mut fields = format::Fields::default();
         event.record(&mut fields);
         if *metadata.level() <= Level::WARN {
-            self.say(&self.redact(&format::for_people(*metadata.level(), &fields)));
+            self.write_stderr(&self.redact(&format::warning(*metadata.level(), &fields)));
         }
         if !self.filter.would_enable(metadata.target(), metadata.level()) {
             return;
         }
-        if let Some(tell) = self.tell.as_ref().filter(|_| *metadata.level() <= Level::INFO) {
-            tell(*metadata.level(), &self.redact(&format::sentence(&fields)));
+        if let Some(listener) = self.listener.as_ref().filter(|_| *metadata.level() <= Level::INFO) {
+            listener(*metadata.level(), &self.redact(&format::sentence(&fields)));
         }
         let mut spans = String::new();
         for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
@@ -120,12 +119,12 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Sink {
             format::add_span(&mut spans, span.name(), fields);
         }
         let now = jiff::Timestamp::now();
-        // Secrets of several lines are found before they become one.
+        // Redacts before joining lines, because a secret can have several.
         let line = format::one_line(&self.redact(&format::event(now, metadata, &spans, &fields)));
         let mut files = self.files.lock();
-        if let Some(complaint) = files.append(now, &line) {
+        if let Some(warning) = files.append(now, &line) {
             drop(files);
-            self.say(&complaint);
+            self.write_stderr(&warning);
         }
     }
 }
@@ -154,26 +153,26 @@ mod tests {
         }
     }
 
-    /// What stderr got, and the files with their names.
+    /// The text on stderr, and the files with their names.
     fn logged(filter: &str, work: impl FnOnce()) -> (String, Vec<(String, String)>) {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(AbsPath::new(temp.path()).unwrap());
         let captured = Captured::default();
         let sink = Sink::new(&state, filter, Box::new(captured.clone()));
         tracing::subscriber::with_default(Registry::default().with(sink), work);
-        let folder = state.child("log").unwrap();
+        let directory = state.child("log").unwrap();
         let read = |name: String| {
-            let path = folder.path().join(&name);
+            let path = directory.path().join(&name);
             assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
             (name, std::fs::read_to_string(path).unwrap())
         };
-        let files = folder.list().unwrap().into_iter().map(read).collect();
+        let files = directory.list().unwrap().into_iter().map(read).collect();
         let stderr = String::from_utf8(captured.0.lock().clone()).unwrap();
         (stderr, files)
     }
 
     #[test]
-    fn events_go_to_the_file_with_their_spans_and_warnings_to_the_person() {
+    fn events_go_to_the_file_with_spans_and_warnings_to_stderr() {
         let (stderr, files) = logged("info", || {
             let run = tracing::info_span!("run", id = "r1", more = tracing::field::Empty);
             run.record("more", 2);
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_is_for_the_file_and_warnings_always_reach_the_person() {
+    fn the_filter_does_not_hide_warnings_on_stderr() {
         let (stderr, files) = logged("off", || tracing::warn!("look"));
         assert_eq!((stderr.as_str(), files.len()), ("warning: look\n", 0));
         let (stderr, files) = logged("error,pilcrow::logging=trace", || {
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_reach_neither_place() {
+    fn secrets_are_redacted_in_both_places() {
         let key = "sk-abcdefghijklmnop0123456789";
         let (stderr, files) = logged("info", || {
             let _in_span = tracing::info_span!("server", key).entered();
@@ -227,13 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn who_is_told_hears_the_level_beside_the_words() {
+    fn the_listener_receives_level_and_text() {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(AbsPath::new(temp.path()).unwrap());
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let hears = Arc::clone(&told);
-        let tell: Tell = Box::new(move |level, line| hears.lock().push((level, line.to_owned())));
-        let sink = Sink { tell: Some(tell), ..Sink::new(&state, "info", Box::new(Captured::default())) };
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let receiver = Arc::clone(&received);
+        let listener: Listener = Box::new(move |level, line| receiver.lock().push((level, line.to_owned())));
+        let sink =
+            Sink { listener: Some(listener), ..Sink::new(&state, "info", Box::new(Captured::default())) };
         tracing::subscriber::with_default(Registry::default().with(sink), || {
             tracing::info!("opened /a");
             tracing::warn!(server = "ruff", "it is slow");
@@ -241,17 +241,17 @@ mod tests {
         });
         let expected =
             [(Level::INFO, "opened /a".to_owned()), (Level::WARN, "it is slow (server=ruff)".to_owned())];
-        assert_eq!(*told.lock(), expected);
+        assert_eq!(*received.lock(), expected);
     }
 
     #[test]
-    fn nothing_is_made_before_the_first_event() {
+    fn no_file_is_created_before_the_first_event() {
         let (stderr, files) = logged("info", || ());
         assert_eq!((stderr.as_str(), files.len()), ("", 0));
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_told_once() {
+    fn an_unwritable_directory_is_reported_once() {
         let temp = tempfile::tempdir().unwrap();
         std::fs::write(temp.path().join("log"), "a file is in the way").unwrap();
         let state = StateDir::new(AbsPath::new(temp.path()).unwrap());
@@ -262,6 +262,6 @@ mod tests {
             tracing::info!("two");
         });
         let stderr = String::from_utf8(captured.0.lock().clone()).unwrap();
-        assert_eq!(stderr.matches("warning: the log cannot be written").count(), 1, "{stderr}");
+        assert_eq!(stderr.matches("warning: cannot write the log").count(), 1, "{stderr}");
     }
 }

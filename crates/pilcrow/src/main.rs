@@ -1,5 +1,5 @@
-//! Pilcrow's command line: reads what was written on it, opens what the command needs, and tells
-//! the shell how it ended.
+//! Pilcrow's command line: parses arguments, runs the command, and returns its exit
+//! code.
 
 mod cli;
 mod commands;
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     ExitCode::from(status(Cli::parse().command))
 }
 
-/// Carries a command out; what the shell is told.
+/// Executes a command and returns its exit code.
 fn status(command: Command) -> u8 {
     let exit = match command {
         Command::Guard => {
@@ -48,7 +48,7 @@ fn status(command: Command) -> u8 {
     }
 }
 
-/// An error with its causes, but for those that it tells of itself.
+/// An error with its causes, without those that its text repeats.
 fn sentence(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -67,8 +67,8 @@ fn perform(command: Command) -> anyhow::Result<Outcome> {
             output::line(host::session::PLANNER_HELP);
             Ok(Outcome::Done)
         }
-        Command::Run { prompt, project, execution, consent, asked, .. } => {
-            block_on(commands::run::run(prompt, None, &project, &execution, &consent, asked))
+        Command::Run { prompt, project, execution, consent, model, .. } => {
+            block_on(commands::run::run(prompt, None, &project, &execution, &consent, model))
         }
         Command::Tool { batch: true, project, execution, consent, .. } => {
             block_on(commands::tool::batch(&project, &execution, &consent))
@@ -76,7 +76,7 @@ fn perform(command: Command) -> anyhow::Result<Outcome> {
         Command::Tool { name: Some(name), arguments, list: false, project, execution, consent, .. } => {
             block_on(commands::tool::one(&name, arguments.as_deref(), &project, &execution, &consent))
         }
-        Command::Tool { project, consent, .. } => within(|| commands::tool::list(&project, consent.json)),
+        Command::Tool { project, consent, .. } => in_runtime(|| commands::tool::list(&project, consent.json)),
         Command::Dap { session, project, json } => {
             block_on(commands::dap::run(session.as_deref(), &project, json))
         }
@@ -87,40 +87,46 @@ fn perform(command: Command) -> anyhow::Result<Outcome> {
         Command::Edit { project, execution, json, .. } => {
             block_on(commands::edit::edit(&project, &execution, json))
         }
-        Command::Undo { list: true, project, json, .. } => within(|| commands::undo::list(&project, json)),
+        Command::Undo { list: true, project, json, .. } => {
+            in_runtime(|| commands::undo::list(&project, json))
+        }
         Command::Undo { commit, project, execution, json, .. } => {
-            block_on(commands::undo::take_back(commit, false, &project, &execution, json))
+            block_on(commands::undo::undo(commit, false, &project, &execution, json))
         }
         Command::Redo { project, execution, json } => {
-            block_on(commands::undo::take_back(None, true, &project, &execution, json))
+            block_on(commands::undo::undo(None, true, &project, &execution, json))
         }
-        Command::Trust { folder, list, remove } => commands::trust::trust(folder, list, remove),
+        Command::Trust { directory, list, remove } => commands::trust::trust(directory, list, remove),
         Command::Tools { budget, trace, agent, project, json } => {
-            within(|| commands::tools::tools(&project, agent.as_deref(), budget, trace, json))
+            in_runtime(|| commands::tools::tools(&project, agent.as_deref(), budget, trace, json))
         }
         Command::Sessions {
-            command: cli::Sessions::Resume { id, prompt, execution, yes, asked },
+            command: cli::Sessions::Resume { id, prompt, execution, yes, model },
             project,
             json,
         } => {
             let consent = cli::Consent { yes, json };
-            block_on(commands::run::run(prompt, Some(id), &project, &execution, &consent, asked))
+            block_on(commands::run::run(prompt, Some(id), &project, &execution, &consent, model))
         }
         Command::Sessions {
-            command: cli::Sessions::Compact { id, wishes, execution, asked },
+            command: cli::Sessions::Compact { id, instructions, execution, model },
             project,
             json,
         } => {
-            let instructions = wishes.unwrap_or_default();
-            block_on(commands::run::compact(id, &instructions, &project, &execution, json, asked))
+            let instructions = instructions.unwrap_or_default();
+            block_on(commands::run::compact(id, &instructions, &project, &execution, json, model))
         }
-        Command::Sessions { command: cli::Sessions::Branch { id, entry, wishes, model }, project, json } => {
-            let instructions = wishes.unwrap_or_default();
+        Command::Sessions {
+            command: cli::Sessions::Branch { id, entry, instructions, model },
+            project,
+            json,
+        } => {
+            let instructions = instructions.unwrap_or_default();
             let request = BranchRequest { session: id, entry, instructions, model, directory: None };
             block_on(commands::sessions::branch(request, &project, json))
         }
         Command::Sessions { command, project, json } => {
-            within(|| commands::sessions::perform(command, &project, json))
+            in_runtime(|| commands::sessions::perform(command, &project, json))
         }
         Command::Adapters { command: cli::Adapters::List, project, json } => {
             commands::adapters::list(&project, json)
@@ -133,8 +139,8 @@ fn perform(command: Command) -> anyhow::Result<Outcome> {
             project,
             json,
         } => {
-            let wanted = commands::adapters::Wanted { names: &names, system, update, yes, json };
-            block_on(commands::adapters::install(&project, &wanted))
+            let request = commands::adapters::InstallRequest { names: &names, system, update, yes, json };
+            block_on(commands::adapters::install(&project, &request))
         }
         Command::Models { command: cli::Models::List { provider }, project, json } => {
             block_on(commands::models::list(provider.as_deref(), &project, json))
@@ -162,24 +168,24 @@ async fn serve_editor(agent: Option<String>) -> anyhow::Result<Outcome> {
     let log = Arc::new(ClientLog::default());
     let shown = Arc::clone(&log);
     let config = Config::load(&homes.config, None, None, false, &[]);
-    let filter = config.as_ref().map_or("info", Config::log_filter);
+    let filter = config.as_ref().map_or("info", |config| &config.values.log.filter.0);
     logging::start(&homes.state, filter, Some(Box::new(move |level, line| shown.line(level, line))))?;
     let announcer = Arc::new(IpcAnnouncer { homes: homes.clone() });
     let options = lsp_server::Options { homes, log, agent, announcer };
     lsp_server::serve(options, stop::on_signal()?).await
 }
 
-/// Runs a command to its end, in a runtime of its own.
+/// Runs a command to its end in its own runtime.
 fn block_on(command: impl Future<Output = anyhow::Result<Outcome>>) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let exit = runtime.block_on(command);
-    // A thread that waits for the terminal or a lock must not keep the process.
+    // A thread that waits for the terminal or a lock must not keep the process alive.
     runtime.shutdown_background();
     exit
 }
 
-/// Runs a command that waits for nothing but opens parts that want a runtime around them.
-fn within(command: impl FnOnce() -> anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
+/// Runs a synchronous command whose parts need a runtime.
+fn in_runtime(command: impl FnOnce() -> anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
     block_on(async { command() })
 }
 
@@ -188,14 +194,11 @@ mod tests {
     use anyhow::Context as _;
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_cause_is_printed_once() {
         let cause = || std::io::Error::other("no such file");
-        let told = |error: anyhow::Error| super::sentence(&error);
-        assert_eq!(
-            told(anyhow::Error::from(cause()).context("x is no folder: no such file")),
-            "x is no folder: no such file"
-        );
-        let error = Err::<(), _>(cause()).context("x cannot be opened").unwrap_err();
-        assert_eq!(told(error), "x cannot be opened: no such file");
+        let error = anyhow::Error::from(cause()).context("cannot read x: no such file");
+        assert_eq!(super::sentence(&error), "cannot read x: no such file");
+        let error = Err::<(), _>(cause()).context("cannot open x").unwrap_err();
+        assert_eq!(super::sentence(&error), "cannot open x: no such file");
     }
 }

@@ -1,4 +1,5 @@
-//! Opens the project that the command line names, with the terminal as its frontend.
+//! Opens the project that the command line names, with the terminal as its
+//! frontend.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +23,8 @@ pub fn open(args: &cli::Project, access: Access) -> anyhow::Result<Arc<Project>>
     host.open_project(&root(args.dir.as_deref())?, access, Arc::new(frontend))
 }
 
-/// The terminal as the frontend of a project. Commands that print events have sinks of their own.
+/// The terminal as the frontend of a project. Commands that print events have sinks
+/// of their own.
 struct TerminalFrontend {
     approver: Arc<dyn Approver>,
     homes: Homes,
@@ -34,7 +36,7 @@ impl Frontend for TerminalFrontend {
     }
 
     fn config_loaded(&self, config: &Config) -> anyhow::Result<()> {
-        logging::start(&self.homes.state, config.log_filter(), None)
+        logging::start(&self.homes.state, &config.values.log.filter.0, None)
     }
 }
 
@@ -57,17 +59,23 @@ impl EventSink for TerminalFrontend {
 /// `-C DIR`, else the nearest parent with `.git`, else the current directory.
 pub fn root(dir: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(dir) = dir {
-        return std::path::absolute(dir).with_context(|| format!("{} is no usable path", dir.display()));
+        return std::path::absolute(dir).with_context(|| format!("{} is not a usable path", dir.display()));
     }
-    #[expect(clippy::disallowed_methods, reason = "the command line looks at it, once, here")]
-    let current = std::env::current_dir().context("the current folder is not there; name one with -C DIR")?;
+    #[expect(clippy::disallowed_methods, reason = "only the command line depends on it")]
+    let current =
+        std::env::current_dir().context("the current directory does not exist; name one with -C DIR")?;
     Ok(current
         .ancestors()
         .find(|parent| parent.join(".git").exists())
         .map_or(current.clone(), Path::to_owned))
 }
 
-/// The settings of the project at `root`; prints what is odd about them.
+/// The root of the project that the command line names, without symbolic links.
+pub fn canonical_root(args: &cli::Project) -> anyhow::Result<AbsPath> {
+    AbsPath::new(root(args.dir.as_deref())?.canonicalize()?).context("the project has no absolute path")
+}
+
+/// The settings of the project at `root`. Prints warnings about them.
 pub fn settings(homes: &Homes, root: &AbsPath, trusted: bool) -> anyhow::Result<Config> {
     project::settings(homes, root, trusted, note)
 }

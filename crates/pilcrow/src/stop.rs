@@ -1,5 +1,5 @@
-//! Stop, as a person at a terminal says it: SIGINT, SIGTERM or SIGHUP once cancels, twice ends. A reader of our
-//! output that went away is a surface that went away, like a terminal that was closed.
+//! Cancellation by signals: the first SIGINT, SIGTERM or SIGHUP cancels, the second
+//! ends the process. A closed pipe on standard output counts as a closed terminal.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,53 +7,55 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Whether the first signal was a person's Ctrl-C. Signals are the process's, and so is this.
+/// Whether the last signal was SIGINT. Signals belong to the process, hence a
+/// static.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the command ends in order when it is stopped.
-static LISTENS: AtomicBool = AtomicBool::new(false);
+/// Whether the command handles cancellation.
+static HANDLES_CANCEL: AtomicBool = AtomicBool::new(false);
 
 static STOPPED: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
 
 static GONE: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
 
-/// Fires before the token of [`on_signal`] when the signal was SIGHUP or nobody reads any more: the surface went away, and nobody
-/// stopped anything.
+/// Fires before the token of [`on_signal`] if the terminal or the reader of the
+/// output closed, rather than the user stopped the command.
 pub fn gone() -> &'static CancellationToken {
     &GONE
 }
 
-/// Whether what was stopped was stopped by SIGINT: the terminal is still there, and whoever sits at it.
+/// Whether SIGINT stopped the command, so that the user is still at the terminal.
 pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Acquire)
 }
 
-/// Nobody hears what is said any more. `false`: the command does not listen for a stop, and may end as it stands.
-pub fn went_away() -> bool {
-    let listens = LISTENS.load(Ordering::Acquire);
-    if listens && !STOPPED.is_cancelled() {
+/// Cancels the command because its output has no reader. Returns false if the
+/// command does not handle cancellation and may exit at once.
+pub fn close_surface() -> bool {
+    let handles_cancel = HANDLES_CANCEL.load(Ordering::Acquire);
+    if handles_cancel && !STOPPED.is_cancelled() {
         GONE.cancel();
         STOPPED.cancel();
     }
-    listens
+    handles_cancel
 }
 
-/// The process's token, which the first signal cancels. At the second the process ends at once; the guard ends
-/// what it had started.
+/// The token of the process, which the first signal cancels. The second signal ends
+/// the process at once, and its guard stops the child processes.
 ///
 /// # Errors
-/// When the system does not let us listen.
+/// If the system refuses the signal handlers.
 pub fn on_signal() -> std::io::Result<CancellationToken> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;
-    LISTENS.store(true, Ordering::Release);
-    // Lives as long as the process: there is nobody who could end it earlier.
-    let _listens = tokio::spawn(async move {
+    HANDLES_CANCEL.store(true, Ordering::Release);
+    // Runs as long as the process.
+    let _handler = tokio::spawn(async move {
         let mut is_second = false;
         loop {
-            // A signal that is not taken here stays noted by the other streams.
-            let by_person = tokio::select! {
+            // Cancel safety: the other streams keep their signals.
+            let is_interrupt = tokio::select! {
                 _ = interrupt.recv() => true,
                 _ = terminate.recv() => false,
                 _ = hangup.recv() => {
@@ -63,12 +65,12 @@ pub fn on_signal() -> std::io::Result<CancellationToken> {
                     false
                 }
             };
-            // Not whether it is stopped: Ctrl-C ends the reader too, and that may be seen first.
+            // Does not ask whether STOPPED is set: Ctrl-C also ends the reader, which may cancel first.
             if is_second {
                 std::process::exit(1);
             }
             is_second = true;
-            INTERRUPTED.store(by_person, Ordering::Release);
+            INTERRUPTED.store(is_interrupt, Ordering::Release);
             STOPPED.cancel();
         }
     });

@@ -1,16 +1,16 @@
-//! Asking the person at a terminal. Questions go to standard error and answers come from standard
-//! input; when either is no terminal there is nobody to ask.
+//! Questions to the user at a terminal, on standard error, with answers from
+//! standard input. If either is not a terminal, the command is unattended.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use host::harmless::{unmasked, unmasked_line};
+use host::escaping::{escape_invisible, escape_invisible_line};
 use policy::{Answer, Approver, Choice, Chosen, Question, Unattended};
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
-/// The longest diff shown with a question.
+/// Number of lines of a diff shown with a question.
 const MAX_LINES: usize = 120;
 
 /// Asks one question at a time.
@@ -18,37 +18,40 @@ struct Terminal {
     lines: Mutex<Lines>,
 }
 
-/// Lines of standard input, each read when it is asked for.
+/// Lines of standard input, each read on demand.
 #[derive(Default)]
 struct Lines {
     reader: Option<Reader>,
 }
 
-/// The thread that reads. It cannot be stopped while it does; it holds nothing and ends with the process.
+/// The reading thread. Nothing can stop it while it reads; it owns nothing and ends
+/// with the process.
 struct Reader {
-    wanted: std::sync::mpsc::Sender<()>,
-    read: mpsc::UnboundedReceiver<String>,
-    /// A line was asked for and nobody took it: the question was taken back.
+    requests: std::sync::mpsc::Sender<()>,
+    lines: mpsc::UnboundedReceiver<String>,
+    /// Whether a line was requested and not yet received, because the question was
+    /// withdrawn.
     is_reading: bool,
 }
 
-/// Whether there is a terminal at both ends, and so somebody who can be asked.
-pub fn is_there() -> bool {
+/// Whether standard input and standard error are terminals, so that the user can be
+/// asked.
+pub fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
 /// The approver of this process: the terminal, if there is one.
 pub fn approver() -> Arc<dyn Approver> {
-    if is_there() { Arc::new(Terminal { lines: Mutex::default() }) } else { Arc::new(Unattended) }
+    if is_interactive() { Arc::new(Terminal { lines: Mutex::default() }) } else { Arc::new(Unattended) }
 }
 
 impl Approver for Terminal {
     fn ask<'a>(&'a self, question: Question, cancel: &'a CancellationToken) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             match self.answer(&question_text(&question), cancel).await {
-                Heard::Line(line) => understand(line.trim()),
-                Heard::Cancelled => Answer::No { text: String::new() },
-                Heard::Unattended => Answer::Unattended,
+                Reply::Line(line) => parse_answer(line.trim()),
+                Reply::Cancelled => Answer::No { text: String::new() },
+                Reply::Unattended => Answer::Unattended,
             }
         })
     }
@@ -56,25 +59,26 @@ impl Approver for Terminal {
     fn choose<'a>(&'a self, choice: Choice, cancel: &'a CancellationToken) -> BoxFuture<'a, Chosen> {
         Box::pin(async move {
             match self.answer(&choice_text(&choice), cancel).await {
-                Heard::Line(line) => chosen(line.trim(), &choice.options),
-                Heard::Cancelled => Chosen::Dismissed,
-                Heard::Unattended => Chosen::Unattended,
+                Reply::Line(line) => parse_choice(line.trim(), &choice.options),
+                Reply::Cancelled => Chosen::Dismissed,
+                Reply::Unattended => Chosen::Unattended,
             }
         })
     }
 }
 
-/// What came of a question.
-enum Heard {
+/// The outcome of a question.
+enum Reply {
     Line(String),
     Cancelled,
     Unattended,
 }
 
 impl Terminal {
-    /// Shows `text` and waits for a line. Others may write meanwhile: what happens is told while a question stands.
-    async fn answer(&self, text: &str, cancel: &CancellationToken) -> Heard {
-        let asked = async {
+    /// Shows `text` and waits for a line. Other tasks may write to the terminal
+    /// meanwhile.
+    async fn answer(&self, text: &str, cancel: &CancellationToken) -> Reply {
+        let answer = async {
             let mut lines = self.lines.lock().await;
             lines.drop_stale();
             let shown = {
@@ -87,36 +91,36 @@ impl Terminal {
             }
         };
         tokio::select! {
-            // Dropping the wait loses nothing: no answer was given, and the line that comes is nobody's.
-            () = cancel.cancelled() => Heard::Cancelled,
-            line = asked => line.map_or(Heard::Unattended, Heard::Line),
+            // Cancel safety: `drop_stale` drops a line that arrives later.
+            () = cancel.cancelled() => Reply::Cancelled,
+            line = answer => line.map_or(Reply::Unattended, Reply::Line),
         }
     }
 }
 
 impl Lines {
-    /// A line that was typed to a question that is over answers no other.
+    /// Drops a line that answers a withdrawn question.
     fn drop_stale(&mut self) {
         if let Some(reader) = &mut self.reader
             && reader.is_reading
-            && reader.read.try_recv().is_ok()
+            && reader.lines.try_recv().is_ok()
         {
             reader.is_reading = false;
         }
     }
 
-    /// The next line; `None` at the end of the input. A line that nobody waits for any more is kept for
-    /// [`Self::drop_stale`].
+    /// The next line; `None` at the end of the input. If cancelled, the line remains
+    /// for [`Self::drop_stale`].
     async fn next(&mut self) -> Option<String> {
         let reader = match &mut self.reader {
             Some(reader) => reader,
             none => none.insert(Reader::start()?),
         };
         if !reader.is_reading {
-            reader.wanted.send(()).ok()?;
+            reader.requests.send(()).ok()?;
             reader.is_reading = true;
         }
-        let line = reader.read.recv().await;
+        let line = reader.lines.recv().await;
         reader.is_reading = false;
         line
     }
@@ -124,22 +128,22 @@ impl Lines {
 
 impl Reader {
     fn start() -> Option<Self> {
-        let (wanted, wants) = std::sync::mpsc::channel();
-        let (says, read) = mpsc::unbounded_channel();
-        // Bounded by `wanted`: a line for each time that one is asked for.
-        let reads = move || {
-            while wants.recv().is_ok() {
+        let (requests, requested) = std::sync::mpsc::channel();
+        let (sender, lines) = mpsc::unbounded_channel();
+        // Bounded by `requests`: one line for each.
+        let read = move || {
+            while requested.recv().is_ok() {
                 let mut line = String::new();
                 match std::io::stdin().lock().read_line(&mut line) {
-                    Ok(1..) if says.send(line).is_ok() => {}
+                    Ok(1..) if sender.send(line).is_ok() => {}
                     _ => return,
                 }
             }
         };
-        match std::thread::Builder::new().name("answers".to_owned()).spawn(reads) {
-            Ok(_ends_with_the_process) => Some(Self { wanted, read, is_reading: false }),
+        match std::thread::Builder::new().name("answers".to_owned()).spawn(read) {
+            Ok(_ends_with_the_process) => Some(Self { requests, lines, is_reading: false }),
             Err(error) => {
-                tracing::warn!(%error, "nobody can be asked");
+                tracing::warn!(%error, "cannot read answers from the terminal");
                 None
             }
         }
@@ -147,17 +151,17 @@ impl Reader {
 }
 
 fn choice_text(choice: &Choice) -> String {
-    let mut shown = format!("\n{}\n", unmasked(&choice.question));
+    let mut shown = format!("\n{}\n", escape_invisible(&choice.question));
     for (at, option) in choice.options.iter().enumerate() {
-        shown.push_str(&format!("  {}. {}\n", at + 1, unmasked_line(option)));
+        shown.push_str(&format!("  {}. {}\n", at + 1, escape_invisible_line(option)));
     }
-    shown.push_str("a number, or in your own words: ");
+    shown.push_str("Number or text: ");
     shown
 }
 
 fn question_text(question: &Question) -> String {
-    let mut shown = format!("\n{}\n", unmasked_line(&question.title));
-    let detail = unmasked(&question.detail);
+    let mut shown = format!("\n{}\n", escape_invisible_line(&question.title));
+    let detail = escape_invisible(&question.detail);
     let lines: Vec<&str> = detail.lines().collect();
     for line in lines.iter().take(MAX_LINES) {
         shown.push_str(&format!("  {line}\n"));
@@ -165,11 +169,11 @@ fn question_text(question: &Question) -> String {
     if lines.len() > MAX_LINES {
         shown.push_str(&format!("  … {} more lines\n", lines.len() - MAX_LINES));
     }
-    shown.push_str("[y]es, for this [s]ession, [a]lways, [n]o (or say why not): ");
+    shown.push_str("[y]es, for this [s]ession, [a]lways, [n]o (or type a reason): ");
     shown
 }
 
-fn chosen(line: &str, options: &[String]) -> Chosen {
+fn parse_choice(line: &str, options: &[String]) -> Chosen {
     let by_number = line.parse::<usize>().ok().and_then(|number| options.get(number.checked_sub(1)?));
     match by_number {
         Some(option) => Chosen::Said(option.clone()),
@@ -178,7 +182,7 @@ fn chosen(line: &str, options: &[String]) -> Chosen {
     }
 }
 
-fn understand(line: &str) -> Answer {
+fn parse_answer(line: &str) -> Answer {
     match line.to_lowercase().as_str() {
         "y" | "yes" => Answer::Once,
         "s" | "session" => Answer::Session,
@@ -193,17 +197,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_an_option_and_anything_else_is_said() {
+    fn a_number_selects_an_option_other_input_is_text() {
         let options = ["red".to_owned(), "blue".to_owned()];
-        assert_eq!(chosen("2", &options), Chosen::Said("blue".into()));
-        assert_eq!(chosen("3", &options), Chosen::Said("3".into()));
-        assert_eq!(chosen("0", &options), Chosen::Said("0".into()));
-        assert_eq!(chosen("green, please", &options), Chosen::Said("green, please".into()));
-        assert_eq!(chosen("", &options), Chosen::Dismissed);
+        assert_eq!(parse_choice("2", &options), Chosen::Said("blue".into()));
+        assert_eq!(parse_choice("3", &options), Chosen::Said("3".into()));
+        assert_eq!(parse_choice("0", &options), Chosen::Said("0".into()));
+        assert_eq!(parse_choice("green, please", &options), Chosen::Said("green, please".into()));
+        assert_eq!(parse_choice("", &options), Chosen::Dismissed);
     }
 
     #[test]
-    fn what_is_asked_about_is_seen_whole() {
+    fn questions_escape_control_characters() {
         let question = Question {
             kind: policy::QuestionKind::Exec,
             title: "Run `a\nRun ls?`".into(),
@@ -214,14 +218,14 @@ mod tests {
         let expected = "\nRun `a␊Run ls?`\n  echo HIDDEN #␛[1A␛[2K␍Run ls?␛[8m\\u{202e}\n[y]es";
         assert!(shown.starts_with(expected), "{shown:?}");
         let choice = Choice { question: "Which?\u{1b}c".into(), options: vec!["a\r\nb".into()] };
-        assert_eq!(choice_text(&choice), "\nWhich?␛c\n  1. a␊b\na number, or in your own words: ");
+        assert_eq!(choice_text(&choice), "\nWhich?␛c\n  1. a␊b\nNumber or text: ");
     }
 
     #[test]
-    fn only_a_clear_yes_is_one() {
-        assert_eq!(understand("Y"), Answer::Once);
-        assert_eq!(understand("always"), Answer::Always);
-        assert_eq!(understand(""), Answer::No { text: String::new() });
-        assert_eq!(understand("yep, but not a.py"), Answer::No { text: "yep, but not a.py".into() });
+    fn only_a_clear_yes_permits() {
+        assert_eq!(parse_answer("Y"), Answer::Once);
+        assert_eq!(parse_answer("always"), Answer::Always);
+        assert_eq!(parse_answer(""), Answer::No { text: String::new() });
+        assert_eq!(parse_answer("yep, but not a.py"), Answer::No { text: "yep, but not a.py".into() });
     }
 }

@@ -1,4 +1,4 @@
-//! The port through which the user is asked. Implemented above, by surfaces.
+//! The port through which Pilcrow asks the user. Surfaces implement it.
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 /// The subject of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuestionKind {
-    /// The text of a protected file is to be read.
+    /// Read the text of a protected file.
     Read,
     /// A change of files.
     Write,
@@ -20,35 +20,35 @@ pub enum QuestionKind {
 pub struct Question {
     pub kind: QuestionKind,
     pub title: String,
-    /// The diff or the command. Before it what is to be confirmed by itself, a line each.
+    /// The lines to confirm by themselves, then the diff or the command.
     pub detail: String,
     pub files: Vec<String>,
 }
 
 impl Question {
-    /// A line of the detail that says what is to be confirmed.
+    /// A line of the detail that the user must confirm.
     pub(crate) fn confirming(what: &str) -> String {
         let what: Vec<&str> = what.lines().map(str::trim).collect();
         format!("{TO_CONFIRM}{}\n", what.join(" "))
     }
 
-    /// The lines before the diff that say what is to be confirmed: to be shown where the diff is not.
+    /// The lines to confirm, before the diff; to be shown where the diff is not.
     pub fn to_confirm(&self) -> impl Iterator<Item = &str> {
         self.detail.lines().take_while(|line| line.starts_with(TO_CONFIRM))
     }
 }
 
-/// How such a line begins.
+/// Beginning of such a line.
 const TO_CONFIRM: &str = "to be confirmed: ";
 
 /// An answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// This time. To a question of trust: as long as this process runs.
+    /// This time. For a question of trust: while this process runs.
     Once,
     Session,
     Always,
-    /// No, with a text for the model.
+    /// The user's no, with a text for the model.
     No {
         text: String,
     },
@@ -57,13 +57,13 @@ pub enum Answer {
         /// For the user and the model.
         reason: String,
     },
-    /// The question was put away without an answer: no for this time, and it may be asked again.
+    /// The user dismissed the question: no for now; it may be asked again.
     Dismissed,
     /// There is no user to ask.
     Unattended,
 }
 
-/// A question of the agent's own, which permits nothing.
+/// The agent's own question, which permits nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     pub question: String,
@@ -74,9 +74,9 @@ pub struct Choice {
 /// An answer to a [`Choice`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Chosen {
-    /// One of the options, or something else in their own words.
+    /// One of the options, or the user's own words.
     Said(String),
-    /// The question was put away.
+    /// The user dismissed the question.
     Dismissed,
     /// There is no user to ask.
     Unattended,
@@ -87,8 +87,9 @@ pub trait Approver: Send + Sync {
     /// Returns the answer; on cancel returns [`Answer::No`] soon.
     fn ask<'a>(&'a self, question: Question, cancel: &'a CancellationToken) -> BoxFuture<'a, Answer>;
 
-    /// Returns what was chosen; on cancel returns [`Chosen::Dismissed`] soon. By default
-    /// a surface has no user to ask.
+    /// Returns the choice; on cancel returns [`Chosen::Dismissed`] soon.
+    ///
+    /// By default a surface has no user to ask.
     fn choose<'a>(&'a self, _: Choice, _: &'a CancellationToken) -> BoxFuture<'a, Chosen> {
         Box::pin(async { Chosen::Unattended })
     }

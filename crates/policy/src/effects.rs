@@ -1,15 +1,18 @@
-//! Effects of a call, as far as they are known before it runs.
+//! Effects of a call, as far as they are known before the call.
 
 use paths::AbsPath;
 use shell::CommandLine;
 
-/// Declared before a call to schedule and refuse early; of a finished plan, to be permitted.
+/// The effects of a call or plan.
+///
+/// A call declares them before it starts, for scheduling and early refusal; those of a finished plan are
+/// permitted.
 #[derive(Debug, Clone, Default)]
 pub struct Effects {
     /// Reads files of the workspace.
     pub reads: bool,
     pub writes: Writes,
-    /// A command it runs.
+    /// A command that the call runs.
     pub exec: Option<CommandLine>,
 }
 
@@ -24,7 +27,9 @@ pub enum Writes {
     Unknown,
 }
 
-/// A change of files that needs a [`Permit`](crate::Permit). Implemented by the workspace's plan.
+/// A change of files that needs a [`Permit`](crate::Permit).
+///
+/// The workspace's plan implements it.
 pub trait PlannedChange: Sync {
     /// One line for the user.
     fn label(&self) -> &str;
@@ -38,7 +43,7 @@ pub trait PlannedChange: Sync {
     /// A unified diff, paths relative to `root`.
     fn diff(&self, root: &AbsPath) -> String;
 
-    /// Lines that the user has to confirm whatever the rules allow.
+    /// Lines that the user must confirm whatever the rules allow.
     fn confirm(&self) -> &[String];
 
     /// Identifies exactly this change: a permit fits one digest.

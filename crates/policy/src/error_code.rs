@@ -1,4 +1,4 @@
-//! The closed list of error codes that surfaces and models are given.
+//! The closed list of error codes for surfaces and models.
 
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_shown_as_it_is_sent() {
+    fn an_error_code_displays_as_it_serializes() {
         let sent = serde_json::to_string(&ErrorCode::NotUtf8).unwrap();
         assert_eq!((sent.as_str(), ErrorCode::NotUtf8.to_string().as_str()), ("\"not_utf8\"", "not_utf8"));
     }

@@ -1,7 +1,7 @@
 //! Remembered answers: rules, and commands of the project's definitions.
 //!
-//! Answers for the session live here; those for always also in the workspace's `answers.json`
-//! (`docs/formats/trust.md`), under a lock and written whole.
+//! Answers for the session live here; answers given with "always" also in the workspace's `answers.json`
+//! (`docs/formats/trust.md`), written whole under a lock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,14 +18,14 @@ const FILE: &str = "answers.json";
 const LOCK: &str = "answers.lock";
 const LOCK_TIME: Duration = Duration::from_secs(5);
 
-/// For how long an answer holds.
+/// How long an answer holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Term {
     Session,
     Always,
 }
 
-/// The file. `commands`: a definition of the project and the command that was agreed to.
+/// The stored file; `commands` maps a project's definition to the agreed command.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Stored {
     format: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Grants {
     commands: BTreeMap<String, String>,
     /// Roots trusted while this process runs.
     pub(crate) trusts: Vec<AbsPath>,
-    /// The user said no to trust: not asked again.
+    /// The user refused trust: do not ask again.
     pub(crate) refused: bool,
 }
 
@@ -111,7 +111,7 @@ fn read(state: &StateDir) -> Result<Stored, StateError> {
     serde_json::from_slice(&bytes).map_err(|error| StateError::Damaged { path, detail: error.to_string() })
 }
 
-/// Refuses a file of ours that a newer program wrote, before its other fields are looked at.
+/// Refuses a state file of a newer program before its other fields are read.
 pub(crate) fn check_format(bytes: &[u8], known: u64, path: &AbsPath) -> Result<(), StateError> {
     #[derive(Deserialize)]
     struct Format {
@@ -126,7 +126,7 @@ pub(crate) fn check_format(bytes: &[u8], known: u64, path: &AbsPath) -> Result<(
     Ok(())
 }
 
-/// As our files hold it: indented, with a last newline.
+/// The format of our JSON files: indented, with a final newline.
 pub(crate) fn to_json(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(value).expect("a struct of texts and numbers is valid JSON");
     bytes.push(b'\n');
@@ -138,8 +138,9 @@ fn parse(text: &str) -> Option<Rule> {
     rule.inspect_err(|error| tracing::warn!(%error, "a remembered answer cannot be used")).ok()
 }
 
-/// All of a command that was shown: program, arguments and variables. The directory is not part of it,
-/// since a definition serves many roots.
+/// A fingerprint of a shown command: program, arguments and variables.
+///
+/// The directory is not part of it, since a definition serves many roots.
 fn fingerprint(command: &CommandLine) -> String {
     let parts = (command.program.to_string_lossy(), &command.args, &command.env);
     let bytes = serde_json::to_vec(&parts).expect("texts are valid JSON");

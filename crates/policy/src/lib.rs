@@ -1,7 +1,7 @@
 //! The agent's permissions: capabilities, rules, permits, trust, the audit log, and secrets.
 //!
-//! Pure decisions over values. Nothing is edited or started here: [`Policy`] hands out a [`Permit`]
-//! for one planned change and a [`SpawnGrant`] for one program, and nothing else makes them.
+//! Pure decisions over values, without edits or processes: only [`Policy`] issues a [`Permit`] for one
+//! planned change and a [`SpawnGrant`] for one program.
 #![cfg_attr(test, expect(clippy::disallowed_methods, reason = "the tests make files to decide about"))]
 
 mod approver;

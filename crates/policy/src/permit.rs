@@ -7,7 +7,7 @@ use shell::CommandLine;
 
 use crate::PlannedChange;
 
-/// Allows one commit of one plan. Used up by it.
+/// Allows one commit of one plan, which consumes it.
 #[derive(Debug)]
 pub struct Permit {
     pub(crate) digest: u128,
@@ -20,18 +20,18 @@ impl Permit {
     }
 }
 
-/// Allows a program of a definition to be started, and started again, for one root.
+/// Allows a definition's program to be started, also again, for one root.
 #[derive(Debug, Clone)]
 pub struct SpawnGrant {
     pub(crate) definition: String,
     pub(crate) root: AbsPath,
     pub(crate) program: PathBuf,
-    /// For a command that was itself the question: its arguments too.
+    /// The arguments, if the user was asked about the command itself.
     pub(crate) args: Option<Vec<String>>,
 }
 
 impl SpawnGrant {
-    /// For `command` as it is, arguments included.
+    /// For exactly `command`, including its arguments.
     pub(crate) fn exactly(definition: &str, command: &CommandLine) -> Self {
         Self {
             definition: definition.to_owned(),
@@ -41,8 +41,9 @@ impl SpawnGrant {
         }
     }
 
-    /// `git cat-file --batch` on `git_dir`, the one command that runs unasked: it prints objects, and runs
-    /// neither filters nor hooks of the repository.
+    /// `git cat-file --batch` on `git_dir`, the one command that runs unasked.
+    ///
+    /// It prints objects, and runs neither filters nor hooks of the repository.
     pub fn for_git_objects(root: &AbsPath, git_dir: &Path) -> (CommandLine, Self) {
         let args = ["--git-dir", &git_dir.to_string_lossy(), "cat-file", "--batch"].map(str::to_owned);
         let command =
@@ -51,13 +52,14 @@ impl SpawnGrant {
         (command, grant)
     }
 
-    /// The definition it was given for.
+    /// The granted definition.
     pub fn definition(&self) -> &str {
         &self.definition
     }
 
-    /// Whether `command` was granted: this program, in this root or below, and where the
-    /// user was shown the arguments, with these.
+    /// Whether `command` was granted: this program, in this root or below.
+    ///
+    /// Where the user was shown the arguments, they must be the same.
     pub fn covers(&self, command: &CommandLine) -> bool {
         command.program == self.program
             && command.cwd.starts_with(&self.root)

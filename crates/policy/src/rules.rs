@@ -1,8 +1,8 @@
-//! Rules: `allow|ask|deny`, a capability, and what it is about.
+//! Rules: `allow|ask|deny`, a capability, and a pattern.
 //!
-//! Written as one line: `allow write docs/**`, `deny exec git push`, `ask http *.example.org`,
-//! `deny write`. Of the rules that match the most specific wins, and of equally specific ones the
-//! strictest. Which rule applies where is decided here; what holds without rules, in `policy`.
+//! Written as one line: `allow write docs/**`, `deny exec git push`, `ask http *.example.org`, `deny write`.
+//! The most specific of the matching rules wins, and among equally specific ones the strictest. This module
+//! selects the rule; `policy` has the defaults.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub enum Capability {
     Exec,
     /// Talk to a host.
     Http,
-    /// Change a debugged program, or evaluate in it what may.
+    /// Change a debugged program, or evaluate an expression that may.
     Debug,
 }
 
@@ -50,7 +50,7 @@ impl Capability {
 /// The source of rules that come from the user's answers to questions.
 pub(crate) const ANSWER: &str = "your earlier answer";
 
-/// One rule. Made by [`Rule::parse`].
+/// One rule; see [`Rule::parse`].
 #[derive(Debug, Clone)]
 pub struct Rule {
     pub decision: Decision,
@@ -66,28 +66,28 @@ enum Pattern {
     /// All of the capability.
     All,
     Path(PathPattern),
-    /// The words a command begins with.
+    /// The first words of a command.
     Command(Vec<String>),
-    /// A host, or with a leading `*.` everything below it.
-    Host(String),
+    /// A host; no part of the product connects on behalf of the agent yet.
+    Host,
 }
 
 #[derive(Debug, Clone)]
 struct PathPattern {
     glob: GlobMatcher,
-    /// Matched against whole paths rather than those below the workspace's root.
+    /// Whether the pattern matches whole paths rather than those below the root.
     absolute: bool,
     specificity: Specificity,
 }
 
-/// How exactly a pattern says what it means: without wildcards before with, then by length.
+/// Precedence of a pattern: without wildcards before with, then by length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Specificity {
     exact: bool,
     literal: usize,
 }
 
-/// A rule that cannot be understood.
+/// A malformed rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the rule {text:?} cannot be used: {detail}")]
 pub struct RuleError {
@@ -97,16 +97,15 @@ pub struct RuleError {
 }
 
 impl Rule {
-    /// The rule that `text` says. `source` is where it was written.
+    /// Parses a rule; `source` is where it was written.
     ///
-    /// A path pattern is a glob (`*`, `?`, `[a-z]`, `{a,b}` within a name, `**` across directories) below
-    /// the workspace's root; one without `/` matches in every directory (`./a.md`: only in the root), one
-    /// that ends in `/` everything below that directory, and one that begins with `/` or `~/` is about
-    /// whole paths. A command
-    /// pattern is the words the command begins with. A host may begin with `*.`.
+    /// A path pattern is a glob (`*`, `?`, `[a-z]`, `{a,b}` within a name, `**` across directories) below the
+    /// workspace's root; one without `/` matches in every directory (`./a.md`: only in the root), one that
+    /// ends in `/` everything below that directory, and one that begins with `/` or `~/` whole paths. A
+    /// command pattern is the first words of the command. A host may begin with `*.`.
     ///
     /// # Errors
-    /// [`RuleError`] says what is wrong.
+    /// [`RuleError`] with the problem.
     pub fn parse(text: &str, source: &str) -> Result<Self, RuleError> {
         let fail = |detail: String| RuleError { text: text.to_owned(), detail };
         let mut words = text.split_whitespace();
@@ -120,13 +119,13 @@ impl Rule {
         let Some(capability) = Capability::ALL.into_iter().find(|it| it.name() == name) else {
             return Err(fail("its second word must be read, write, exec, http or debug".into()));
         };
-        // The rest as written: a path may hold spaces.
+        // The rest as written: a path may contain spaces.
         let rest = text.split_once(name).map_or("", |(_, rest)| rest.trim());
         let pattern = match capability {
             _ if rest.is_empty() => Pattern::All,
             Capability::Read | Capability::Write => Pattern::Path(PathPattern::parse(rest).map_err(fail)?),
             Capability::Exec => Pattern::Command(rest.split_whitespace().map(str::to_owned).collect()),
-            Capability::Http => Pattern::Host(rest.to_ascii_lowercase()),
+            Capability::Http => Pattern::Host,
             Capability::Debug => {
                 return Err(fail("debug is ruled as a whole; write nothing after it".into()));
             }
@@ -135,8 +134,9 @@ impl Rule {
         Ok(Self { decision, capability, pattern, text, source, tightens: false })
     }
 
-    /// The same rule, but one that can only make a decision stricter, however specific it is: what a
-    /// project says beside the user.
+    /// The same rule, but it can only make a decision stricter.
+    ///
+    /// For a project's rules beside the user's, however specific they are.
     pub fn tightening(self) -> Self {
         Self { tightens: true, ..self }
     }
@@ -146,7 +146,7 @@ impl Rule {
         self.tightens
     }
 
-    /// The rule for exactly one path, which may hold any characters.
+    /// The rule for exactly one path, whose characters are literal.
     pub(crate) fn for_path(decision: Decision, capability: Capability, path: &str, source: &str) -> Self {
         let anchor = if path.starts_with('/') { "" } else { "./" };
         let text = format!("{} {} {anchor}{}", decision.name(), capability.name(), globset::escape(path));
@@ -158,16 +158,16 @@ impl Rule {
             source: source.into(),
             tightens: false,
         };
-        // An escaped path is a glob; were it not, the rule would only ask.
+        // An escaped path is always a glob; otherwise the rule would only ask.
         Self::parse(&text, source).unwrap_or_else(|_| everything())
     }
 
-    /// The rule that allows reading what is below a directory, which may hold any characters.
+    /// The rule that allows reading below a directory, whose name is literal.
     pub(crate) fn for_reading_below(directory: &AbsPath) -> Self {
         let text = format!("allow read {}/**", globset::escape(&directory.to_string()));
         let source = "Pilcrow's own directory";
         let pattern = PathPattern::parse(text.trim_start_matches("allow read ")).map(Pattern::Path);
-        // An escaped path is a glob; were it not, the rule would only ask.
+        // An escaped path is always a glob; otherwise the rule would only ask.
         let (decision, pattern) = match pattern {
             Ok(pattern) => (Decision::Allow, pattern),
             Err(_) => (Decision::Ask, Pattern::All),
@@ -175,7 +175,7 @@ impl Rule {
         Self { decision, capability: Capability::Read, pattern, text, source: source.into(), tightens: false }
     }
 
-    /// As it was written.
+    /// As written.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -185,12 +185,12 @@ impl Rule {
         &self.source
     }
 
-    /// How specifically it is about `path`; `None` when it is not.
+    /// Specificity of its match of `path`, if it matches.
     fn path(&self, path: &AbsPath, root: &AbsPath) -> Option<Specificity> {
         match &self.pattern {
             Pattern::All => Some(Specificity::default()),
             Pattern::Path(pattern) => pattern.matches(path, root).then_some(pattern.specificity),
-            Pattern::Command(_) | Pattern::Host(_) => None,
+            Pattern::Command(_) | Pattern::Host => None,
         }
     }
 
@@ -198,7 +198,7 @@ impl Rule {
         let words = match &self.pattern {
             Pattern::All => return Some(Specificity::default()),
             Pattern::Command(words) => words,
-            Pattern::Path(_) | Pattern::Host(_) => return None,
+            Pattern::Path(_) | Pattern::Host => return None,
         };
         let (program, args) = words.split_first()?;
         let is_program = Path::new(program) == command.program
@@ -207,15 +207,16 @@ impl Rule {
         (is_program && command.args.starts_with(args)).then_some(Specificity { exact, literal: words.len() })
     }
 
-    /// Whether it is about the words of a command rather than about all of a capability; `Some(true)`:
-    /// about all of them.
+    /// Whether the rule names words of a command; `Some(true)`: it covers all commands.
     pub(crate) fn names(&self, command: &CommandLine) -> Option<bool> {
         let Pattern::Command(_) = &self.pattern else { return None };
         self.command(command).map(|specificity| specificity.exact)
     }
 
-    /// Whether it may be about the program of a command line: one that allows `ls` does not mean a file of
-    /// that name in the workspace or a temporary directory, but for one that spells it.
+    /// Whether the rule may apply to the program of a command line.
+    ///
+    /// A rule that allows `ls` does not apply to a file of that name in the workspace or a temporary
+    /// directory, unless the rule spells that file.
     pub(crate) fn is_about_program_of(&self, command: &CommandLine, root: &AbsPath) -> bool {
         let Pattern::Command(words) = &self.pattern else { return true };
         let program = command.program.as_path();
@@ -227,28 +228,14 @@ impl Rule {
             || words.first().is_some_and(|word| Path::new(word) == program)
     }
 
-    fn host(&self, host: &str) -> Option<Specificity> {
-        let pattern = match &self.pattern {
-            Pattern::All => return Some(Specificity::default()),
-            Pattern::Host(pattern) => pattern,
-            Pattern::Path(_) | Pattern::Command(_) => return None,
-        };
-        let host = host.to_ascii_lowercase();
-        match pattern.strip_prefix('*') {
-            Some(below) if below.starts_with('.') => {
-                host.ends_with(below).then_some(Specificity { exact: false, literal: below.len() })
-            }
-            _ => (host == *pattern).then_some(Specificity { exact: true, literal: pattern.len() }),
-        }
-    }
-
-    /// Whether its pattern is about whole paths, or spells `name`. Only such a rule is about a path
-    /// that is protected because of that name.
+    /// Whether the rule's pattern is about whole paths, or spells `name`.
+    ///
+    /// Only such a rule applies to a path that is protected because of that name.
     pub(crate) fn spells(&self, name: Option<&str>) -> bool {
         match (&self.pattern, name) {
             (Pattern::Path(pattern), None) => pattern.absolute,
             (Pattern::Path(_), Some(name)) => {
-                // Escapes (`[*]`) are undone roughly: they are for characters that no name here has.
+                // Escapes (`[*]`) are undone roughly: no name here needs them.
                 self.text.to_ascii_lowercase().contains(&name.to_ascii_lowercase())
             }
             _ => false,
@@ -321,11 +308,6 @@ pub(crate) fn for_command<'a>(
     strongest(rules, Capability::Exec, |rule| rule.command(command))
 }
 
-/// The rule that decides about a host.
-pub(crate) fn for_host<'a>(rules: impl Iterator<Item = &'a Rule>, host: &str) -> Option<&'a Rule> {
-    strongest(rules, Capability::Http, |rule| rule.host(host))
-}
-
 /// The rule about all of a capability.
 pub(crate) fn for_all<'a>(rules: impl Iterator<Item = &'a Rule>, capability: Capability) -> Option<&'a Rule> {
     strongest(rules, capability, |rule| {
@@ -381,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_specific_wins_and_of_equals_the_strictest() {
+    fn the_most_specific_then_the_strictest_rule_wins() {
         let lines =
             ["allow write", "deny write docs/**", "allow write docs/guide/**", "ask write docs/guide/a.md"];
         check_path(&lines, "/w/a", Some("allow write"));
@@ -394,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_for_one_path_means_that_path_only() {
+    fn a_rule_for_one_path_matches_only_that_path() {
         let root = AbsPath::new("/w").unwrap();
         for (path, other) in [("a [1]/b*.md", "a [1]/bc.md"), (".env", "sub/.env"), ("/o/{x}", "/w/o/{x}")] {
             let rule = Rule::for_path(Decision::Allow, Capability::Write, path, "test");
@@ -425,19 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_match_whole_or_below() {
-        let rules = rules(&["allow http *.example.org", "deny http bad.example.org"]);
-        let check = |host: &str, expected: Option<&str>| {
-            assert_eq!(for_host(rules.iter(), host).map(Rule::text), expected, "{host}");
-        };
-        check("a.b.example.org", Some("allow http *.example.org"));
-        check("BAD.example.org", Some("deny http bad.example.org"));
-        check("badexample.org", None);
-        check("example.org", None);
-    }
-
-    #[test]
-    fn what_is_wrong_is_said() {
+    fn an_invalid_rule_is_explained() {
         for (line, part) in [
             ("permit write x", "allow, ask or deny"),
             ("allow fly x", "read, write, exec, http or debug"),

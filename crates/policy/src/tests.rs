@@ -1,4 +1,4 @@
-//! The policy at its boundary: what is allowed, asked and denied, and what is remembered of it.
+//! The policy at its boundary: what it allows, asks, denies and remembers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::*;
 
-/// A workspace's directories: the root, and the state beside it.
+/// A workspace's directories: the root and its state.
 pub(crate) struct Fixture {
     pub(crate) base: AbsPath,
     pub(crate) root: AbsPath,
@@ -82,7 +82,7 @@ impl PlannedChange for Change {
     }
 }
 
-/// Gives its answers in turn and notes what it was asked. More questions than answers: a panic.
+/// Gives its answers in turn and records the questions; panics when out of answers.
 #[derive(Default)]
 pub(crate) struct Script {
     answers: Mutex<VecDeque<Answer>>,
@@ -167,7 +167,7 @@ fn writes_by_path_mode_and_rule() {
         (Mode::Strict, &["allow write src/**"], "src/a.rs", Allow),
         (Mode::Permissive, &["deny write *.lock"], "Cargo.lock", Deny),
         (Mode::Permissive, &["ask write"], "src/a.rs", Ask),
-        // Protected: only a rule of its own, and denials always.
+        // Protected: only a rule of its own opens it, and denials always hold.
         (Mode::Permissive, &[], ".git/config", Deny),
         (Mode::Permissive, &["allow write", "allow write **"], ".git/config", Deny),
         (Mode::Permissive, &["allow write .git/hooks/**"], ".git/hooks/x", Allow),
@@ -180,7 +180,7 @@ fn writes_by_path_mode_and_rule() {
         (Mode::Permissive, &["allow write certs/**"], "certs/a.pem", Deny),
         (Mode::Permissive, &["allow write certs/*.pem"], "certs/a.pem", Allow),
         (Mode::Permissive, &[], ".pilcrow/config.toml", Ask),
-        // Outside: only a rule about whole paths.
+        // Outside: only a rule about whole paths opens it.
         (Mode::Permissive, &["allow write"], "/somewhere/else", Deny),
         (Mode::Permissive, &["allow write /somewhere/**"], "/somewhere/else", Allow),
         (Mode::Permissive, &["allow write /somewhere/**"], "/somewhere/.ssh/config", Deny),
@@ -217,7 +217,7 @@ fn project_rules_only_tighten() {
 }
 
 #[test]
-fn of_several_effects_the_strictest_decides() {
+fn the_strictest_of_several_effects_decides() {
     let fixture = Fixture::new(&[]);
     let policy = policy(&fixture, |options| options.rules = rules(&["allow write", "allow exec cargo test"]));
     let judge = |effects: Effects| policy.judge(&effects).decision;
@@ -234,7 +234,7 @@ fn of_several_effects_the_strictest_decides() {
 }
 
 #[test]
-fn a_link_does_not_lead_around_a_protection() {
+fn a_link_does_not_bypass_a_protection() {
     let fixture = Fixture::new(&[(".env", "x"), ("src/a", "x")]);
     std::os::unix::fs::symlink(fixture.path(".env"), fixture.path("harmless")).unwrap();
     std::os::unix::fs::symlink(fixture.base.as_path(), fixture.path("out")).unwrap();
@@ -249,16 +249,15 @@ fn a_link_does_not_lead_around_a_protection() {
 }
 
 #[test]
-fn commands_are_asked_even_in_mode_permissive() {
+fn commands_are_asked_about_in_every_mode() {
     let fixture = Fixture::new(&[]);
     let policy = policy(&fixture, |options| options.mode = Mode::Permissive);
     let effects = Effects { exec: Some(command(&fixture, "ls", &[])), ..Effects::default() };
     assert_eq!(policy.judge(&effects).decision, Decision::Ask);
-    assert_eq!(policy.judge_host("example.org").decision, Decision::Allow);
 }
 
 #[tokio::test]
-async fn a_write_is_asked_with_files_counts_and_diff() {
+async fn a_question_about_a_write_has_files_counts_and_diff() {
     let fixture = Fixture::new(&[("src/a.rs", "one\ntwo\n"), ("b.md", "x\n")]);
     let policy = policy(&fixture, |_| ());
     let plan = Change { paths: fixture.paths(&["b.md", "c.md", "src/a.rs"]), ..fixture.change("a") };
@@ -270,7 +269,7 @@ async fn a_write_is_asked_with_files_counts_and_diff() {
     assert!(question.title.starts_with("a change: 3 files, +1 −1"), "{}", question.title);
     assert!(question.detail.contains("-two\n+three"), "{}", question.detail);
     assert_eq!(question.files, ["b.md", "c.md", "src/a.rs"]);
-    // Once was once.
+    // "Once" held once.
     let denied = policy.permit(&plan, &script, &cancel()).await.unwrap_err();
     assert_eq!((denied.code, denied.unattended), (ErrorCode::Denied, false));
     assert_eq!(denied.to_string(), "the user said no: not now");
@@ -286,7 +285,7 @@ async fn a_write_is_asked_with_files_counts_and_diff() {
 }
 
 #[tokio::test]
-async fn answers_for_the_session_and_for_always() {
+async fn answers_hold_once_for_the_session_or_always() {
     let fixture = Fixture::new(&[("a", "1\n"), (".env", "S=1\n")]);
     let ordinary = fixture.change("a");
     let secret = fixture.change(".env");
@@ -294,16 +293,16 @@ async fn answers_for_the_session_and_for_always() {
     let script = Script::new([Answer::Session, Answer::Always]);
     first.permit(&ordinary, &script, &cancel()).await.unwrap();
     first.permit(&ordinary, &script, &cancel()).await.unwrap();
-    // An ordinary yes is none for a secret.
+    // An ordinary yes does not open a secret.
     first.permit(&secret, &script, &cancel()).await.unwrap();
     first.permit(&secret, &script, &cancel()).await.unwrap();
     assert_eq!(script.titles().len(), 2);
-    // In another process: the session is over, always is not.
+    // In another process the session's answers are gone, "always" holds.
     let second = policy(&fixture, |_| ());
     second.permit(&secret, &Unattended, &cancel()).await.unwrap();
     let denied = second.permit(&ordinary, &Unattended, &cancel()).await.unwrap_err();
     assert!(denied.unattended);
-    // A denial of the configuration is stronger than an equal answer.
+    // A denial in the configuration beats an equal answer.
     let tight = policy(&fixture, |options| options.rules = rules(&["deny write ./.env"]));
     tight.permit(&secret, &Unattended, &cancel()).await.unwrap_err();
 }
@@ -320,7 +319,7 @@ async fn an_unattended_denial_names_the_remedy() {
 }
 
 #[tokio::test]
-async fn yes_answers_what_is_asked_and_lifts_no_denial() {
+async fn yes_answers_questions_and_lifts_no_denial() {
     let fixture = Fixture::new(&[("a", "1\n"), (".git/x", "1\n")]);
     let policy = untrusted(&fixture, |options| options.yes = true);
     let asked = fixture.change("a");
@@ -348,12 +347,12 @@ async fn an_untrusted_workspace_is_read_only_by_default() {
     assert_eq!((denied.code, denied.unattended), (ErrorCode::Untrusted, true));
     let root = &fixture.root;
     assert!(denied.reason.ends_with(&format!("--yes, or run `pilcrow trust {root}`")), "{denied}");
-    // Where trust alone would not do, the message does not say that it would.
+    // If trust alone is not enough, the message does not suggest it.
     let denied = untrusted(&fixture, |_| ()).permit(&plan, &Unattended, &cancel()).await.unwrap_err();
     assert!(denied.reason.contains("` and allow it with a rule `allow write …`"), "{denied}");
     let effects = Effects { exec: Some(command(&fixture, "ls", &[])), ..Effects::default() };
     assert_eq!(policy.judge(&effects).decision, Decision::Ask);
-    // The user may agree to a change without trusting the directory; an answer for the session holds.
+    // The user may permit a change without trusting the directory; an answer for the session holds.
     policy.permit(&plan, &Script::new([Answer::Session]), &cancel()).await.unwrap();
     policy.permit(&plan, &Unattended, &cancel()).await.unwrap();
     assert!(!policy.is_trusted());
@@ -389,7 +388,7 @@ async fn protected_reads_are_asked_or_denied() {
         let denied = policy.permit_read(&fixture.path(path), &Unattended, &cancel()).await.unwrap_err();
         assert_eq!(denied.unattended, asked, "{path}");
     }
-    for path in ["id_rsa", "/home/someone/.ssh/id_ed25519", "server.pem"] {
+    for path in ["id_rsa", "/home/user/.ssh/id_ed25519", "server.pem"] {
         let script = Script::new([]);
         let denied = policy.permit_read(&fixture.path(path), &script, &cancel()).await.unwrap_err();
         assert!(denied.reason.contains("keys and logins"), "{denied}");
@@ -435,7 +434,7 @@ async fn trust_once_holds_for_the_process() {
     let policy = untrusted(&fixture, |_| ());
     let denied = policy.grant_spawn(&server, &Unattended, &cancel()).await.unwrap_err();
     assert!(denied.unattended && denied.reason.contains("pilcrow trust "), "{denied}");
-    // A missing user is not a no: one may come.
+    // A missing user is not a no: one may come later.
     policy.grant_spawn(&server, &Script::new([Answer::Once]), &cancel()).await.unwrap();
 }
 
@@ -451,7 +450,7 @@ async fn a_project_command_is_asked_again_when_it_changes() {
     let question = script.asked.lock()[0].clone();
     assert_eq!(question.kind, QuestionKind::Exec);
     assert!(question.detail.starts_with("MODE=1 odd --stdio\nin "), "{}", question.detail);
-    // Another process remembers; another command is another question.
+    // Another process remembers; a changed command is another question.
     let policy_two = policy(&fixture, |_| ());
     policy_two.grant_spawn(&server, &Unattended, &cancel()).await.unwrap();
     server.command.env[0].1 = "2".into();
@@ -459,7 +458,7 @@ async fn a_project_command_is_asked_again_when_it_changes() {
     assert!(denied.unattended && denied.code == ErrorCode::Denied, "{denied}");
     policy_two.grant_spawn(&server, &script, &cancel()).await.unwrap();
     assert_eq!(script.titles().len(), 2);
-    // Our own and the user's definitions are not asked about in a trusted root, nor the project's
+    // In a trusted root no question is asked about built-in and user definitions, nor about the project's
     // that a rule allows.
     policy_two.grant_spawn(&request(&fixture, "ruff", false), &Unattended, &cancel()).await.unwrap();
     let ruled = policy(&fixture, |options| options.rules = rules(&["allow exec odder", "deny exec bad"]));
@@ -492,7 +491,7 @@ impl Approver for Silent {
 }
 
 #[tokio::test]
-async fn cancel_ends_the_question_and_those_that_wait_for_it() {
+async fn cancel_ends_the_question_and_waiting_ones() {
     let fixture = Fixture::new(&[("a", "1\n")]);
     let policy = policy(&fixture, |_| ());
     let plan = fixture.change("a");
@@ -509,7 +508,7 @@ async fn cancel_ends_the_question_and_those_that_wait_for_it() {
 }
 
 #[tokio::test]
-async fn a_newer_file_of_answers_is_left_alone() {
+async fn a_newer_answers_file_stays_unchanged() {
     let fixture = Fixture::new(&[(".env", "1\n")]);
     let newer = br#"{"format": 9, "rules": ["allow write ./.env"]}"#;
     fixture.state.write_atomic("answers.json", newer).unwrap();
@@ -560,11 +559,11 @@ async fn lines_to_confirm_are_asked_whatever_the_rules_allow() {
     policy.permit(&plan, &script, &cancel()).await.unwrap();
     policy.permit(&plan, &script, &cancel()).await.unwrap_err();
     assert!(script.asked.lock()[0].detail.starts_with("to be confirmed: in comments"));
-    // The user's own command named the change, not its doubtful part.
+    // The user's own command named the change, not the lines to confirm.
     policy.permit_invoked(&plan).unwrap_err();
     policy.permit_invoked_asking(&plan, &Unattended, &cancel()).await.unwrap_err();
     policy.permit_invoked_asking(&plan, &Script::new([Answer::Once]), &cancel()).await.unwrap();
-    // Where it is asked anyway one question is enough, and `--yes` answers it.
+    // Where the policy asks anyway, one question is enough, and `--yes` answers it.
     let other = untrusted(&fixture, |_| ());
     other.permit(&plan, &Script::new([Answer::Once]), &cancel()).await.unwrap();
     let yes = untrusted(&fixture, |options| options.yes = true);
@@ -572,7 +571,7 @@ async fn lines_to_confirm_are_asked_whatever_the_rules_allow() {
 }
 
 #[tokio::test]
-async fn a_debugged_program_is_asked_about_by_its_own_capability() {
+async fn debugging_has_its_own_capability() {
     let fixture = Fixture::new(&[]);
     let cancel = CancellationToken::new();
     let run = command(&fixture, "app.py", &["x"]);
@@ -583,7 +582,7 @@ async fn a_debugged_program_is_asked_about_by_its_own_capability() {
         asks.permit_debug("set n to 5", &user, &cancel).await.unwrap();
     }
     assert_eq!(user.titles(), ["Run app.py x under debugpy?", "In the debugged program: set n to 5?"]);
-    // The answer was for this command, and no other.
+    // The answer was for this command only.
     let other = command(&fixture, "app.py", &["y"]);
     let error = asks.permit_run("debugpy", &other, &Unattended, &cancel).await.unwrap_err();
     assert!(error.unattended && error.code == ErrorCode::Denied);

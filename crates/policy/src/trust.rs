@@ -1,7 +1,7 @@
-//! Trusted workspaces by canonical path; parents count.
+//! Trusted workspaces by canonical path; a trusted parent counts.
 //!
-//! The file is `trust.json` in our state directory (`docs/formats/trust.md`). It is read at each
-//! question, so that `pilcrow trust` takes effect in processes that run already.
+//! The file is `trust.json` in our state directory (`docs/formats/trust.md`). It is read at each question, so
+//! that `pilcrow trust` affects running processes.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ struct Stored {
 #[derive(Debug, Serialize, Deserialize)]
 struct Trusted {
     path: AbsPath,
-    /// When it was said, RFC 3339 in UTC.
+    /// Time of the decision, RFC 3339 in UTC.
     since: String,
 }
 
@@ -41,13 +41,14 @@ pub fn trust_command(root: &AbsPath) -> String {
 }
 
 impl TrustStore {
-    /// The store in `trust.json` of our state directory.
+    /// Opens `trust.json` in our state directory.
     pub fn new(state: StateDir) -> Self {
         Self { state }
     }
 
-    /// Whether `root` or one of its parents is trusted, links resolved. A list that cannot be read
-    /// trusts nothing; the reason is logged.
+    /// Whether `root` or one of its parents is trusted, links resolved.
+    ///
+    /// A list that cannot be read trusts nothing; the reason is logged.
     pub fn is_trusted(&self, root: &AbsPath) -> bool {
         match self.read() {
             Ok(stored) => {
@@ -61,10 +62,10 @@ impl TrustStore {
         }
     }
 
-    /// Trusts `root` from now on.
+    /// Trusts `root`.
     ///
     /// # Errors
-    /// When the list cannot be read or written.
+    /// The list cannot be read or written.
     pub fn trust(&self, root: &AbsPath) -> Result<(), StateError> {
         let _lock = self.state.lock(LOCK, LOCK_TIME)?;
         let mut stored = self.read()?;
@@ -77,17 +78,18 @@ impl TrustStore {
         self.write(stored)
     }
 
-    /// Takes `root` off the list; says whether it was on it. A parent on the list stays there and
-    /// goes on counting.
+    /// Removes `root` from the list and returns whether it was on it.
+    ///
+    /// A parent on the list stays there and still counts.
     ///
     /// # Errors
-    /// When the list cannot be read or written.
+    /// The list cannot be read or written.
     pub fn remove(&self, root: &AbsPath) -> Result<bool, StateError> {
         let _lock = self.state.lock(LOCK, LOCK_TIME)?;
         let mut stored = self.read()?;
         let path = canonical(root);
         let before = stored.trusted.len();
-        // As spelled too: a directory that is gone cannot be resolved any more.
+        // Also as spelled: a deleted directory cannot be resolved.
         stored.trusted.retain(|trusted| trusted.path != path && trusted.path != *root);
         if stored.trusted.len() == before {
             return Ok(false);
@@ -98,7 +100,7 @@ impl TrustStore {
     /// Every trusted directory, sorted.
     ///
     /// # Errors
-    /// When the list cannot be read.
+    /// The list cannot be read.
     pub fn list(&self) -> Result<Vec<AbsPath>, StateError> {
         Ok(self.read()?.trusted.into_iter().map(|trusted| trusted.path).collect())
     }
@@ -130,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_is_one_word() {
+    fn the_path_to_trust_is_quoted_for_a_shell() {
         let command = |path: &str| trust_command(&AbsPath::new(path).unwrap());
         assert_eq!(command("/a/b"), "pilcrow trust /a/b");
         assert_eq!(command("/my work/it's"), r"pilcrow trust '/my work/it'\''s'");
     }
 
     #[test]
-    fn parents_count_and_siblings_do_not() {
+    fn a_trusted_parent_counts_and_a_sibling_does_not() {
         let (_temp, store, base) = store();
         assert!(!store.is_trusted(&base.join("a")));
         store.trust(&base.join("a")).unwrap();
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_resolved_before_they_are_kept_or_asked_about() {
+    fn links_are_resolved_for_the_trust_list() {
         let (_temp, store, base) = store();
         std::os::unix::fs::symlink(base.join("a"), base.join("link")).unwrap();
         store.trust(&base.join("link")).unwrap();

@@ -1,14 +1,13 @@
-//! The guard: a small process of our own that ends our children when we can no longer.
+//! The guard: a small process of ours that ends our children if we cannot.
 //!
-//! Pilcrow starts `pilcrow __guard` before its first child, in a group of its own so that the
-//! terminal's signals pass it by, and holds the only writing end of its stdin. The guard receives
-//! which groups exist, one line each; when the pipe closes, however Pilcrow died, it ends them.
+//! Pilcrow starts `pilcrow __guard` before its first child, in a group of its own so that the terminal's
+//! signals do not reach it, and holds the only writing end of its stdin. The guard reads which groups exist,
+//! one line each; when the pipe closes, however Pilcrow died, it ends them.
 //!
 //! Lines: `mark ID` (children of this Pilcrow carry ID in their environment), `add PGID`, `remove PGID`,
-//! `gently PGID` (it is given time to end by itself first), `sign URI` (a file that is locked until the
-//! groups have ended, but for those that are given time, and written to then). A child is announced right
-//! after it was started, since its number is not known sooner: a Pilcrow killed between these two steps,
-//! some microseconds, leaves that child behind.
+//! `gently PGID` (it may first end by itself), `sign URI` (a file to lock until the groups without extra time
+//! have ended, and to write to then). Pilcrow reports a child right after its start, since its number is not
+//! known sooner: a Pilcrow killed between these two steps, some microseconds, leaves that child behind.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -27,14 +26,16 @@ use crate::process_table::{Table, mark_names};
 
 /// How long the guard waits between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(300);
-/// How long it waits for what ends by itself when its streams close.
+/// How long it waits for a process that ends when its streams close.
 const GENTLE: Duration = Duration::from_secs(2);
 
-/// Runs the guard: reads group ids from stdin until it closes, then ends those groups. Blocks.
+/// Runs the guard: reads group ids from stdin until it closes, then ends them.
 ///
-/// SIGINT, SIGTERM and SIGHUP do not end it: it goes when Pilcrow goes.
+/// Blocks.
+///
+/// Ignores SIGINT, SIGTERM and SIGHUP: it ends when Pilcrow does.
 pub fn guard_main() {
-    // Handlers stay for the life of the process; the signals are ignored on purpose.
+    // Handlers stay for the life of the process, so the signals are ignored.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let _handlers = runtime.as_ref().ok().map(|runtime| {
         use tokio::signal::unix::{SignalKind, signal};
@@ -59,15 +60,15 @@ pub fn guard_main() {
 #[derive(Default)]
 struct Orders {
     mark: Option<String>,
-    /// The groups that are still there.
+    /// The groups that still exist.
     groups: BTreeSet<i32>,
-    /// Those that are given time first.
+    /// Groups that first get time to end.
     gently: BTreeSet<i32>,
-    /// Files that are stamped when the groups have ended.
+    /// Files to stamp when the groups have ended.
     signs: Vec<File>,
 }
 
-/// Follows the orders until the end of input.
+/// Reads orders until the end of input.
 fn read_orders(input: impl BufRead) -> Orders {
     let Orders { mut mark, mut groups, mut gently, mut signs } = Orders::default();
     for line in input.lines() {
@@ -86,7 +87,7 @@ fn read_orders(input: impl BufRead) -> Orders {
     Orders { mark, groups, gently, signs }
 }
 
-/// A file locked until the stamp; `None` where its directory is gone.
+/// Locks a file until the stamp; `None` if its directory is gone.
 fn hold(uri: &str) -> Option<File> {
     let path = uri_to_path(uri)?;
     let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path).ok()?;
@@ -94,33 +95,35 @@ fn hold(uri: &str) -> Option<File> {
     Some(file)
 }
 
-/// SIGTERM to each group, SIGKILL to those that are still there after [`GRACE`].
+/// Sends SIGTERM to each group, and SIGKILL to those that survive [`GRACE`].
 fn end_groups(groups: &[i32]) {
     let groups: Vec<Pid> = groups.iter().filter_map(|pgid| Pid::from_raw(*pgid)).collect();
     let there: Vec<Pid> =
         groups.into_iter().filter(|group| kill_process_group(*group, Signal::TERM).is_ok()).collect();
     wait_until_gone(&there, Instant::now() + GRACE);
     for group in there {
-        // An error means that the group is gone, which is what is wanted.
+        // An error means that the group is gone, as intended.
         kill_process_group(group, Signal::KILL).ok();
     }
 }
 
-/// Writes a line break, so that the file's time is later than that of everything written before. Where the
-/// system has fine timestamps it gives them to files whose last time was read; else they advance by steps.
+/// Writes a line break, so that the file is newer than everything written before.
+///
+/// Where the system has fine timestamps it gives them to files whose last time was read; else they advance by
+/// steps.
 pub fn stamp(file: &mut File) -> std::io::Result<()> {
     file.metadata()?;
     file.write_all(b"\n")
 }
 
 fn wait_until_gone(groups: &[Pid], deadline: Instant) {
-    // These are no children of ours, so no signal reports their end: poll.
+    // They are not our children, so no signal reports their end: poll.
     while groups.iter().any(|group| test_kill_process_group(*group).is_ok()) && Instant::now() < deadline {
         std::thread::park_timeout(Duration::from_millis(10));
     }
 }
 
-/// SIGKILL to what left its group but carries our mark.
+/// Sends SIGKILL to processes that left their group but carry our mark.
 fn end_marked(mark: Option<&str>) {
     let Some(mark) = mark else { return };
     let marked = |entry: &&crate::process_table::Entry| {
@@ -149,13 +152,14 @@ struct State {
 }
 
 impl Guard {
-    /// A guard that is not started yet.
+    /// A guard that is not running yet.
     pub(crate) fn new(program: PathBuf, mark: String) -> Self {
         Self { program, mark, state: Mutex::default() }
     }
 
-    /// Starts the guard if it is not running and sends it all orders. Returns the new process, which
-    /// the caller registers and reaps.
+    /// Starts the guard if it is not running and sends it all orders.
+    ///
+    /// Returns the new process, which the caller registers and reaps.
     pub(crate) fn ensure(&self) -> std::io::Result<Option<tokio::process::Child>> {
         let mut state = self.state.lock();
         if state.closed || state.pipe.as_mut().is_some_and(|pipe| pipe.write_all(b"\n").is_ok()) {
@@ -171,7 +175,7 @@ impl Guard {
             .spawn()?;
         let stdin = child.stdin.take().expect("its stdin was asked to be a pipe");
         let pipe: OwnedFd = stdin.into_owned_fd()?;
-        // A guard that does not read (stopped by someone) must not stop us.
+        // A guard that does not read, because it is stopped, must not stop us.
         rustix::fs::fcntl_setfl(&pipe, rustix::fs::OFlags::NONBLOCK)?;
         let mut pipe = File::from(pipe);
         let mut orders = format!("mark {}\n", self.mark);
@@ -189,21 +193,21 @@ impl Guard {
         Ok(Some(child))
     }
 
-    /// A group that it must end when we are gone.
+    /// Adds a group to end when we are gone.
     pub(crate) fn add(&self, group: u32) {
         let mut state = self.state.lock();
         state.groups.insert(group);
         state.send(&format!("add {group}\n"));
     }
 
-    /// A group that is given time to end by itself before.
+    /// Gives a group time to end by itself first.
     pub(crate) fn gently(&self, group: u32) {
         let mut state = self.state.lock();
         state.gently.insert(group);
         state.send(&format!("gently {group}\n"));
     }
 
-    /// A file that it holds locked, and writes to when it has ended what it must.
+    /// Adds a file to lock, and to write to when the groups have ended.
     pub(crate) fn sign(&self, path: &AbsPath) {
         let mut state = self.state.lock();
         let uri = path_to_uri(path.as_path());
@@ -211,7 +215,7 @@ impl Guard {
         state.signs.insert(uri);
     }
 
-    /// A group that has ended.
+    /// Removes a group that has ended.
     pub(crate) fn remove(&self, group: u32) {
         let mut state = self.state.lock();
         state.groups.remove(&group);
@@ -219,7 +223,7 @@ impl Guard {
         state.send(&format!("remove {group}\n"));
     }
 
-    /// Closes the pipe: the guard ends what it still knows, and goes. It is not started again.
+    /// Closes the pipe: the guard ends the groups it knows and exits for good.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -243,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_add_and_remove_and_nonsense_is_passed_over() {
+    fn orders_add_and_remove_groups_and_bad_lines_are_ignored() {
         let orders = "mark ab12\nadd 10\nadd 11\n\nadd x\nadd 1\nadd -5\nadd 0\nremove 10\nremove 99\nboo 3\nadd 12\ngently 12\ngently";
         let orders = read_orders(orders.as_bytes());
         assert_eq!(orders.mark.as_deref(), Some("ab12"));
@@ -252,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_at_the_end_is_locked_until_then() {
+    fn a_signed_file_is_locked_until_the_end() {
         let temp = tempfile::tempdir().unwrap();
         let (here, gone) = (temp.path().join("with a space"), temp.path().join("gone/ended"));
         let orders = format!("sign {}\nsign {}\nsign nonsense\n", path_to_uri(&here), path_to_uri(&gone));
@@ -261,7 +265,7 @@ mod tests {
         let file = File::open(&here).unwrap();
         assert!(file.try_lock().is_err());
         drop(orders);
-        // A child that another test is just starting holds a copy until it runs its program.
+        // A child that another test is starting has a copy until it executes its program.
         let begun = Instant::now();
         while file.try_lock().is_err() {
             assert!(begun.elapsed() < Duration::from_secs(20));

@@ -1,9 +1,8 @@
 //! Child processes: each in a group of its own, each with one owner that ends it.
 //!
-//! A [`Process`] is the owner; dropping it kills what it owns. How things end, and what becomes of
-//! grandchildren that left their group, is in `reaper`; what happens when Pilcrow itself is killed is
-//! the guard's work. Nothing here decides whether a program may run: that is what the
-//! [`SpawnGrant`] proves.
+//! A [`Process`] is the owner; dropping it kills the child. `reaper` ends children and grandchildren that
+//! left their group; the guard ends them if Pilcrow itself is killed. The [`SpawnGrant`] proves that a
+//! program may run.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::PipeWriter;
@@ -28,37 +27,38 @@ use crate::guard::Guard;
 use crate::process_table::{MARK, Table};
 use crate::reaper;
 
-/// How much of a child's standard error is kept.
+/// Maximum of a child's standard error to store.
 const STDERR_TAIL: usize = 64 * 1024;
 
-/// How long the last words of a child that has ended are waited for.
+/// Time to wait for the last output of a child that has ended.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// Where a child runs.
+/// The isolation of a child.
 #[derive(Clone, Copy)]
 enum Place {
     /// In a group of its own.
     Group,
-    /// In a session of its own, which has no terminal.
+    /// In a session of its own, without a terminal.
     Session,
 }
 
-/// Where a child's streams lead.
+/// The targets of a child's streams.
 #[derive(Clone, Copy)]
 enum Streams<'a> {
     Apart,
-    /// Nothing to read; both kinds of output into this pipe, in the order in which they are written.
+    /// No input; both kinds of output go into this pipe, in order.
     Merged(&'a PipeWriter),
 }
 
-/// Starts children, knows them all, ends them all.
+/// Starts, lists and ends all children.
 #[derive(Debug)]
 pub struct Processes {
     shared: Arc<Shared>,
 }
 
-/// A running child with pipes for stdin, stdout and stderr. Dropping it kills its group, and in the
-/// background what has left the group.
+/// A running child with pipes for stdin, stdout and stderr.
+///
+/// Dropping it kills its group, and in the background the descendants that left the group.
 #[derive(Debug)]
 pub struct Process {
     shared: Arc<Shared>,
@@ -67,7 +67,9 @@ pub struct Process {
     stdout: Option<ChildStdout>,
 }
 
-/// A view of a child with another owner: its standard error and its exit status. Keeps nothing alive.
+/// A view of another owner's child: standard error and exit status.
+///
+/// Keeps nothing alive.
 #[derive(Debug, Clone)]
 pub struct ProcessView {
     child: Arc<Child>,
@@ -78,13 +80,13 @@ pub struct ProcessView {
 pub enum SpawnError {
     #[error("{program} was not found")]
     MissingProgram {
-        /// The program that is missing.
+        /// The missing program.
         program: String,
     },
-    /// The grant is for something else: an error in Pilcrow.
+    /// The grant is for another command: an error in Pilcrow.
     #[error("the permission for {definition} does not cover {program} in {cwd}")]
     Grant {
-        /// The definition that was granted.
+        /// The granted definition.
         definition: String,
         /// The program that did not start.
         program: String,
@@ -99,7 +101,7 @@ pub enum SpawnError {
 }
 
 impl SpawnError {
-    /// The code that surfaces and models are given.
+    /// The code for surfaces and models.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::MissingProgram { .. } => ErrorCode::MissingTool,
@@ -112,11 +114,11 @@ impl SpawnError {
 /// State shared by the owners of children and the reaper.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Marks our children's environment; no other Pilcrow has the same.
+    /// Marks our children's environment, unique to this Pilcrow.
     pub(crate) id: String,
     pub(crate) guard: Option<Guard>,
     pub(crate) children: Mutex<HashMap<u32, Arc<Child>>>,
-    /// Woken when some child of this process changed, ours or an orphan that came to us.
+    /// Woken when a child of this process changed, ours or an adopted orphan.
     pub(crate) changed: Notify,
     /// Owns the tasks that wait for children and end them.
     pub(crate) tasks: TaskTracker,
@@ -130,7 +132,7 @@ pub(crate) struct Shared {
 pub(crate) struct Child {
     /// Its process and its group.
     pub(crate) id: u32,
-    /// In the mark that its descendants inherit.
+    /// Its name in the mark that its descendants inherit.
     pub(crate) name: String,
     pub(crate) status: watch::Receiver<Option<ExitStatus>>,
     stderr: Mutex<Tail>,
@@ -142,10 +144,10 @@ impl Child {
         self.status.borrow().is_some()
     }
 
-    /// Resolves when it has ended.
+    /// Resolves when the child has ended.
     pub(crate) async fn exited(&self) -> ExitStatus {
         let mut status = self.status.clone();
-        // The sender is gone without a status only when the runtime was shut down, which kills it.
+        // The sender is gone without a status only if the runtime was shut down, which kills the child.
         let status = status.wait_for(Option::is_some).await.ok().and_then(|status| *status);
         status.unwrap_or_else(reaper::killed)
     }
@@ -155,7 +157,7 @@ impl Child {
 #[derive(Debug, Default)]
 struct Tail {
     bytes: VecDeque<u8>,
-    /// How many there were in all.
+    /// Number of bytes in all.
     all: u64,
 }
 
@@ -167,7 +169,7 @@ impl Tail {
         self.all += bytes.len() as u64;
     }
 
-    /// As text; of a stream that was cut only whole lines.
+    /// The tail as text; of a truncated stream only whole lines.
     fn text(&self) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
         let cut = self.all > bytes.len() as u64;
@@ -175,7 +177,7 @@ impl Tail {
         String::from_utf8_lossy(&bytes[start..]).into_owned()
     }
 
-    /// The bytes after the first `known`, as far as they are kept.
+    /// The bytes after the first `known`, as far as they are stored.
     fn since(&self, known: u64) -> Vec<u8> {
         let fresh = usize::try_from(self.all.saturating_sub(known)).unwrap_or(usize::MAX);
         self.bytes.iter().copied().skip(self.bytes.len().saturating_sub(fresh)).collect()
@@ -183,10 +185,12 @@ impl Tail {
 }
 
 impl Processes {
-    /// One for the process. `guard` is Pilcrow's own executable, started as `__guard` before the
-    /// first child; `None` does without (tests).
+    /// Creates the table of this process's children, once for the process.
     ///
-    /// On Linux this process becomes the reaper of its descendants: what loses its parent comes to it.
+    /// `guard` is Pilcrow's own executable, started as `__guard` before the first child; `None` does without
+    /// (tests).
+    ///
+    /// On Linux this process becomes the reaper of its descendants: it adopts those that lose their parent.
     pub fn new(guard: Option<PathBuf>) -> Arc<Self> {
         reaper::adopt_orphans();
         let id = uuid::Uuid::new_v4().simple().to_string();
@@ -216,15 +220,18 @@ impl Processes {
         self.spawn_with(command, grant, Place::Group, Streams::Apart, &[])
     }
 
-    /// Has the guard lock the file, and write to it when this process and what it had started have ended.
+    /// Has the guard lock the file, and write to it when this process has ended.
+    ///
+    /// The guard waits for everything that the process had started, too.
     pub fn sign_end(&self, path: &AbsPath) {
         if let Some(guard) = &self.shared.guard {
             guard.sign(path);
         }
     }
 
-    /// Starts a command of the user's shell under `grant`, in a session of its own as
-    /// [`Self::spawn_apart`] does: with nothing to read, and with one stream for all that it writes.
+    /// Starts a command of the user's shell under `grant`, with one output stream.
+    ///
+    /// It has a session of its own as in [`Self::spawn_apart`], and no input.
     ///
     /// # Errors
     /// [`SpawnError`]; nothing runs then.
@@ -241,9 +248,10 @@ impl Processes {
         Ok((process, output))
     }
 
-    /// [`Self::spawn`] in a session of its own: neither the child nor what it starts has our terminal.
-    /// The grant is for `command` as it is; `later` is what stands for words of its arguments that are known
-    /// only now: a port.
+    /// [`Self::spawn`] in its own session, without our terminal.
+    ///
+    /// The grant is for `command` as it is; `later` replaces words of its arguments that are known only now:
+    /// a port.
     ///
     /// # Errors
     /// [`SpawnError`]; nothing runs then.
@@ -279,15 +287,17 @@ impl Processes {
             .map_err(|source| spawn_error(&command, program, source))
     }
 
-    /// Ends every child with its group, and what came back to us as orphans: SIGTERM, SIGKILL after a
-    /// third of `deadline` (at most 500 ms), reaped. Then the guard goes too. Returns what the system
-    /// would not end within `deadline`.
+    /// Ends every child with its group, and adopted orphans.
+    ///
+    /// SIGTERM, SIGKILL after a third of `deadline` (at most 500 ms), reaped. Then the guard ends too.
+    /// Returns the processes that the system does not end within `deadline`.
     pub async fn end_all(&self, deadline: Duration) -> Vec<u32> {
         reaper::end_all(&self.shared, deadline).await
     }
 }
 
-/// Bytes of memory that each of these processes of ours holds with all that it started, in their order;
+/// Bytes of memory of each process with its descendants, in the order of `ids`.
+///
 /// 0 on systems other than Linux. Blocks for some milliseconds.
 pub fn memory(ids: &[u32]) -> Vec<u64> {
     let table = Table::read();
@@ -300,8 +310,10 @@ impl Process {
         self.child.id
     }
 
-    /// The number of the process that works: its own; after it ended, that of the oldest process that it
-    /// left behind, as a launcher does. `None` when none lives. Then it blocks for some milliseconds.
+    /// The id of the process that works: this one, or the oldest it left behind.
+    ///
+    /// A launcher ends before the process that it starts. `None` when none lives. Blocks for some
+    /// milliseconds after its own process ended.
     pub fn worker(&self) -> Option<u32> {
         if self.child.has_exited() { reaper::oldest_left(&self.child) } else { Some(self.child.id) }
     }
@@ -316,52 +328,57 @@ impl Process {
         self.stdout.take()
     }
 
-    /// The newest lines of its standard error, at most 64 KiB. Complete when [`Self::exited`] has
-    /// resolved, unless a descendant still writes.
+    /// The newest lines of its standard error, at most 64 KiB.
+    ///
+    /// Complete when [`Self::exited`] has resolved, unless a descendant still writes.
     pub fn stderr_tail(&self) -> String {
         self.child.stderr.lock().text()
     }
 
-    /// A look at it for who writes down what becomes of it.
+    /// A view of it for observers that do not own it.
     pub fn view(&self) -> ProcessView {
         ProcessView { child: Arc::clone(&self.child) }
     }
 
-    /// Should we be gone suddenly, it is given two seconds to end by itself when its streams close: it
-    /// holds what is not ours, such as a process that it is attached to.
+    /// Gives it two seconds to end when its streams close, should we die suddenly.
+    ///
+    /// For a child that holds processes that are not ours, because it is attached to them.
     pub fn end_gently(&self) {
         if let Some(guard) = &self.shared.guard {
             guard.gently(self.child.id);
         }
     }
 
-    /// Resolves when it has ended. May be called from several tasks, again and again.
+    /// Resolves when it has ended; may be called again and from several tasks.
     pub async fn exited(&self) -> ExitStatus {
         self.child.exited().await
     }
 
-    /// Whether the child has ended and left members of its group behind. Reads the system's table, which
-    /// blocks for some milliseconds.
+    /// Whether the child has ended and left members of its group behind.
+    ///
+    /// Blocks for some milliseconds, since it reads the system's process table.
     pub fn has_left(&self) -> bool {
         self.child.has_exited() && reaper::has_members(self.child.id)
     }
 
-    /// Ends it with its group: SIGTERM, `grace`, SIGKILL; then what descends from it and left the
-    /// group. Reaped when this returns. A process that the system will not end keeps this waiting for
-    /// at most 2 s over `grace`; the answer is then that of SIGKILL, and [`Processes::end_all`] names it.
+    /// Ends it with its group: SIGTERM, `grace`, SIGKILL; then descendants outside it.
+    ///
+    /// Reaped when this returns. A process that the system does not end delays this for at most 2 s over
+    /// `grace`; the answer is then that of SIGKILL, and [`Processes::end_all`] names it.
     pub async fn end(&self, grace: Duration) -> ExitStatus {
         reaper::end(&self.shared, &self.child, grace).await
     }
 }
 
 impl ProcessView {
-    /// [`Process::exited`]; also where its owner is gone.
+    /// [`Process::exited`]; also after its owner is gone.
     pub async fn exited(&self) -> ExitStatus {
         self.child.exited().await
     }
 
-    /// Its standard error after the first `known` bytes, as far as it is among the newest
-    /// 64 KiB, and how many bytes it has written in all.
+    /// Its standard error after the first `known` bytes, and the total number written.
+    ///
+    /// Limited to the newest 64 KiB.
     pub fn stderr_since(&self, known: u64) -> (Vec<u8>, u64) {
         let tail = self.child.stderr.lock();
         (tail.since(known), tail.all)
@@ -399,7 +416,7 @@ impl Shared {
             Place::Group => {
                 prepared.process_group(0);
             }
-            // The child's number is then also that of its group.
+            // The child's number is then also its group's.
             Place::Session => lead_session(&mut prepared)?,
         }
         prepared.args(&command.args).current_dir(&command.cwd);
@@ -436,7 +453,7 @@ impl Shared {
             let reads = drain(stderr, Arc::clone(&child), drained.clone());
             let waits = async {
                 let status = running.wait().await;
-                // A descendant may hold stderr open: its words are not waited for longer.
+                // A descendant may keep stderr open: do not wait longer for its output.
                 tokio::time::timeout(LAST_WORDS, drained.cancelled()).await.ok();
                 reaper::unregister(id);
                 let status = status.unwrap_or_else(|error| {
@@ -453,7 +470,7 @@ impl Shared {
         Ok(process)
     }
 
-    /// The task that reaps orphans, from the first child on.
+    /// Starts the task that reaps orphans, from the first child on.
     fn start_reaper(self: &Arc<Self>) {
         self.reaper.call_once(|| {
             let shared = Arc::downgrade(self);
@@ -461,8 +478,9 @@ impl Shared {
         });
     }
 
-    /// The guard, before the first child; again if it was killed. Without one we go on: it only
-    /// matters when we are killed ourselves.
+    /// Starts the guard before the first child, and again if it was killed.
+    ///
+    /// Without one we continue: it only matters when we are killed ourselves.
     fn start_guard(&self) {
         let Some(guard) = &self.guard else { return };
         match reaper::register_some(&self.id, || guard.ensure()) {
@@ -482,7 +500,7 @@ impl Shared {
     }
 }
 
-/// Keeps the tail of `stderr` until its end; `drained` is set then.
+/// Stores the tail of `stderr` until its end, then cancels `drained`.
 async fn drain(stderr: Option<ChildStderr>, child: Arc<Child>, drained: CancellationToken) {
     if let Some(mut stderr) = stderr {
         let mut buffer = vec![0; 8 * 1024];
@@ -493,8 +511,9 @@ async fn drain(stderr: Option<ChildStderr>, child: Arc<Child>, drained: Cancella
     drained.cancel();
 }
 
-/// Has what is started begin a session of its own. The crate that does it wraps commands; its wrapper's one
-/// step before the start is all that is wanted of it.
+/// Makes the command begin a session of its own.
+///
+/// The crate for this wraps commands; only its wrapper's step before the start is used.
 fn lead_session(command: &mut tokio::process::Command) -> std::io::Result<()> {
     use process_wrap::tokio::{CommandWrap, CommandWrapper, ProcessSession};
     // Nothing is read from this process.

@@ -1,11 +1,11 @@
 //! The system's processes as a table, read from `/proc`: who is whose child, and which carry our mark.
 //!
-//! A table is a picture of one moment: check an entry again before acting on it ([`Entry::kill`]).
-//! Other systems than Linux have an empty table; there only process groups are ended.
+//! A table shows one moment: check an entry again before acting on it ([`Entry::kill`]). Systems other than
+//! Linux have an empty table; there only process groups are ended.
 
 use std::collections::HashSet;
 
-/// The variable that every child inherits: names of the children of ours it descends from.
+/// The variable that every child inherits, with the names of its ancestors of ours.
 pub(crate) const MARK: &str = "PILCROW_CHILD";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,16 +14,16 @@ pub(crate) struct Entry {
     pub(crate) parent: u32,
     pub(crate) group: u32,
     pub(crate) zombie: bool,
-    /// Ticks since the system started; with `pid` it names a process for good.
+    /// Ticks since the system started; identifies a process together with `pid`.
     pub(crate) started: u64,
 }
 
-/// All processes at one moment.
+/// All processes at one time.
 #[derive(Debug, Default)]
 pub(crate) struct Table(Vec<Entry>);
 
 impl Table {
-    /// The processes as they are now. Blocks for some microseconds per process of the system.
+    /// Reads the current processes; blocks for some microseconds per process.
     pub(crate) fn read() -> Self {
         if !cfg!(target_os = "linux") {
             return Self::default();
@@ -33,7 +33,7 @@ impl Table {
         Self(pids.filter_map(Entry::read).collect())
     }
 
-    /// Everything below `pid`, itself not included.
+    /// Everything below `pid`, without itself.
     pub(crate) fn descendants(&self, pid: u32) -> Vec<Entry> {
         let mut known = HashSet::from([pid]);
         let mut found = Vec::new();
@@ -50,7 +50,7 @@ impl Table {
         }
     }
 
-    /// Bytes of memory that `pid` and everything below it hold; what they share counts for each.
+    /// Bytes of memory of `pid` and its descendants; shared memory counts for each.
     pub(crate) fn resident(&self, pid: u32) -> u64 {
         let below = self.descendants(pid).into_iter().map(|entry| entry.pid);
         std::iter::once(pid).chain(below).filter_map(resident).sum()
@@ -67,12 +67,12 @@ impl Table {
 }
 
 impl Entry {
-    /// The process `pid` as it is now; `None` when there is none.
+    /// The present process `pid`, if any.
     pub(crate) fn read(pid: u32) -> Option<Self> {
         Self::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// A line of `/proc/PID/stat`. The name in parentheses may hold anything, parentheses too.
+    /// Parses a line of `/proc/PID/stat`; the name in parentheses may hold any bytes.
     fn parse(stat: &str) -> Option<Self> {
         let (pid, rest) = stat.split_once(" (")?;
         let (_, rest) = rest.rsplit_once(") ")?;
@@ -86,8 +86,7 @@ impl Entry {
         })
     }
 
-    /// The value of [`MARK`] in the environment it was started with; `None` when it has none or
-    /// may not be looked at.
+    /// The value of [`MARK`] in its initial environment, if it can be read.
     pub(crate) fn mark(&self) -> Option<String> {
         let environ = std::fs::read(format!("/proc/{}/environ", self.pid)).ok()?;
         environ.split(|byte| *byte == 0).find_map(|variable| {
@@ -96,12 +95,12 @@ impl Entry {
         })
     }
 
-    /// Sends SIGKILL, if the number still names this process.
+    /// Sends SIGKILL if the number still belongs to this process.
     #[cfg(target_os = "linux")]
     pub(crate) fn kill(&self) {
         use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return };
-        // The descriptor is opened first: what it refers to cannot change after the check.
+        // The descriptor is opened first: its process cannot change after the check.
         let Ok(fd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
         if Self::read(self.pid).is_some_and(|now| now.started == self.started)
             && let Err(error) = pidfd_send_signal(&fd, Signal::KILL)
@@ -124,7 +123,7 @@ fn resident(pid: u32) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// Whether `mark` names `name`, a child (`ID.N`) or all children of one Pilcrow (`ID`).
+/// Whether `mark` names `name`, a child (`ID.N`) or all of one Pilcrow's (`ID`).
 pub(crate) fn mark_names(mark: &str, name: &str) -> bool {
     mark.split(',')
         .any(|part| part.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))

@@ -1,10 +1,10 @@
-//! How children end: groups by signal, and what left its group by descent.
+//! Ends children: groups by signal, and processes that left their group by descent.
 //!
-//! On Linux this process is the subreaper of its descendants: one that loses its parent (a daemon, a
-//! `setsid` grandchild) becomes our child. It is distinguished from a child that other code in this process
-//! started by three things: it is not registered, its group is not ours, and the mark in its
-//! environment names us or is gone. Such orphans are reaped when they end, and killed when the child
-//! that they descend from is ended. Elsewhere only groups are ended.
+//! On Linux this process is the subreaper of its descendants: one that loses its parent (a daemon, a `setsid`
+//! grandchild) becomes our child. Three things distinguish it from a child that other code in this process
+//! started: it is not registered, its group is not ours, and the mark in its environment names us or is gone.
+//! Such orphans are reaped when they end, and killed when the child that they descend from is ended.
+//! Elsewhere only groups are ended.
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::unix::process::ExitStatusExt;
@@ -20,19 +20,21 @@ use tokio_util::sync::CancellationToken;
 use crate::process::{Child, Shared};
 use crate::process_table::{Entry, Table, mark_names};
 
-/// How long after SIGKILL the system may take to end a process.
+/// Time for the system to end a process after SIGKILL.
 const KILL_TIME: Duration = Duration::from_secs(2);
 
-/// How often is looked again for what sends no signal to us: the end of a process whose parent is
-/// still alive.
+/// Interval of polling for the end of a process whose parent still lives.
+///
+/// It sends us no signal.
 const LOOK: Duration = Duration::from_millis(15);
 
-/// Every child that this process started through [`Processes`](crate::Processes), with the mark of
-/// the one it belongs to. Held while a child is started, so that it does not count as an orphan
-/// meanwhile, and while an orphan is reaped.
+/// Children of [`Processes`](crate::Processes), with their owner's mark.
+///
+/// Locked while a child is started, so that it does not count as an orphan meanwhile, and while an orphan is
+/// reaped.
 static REGISTERED: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
 
-/// Makes this process the parent of descendants that lose theirs. Once.
+/// Makes this process the parent of orphaned descendants. Once.
 pub(crate) fn adopt_orphans() {
     static DONE: Once = Once::new();
     DONE.call_once(|| {
@@ -52,7 +54,7 @@ pub(crate) fn register(
     Ok(started.expect("`start` gave a child"))
 }
 
-/// [`register`] for what may not need to start anything.
+/// [`register`] for a call that may start nothing.
 pub(crate) fn register_some(
     mark: &str,
     start: impl FnOnce() -> std::io::Result<Option<tokio::process::Child>>,
@@ -64,12 +66,12 @@ pub(crate) fn register_some(
     Ok(Some((child, id)))
 }
 
-/// After a child was reaped.
+/// Removes a child after it was reaped.
 pub(crate) fn unregister(id: u32) {
     REGISTERED.lock().remove(&id);
 }
 
-/// After the last owner of a program's children is gone.
+/// Removes a program's children after their last owner is gone.
 pub(crate) fn forget_program(mark: &str) {
     REGISTERED.lock().retain(|_, program| program != mark);
 }
@@ -90,7 +92,7 @@ pub(crate) async fn reap_orphans(shared: Weak<Shared>, stop: CancellationToken) 
         }
     };
     loop {
-        // Both may be dropped: a signal missed by one look is found by the next.
+        // Both may be dropped: the next poll finds a missed signal.
         tokio::select! {
             () = stop.cancelled() => return,
             _ = ended.recv() => {}
@@ -109,11 +111,12 @@ pub(crate) async fn reap_orphans(shared: Weak<Shared>, stop: CancellationToken) 
     }
 }
 
-/// Whether some child of ours is an unreaped zombie: the system's table is read only then,
-/// since that takes as long as there are processes.
+/// Whether a child of ours is an unreaped zombie.
+///
+/// Only then is the system's table read, since that takes as long as there are processes.
 fn has_zombies() -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    // No children at all is an error.
+    // Having no children is an error.
     matches!(rustix::process::waitid(WaitId::All, look), Ok(Some(_)))
 }
 
@@ -123,7 +126,7 @@ pub(crate) async fn end(shared: &Arc<Shared>, child: &Arc<Child>, grace: Duratio
         shared.children.lock().get(&child.id).is_some_and(|known| Arc::ptr_eq(known, child))
     };
     if !ours(shared) {
-        // Ended before.
+        // It ended before.
         return child.exited().await;
     }
     // Its descendants are collected now: one that cleans its environment cannot be recognized later.
@@ -154,11 +157,11 @@ async fn is_gone(child: &Child) -> bool {
     child.has_exited() && group_is_empty(child).await
 }
 
-/// Kills the group at once; what left it is ended in the background.
+/// Kills the group at once; descendants outside it are ended in the background.
 pub(crate) fn kill_now(shared: &Arc<Shared>, child: &Arc<Child>) {
     signal_group(child, Signal::KILL);
     let (strong, child) = (Arc::clone(shared), Arc::clone(child));
-    // Outside a runtime nothing more can be done: it is shutting down, and the guard has the rest.
+    // Outside a runtime nothing more can be done: it is shutting down, and the guard ends the rest.
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         let work = async move {
             end(&strong, &child, Duration::ZERO).await;
@@ -201,15 +204,16 @@ pub(crate) async fn end_all(shared: &Arc<Shared>, deadline: Duration) -> Vec<u32
     if let Some(guard) = &shared.guard {
         guard.close();
     }
-    // The guard goes at once: it has nothing left to wait for.
+    // The guard ends at once: it has nothing left to wait for.
     while REGISTERED.lock().values().any(|program| *program == shared.id) && Instant::now() < deadline {
         pause(shared, deadline).await;
     }
     rest
 }
 
-/// Kills what descends from `child` and is in no group of ours any more, and everything below it, until
-/// none is left. Returns what was left at the deadline.
+/// Kills descendants of `child` outside our groups until none is left.
+///
+/// Returns those left at the deadline.
 async fn end_left_behind(
     shared: &Shared,
     child: &Child,
@@ -242,17 +246,17 @@ async fn end_left_behind(
     }
 }
 
-/// Signals the group of `child` if it is surely still that group.
+/// Signals the group of `child` if it is certainly still that group.
 fn signal_group(child: &Child, signal: Signal) {
     let Some(group) = i32::try_from(child.id).ok().and_then(Pid::from_raw) else { return };
-    // A number whose process was reaped may be given to a new group, but not while members are left.
+    // The number of a reaped process may be given to a new group, but not while members are left.
     if child.has_exited() && members(&Table::read(), child.id).is_empty() && cfg!(target_os = "linux") {
         return;
     }
     match rustix::process::kill_process_group(group, signal) {
         Ok(()) => {}
         Err(rustix::io::Errno::SRCH) => {
-            // One that is about to lead a session of its own leads no group yet.
+            // A child that is about to lead its own session leads no group yet.
             let me = std::process::id();
             if signal == Signal::KILL {
                 Table::read().children(me).filter(|entry| entry.pid == child.id).for_each(Entry::kill);
@@ -273,7 +277,7 @@ async fn group_is_empty(child: &Child) -> bool {
     members(&table, child.id).is_empty()
 }
 
-/// The oldest living process of those that `child` started, whichever group it is in.
+/// The oldest living process that `child` started, in any group.
 pub(crate) fn oldest_left(child: &Child) -> Option<u32> {
     let is_its = |entry: &Entry| {
         entry.group == child.id || entry.mark().is_some_and(|mark| mark_names(&mark, &child.name))
@@ -297,7 +301,7 @@ fn orphans(table: &Table) -> impl Iterator<Item = &Entry> {
     table.children(me).filter(move |entry| !known.contains_key(&entry.pid) && entry.group != our_group)
 }
 
-/// Reaps those of `entries` that are our children and that no [`Process`](crate::Process) waits for.
+/// Reaps children of ours that no [`Process`](crate::Process) waits for.
 fn reap<'a>(entries: impl Iterator<Item = &'a Entry>) {
     let me = std::process::id();
     let registered = REGISTERED.lock();
@@ -307,14 +311,14 @@ fn reap<'a>(entries: impl Iterator<Item = &'a Entry>) {
         }
         let Some(pid) = i32::try_from(entry.pid).ok().and_then(Pid::from_raw) else { continue };
         match rustix::process::waitpid(Some(pid), WaitOptions::NOHANG) {
-            // ECHILD: another look was faster.
+            // ECHILD: another poll reaped it first.
             Ok(_) | Err(rustix::io::Errno::CHILD) => {}
             Err(error) => tracing::warn!(pid = entry.pid, %error, "an orphan could not be reaped"),
         }
     }
 }
 
-/// Forgets a child that has ended with all that descended from it.
+/// Removes a child that has ended with all its descendants.
 fn forget(shared: &Shared, child: &Arc<Child>) {
     let mut children = shared.children.lock();
     if children.get(&child.id).is_some_and(|known| Arc::ptr_eq(known, child)) {
@@ -325,7 +329,7 @@ fn forget(shared: &Shared, child: &Arc<Child>) {
     }
 }
 
-/// Until some child changed, or it is time to look again.
+/// Waits until a child changed or the next poll.
 async fn pause(shared: &Shared, deadline: Instant) {
     let look = deadline.min(Instant::now() + LOOK);
     timeout_at(look, shared.changed.notified()).await.ok();

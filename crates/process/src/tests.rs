@@ -1,7 +1,7 @@
-//! Real children: how they end with their groups, with what left the group, and with us.
+//! Real children: how they end with their groups, with processes that left the group, and with us.
 //!
-//! Some tests run this test program once more, in a role (`PILCROW_TEST_ROLE`), to have a process
-//! that can be killed or that is alone with its orphans.
+//! Some tests run this test program again, in a role (`PILCROW_TEST_ROLE`), as a process that can be killed
+//! or that is alone with its orphans.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ fn wait_for(what: &str, condition: impl Fn() -> bool) {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_child_apart_leads_a_session_that_ends_with_it() {
+async fn a_child_session_ends_with_its_child() {
     let processes = Processes::new(None);
     let mut command = sh("echo $$; sleep 1000 & echo $!; wait");
     command.program = PathBuf::from("/bin/sh");
@@ -96,7 +96,7 @@ async fn a_child_apart_leads_a_session_that_ends_with_it() {
 const SETSID: &str = "echo $$; setsid sh -c 'echo $$; exec sleep 1000' & wait";
 
 #[tokio::test]
-async fn input_and_output_are_pipes_and_all_see_the_exit() {
+async fn streams_are_pipes_and_every_waiter_gets_the_exit() {
     let processes = Processes::new(None);
     let mut process = spawn(&processes, "read line; echo \"got $line\"; echo oops >&2; exit 3").await;
     process.take_stdin().unwrap().write_all(b"hello\n").await.unwrap();
@@ -130,7 +130,7 @@ async fn the_tail_of_stderr_is_bounded_and_whole_lines() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_named() {
+async fn missing_programs_and_directories_are_reported() {
     let processes = Processes::new(None);
     let mut command = sh("true");
     command.program = "no-such-program-anywhere".into();
@@ -156,7 +156,7 @@ async fn what_is_missing_is_named() {
 }
 
 #[tokio::test]
-async fn a_grant_for_something_else_starts_nothing() {
+async fn a_grant_for_another_command_starts_nothing() {
     let processes = Processes::new(None);
     let directory = tempfile::tempdir().unwrap();
     let marker = directory.path().join("ran");
@@ -203,17 +203,17 @@ async fn role_environment() {
 }
 
 #[tokio::test]
-async fn end_asks_first() {
+async fn end_sends_sigterm_first() {
     let processes = Processes::new(None);
     let mut process = spawn(&processes, "trap 'exit 7' TERM; echo $$; while :; do sleep 0.01; done").await;
     pids(&mut process, 1).await;
     assert_eq!(process.end(LONG).await.code(), Some(7));
-    // Again is the same answer.
+    // A second call gives the same answer.
     assert_eq!(process.end(LONG).await.code(), Some(7));
 }
 
 #[tokio::test]
-async fn end_kills_what_does_not_listen_and_its_group() {
+async fn end_kills_a_group_that_ignores_sigterm() {
     let processes = Processes::new(None);
     let script = "trap '' TERM; echo $$; sh -c 'echo $$; while :; do sleep 1; done' & wait; \
                   while :; do sleep 1; done";
@@ -265,7 +265,7 @@ async fn one_child_ends_without_harm_to_another() {
 }
 
 #[tokio::test]
-async fn dropping_a_child_kills_its_group_and_what_left_it() {
+async fn dropping_a_child_kills_its_group_and_strays() {
     let processes = Processes::new(None);
     let mut process = spawn(&processes, SETSID).await;
     let pids = pids(&mut process, 2).await;
@@ -302,19 +302,18 @@ fn children_do_not_outlive_their_runtime() {
     wait_for("the child is gone", || !lives(pid));
 }
 
-/// Starts this test program again in a role and gives what it prints after `pids:`.
+/// Starts this test program in a role; returns what it prints after `pids:`.
 fn start_role(role: &str) -> (std::process::Child, impl Sized, Vec<u32>) {
     let mut owner = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &format!("tests::role_{role}"), "--nocapture"])
         .env(ROLE, role)
-        // Its orphans come to this process: to a test that ends all that is its own, or that nothing
-        // marks as another's, it is another's.
+        // This process adopts its orphans; a test that ends everything unmarked or its own must not end them.
         .env(MARK, "a-role.1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // Given back, so that it can go on printing.
+    // Returned, so that the program can go on printing.
     let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines();
     let pids = lines
         .by_ref()
@@ -325,7 +324,7 @@ fn start_role(role: &str) -> (std::process::Child, impl Sized, Vec<u32>) {
 }
 
 #[test]
-fn after_kill_9_the_guard_ends_groups_and_what_left_them() {
+fn after_kill_9_the_guard_ends_groups_and_strays() {
     let (mut owner, _output, pids) = start_role("owner");
     assert!(pids.len() == 3 && pids.iter().all(|pid| lives(*pid)), "{pids:?}");
     owner.kill().unwrap();
@@ -341,14 +340,14 @@ async fn role_owner() {
     }
     let processes = Processes::new(Some(std::env::current_exe().unwrap()));
     let mut one = spawn(&processes, SETSID).await;
-    // One that does not listen to SIGTERM.
+    // A child that ignores SIGTERM.
     let mut two = spawn(&processes, "trap '' TERM; echo $$; while :; do sleep 1; done").await;
     let (one_pids, two_pids) = (pids(&mut one, 2).await, pids(&mut two, 1).await);
     println!("pids: {} {} {}", one_pids[0], one_pids[1], two_pids[0]);
     one.exited().await;
 }
 
-/// The guard of `role_owner`: libtest takes `__guard` for a filter and so runs this.
+/// The guard of `role_owner`: libtest runs this for the filter `__guard`.
 mod role {
     #[test]
     fn __guard() {

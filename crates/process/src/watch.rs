@@ -1,14 +1,16 @@
-//! Waiting for a process that is not ours to end.
+//! Waits for a process that we do not own.
 
 use std::time::Duration;
 
 use crate::process_table::Entry;
 
-/// How often it is looked whether it is still there.
+/// Interval between two checks whether it exists.
 const LOOKS: Duration = Duration::from_millis(500);
 
-/// Ends when the process `id` does, reaped or not. One that is not there to begin with (it runs in
-/// another container) is waited for for ever: of that one nothing can be known. Cancel-safe.
+/// Ends when the process `id` does, reaped or not. Cancel-safe.
+///
+/// Never ends for one that does not exist at the start: it may run in another container, about which nothing
+/// can be known.
 pub async fn process_ended(id: u32) {
     let Some(pid) = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw) else {
         return std::future::pending().await;
@@ -22,7 +24,7 @@ pub async fn process_ended(id: u32) {
     loop {
         looks.tick().await;
         let there = match (&first, Entry::read(id)) {
-            // Reaped or not, and not another one with the same number.
+            // Reaped or not, and not another process with the same number.
             (Some(first), now) => now.is_some_and(|now| !now.zombie && now.started == first.started),
             (None, _) => rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH),
         };

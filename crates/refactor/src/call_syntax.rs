@@ -2,11 +2,14 @@
 
 use std::ops::Range;
 
-/// Languages in which the end of a line ends a statement, so that no arguments follow on the next line.
+/// Languages in which the end of a line ends a statement.
+///
+/// Arguments of a call do not follow on the next line.
 const LINE_STATEMENTS: &[&str] = &["python", "go", "ruby", "kotlin", "swift", "scala", "lua"];
 
-/// Whether the name at `range` is called there: arguments follow, maybe after type arguments, or it is a decorator
-/// or an element.
+/// Whether the name at `range` is called there.
+///
+/// Arguments follow it, maybe after type arguments, or it is a decorator or an element.
 pub(crate) fn is_called(text: &str, range: &Range<usize>, language: &str) -> bool {
     let before = text.get(..range.start).unwrap_or_default();
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';

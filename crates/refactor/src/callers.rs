@@ -74,7 +74,7 @@ impl CallerSearch<'_> {
         Ok((calls, notes))
     }
 
-    /// Adds calls in other packages with candidates, where the server may not have searched.
+    /// Adds calls in packages with candidates that the server may not have searched.
     async fn add_other_packages(
         &self,
         calls: &mut Vec<Call>,
@@ -112,8 +112,9 @@ impl CallerSearch<'_> {
         }
     }
 
-    /// The calls among the uses in some packages, each in its innermost function, else in its file; and the
-    /// packages with uses of which none is a call.
+    /// Calls among the uses in `packages`, and the packages whose uses are no calls.
+    ///
+    /// Each call belongs to its innermost function, else to its file.
     async fn calls_among_uses(&self, packages: &[AbsPath]) -> Result<(Vec<Call>, Vec<AbsPath>), ServerError> {
         let mut by_file: BTreeMap<AbsPath, Vec<Location>> = BTreeMap::new();
         for place in self.server.uses(self.doc, self.offset, self.clock).await? {

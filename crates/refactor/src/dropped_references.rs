@@ -53,7 +53,9 @@ fn name(path: &AbsPath, is_directory: bool) -> Option<String> {
     name?.to_str().map(str::to_owned)
 }
 
-/// Where `edits` remove the word `old` from a line that remains, and insert no `new`.
+/// Position where `edits` drop the word `old` from a line that remains.
+///
+/// The edits insert no `new` in that line.
 fn dropped_at(text: &str, edits: &[TextEdit], old: &str, new: &str) -> Option<usize> {
     text::occurrences(text, old).map(|word| word.start).find(|&start| {
         let word = start..start + old.len();

@@ -59,7 +59,7 @@ fn reason(conflict: &StubConflict) -> String {
     match conflict {
         StubConflict::Refused(error) => error.to_string(),
         StubConflict::Unchanged => "the server changes nothing there".to_owned(),
-        StubConflict::Overlap(path) => format!("the two edits of {path} do not fit together"),
+        StubConflict::Overlap(path) => format!("the two edits of {path} conflict"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Move of a file or directory, with all that refers to it.
 //!
-//! Every server that follows file names is asked for its edit, the move itself comes last. One scan of the workspace
-//! then updates `#include` lines and finds the lines that still name the old place.
+//! The plan has the edits of all servers that follow file names, then the move itself. One scan of the workspace
+//! updates `#include` lines and finds the lines that still name the old place.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +27,9 @@ const MAX_TIME: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct FileMove {
     pub edit: WorkspaceEdit,
-    /// The definitions' names, joined by `, `; empty when no server follows the file's name.
+    /// Names of the definitions, joined by `, `.
+    ///
+    /// Empty when no server follows the file's name.
     pub server: String,
     pub notes: Vec<Note>,
 }
@@ -91,7 +93,7 @@ impl MovePlan<'_> {
         self.from.as_path().parent() != self.to.as_path().parent()
     }
 
-    /// Refuses a move to another directory where a server updates references only within one.
+    /// Refuses a move to another directory if a server supports only moves within one.
     fn check_directory(&self, servers: &[ServerHandle]) -> Result<(), RefactorError> {
         let limited = servers.iter().find(|server| server.definition().moves_within_directory);
         match limited.filter(|_| self.leaves_directory()) {

@@ -53,7 +53,9 @@ impl Moves {
         moved.unwrap_or_else(|| path.clone())
     }
 
-    /// The path before the moves of what is at `path` after them; `None` if nothing is there then.
+    /// Path before the moves of what is at `path` after them.
+    ///
+    /// `None` if nothing is there then.
     fn before(&self, path: &AbsPath) -> Option<AbsPath> {
         let moved = self.places.iter().find_map(|(from, to)| {
             let rest = path.strip_prefix(to)?;
@@ -62,7 +64,9 @@ impl Moves {
         moved.or_else(|| self.places.iter().all(|(from, _)| !path.starts_with(from)).then(|| path.clone()))
     }
 
-    /// The file to which `path` leads after the moves, with links and `..` resolved one by one.
+    /// The file to which `path` leads after the moves.
+    ///
+    /// Links and `..` are resolved one by one.
     fn leads(&self, path: &Path) -> Option<AbsPath> {
         let parts = |path: &Path| path.components().rev().map(|it| it.as_os_str().to_owned()).collect();
         let mut left: Vec<OsString> = parts(path);
@@ -107,8 +111,9 @@ impl Moves {
         Some(self.after(&file_at(self.before(&AbsPath::new(&here)?)?.as_path())?))
     }
 
-    /// Whether a move may change where `old` leads from `directory`: the path passes one of its places, ends in a
-    /// name that moves, or leads by a link to one of them.
+    /// Whether a move may change where `old` leads from `directory`.
+    ///
+    /// The path passes one of its places, ends in a name that moves, or leads by a link to one of them.
     fn touch(&self, directory: &AbsPath, old: &str) -> bool {
         let slashes =
             || old.char_indices().filter(|(_, c)| *c == '/').map(|(at, _)| directory.join(&old[..at]));
@@ -131,9 +136,10 @@ impl Moves {
         *self.linked.borrow_mut().entry(path).or_insert_with_key(leads)
     }
 
-    /// Edits for the `#include` paths in the file `path` that lead from its directory to a file now and not
-    /// after the moves; and the places of those that no edit fixes exactly, or that led to no file, with their
-    /// new target.
+    /// Edits for the `#include` paths that the moves break, and places without an edit.
+    ///
+    /// The edits concern paths in the file `path` that lead from its directory to a file now and not after the
+    /// moves. The places are those that no edit fixes exactly, or that led to no file, with their new target.
     pub fn broken(&self, path: &AbsPath, text: &str) -> (Vec<TextEdit>, Vec<(usize, Option<AbsPath>)>) {
         let (mut edits, mut elsewhere) = (Vec::new(), Vec::new());
         let holder = self.after(path);
@@ -192,8 +198,9 @@ fn relative(directory: &AbsPath, target: &AbsPath) -> Option<String> {
     Some(format!("{}{}", "../".repeat(up), parts.join("/")))
 }
 
-/// The ranges of quoted paths of `#include` and `#import`, without comments and strings, absolute paths and paths
-/// with a backslash.
+/// Ranges of the quoted paths of `#include` and `#import`.
+///
+/// Comments, strings, absolute paths and paths with a backslash are left out.
 fn quoted_includes(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();
@@ -265,7 +272,9 @@ fn end_of_line(text: &str, mut at: usize) -> usize {
     text.len()
 }
 
-/// The length of the literal at the start of `text`; of the quote alone if its line does not close it.
+/// Length of the literal at the start of `text`.
+///
+/// Length of the quote alone if its line does not close it.
 fn literal(text: &str, quote: u8) -> usize {
     let bytes = text.as_bytes();
     let mut at = 1;

@@ -56,7 +56,9 @@ pub enum Note {
     IncludesUnread(Vec<AbsPath>),
     /// Lines that name the old place of what moves.
     StalePaths(Vec<Line>),
-    /// `#include` lines for which old and new place match, depending on the include directories.
+    /// `#include` lines for which both the old and the new place match.
+    ///
+    /// The include directories decide which file the line means.
     AmbiguousIncludes(Vec<Line>),
     /// Not every file was searched for references to the old place.
     SearchCut,

@@ -37,11 +37,11 @@ pub struct Method {
     /// `Class.method`.
     pub path: String,
     pub place: Location,
-    /// Its uses without its declaration; `None`: not known.
+    /// Its uses without its declaration; `None` if unknown.
     pub uses: Option<Vec<Location>>,
 }
 
-/// The methods related to a method, and what is not known about them.
+/// The methods related to a method, and those whose relation is unknown.
 #[derive(Debug, Default)]
 pub struct OverrideSet {
     /// The name of the method.
@@ -58,7 +58,7 @@ pub struct OverrideSet {
     pub undefined: Vec<Location>,
     /// Why some uses were not resolved.
     pub unresolved: Option<Unresolved>,
-    /// Methods of that name of which the relation is not known …
+    /// Methods of that name whose relation is unknown …
     pub unknown: Vec<Method>,
     /// … for this reason.
     pub reason: Option<Reason>,
@@ -68,7 +68,7 @@ pub struct OverrideSet {
     pub uses_cut: bool,
 }
 
-/// Why the relation of methods is not known.
+/// Why the relation of methods is unknown.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reason {
     /// The server does not answer requests for implementations.
@@ -150,7 +150,9 @@ struct MethodFile {
 }
 
 impl OverrideSearch<'_> {
-    /// Finds the methods related to the one at byte `offset`; empty when no method is there.
+    /// Finds the methods related to the one at byte `offset`.
+    ///
+    /// The result is empty when no method is there.
     ///
     /// `candidates`: the files that contain the name, where they are known.
     ///
@@ -236,7 +238,7 @@ impl OverrideSearch<'_> {
         Ok(())
     }
 
-    /// The method declared at byte `offset`, or defined for the name there, with its file.
+    /// Method declared at byte `offset`, or defined for the name there, with its file.
     async fn declaration(
         &self,
         doc: &Document,
@@ -266,7 +268,7 @@ impl OverrideSearch<'_> {
         Ok(at(own, place.range.start).map(|own| (document, own)))
     }
 
-    /// The candidates that use the name at unknown places, with their methods of that name.
+    /// Candidates that use the name at unknown places, with their methods of that name.
     async fn method_files(
         &self,
         set: &mut OverrideSet,
@@ -302,8 +304,9 @@ impl OverrideSearch<'_> {
         Ok(files)
     }
 
-    /// Finds uses of a member of that name, in the method's file, for which the server knows no definition: a mixin
-    /// calls methods that only the class it is mixed into has.
+    /// Finds uses of a member of that name for which the server knows no definition.
+    ///
+    /// It searches the method's file only: a mixin calls methods that only the class it is mixed into has.
     async fn resolve_members(
         &self,
         set: &mut OverrideSet,
@@ -345,7 +348,9 @@ impl OverrideSearch<'_> {
         Ok(())
     }
 
-    /// Relates `others` to a method by the implementations of each; whether the server answered at all.
+    /// Relates `others` to a method by the implementations of each.
+    ///
+    /// Returns whether the server answered at all.
     async fn relate(
         &self,
         set: &mut OverrideSet,
@@ -413,7 +418,9 @@ impl OverrideSearch<'_> {
         Ok(true)
     }
 
-    /// The implementations of the method at byte `offset`, by name; whether some files could not be read in time.
+    /// Implementations of the method at byte `offset` that have its name.
+    ///
+    /// The flag says whether some files could not be read in time.
     async fn implementations(
         &self,
         document: &Document,
@@ -460,8 +467,9 @@ impl OverrideSearch<'_> {
         Ok(())
     }
 
-    /// Keeps the places that a filter accepts by the text of their file, each once and in order; whether some
-    /// files could not be read in time.
+    /// Keeps the places that a filter accepts by the text of their file.
+    ///
+    /// Each is kept once and in order. The flag says whether some files could not be read in time.
     async fn retain(
         &self,
         mut places: Vec<Location>,

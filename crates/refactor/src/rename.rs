@@ -76,7 +76,7 @@ pub async fn rename(
     Ok(Rename { edit, server: server.name().to_owned(), notes, mentions: mentions(candidates) })
 }
 
-/// Adds what the server leaves out of its edit, and finds the overrides that keep their name.
+/// Adds uses that the server's edit lacks, and finds overrides with the old name.
 async fn complete(
     workspace: &Workspace,
     pool: &Arc<ServerPool>,
@@ -101,7 +101,9 @@ async fn complete(
     Ok(search.run(at, Some(&renamed.candidates), cx.clock()).await?)
 }
 
-/// A symbol with the new name in the scope of the one that is renamed; `None` also if the server gives no symbols.
+/// A symbol with the new name in the scope of the renamed one.
+///
+/// `None` also if the server gives no symbols.
 async fn sibling(
     pool: &Arc<ServerPool>,
     document: &Document,

@@ -10,8 +10,9 @@ use syntax::{Language, Role, Stop, Tree};
 use text::TextEdit;
 use workspace::{Operation, Workspace, WorkspaceEdit};
 
-/// Keeps, in each `{ total }`, the name that is not renamed. Ambiguous places stay as the server wrote them.
-/// Parses the files that it changes.
+/// Keeps, in each `{ total }`, the name that is not renamed.
+///
+/// Ambiguous places stay as the server wrote them. Parses the files that it changes.
 pub(crate) fn keep_other_name(workspace: &Workspace, edit: &mut WorkspaceEdit, old: &str, new: &str) {
     let texts: Vec<Option<Arc<str>>> =
         edit.operations.iter().map(|operation| text_of(workspace, operation)).collect();
@@ -51,14 +52,18 @@ fn text_of(workspace: &Workspace, operation: &Operation) -> Option<Arc<str>> {
     (document.version == *expected).then_some(document.text)
 }
 
-/// Whether the text around a name allows a shorthand: most renames touch none, and parse nothing.
+/// Whether the text around a name allows a shorthand.
+///
+/// Most renames touch none, and parse nothing.
 fn may_be_shorthand(text: &str, range: &Range<usize>) -> bool {
     let before = text.get(..range.start).and_then(|part| part.trim_end().chars().next_back());
     let after = text.get(range.end..).and_then(|part| part.trim_start().chars().next());
     matches!(before, Some('{' | ',' | '/')) && matches!(after, Some('}' | ',' | '=' | '/'))
 }
 
-/// The expansion of `{ old }`, where the places of a rename show whether a variable or a property is renamed.
+/// Expansion of `{ old }` for the rename of a variable or of a property.
+///
+/// The places of the rename show which of them is renamed.
 ///
 /// `None` if it is both (a parameter property, a destructuring pattern), if no place shows it, or if a module's
 /// `exports.total` may be renamed.

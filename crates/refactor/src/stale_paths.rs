@@ -20,7 +20,9 @@ pub(crate) struct OldPlaces {
     news: HashSet<String>,
     /// The directories among `places`.
     directories: BTreeSet<String>,
-    /// Targets of script imports: paths without extension, and the directory of an `index`.
+    /// Targets of script imports.
+    ///
+    /// These are paths without extension, and the directory of an `index`.
     scripts: BTreeSet<String>,
     modules: Vec<Module>,
     /// Words of which every file that names an old place contains one.
@@ -32,7 +34,7 @@ struct Module {
     language: Language,
     /// Its path without extension; the directory of a package.
     stem: String,
-    /// Its full names.
+    /// The full names of the module.
     names: Vec<ModuleName>,
     /// Whether its package binds the name to something else, which an import may mean.
     hidden: bool,
@@ -99,8 +101,8 @@ impl OldPlaces {
             moves.push((old, new, directory));
         }
         let package = |directory: &str| {
-            let is = |file: &str| workspace.root().join(format!("{directory}/{file}")).as_path().exists();
-            is("__init__.py") || is("__init__.pyi")
+            let exists = |file: &str| workspace.root().join(format!("{directory}/{file}")).as_path().exists();
+            exists("__init__.py") || exists("__init__.pyi")
         };
         Self::new(places, &moves, &package)
     }
@@ -114,6 +116,8 @@ impl OldPlaces {
         }
     }
 
+    /// Derives the names of the moved files, modules and packages.
+    ///
     /// `moves`: old and new place, and whether it is a directory; `package`: whether a directory is a package.
     fn new(
         places: BTreeMap<String, String>,
@@ -234,7 +238,9 @@ impl OldPlaces {
         (found, true)
     }
 
-    /// The lines of `text`, from 0, whose `#include` matches both places, and whether that is all.
+    /// Lines of `text`, from 0, whose `#include` matches both places.
+    ///
+    /// The flag says whether these are all.
     pub(crate) fn ambiguous_includes(
         &self,
         file: &str,
@@ -258,8 +264,9 @@ impl OldPlaces {
         (found, true)
     }
 
-    /// Where a path leads, from the directory of its file or of the workspace. In a file that `lists` files, a name
-    /// with an extension is a path too.
+    /// The place to which a path leads, from the directory of its file or workspace.
+    ///
+    /// In a file that `lists` files, a name with an extension is a path too.
     fn path(
         &self,
         directory: &str,
@@ -317,7 +324,7 @@ impl OldPlaces {
     }
 }
 
-/// The names of a Python module: from the root of its packages, the workspace, and `src`.
+/// Names of a Python module from its package root, the workspace, and `src`.
 fn python_names(stem: &str, after: &str, package: &dyn Fn(&str) -> bool) -> Vec<ModuleName> {
     let mut root = parent(stem);
     while !root.is_empty() && package(root) {
@@ -365,7 +372,7 @@ fn python_lines(module: &Module, file: &str, text: &str, found: &mut BTreeSet<us
                 continue;
             }
             let dots = path.len() - path.trim_start_matches('.').len();
-            let is = match dots {
+            let is_old_place = match dots {
                 0 => names(&path),
                 _ => {
                     let mut directory = parent(file);
@@ -374,7 +381,7 @@ fn python_lines(module: &Module, file: &str, text: &str, found: &mut BTreeSet<us
                     joined(directory, &rest).is_some_and(|path| inside(&path, &module.stem))
                 }
             };
-            if is {
+            if is_old_place {
                 found.insert(line);
             }
         }
@@ -389,15 +396,17 @@ fn rust_lines(module: &Module, file: &str, text: &str, found: &mut BTreeSet<usiz
         return;
     }
     let directory = parent(&module.stem);
-    let declares =
+    let is_parent =
         parent(file) == directory && ["mod", "lib", "main"].contains(&without_extension(last(file)));
-    if declares || without_extension(file) == directory {
+    if is_parent || without_extension(file) == directory {
         let end = format!("mod {};", last(&module.stem));
-        let is = |line: &str| {
+        let declares_module = |line: &str| {
             let line = line.trim();
             line.strip_suffix(&end).is_some_and(|before| before.is_empty() || before.starts_with("pub"))
         };
-        found.extend(text.lines().enumerate().filter(|(_, line)| is(line)).map(|(number, _)| number));
+        found.extend(
+            text.lines().enumerate().filter(|(_, line)| declares_module(line)).map(|(number, _)| number),
+        );
     }
     for name in module.names.iter().filter(|name| below(file, &name.root).is_some()) {
         dotted_lines(name, "::", text, found);
@@ -427,7 +436,9 @@ fn dotted_lines(name: &ModuleName, between: &str, text: &str, found: &mut BTreeS
     }
 }
 
-/// A Python import of `a.b` or `..a`; `from a import b` imports `a` and its member `a.b`.
+/// A Python import of `a.b` or `..a`.
+///
+/// `from a import b` imports `a` and its member `a.b`.
 struct Import {
     line: usize,
     path: String,

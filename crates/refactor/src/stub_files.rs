@@ -150,8 +150,9 @@ pub(crate) fn stubs(workspace: &Workspace, pool: &ServerPool, path: &AbsPath) ->
     paths.filter_map(|path| workspace.document(&path).ok()).collect()
 }
 
-/// Whether `name` at a place is bound in its module by a Python import: `from m import name`, `import m as name`;
-/// not `from m import name as other`.
+/// Whether a Python import binds `name` at a place in its module.
+///
+/// `from m import name` and `import m as name` do; `from m import name as other` does not.
 fn is_imported(text: &str, place: usize, name: &str) -> bool {
     let (Some(before), Some(after)) = (text.get(..place), text.get(place..)) else { return false };
     let Some(after) = after.strip_prefix(name) else { return false };
@@ -191,7 +192,9 @@ fn walk(symbols: &[Symbol], each: &mut impl FnMut(&Symbol)) {
     }
 }
 
-/// Adds the text edits of `more`; `Err`: a file in which both change one place differently.
+/// Adds the text edits of `more`.
+///
+/// `Err` is a file in which both change one place differently.
 fn join(edit: &mut WorkspaceEdit, more: WorkspaceEdit) -> Result<(), AbsPath> {
     for operation in more.operations {
         let Operation::Edit { path, edits, .. } = &operation else { continue };

@@ -1,5 +1,5 @@
-//! The command's side of one connection: greets, asks, passes questions on, and waits no longer than
-//! the owner lives.
+//! The command's side of one connection: sends requests, forwards questions to the
+//! user, and detects a dead owner.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,29 +27,29 @@ use super::protocol::{
     QuestionMessage, ResultMessage, Welcome, methods,
 };
 
-/// How long an owner may take to greet, or to say what it has open.
+/// Time limit for the greeting and for the list of open documents.
 pub const GREETING: Duration = Duration::from_secs(3);
-/// How often an owner that works is asked whether it is there, and how long it may take to say so.
+/// Interval and time limit of pings to a working owner.
 const PING: Duration = Duration::from_secs(3);
-/// A request may take as long as a person lets it; pings and Ctrl-C end it.
-const ANY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// Time limit of a request; in practice pings and Ctrl-C end it.
+const REQUEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// A connection to an owner that greeted us.
+/// A connection to an owner, after the greeting.
 pub struct Client {
     peer: Peer,
-    who: Who,
+    owner: OwnerName,
     events: mpsc::UnboundedReceiver<Box<RawValue>>,
     tracker: TaskTracker,
 }
 
-/// An owner, for people.
+/// An owner, as messages name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Who {
+pub struct OwnerName {
     editor: String,
     process: Option<u32>,
 }
 
-impl std::fmt::Display for Who {
+impl std::fmt::Display for OwnerName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.editor.as_str() {
             "" => f.write_str("the Pilcrow of an editor")?,
@@ -62,43 +62,37 @@ impl std::fmt::Display for Who {
     }
 }
 
-/// Why an owner cannot be asked.
+/// The owner is not usable.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreachable {
-    /// It is gone, and its name with it.
-    #[error("{0} is gone")]
-    Gone(Who),
-    /// It does not greet.
+    #[error("{0} has ended")]
+    Gone(OwnerName),
     #[error("{0} does not answer (waited {GREETING:?})")]
-    Hung(Who),
-    /// It speaks another protocol, or refuses ours.
-    #[error("{who} cannot work with this Pilcrow {}: {reason}", env!("CARGO_PKG_VERSION"))]
-    Stranger { who: Who, reason: String },
-    /// It is another user's, or the system failed.
+    Hung(OwnerName),
+    #[error("{owner} is incompatible with this Pilcrow {}: {reason}", env!("CARGO_PKG_VERSION"))]
+    Incompatible { owner: OwnerName, reason: String },
+    /// It belongs to another user, or the system failed.
     #[error(transparent)]
     Local(LocalError),
 }
 
-/// Why a request that was begun has no answer.
+/// A request has no response.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
-    /// The owner's process ended, or hung up.
+    /// The owner ended or disconnected.
     #[error("{0} ended before it answered")]
-    Gone(Who),
-    /// It was alive and is silent now.
-    #[error("{0} stopped answering; what it was asked for it may still do when it goes on")]
-    Silent(Who),
-    /// It was told to stop and did not say that it has.
-    #[error("{0} was told to stop and has not said that it did")]
-    NotStopped(Who),
-    /// It says that it cannot.
-    #[error("{who}: {message}")]
-    Refused { who: Who, message: String },
+    Gone(OwnerName),
+    #[error("{0} stopped answering; it may still execute the request when it continues")]
+    Silent(OwnerName),
+    #[error("{0} did not confirm the cancellation")]
+    NotStopped(OwnerName),
+    #[error("{owner}: {message}")]
+    Refused { owner: OwnerName, message: String },
 }
 
 impl Client {
-    /// Connects to the owner at `path`, a name in the folder of its workspace, and greets it. Questions
-    /// that it passes back go to `approver`. Takes no longer than [`GREETING`].
+    /// Connects to the owner with the socket `path` and greets it. `approver` answers
+    /// its questions. Takes at most [`GREETING`].
     ///
     /// # Errors
     /// [`Unreachable`].
@@ -108,11 +102,11 @@ impl Client {
         approver: Arc<dyn Approver>,
     ) -> Result<Self, Unreachable> {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let mut who = Who { editor: String::new(), process: process_of(&name) };
+        let mut owner = OwnerName { editor: String::new(), process: process_of(&name) };
         let stream = match Stream::connect(path).await {
             Ok(stream) => stream,
-            Err(LocalError::Dead { .. }) => return Err(Unreachable::Gone(who)),
-            Err(LocalError::Busy { .. }) => return Err(Unreachable::Hung(who)),
+            Err(LocalError::Dead { .. }) => return Err(Unreachable::Gone(owner)),
+            Err(LocalError::Busy { .. }) => return Err(Unreachable::Hung(owner)),
             Err(error) => return Err(Unreachable::Local(error)),
         };
         let (sender, events) = mpsc::unbounded_channel();
@@ -121,50 +115,51 @@ impl Client {
         let (reader, writer) = stream.split();
         let incoming = Arc::new(Incoming { approver, events: sender });
         let peer = Peer::spawn(reader, writer, incoming, options, &tracker);
-        let mut client = Self { peer, who: who.clone(), events, tracker };
-        let stranger = |who: Who, reason: String| Unreachable::Stranger { who, reason };
-        let welcome: Welcome = match client.ask_at_once(methods::HELLO, hello).await {
+        let mut client = Self { peer, owner: owner.clone(), events, tracker };
+        let incompatible = |owner: OwnerName, reason: String| Unreachable::Incompatible { owner, reason };
+        let welcome: Welcome = match client.request_quickly(methods::HELLO, hello).await {
             Ok(welcome) => serde_json::from_str(welcome.get())
-                .map_err(|error| stranger(who.clone(), format!("its greeting cannot be read: {error}")))?,
-            Err(RequestError::Rpc { error, .. }) => return Err(stranger(who, error.message)),
-            Err(RequestError::Closed { .. }) => return Err(Unreachable::Gone(who)),
-            Err(_) => return Err(Unreachable::Hung(who)),
+                .map_err(|error| incompatible(owner.clone(), format!("its greeting is invalid: {error}")))?,
+            Err(RequestError::Rpc { error, .. }) => return Err(incompatible(owner, error.message)),
+            Err(RequestError::Closed { .. }) => return Err(Unreachable::Gone(owner)),
+            Err(_) => return Err(Unreachable::Hung(owner)),
         };
-        who.editor = welcome.name;
+        owner.editor = welcome.name;
         if welcome.protocol != PROTOCOL {
             let Welcome { protocol, version, .. } = welcome;
-            let reason = format!("it is Pilcrow {version} and speaks protocol {protocol}, not {PROTOCOL}");
-            return Err(stranger(who, reason));
+            let reason = format!("it is Pilcrow {version} with protocol {protocol}, not protocol {PROTOCOL}");
+            return Err(incompatible(owner, reason));
         }
-        client.who = who;
+        client.owner = owner;
         Ok(client)
     }
 
-    pub fn who(&self) -> &Who {
-        &self.who
+    pub fn owner(&self) -> &OwnerName {
+        &self.owner
     }
 
-    /// What its editor has open.
+    /// The open documents of its editor.
     ///
     /// # Errors
     /// [`Unreachable`].
     pub async fn documents(&self) -> Result<Vec<OpenDocument>, Unreachable> {
-        let answer = self.ask_at_once(methods::DOCUMENTS, &json!({})).await.map_err(|error| match error {
-            RequestError::Closed { .. } => Unreachable::Gone(self.who.clone()),
-            RequestError::Rpc { error, .. } => {
-                Unreachable::Stranger { who: self.who.clone(), reason: error.message }
-            }
-            _ => Unreachable::Hung(self.who.clone()),
-        })?;
+        let answer =
+            self.request_quickly(methods::DOCUMENTS, &json!({})).await.map_err(|error| match error {
+                RequestError::Closed { .. } => Unreachable::Gone(self.owner.clone()),
+                RequestError::Rpc { error, .. } => {
+                    Unreachable::Incompatible { owner: self.owner.clone(), reason: error.message }
+                }
+                _ => Unreachable::Hung(self.owner.clone()),
+            })?;
         let documents: Documents =
-            serde_json::from_str(answer.get()).map_err(|error| Unreachable::Stranger {
-                who: self.who.clone(),
-                reason: format!("its answer cannot be read: {error}"),
+            serde_json::from_str(answer.get()).map_err(|error| Unreachable::Incompatible {
+                owner: self.owner.clone(),
+                reason: format!("its response is invalid: {error}"),
             })?;
         Ok(documents.documents)
     }
 
-    /// Has it call one tool.
+    /// Calls a tool in the owner.
     ///
     /// # Errors
     /// [`Failed`].
@@ -176,7 +171,7 @@ impl Client {
         Ok(result(self.request(methods::TOOL, call, stop, |_| {}).await?))
     }
 
-    /// Has it undo or redo.
+    /// Undoes or redoes in the owner.
     ///
     /// # Errors
     /// [`Failed`].
@@ -188,7 +183,8 @@ impl Client {
         Ok(result(self.request(methods::UNDO, request, stop, |_| {}).await?))
     }
 
-    /// Has it work out a prompt; `on_event` gets each event's envelope as it came, in order.
+    /// Runs a prompt in the owner; `on_event` receives the envelope of each event, in
+    /// order.
     ///
     /// # Errors
     /// [`Failed`].
@@ -201,7 +197,7 @@ impl Client {
         self.request(methods::RUN, request, stop, on_event).await
     }
 
-    /// Has it compact a session; `on_event` gets each event as in [`Client::run`].
+    /// Compacts a session in the owner; `on_event` receives its events.
     ///
     /// # Errors
     /// [`Failed`].
@@ -214,14 +210,14 @@ impl Client {
         self.request(methods::COMPACT, request, stop, on_event).await
     }
 
-    /// Hangs up and waits for our own tasks.
+    /// Disconnects and waits for the tasks of the connection.
     pub async fn close(self) {
         self.peer.close("the command is done");
         self.tracker.close();
         self.tracker.wait().await;
     }
 
-    async fn ask_at_once(
+    async fn request_quickly(
         &self,
         method: &str,
         params: &(impl Serialize + ?Sized),
@@ -229,7 +225,8 @@ impl Client {
         self.peer.request(method, params, GREETING, &CancellationToken::new()).await
     }
 
-    /// Asks and waits. On `cancel` the owner is told, once, and its answer waited for a while.
+    /// Sends a request and waits. On `cancel`, notifies the owner once and waits a
+    /// while for its response.
     async fn request<T: DeserializeOwned>(
         &mut self,
         method: &str,
@@ -237,47 +234,47 @@ impl Client {
         stop: Stop<'_>,
         mut on_event: impl FnMut(&RawValue),
     ) -> Result<T, Failed> {
-        let Self { peer, who, events, .. } = self;
+        let Self { peer, owner, events, .. } = self;
         let never = CancellationToken::new();
-        let answer = peer.request(method, params, ANY, &never);
+        let answer = peer.request(method, params, REQUEST, &never);
         let mut answer = std::pin::pin!(answer);
         let silent = silence(peer);
         let mut silent = std::pin::pin!(silent);
         let stopped = async {
             stop.cancel.cancelled().await;
-            let how = Cancel { gone: stop.gone.is_cancelled() };
-            if peer.notify(methods::CANCEL, &how).await.is_ok() {
+            let cancel = Cancel { gone: stop.gone.is_cancelled() };
+            if peer.notify(methods::CANCEL, &cancel).await.is_ok() {
                 tokio::time::sleep(deadlines::REQUEST_ABANDONED).await;
             }
         };
         let mut stopped = std::pin::pin!(stopped);
         let answer = loop {
-            // All are pinned outside; `recv` takes an event only when it returns one.
+            // Cancel safety: all are pinned outside; `recv` takes an event only when it returns one.
             tokio::select! {
                 biased;
                 answer = &mut answer => break answer,
                 Some(event) = events.recv() => on_event(&event),
-                () = &mut stopped => return Err(Failed::NotStopped(who.clone())),
-                () = &mut silent => return Err(Failed::Silent(who.clone())),
+                () = &mut stopped => return Err(Failed::NotStopped(owner.clone())),
+                () = &mut silent => return Err(Failed::Silent(owner.clone())),
             }
         };
-        // What came before the answer was put here before it.
+        // Events that arrived before the response are already queued.
         while let Ok(event) = events.try_recv() {
             on_event(&event);
         }
-        let refused = |message: String| Failed::Refused { who: who.clone(), message };
+        let refused = |message: String| Failed::Refused { owner: owner.clone(), message };
         match answer {
             Ok(answer) => serde_json::from_str(answer.get())
-                .map_err(|error| refused(format!("its answer cannot be read: {error}"))),
+                .map_err(|error| refused(format!("its response is invalid: {error}"))),
             Err(RequestError::Rpc { error, .. }) => Err(refused(error.message)),
-            Err(RequestError::Closed { .. }) => Err(Failed::Gone(who.clone())),
+            Err(RequestError::Closed { .. }) => Err(Failed::Gone(owner.clone())),
             Err(error) => Err(refused(error.to_string())),
         }
     }
 }
 
-/// Ends when the other side does not answer any more. One late answer proves nothing: it may be we who
-/// were stopped.
+/// Returns when the owner no longer answers pings. One missed ping proves nothing:
+/// this process may have been suspended.
 async fn silence(peer: &Peer) {
     let mut missed = 0;
     while missed < 2 {
@@ -294,17 +291,17 @@ fn result(reply: Reply<ResultMessage>) -> Reply<agent::ToolResult> {
     }
 }
 
-/// What the owner sends by itself.
+/// Handles the requests and notifications of the owner.
 struct Incoming {
     approver: Arc<dyn Approver>,
-    /// Not bounded but by what one run tells: printing must not hold up reading.
+    /// Bounded by the events of one run: slow printing must not block reading.
     events: mpsc::UnboundedSender<Box<RawValue>>,
 }
 
 impl Handler for Incoming {
     fn notification(&self, _: &Peer, method: &str, params: Option<&RawValue>) {
         if let (methods::EVENT, Some(event)) = (method, params) {
-            // Err means that nobody waits any more.
+            // An error means that the request has ended.
             self.events.send(event.to_owned()).ok();
         }
     }
@@ -317,17 +314,17 @@ impl Handler for Incoming {
         let approver = Arc::clone(&self.approver);
         Box::pin(async move {
             let params = request.params.as_deref().map_or("{}", RawValue::get);
-            let wrong = |error: serde_json::Error| RpcError::new(codes::INVALID_PARAMS, error.to_string());
-            // When the owner takes the question back, this future is dropped and the question with it.
+            let invalid = |error: serde_json::Error| RpcError::new(codes::INVALID_PARAMS, error.to_string());
+            // If the owner withdraws the question, this future is dropped and the question with it.
             let cancel = CancellationToken::new();
             let answer = match request.method.as_str() {
                 methods::ASK => {
-                    let asked: QuestionMessage = serde_json::from_str(params).map_err(wrong)?;
-                    raw(&AnswerMessage::from(approver.ask(asked.into(), &cancel).await))
+                    let question: QuestionMessage = serde_json::from_str(params).map_err(invalid)?;
+                    raw(&AnswerMessage::from(approver.ask(question.into(), &cancel).await))
                 }
                 methods::CHOOSE => {
-                    let choosing: ChoiceMessage = serde_json::from_str(params).map_err(wrong)?;
-                    raw(&ChosenMessage::from(approver.choose(choosing.into(), &cancel).await))
+                    let choice: ChoiceMessage = serde_json::from_str(params).map_err(invalid)?;
+                    raw(&ChosenMessage::from(approver.choose(choice.into(), &cancel).await))
                 }
                 method => return Err(RpcError::method_not_found(method)),
             };

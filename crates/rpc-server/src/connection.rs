@@ -1,8 +1,8 @@
-//! One command at the owner's side: its greeting, what it asks for, and its end.
+//! One connection at the owner's side: its greeting, its requests, and its end.
 //!
-//! A connection is one command. Its permission holds for it alone; when it goes, what it asked for is
-//! cancelled. Work is done in tasks that nobody drops: a command that goes away in the middle leaves
-//! nothing half done.
+//! A connection belongs to one command. Its permission is valid for this connection only, and its end
+//! cancels its requests. Requests run in tasks that are never dropped, so that a disconnecting command
+//! leaves nothing half done.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -31,17 +31,17 @@ use super::protocol::{
     QuestionMessage, ResultMessage, Welcome, methods,
 };
 
-/// How long a person may think.
-const THINK: Duration = Duration::from_secs(24 * 60 * 60);
+/// Time limit for an answer of the user.
+const ANSWER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What every connection of an owner shares.
+/// State shared by the connections of an owner.
 pub struct Host {
     pub served: Arc<dyn ServedProject>,
-    /// The editor, as it calls itself.
+    /// Name of the editor.
     pub editor: String,
 }
 
-/// Serves one command until it goes, or until `stop`.
+/// Serves one connection until it closes or `stop` fires.
 pub async fn serve(host: Arc<Host>, stream: Stream, stop: CancellationToken) {
     let process = stream.process();
     let (tasks, jobs) = (TaskTracker::new(), TaskTracker::new());
@@ -59,7 +59,7 @@ pub async fn serve(host: Arc<Host>, stream: Stream, stop: CancellationToken) {
     let (reader, writer) = stream.split();
     let peer = Peer::spawn(reader, writer, Arc::new(Incoming(Arc::clone(&connection))), options, &tasks);
     tokio::select! {
-        // Neither is lost: both are states that stay.
+        // Cancel safety: both are permanent states.
         _ = peer.closed() => {}
         () = stop.cancelled() => {}
     }
@@ -69,9 +69,9 @@ pub async fn serve(host: Arc<Host>, stream: Stream, stop: CancellationToken) {
     cancel.cancel();
     jobs.close();
     if tokio::time::timeout(deadlines::REQUEST, jobs.wait()).await.is_err() {
-        tracing::warn!(process, "what a command asked for does not end; it is left behind");
+        tracing::warn!(process, "the requests of a command did not end in time");
     }
-    // It hangs up when it has its answer.
+    // The command closes the connection when it has its response.
     tokio::time::timeout(deadlines::REQUEST, peer.closed()).await.ok();
     peer.close("the editor's Pilcrow ends");
     if let Some(client) = connection.scope.get() {
@@ -84,14 +84,15 @@ pub async fn serve(host: Arc<Host>, stream: Stream, stop: CancellationToken) {
 struct Connection {
     host: Arc<Host>,
     cancel: CancellationToken,
-    /// Before that, when the command went away with nothing said, or says that its terminal did.
+    /// Cancelled before `cancel` if the command disconnected without a message, or lost
+    /// its terminal.
     gone: CancellationToken,
     jobs: TaskTracker,
     hello: OnceLock<Hello>,
     scope: OnceCell<ClientScope>,
 }
 
-/// The scope of the client's requests, and what keeps its project open.
+/// The scope of the command's requests, and the guard that keeps its project open.
 struct ClientScope {
     scope: RequestScope,
     _keep_open: Box<dyn Any + Send + Sync>,
@@ -102,7 +103,7 @@ struct Incoming(Arc<Connection>);
 impl Handler for Incoming {
     fn notification(&self, _: &Peer, method: &str, params: Option<&RawValue>) {
         if method == methods::CANCEL {
-            if decode::<Cancel>(params).is_ok_and(|how| how.gone) && !self.0.cancel.is_cancelled() {
+            if decode::<Cancel>(params).is_ok_and(|cancel| cancel.gone) && !self.0.cancel.is_cancelled() {
                 self.0.gone.cancel();
             }
             self.0.cancel.cancel();
@@ -152,21 +153,21 @@ impl Connection {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         if hello.protocol < PROTOCOL {
             let text = format!(
-                "this Pilcrow {version} does not speak protocol {} of Pilcrow {} any more",
+                "this Pilcrow {version} no longer supports protocol {} of Pilcrow {}",
                 hello.protocol, hello.version
             );
             return Err(failed(ErrorCode::Unsupported, &text));
         }
         if self.hello.set(hello).is_err() {
-            return Err(failed(ErrorCode::WrongState, "hello was said before"));
+            return Err(failed(ErrorCode::WrongState, "`hello` was already sent"));
         }
         let name = self.host.editor.clone();
-        // A newer command may still speak what we speak; it decides.
+        // A newer command decides whether it still supports this protocol.
         Ok(Welcome { protocol: PROTOCOL, version, name, pid: std::process::id() })
     }
 
     fn greeted(&self) -> Result<&Hello, RpcError> {
-        self.hello.get().ok_or_else(|| failed(ErrorCode::WrongState, "say hello first"))
+        self.hello.get().ok_or_else(|| failed(ErrorCode::WrongState, "send `hello` first"))
     }
 
     fn documents(&self) -> Documents {
@@ -178,12 +179,16 @@ impl Connection {
         Documents { documents: documents.collect() }
     }
 
-    /// The scope of this connection's requests. Most clients ask for documents only, so it is made when needed.
+    /// The scope of this connection's requests, opened on first use: most commands only
+    /// request documents.
     async fn scope(&self, peer: &Peer) -> Result<&RequestScope, RpcError> {
         let hello = self.greeted()?;
         let make = || async {
-            let approver: Arc<dyn Approver> =
-                if hello.asks { Arc::new(Remote { peer: peer.clone() }) } else { Arc::new(Unattended) };
+            let approver: Arc<dyn Approver> = if hello.asks {
+                Arc::new(RemoteApprover { peer: peer.clone() })
+            } else {
+                Arc::new(Unattended)
+            };
             let ProjectHandle { project, keep_open } = self.host.served.project().await?;
             let access = Access { yes: hello.yes, keep: hello.keep, trusted: false };
             let scope =
@@ -209,9 +214,9 @@ impl Connection {
         finish(forwarder, report).await
     }
 
-    /// A sink whose events go to the client, and the task that sends them.
+    /// A sink that sends events to the command, and its task.
     fn forward_events(&self, peer: &Peer) -> (Arc<dyn EventSink>, JoinHandle<()>) {
-        // Bounded by what one run reports: a client that prints slowly must not lose events.
+        // Bounded by the events of one run: a command that prints slowly must not lose events.
         let (sender, mut events) = mpsc::unbounded_channel();
         let to = peer.clone();
         let forwarder = self.jobs.spawn(async move {
@@ -225,38 +230,38 @@ impl Connection {
     }
 }
 
-/// The answer to a request, after its events.
+/// The response to a request, after its events.
 async fn finish<T: serde::Serialize>(
     forwarder: JoinHandle<()>,
     report: anyhow::Result<Reply<T>>,
 ) -> Result<Box<RawValue>, RpcError> {
     if let Err(error) = forwarder.await {
-        tracing::error!(%error, "the events of a run were not all sent");
+        tracing::error!(%error, "some events of a run were not sent");
     }
     encode(&report.map_err(|error| failed(ErrorCode::IoError, &format!("{error:#}")))?)
 }
 
-/// Passes events on as they are.
+/// Queues events for the command.
 struct Events(mpsc::UnboundedSender<Envelope>);
 
 impl EventSink for Events {
     fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()> {
-        // Err means that the command is gone, and with it the run.
+        // An error means that the command disconnected, which also ends the run.
         self.0.send(envelope.clone()).ok();
         Box::pin(std::future::ready(()))
     }
 }
 
-/// Asks the person at the command's terminal.
-struct Remote {
+/// Asks the user at the command's terminal.
+struct RemoteApprover {
     peer: Peer,
 }
 
-impl Approver for Remote {
+impl Approver for RemoteApprover {
     fn ask<'a>(&'a self, question: Question, cancel: &'a CancellationToken) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
-            let asked = QuestionMessage::from(question);
-            let answer = match self.peer.request(methods::ASK, &asked, THINK, cancel).await {
+            let question = QuestionMessage::from(question);
+            let answer = match self.peer.request(methods::ASK, &question, ANSWER, cancel).await {
                 Ok(answer) => {
                     serde_json::from_str::<AnswerMessage>(answer.get()).map_err(|error| error.to_string())
                 }
@@ -278,8 +283,9 @@ impl Approver for Remote {
 
     fn choose<'a>(&'a self, choice: Choice, cancel: &'a CancellationToken) -> BoxFuture<'a, Chosen> {
         Box::pin(async move {
-            let asked = self.peer.request(methods::CHOOSE, &ChoiceMessage::from(choice), THINK, cancel).await;
-            let chosen = asked.map_err(|error| error.to_string()).and_then(|answer| {
+            let response =
+                self.peer.request(methods::CHOOSE, &ChoiceMessage::from(choice), ANSWER, cancel).await;
+            let chosen = response.map_err(|error| error.to_string()).and_then(|answer| {
                 serde_json::from_str::<ChosenMessage>(answer.get()).map_err(|error| error.to_string())
             });
             chosen.map_or_else(

@@ -1,13 +1,13 @@
-//! Owners: long-lived Pilcrows that carry requests out for short-lived ones.
+//! JSON-RPC between commands and the process that serves the project's editor, the
+//! owner.
 //!
-//! A Pilcrow that serves an editor announces itself at `run/<workspace id>/<pid>.sock` ([`serve`]). A
-//! command looks there first ([`find`]) and has the owner do what it was asked, on the editor's text
-//! and with its warm servers; what it prints and how it ends is as if it had done it itself. Every
-//! commit asks the owners nearby what they hold ([`IpcPeers`]). The protocol is in
-//! `docs/protocols/owner.md`.
+//! An owner announces itself at `run/<workspace id>/<pid>.sock` ([`serve`]). A command connects to it
+//! ([`find`]) and lets it execute requests, on the editor's text and with its warm language servers. The
+//! command's output is the same either way. Each commit asks all owners for their open documents
+//! ([`IpcPeers`]). `docs/protocols/owner.md` specifies the protocol.
 //!
-//! What must stay true: an owner that does not answer holds nobody up for long, permission comes with
-//! the request and goes with it, and a file with unsaved text elsewhere is not written.
+//! Invariants: an unresponsive owner delays a command only briefly; a permission is valid for one
+//! connection; no process writes a file with unsaved text in another one.
 
 mod client;
 mod connection;
@@ -24,12 +24,12 @@ pub use server::{IpcAnnouncer, OwnerGuard, serve};
 
 use paths::{Homes, StateDir, StateError};
 
-/// Where the owners of a workspace announce themselves.
-fn place(homes: &Homes, id: &str) -> Result<StateDir, StateError> {
+/// The directory with the sockets of a workspace's owners.
+fn socket_directory(homes: &Homes, id: &str) -> Result<StateDir, StateError> {
     homes.run.child(id)
 }
 
-/// The process that a name in that folder is of.
+/// The process that a socket's name belongs to.
 fn process_of(name: &str) -> Option<u32> {
     name.strip_suffix(".sock")?.parse().ok()
 }

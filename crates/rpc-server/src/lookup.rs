@@ -1,4 +1,4 @@
-//! Which owner, of those that announce themselves for a workspace, carries a command out.
+//! Selection of the owner that executes a command.
 
 use std::sync::Arc;
 
@@ -9,64 +9,64 @@ use policy::Approver;
 
 use super::client::{Client, Unreachable};
 use super::protocol::Hello;
-use super::{place, process_of};
+use super::{process_of, socket_directory};
 
-/// The owner of the workspace with this id that is to carry a command out; `None` when there is none.
-/// Of several: the one with most unsaved text, then the one that came last.
+/// Connects to an owner of the workspace with this id; `None` if there is none.
+/// Prefers the one with most unsaved documents, then the newest.
 ///
 /// # Errors
-/// When there is one that cannot be asked, and none that can: its message says which and what to do.
+/// If owners exist, but none is reachable.
 pub async fn find(
     homes: &Homes,
     id: &str,
     hello: &Hello,
     approver: &Arc<dyn Approver>,
 ) -> anyhow::Result<Option<Client>> {
-    let folder = place(homes, id)?;
-    let mut names = folder.list()?;
+    let directory = socket_directory(homes, id)?;
+    let mut names = directory.list()?;
     names.retain(|name| process_of(name).is_some_and(|process| process != std::process::id()));
     let connect = names.iter().map(|name| {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         async move { Client::connect(path.as_path(), hello, Arc::clone(approver)).await }
     });
     let mut clients = Vec::new();
     let mut problem = None;
     for (name, connected) in names.iter().zip(join_all(connect).await) {
         match connected {
-            Ok(client) => clients.push((folder.stat(name).map(|(at, _)| at), client)),
-            // It left its name behind, or ended just now.
+            Ok(client) => clients.push((directory.stat(name).map(|(at, _)| at), client)),
+            // A stale socket, or the owner has just ended.
             Err(Unreachable::Gone(_)) => {}
             Err(error) => problem = Some(error),
         }
     }
     if let (true, Some(problem)) = (clients.is_empty(), problem) {
         let help = match &problem {
-            Unreachable::Stranger { .. } => {
-                "use the same Pilcrow in both places, or repeat with --standalone"
+            Unreachable::Incompatible { .. } => {
+                "use the same version of Pilcrow in both places, or repeat with --standalone"
             }
             Unreachable::Hung(_) => {
-                "it has this project open: close that editor or end the process, or repeat with --standalone"
+                "it has this project open: close that editor or stop the process, or repeat with --standalone"
             }
-            _ => "repeat with --standalone to go past it",
+            _ => "repeat with --standalone to bypass it",
         };
-        bail!("{problem}, so nothing was done; {help}");
+        bail!("{problem}; nothing was done: {help}");
     }
     if clients.len() > 1 {
-        clients = by_merit(clients).await;
+        clients = sort_by_unsaved(clients).await;
     }
     Ok(clients.into_iter().next().map(|(_, client)| client))
 }
 
-type AnnouncedSession = (Option<u64>, Client);
+type AnnouncedClient = (Option<u64>, Client);
 
-/// The best one first.
-async fn by_merit(clients: Vec<AnnouncedSession>) -> Vec<AnnouncedSession> {
+/// Sorts the best one first.
+async fn sort_by_unsaved(clients: Vec<AnnouncedClient>) -> Vec<AnnouncedClient> {
     let unsaved = join_all(clients.iter().map(|(_, client)| async {
         let documents = client.documents().await.unwrap_or_default();
         documents.iter().filter(|document| document.dirty).count()
     }));
     let unsaved = unsaved.await;
-    let mut all: Vec<(usize, AnnouncedSession)> = unsaved.into_iter().zip(clients).collect();
+    let mut all: Vec<(usize, AnnouncedClient)> = unsaved.into_iter().zip(clients).collect();
     all.sort_by_key(|(unsaved, (at, _))| std::cmp::Reverse((*unsaved, *at)));
     all.into_iter().map(|(_, client)| client).collect()
 }

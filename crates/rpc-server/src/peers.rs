@@ -1,5 +1,5 @@
-//! What other owners hold, asked before each commit: of every workspace, since one may lie inside
-//! another.
+//! The open documents of other owners, requested before each commit. The owners of
+//! all workspaces are asked, since one workspace may contain another.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,31 +14,33 @@ use super::client::{Client, Unreachable};
 use super::process_of;
 use super::protocol::Hello;
 
-/// The owners on this machine, but for this process.
+/// The owners on this machine, without this process.
 pub struct IpcPeers {
     run: StateDir,
     standalone: bool,
 }
 
 impl IpcPeers {
-    /// Files with unsaved text elsewhere are held; with `standalone` every file that is open elsewhere.
+    /// Locks files with unsaved text elsewhere; with `standalone` every file that is
+    /// open elsewhere.
     pub fn new(homes: &Homes, standalone: bool) -> Self {
         Self { run: homes.run.clone(), standalone }
     }
 
-    /// The sockets that are announced. Blocks.
+    /// The sockets of all owners. Blocks.
     fn announced(&self) -> Vec<AbsPath> {
-        let list = |folder: &StateDir| {
-            folder.list().unwrap_or_else(|error| {
-                tracing::warn!(%error, "other editors cannot be looked for");
+        let list = |directory: &StateDir| {
+            directory.list().unwrap_or_else(|error| {
+                tracing::warn!(%error, "cannot list other editors");
                 Vec::new()
             })
         };
-        let folders = list(&self.run).into_iter().filter_map(|id| self.run.child(&id).ok());
-        let sockets = folders.filter(|folder| folder.path().as_path().is_dir()).flat_map(|folder| {
+        let directories = list(&self.run).into_iter().filter_map(|id| self.run.child(&id).ok());
+        let directories = directories.filter(|directory| directory.path().as_path().is_dir());
+        let sockets = directories.flat_map(|directory| {
             let others = |name: &String| process_of(name).is_some_and(|pid| pid != std::process::id());
-            let names = list(&folder).into_iter().filter(others).collect::<Vec<_>>();
-            names.into_iter().map(move |name| folder.path().join(name))
+            let names = list(&directory).into_iter().filter(others).collect::<Vec<_>>();
+            names.into_iter().map(move |name| directory.path().join(name))
         });
         sockets.collect()
     }
@@ -47,20 +49,20 @@ impl IpcPeers {
         let client =
             Client::connect(socket.as_path(), &Hello::new(false, false, false), Arc::new(Unattended)).await?;
         let documents = client.documents().await;
-        let who = client.who().clone();
+        let owner = client.owner().clone();
         client.close().await;
-        let held = documents?.into_iter().filter_map(|document| {
+        let holds = documents?.into_iter().filter_map(|document| {
             let reason = if document.dirty {
-                format!("it has unsaved text, which {who} holds; save it there, or make this change there")
+                format!("it has unsaved text in {owner}; save it there, or make this change there")
             } else if self.standalone {
-                format!("{who} has it open; close it there, or leave out --standalone")
+                format!("it is open in {owner}; close it there, or omit --standalone")
             } else {
                 return None;
             };
             let path = AbsPath::new(&document.path).filter(|path| paths.contains(path.as_path()))?;
             Some(Hold { path, reason })
         });
-        Ok(held.collect())
+        Ok(holds.collect())
     }
 }
 
@@ -75,7 +77,7 @@ impl Peers for IpcPeers {
                     Ok(held) => holds.held.extend(held),
                     Err(Unreachable::Gone(_)) => {}
                     Err(error) => {
-                        holds.notes.push(format!("{error}: whether it has a file open is not known"));
+                        holds.notes.push(format!("{error}: its open files are not known"));
                     }
                 }
             }

@@ -1,48 +1,48 @@
-//! What is said between a command and an owner (`docs/protocols/owner.md`). Values only.
+//! The messages between a command and an owner (`docs/protocols/owner.md`). Values
+//! only.
 
 use agent::{Content, ToolError, ToolResult};
 use policy::{Answer, Choice, Chosen, Question, QuestionKind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The protocol that this program speaks.
+/// Version of the protocol.
 pub const PROTOCOL: u32 = 2;
 
 /// The names of requests and notifications.
 pub mod methods {
-    /// First of all, from the command.
+    /// The first request of a command.
     pub const HELLO: &str = "hello";
     pub const PING: &str = "ping";
-    /// What the editor has open.
-    pub const DOCUMENTS: &str = "documents";
-    pub const TOOL: &str = "tool";
-    pub const UNDO: &str = "takeBack";
+    pub(crate) const DOCUMENTS: &str = "documents";
+    pub(crate) const TOOL: &str = "tool";
+    pub(crate) const UNDO: &str = "takeBack";
     pub const RUN: &str = "run";
-    pub const COMPACT: &str = "compact";
-    /// A notification: stop what was asked for.
-    pub const CANCEL: &str = "cancel";
-    /// A request to the command: ask the person.
+    pub(crate) const COMPACT: &str = "compact";
+    /// A notification: cancel all requests.
+    pub(crate) const CANCEL: &str = "cancel";
+    /// A request to the command: ask the user for permission.
     pub const ASK: &str = "ask";
-    /// A request to the command: a question of the agent's own, which permits nothing.
-    pub const CHOOSE: &str = "choose";
+    /// A request to the command: ask the user a question that permits nothing.
+    pub(crate) const CHOOSE: &str = "choose";
     /// A notification to the command: an event of the run.
-    pub const EVENT: &str = "event";
+    pub(crate) const EVENT: &str = "event";
 }
 
-/// Who asks, and with what permission. It holds for this connection alone.
+/// The command and its permissions, valid for one connection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Hello {
-    /// The newest protocol that the command speaks.
+    /// Newest protocol that the command supports.
     pub protocol: u32,
-    /// Its version, for people.
+    /// Its version, for messages.
     pub version: String,
-    /// The person answered every question with yes.
+    /// Whether the user answered every question with yes.
     #[serde(default)]
     pub yes: bool,
-    /// Somebody sits at the command's terminal.
+    /// Whether the command can ask the user.
     #[serde(default)]
     pub asks: bool,
-    /// What is read is remembered for later commands.
+    /// Whether later commands know what this one reads.
     #[serde(default)]
     pub keep: bool,
 }
@@ -56,16 +56,16 @@ impl Hello {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Welcome {
-    /// The protocol of this connection: not newer than either side speaks.
+    /// Protocol of this connection, supported by both sides.
     pub protocol: u32,
-    /// The owner's version, for people.
+    /// The owner's version, for messages.
     pub version: String,
-    /// The editor, as it calls itself; may be empty.
+    /// Name of the editor; may be empty.
     pub name: String,
     pub pid: u32,
 }
 
-/// What the editor has open.
+/// The open documents of the editor.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Documents {
     pub documents: Vec<OpenDocument>,
@@ -74,14 +74,14 @@ pub struct Documents {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenDocument {
     pub path: String,
-    /// It has text that is not saved.
+    /// Whether it has unsaved text.
     pub dirty: bool,
 }
 
-/// Stop what was asked for.
+/// Cancels all requests.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Cancel {
-    /// Nobody stopped it: the terminal went away.
+    /// Whether the terminal closed, rather than the user stopped the command.
     #[serde(default)]
     pub gone: bool,
 }
@@ -106,12 +106,12 @@ impl From<ToolResult> for ResultMessage {
 impl From<ResultMessage> for ToolResult {
     fn from(message: ResultMessage) -> Self {
         let ResultMessage { content, details, is_error, error } = message;
-        // Only a loop looks at the last two, and this one has left it.
+        // Only the agent loop uses the last two.
         Self { content, details, is_error, error, terminate: false, added_tools: Vec::new() }
     }
 }
 
-/// A question on its way.
+/// A request for permission.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct QuestionMessage {
     kind: String,
@@ -134,20 +134,20 @@ impl From<Question> for QuestionMessage {
 }
 
 impl From<QuestionMessage> for Question {
-    fn from(asked: QuestionMessage) -> Self {
-        let QuestionMessage { kind, title, detail, files } = asked;
+    fn from(message: QuestionMessage) -> Self {
+        let QuestionMessage { kind, title, detail, files } = message;
         let kind = match kind.as_str() {
             "read" => QuestionKind::Read,
             "write" => QuestionKind::Write,
             "trust" => QuestionKind::Trust,
-            // Of a kind that we do not know we say no less than of a command.
+            // An unknown kind is shown like a command line.
             _ => QuestionKind::Exec,
         };
         Self { kind, title, detail, files }
     }
 }
 
-/// The person's answer on its way.
+/// The user's answer to a request for permission.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AnswerMessage {
     answer: String,
@@ -170,18 +170,18 @@ impl From<Answer> for AnswerMessage {
 }
 
 impl From<AnswerMessage> for Answer {
-    fn from(answered: AnswerMessage) -> Self {
-        match answered.answer.as_str() {
+    fn from(message: AnswerMessage) -> Self {
+        match message.answer.as_str() {
             "once" => Self::Once,
             "session" => Self::Session,
             "always" => Self::Always,
             "nobody" => Self::Unattended,
-            _ => Self::No { text: answered.text },
+            _ => Self::No { text: message.text },
         }
     }
 }
 
-/// A question of the agent's own on its way.
+/// A question of the agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ChoiceMessage {
     question: String,
@@ -200,22 +200,22 @@ impl From<ChoiceMessage> for Choice {
     }
 }
 
-/// What the person said to it.
+/// The user's answer to a question of the agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChosenMessage {
     Said(String),
-    /// It was put away.
     Dismissed,
-    Nobody,
+    #[serde(rename = "nobody")]
+    Unattended,
 }
 
 impl From<Chosen> for ChosenMessage {
     fn from(chosen: Chosen) -> Self {
         match chosen {
-            Chosen::Said(words) => Self::Said(words),
+            Chosen::Said(text) => Self::Said(text),
             Chosen::Dismissed => Self::Dismissed,
-            Chosen::Unattended => Self::Nobody,
+            Chosen::Unattended => Self::Unattended,
         }
     }
 }
@@ -223,9 +223,9 @@ impl From<Chosen> for ChosenMessage {
 impl From<ChosenMessage> for Chosen {
     fn from(chosen: ChosenMessage) -> Self {
         match chosen {
-            ChosenMessage::Said(words) => Self::Said(words),
+            ChosenMessage::Said(text) => Self::Said(text),
             ChosenMessage::Dismissed => Self::Dismissed,
-            ChosenMessage::Nobody => Self::Unattended,
+            ChosenMessage::Unattended => Self::Unattended,
         }
     }
 }

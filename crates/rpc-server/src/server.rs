@@ -1,4 +1,4 @@
-//! The owner's side: announces a project and takes connections.
+//! The owner's side: announces a project and accepts connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,36 +13,35 @@ use workspace::{OpenError, Peers, Workspace};
 
 use super::connection::Host;
 use super::peers::IpcPeers;
-use super::{connection, place};
+use super::{connection, socket_directory};
 
-/// Commands served at once; one more is hung up on.
+/// Maximum number of simultaneous connections.
 const CONNECTIONS: usize = 64;
-/// After the system refused a connection, for want of handles for example.
+/// Pause after `accept` failed, for example because no handles are left.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// An announced project. Dropped, it is announced no longer and what was asked for is cancelled.
+/// An announced project. Dropping it withdraws the announcement and cancels all
+/// requests.
 pub struct OwnerGuard {
     listener: Arc<Listener>,
     stop: CancellationToken,
     tracker: TaskTracker,
 }
 
-/// Why a project is not announced. Commands then work past this process, which they cannot see.
+/// A project is not announced. Commands then execute in their own process.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Our folder for sockets failed.
     #[error(transparent)]
     State(#[from] StateError),
-    /// There is no such folder.
     #[error(transparent)]
     Open(#[from] OpenError),
     #[error(transparent)]
     Local(#[from] LocalError),
 }
 
-/// Announces the project at `root`, and from now on carries out what commands ask for, until the guard
-/// is dropped or `cancel` fires. `editor` is how the editor calls itself, for people; it may be empty.
-/// Needs a runtime; blocks on the file system, shortly.
+/// Announces the project at `root` and executes requests until the guard is dropped
+/// or `cancel` fires. `editor` is the editor's name for messages; it may be empty.
+/// Needs a runtime; blocks briefly on the file system.
 ///
 /// # Errors
 /// [`ServeError`].
@@ -54,9 +53,9 @@ pub fn serve(
     cancel: &CancellationToken,
 ) -> Result<OwnerGuard, ServeError> {
     let (_, id) = Workspace::identify(root.as_path())?;
-    let folder = place(homes, &id)?;
+    let directory = socket_directory(homes, &id)?;
     let name = format!("{}.sock", std::process::id());
-    let listener = Arc::new(Listener::bind(folder.make()?.join(&name).as_path())?);
+    let listener = Arc::new(Listener::bind(directory.make()?.join(&name).as_path())?);
     let stop = cancel.child_token();
     let tracker = TaskTracker::new();
     let host = Arc::new(Host { served, editor: editor.to_owned() });
@@ -65,14 +64,14 @@ pub fn serve(
 }
 
 impl OwnerGuard {
-    /// AnnouncedSession no longer; cancels what commands asked for and waits, at most `deadline`, until they
-    /// have heard of it.
+    /// Withdraws the announcement, cancels all requests, and waits at most `deadline`
+    /// until they ended.
     pub async fn close(self, deadline: Duration) {
         self.listener.withdraw();
         self.stop.cancel();
         self.tracker.close();
         if tokio::time::timeout(deadline, self.tracker.wait()).await.is_err() {
-            tracing::warn!("requests of other processes did not end in time; they are left behind");
+            tracing::warn!("requests of other processes did not end in time");
         }
     }
 }
@@ -105,7 +104,7 @@ impl Announcement for OwnerGuard {
 
 impl Drop for OwnerGuard {
     fn drop(&mut self) {
-        // At once: the task that listens may never run again.
+        // The listening task may never run again, so this cannot wait for it.
         self.listener.withdraw();
         self.stop.cancel();
     }
@@ -115,20 +114,20 @@ async fn accept_all(listener: Arc<Listener>, host: Arc<Host>, stop: Cancellation
     let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
-            // Dropping `accept` loses no connection: it is taken only when it returns.
+            // Cancel safety: `accept` takes a connection only when it returns.
             () = stop.cancelled() => break,
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok(_) if connections.len() >= CONNECTIONS => {
-                tracing::warn!("a command was hung up on, {CONNECTIONS} are served already");
+                tracing::warn!("refused a connection: {CONNECTIONS} are open");
             }
             Ok(stream) => {
                 let work = connection::serve(Arc::clone(&host), stream, stop.child_token());
                 tracker.spawn(connections.track_future(work));
             }
             Err(error) => {
-                tracing::warn!(%error, "a command could not connect");
+                tracing::warn!(%error, "cannot accept a connection");
                 tokio::select! {
                     () = stop.cancelled() => break,
                     () = tokio::time::sleep(PAUSE) => {}

@@ -39,7 +39,9 @@ struct Known {
 struct KnownFile {
     modified_ms: u64,
     size: u64,
-    /// Number and hash of the indexed bytes, complete lines of the newest format version.
+    /// Number of the indexed bytes; `hash` is their hash.
+    ///
+    /// The indexed bytes are complete lines of the newest format version.
     bytes: usize,
     hash: String,
     /// Its session and the parent session.
@@ -107,8 +109,9 @@ impl SessionIndex {
         Ok(SessionIndex { index, fields, known })
     }
 
-    /// Indexes changes of the session files. `Err` if a file was deleted, so that the index is rebuilt
-    /// without it.
+    /// Indexes changes of the session files.
+    ///
+    /// `Err` if a file was deleted, so that the index is rebuilt without it.
     pub fn update(&mut self, store: &SessionStore, warnings: &mut Vec<String>) -> Result<(), Failed> {
         let files = store.files()?;
         if let Some(gone) = self.known.files.keys().find(|name| files.iter().all(|file| file.name != **name))
@@ -285,7 +288,9 @@ pub(crate) fn parts(run: &str) -> Vec<String> {
     parts
 }
 
-/// The compound of a run's words; `None` for one word, and for a run that is not a name.
+/// The compound of a run's words.
+///
+/// `None` for one word, and for a run that is not a name.
 pub(crate) fn joined(parts: &[String]) -> Option<String> {
     let length: usize = parts.iter().map(String::len).sum();
     (parts.len() > 1 && length <= LONGEST).then(|| parts.concat())

@@ -51,7 +51,7 @@ pub struct Hit {
     pub cwd: String,
     /// Id of the entry in its session.
     pub entry: String,
-    /// `user`, `assistant`, `toolResult`, or the type of an entry that is not a message.
+    /// `user`, `assistant`, `toolResult`, or the type of another entry.
     pub kind: String,
     /// Time of writing, in RFC 3339.
     pub timestamp: String,
@@ -85,7 +85,9 @@ impl SearchError {
     }
 }
 
-/// Deletes the index, so that nothing of a deleted session remains; the next search rebuilds it.
+/// Deletes the index, so that nothing of a deleted session remains.
+///
+/// The next search rebuilds it.
 ///
 /// # Errors
 /// [`SearchError::State`] if another search is running, or the directory cannot be removed.

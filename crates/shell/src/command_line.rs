@@ -11,8 +11,10 @@ pub struct CommandLine {
     /// Absolute path, or a name to be found on PATH.
     pub program: PathBuf,
     pub args: Vec<String>,
-    /// Variables set beside those inherited. Variables that look like secrets are not inherited: a
-    /// definition that needs one names it here with its value.
+    /// Variables set in addition to the inherited ones.
+    ///
+    /// Variables that look like secrets are not inherited: a definition that needs one names it here with
+    /// its value.
     pub env: Vec<(String, String)>,
     pub cwd: AbsPath,
 }

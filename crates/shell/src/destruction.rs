@@ -1,6 +1,6 @@
 //! Checks for commands that destroy files, disks, or the machine's time.
 
-use super::Seen;
+use super::CheckContext;
 use super::dangers::Hit;
 use super::inner;
 use super::places;
@@ -9,9 +9,9 @@ use super::word::UNKNOWN;
 type Report<'a> = &'a mut dyn FnMut(Hit);
 
 /// Directories that go with all that is in them, where they must not.
-pub(super) fn recursive_delete(seen: &Seen<'_>, report: Report<'_>) {
-    for command in &seen.script.commands {
-        let precious = |path: &str| seen.places.precious(path, &command.cwd);
+pub(super) fn recursive_delete(cx: &CheckContext<'_>, report: Report<'_>) {
+    for command in &cx.script.commands {
+        let precious = |path: &str| cx.places.precious(path, &command.cwd);
         let mut all_of = |path: &str| {
             if let Some(found) = precious(path) {
                 let about = if found.sure {
@@ -26,7 +26,7 @@ pub(super) fn recursive_delete(seen: &Seen<'_>, report: Report<'_>) {
             "rm" | "rimraf" | "del-cli" | "srm" | "trash" => {
                 let recursive =
                     command.name() != "rm" || command.has('r', "recursive") || command.has('R', "");
-                // An option that is not known may be this one.
+                // An unknown word may be this option.
                 if recursive {
                     command.operands().for_each(|path| all_of(&path.text));
                 }
@@ -75,7 +75,7 @@ pub(super) fn recursive_delete(seen: &Seen<'_>, report: Report<'_>) {
                         )
                     });
                     for start in starts {
-                        let is_home = seen.places.home.as_ref() == Some(&start.text);
+                        let is_home = cx.places.home.as_ref() == Some(&start.text);
                         if narrowed && (is_home || !start.text.starts_with(['/', UNKNOWN])) {
                             continue;
                         }
@@ -94,7 +94,7 @@ pub(super) fn recursive_delete(seen: &Seen<'_>, report: Report<'_>) {
             "mv" => {
                 let paths: Vec<_> = command.operands().collect();
                 for path in paths.iter().take(paths.len().saturating_sub(1)) {
-                    let is_project = seen.places.is_project(&path.text, &command.cwd);
+                    let is_project = cx.places.is_project(&path.text, &command.cwd);
                     if !is_project && precious(&path.text).is_some_and(|found| found.sure) {
                         report(Hit::of(command, "moves away what must stay where it is"));
                     }
@@ -106,7 +106,7 @@ pub(super) fn recursive_delete(seen: &Seen<'_>, report: Report<'_>) {
                 {
                     for path in code.text.split(['\'', '"']).skip(1).step_by(2) {
                         if path.starts_with(['/', '~']) {
-                            let home = seen.places.home.as_deref().unwrap_or("~");
+                            let home = cx.places.home.as_deref().unwrap_or("~");
                             all_of(&path.replacen('~', home, 1));
                         }
                     }
@@ -117,16 +117,14 @@ pub(super) fn recursive_delete(seen: &Seen<'_>, report: Report<'_>) {
 }
 
 /// Writes onto a disk that bypass its file system.
-pub(super) fn device_write(seen: &Seen<'_>, report: Report<'_>) {
-    for command in &seen.script.commands {
+pub(super) fn device_write(cx: &CheckContext<'_>, report: Report<'_>) {
+    for command in &cx.script.commands {
         let mut to = |path: &str, unknown_counts: bool| match places::device(
-            &seen.places.absolute(path, &command.cwd),
+            &cx.places.absolute(path, &command.cwd),
         ) {
             Some(true) => report(Hit::of(command, format!("writes onto {}", path.replace(UNKNOWN, "…")))),
             None if unknown_counts => {
-                report(
-                    Hit::of(command, "writes to a place that is not known, which may be a disk").sure(false),
-                );
+                report(Hit::of(command, "writes to an unknown place, which may be a disk").sure(false));
             }
             _ => {}
         };
@@ -155,8 +153,8 @@ pub(super) fn device_write(seen: &Seen<'_>, report: Report<'_>) {
 }
 
 /// Creation and removal of file systems.
-pub(super) fn disk_wipe(seen: &Seen<'_>, report: Report<'_>) {
-    for command in &seen.script.commands {
+pub(super) fn disk_wipe(cx: &CheckContext<'_>, report: Report<'_>) {
+    for command in &cx.script.commands {
         let name = command.name();
         let args = || command.args().iter().map(|word| word.text.as_str());
         let has = |wanted: &[&str]| args().any(|arg| wanted.contains(&arg));
@@ -183,9 +181,9 @@ pub(super) fn disk_wipe(seen: &Seen<'_>, report: Report<'_>) {
             continue;
         }
         for word in command.args().iter().filter(|word| !word.text.starts_with('-')) {
-            match places::device(&seen.places.absolute(&word.text, &command.cwd)) {
+            match places::device(&cx.places.absolute(&word.text, &command.cwd)) {
                 Some(true) => report(Hit::of(command, format!("wipes {}", word.shown()))),
-                None => report(Hit::of(command, "wipes what is not known, which may be a disk").sure(false)),
+                None => report(Hit::of(command, "wipes an unknown target, which may be a disk").sure(false)),
                 Some(false) => {}
             }
         }
@@ -193,12 +191,12 @@ pub(super) fn disk_wipe(seen: &Seen<'_>, report: Report<'_>) {
 }
 
 /// Commands that start themselves without end.
-pub(super) fn fork_bomb(seen: &Seen<'_>, report: Report<'_>) {
-    for bomb in &seen.script.bombs {
+pub(super) fn fork_bomb(cx: &CheckContext<'_>, report: Report<'_>) {
+    for bomb in &cx.script.bombs {
         let why = format!("`{bomb}` starts itself more than once");
         report(Hit { why, sure: true, words: None, tier: None });
     }
-    for command in &seen.script.commands {
+    for command in &cx.script.commands {
         let Some(code) = inner::code(command) else { continue };
         let text = &code.text;
         if text.contains("fork while") || (text.contains("while") && text.contains("fork()")) {

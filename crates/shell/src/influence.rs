@@ -1,9 +1,10 @@
-//! Ways to run other commands than the words of a script say: variables that programs take code or
-//! programs from, and texts that a shell reads as an expression, in which an index may be a command.
+//! Indirect ways to run commands: variables and arithmetic expressions.
+//!
+//! Variables may name programs or contain code; indices in expressions may run commands.
 
 use super::script::Command;
 
-/// Variables from which a shell or a program takes what it runs, by their whole names …
+/// Variables that determine what a shell or program runs, by name …
 const NAMES: &[&str] = &[
     "AR",
     "AS",

@@ -1,4 +1,4 @@
-//! Commands that run other commands, and where in their words those stand.
+//! Commands that run other commands given in their arguments.
 
 use super::script::{Command, Input};
 use super::word::{UNKNOWN, Word};
@@ -8,7 +8,7 @@ pub(super) enum Inner {
     None,
     Command(Vec<Word>),
     Commands(Vec<Vec<Word>>),
-    /// Code of a shell.
+    /// Shell code.
     Script(Word),
 }
 
@@ -109,7 +109,7 @@ const WRAPPERS: &[Wrapper] = &[
 pub(super) const SHELLS: &[&str] =
     &["sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "yash", "rbash", "pwsh"];
 
-/// Programs that run code of their own language, and the options with which it is a word.
+/// Programs that run code of their own language, and the options that pass it.
 const INTERPRETERS: &[(&str, &[&str])] = &[
     ("python", &["-c"]),
     ("perl", &["-e", "-E"]),
@@ -213,7 +213,9 @@ const STARTS: &[&str] = &[
     "do shell script",
 ];
 
-/// Command lines that code of another language starts with literal words, and whether it starts others.
+/// Command lines that code of another language starts with literal words.
+///
+/// The flag says whether it starts others.
 pub(super) fn started(command: &Command, code: &str) -> (Vec<Word>, bool) {
     let language = interpreter(command.name()).map_or("", |(name, _)| name);
     let (mut lines, mut is_unknown) = (Vec::new(), false);
@@ -251,13 +253,13 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// The texts between quotes with which what a function is given begins; none if it begins otherwise.
+/// The string literals at the start of a function's arguments.
 fn literals(given: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = given;
     loop {
         rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '(' | '[' | ','));
-        // `b'…'`, `r'…'`; one with values in it (`f'…'`) is not known.
+        // `b'…'`, `r'…'`; one with interpolation (`f'…'`) is unknown.
         let start = rest.strip_prefix(['b', 'r']).filter(|it| it.starts_with(['\'', '"'])).unwrap_or(rest);
         let Some(quote) = start.chars().next().filter(|c| matches!(c, '\'' | '"')) else { return words };
         let mut word = String::new();
@@ -272,7 +274,7 @@ fn literals(given: &str) -> Vec<String> {
         };
         words.push(word);
         rest = &start[end..];
-        // A word composed of parts is not known.
+        // A concatenated word is unknown.
         if rest.trim_start().starts_with(['+', '%', '.', '~']) {
             return Vec::new();
         }

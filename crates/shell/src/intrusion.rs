@@ -8,11 +8,11 @@ use super::dangers::Hit;
 use super::inner::{self, is_shell};
 use super::script::{self, Command, Input};
 use super::word::{UNKNOWN, Variables, Word};
-use super::{Seen, Tier};
+use super::{CheckContext, Tier};
 
 type Report<'a> = &'a mut dyn FnMut(Hit);
 
-/// Programs that bring something from elsewhere.
+/// Programs that download.
 const FETCHERS: &[&str] = &[
     "curl", "wget", "fetch", "aria2c", "http", "https", "xh", "lynx", "links", "w3m", "nc", "ncat", "netcat",
     "telnet", "ftp", "GET", "axel",
@@ -22,12 +22,12 @@ const FETCHERS: &[&str] = &[
 const TALKERS: &[&str] = &["nc", "ncat", "netcat", "telnet", "socat"];
 
 /// The commands that write what `command` reads, those before them included.
-fn upstream<'a>(seen: &'a Seen<'_>, command: &'a Command) -> Vec<&'a Command> {
+fn upstream<'a>(cx: &'a CheckContext<'_>, command: &'a Command) -> Vec<&'a Command> {
     let mut found = Vec::new();
     let mut ranges = vec![command.input.clone()];
     while let Some(input) = ranges.pop() {
         let Input::Pipe(range) = input else { continue };
-        for writer in seen.script.commands.get(range).unwrap_or_default() {
+        for writer in cx.script.commands.get(range).unwrap_or_default() {
             ranges.push(writer.input.clone());
             found.push(writer);
             if found.len() > 200 {
@@ -38,8 +38,8 @@ fn upstream<'a>(seen: &'a Seen<'_>, command: &'a Command) -> Vec<&'a Command> {
     found
 }
 
-pub(super) fn reverse_shell(seen: &Seen<'_>, report: Report<'_>) {
-    for command in &seen.script.commands {
+pub(super) fn reverse_shell(cx: &CheckContext<'_>, report: Report<'_>) {
+    for command in &cx.script.commands {
         let name = command.name();
         let socket = command
             .redirects
@@ -66,7 +66,7 @@ pub(super) fn reverse_shell(seen: &Seen<'_>, report: Report<'_>) {
         if runs {
             report(Hit::of(command, "gives a connection a program to talk to"));
         }
-        if TALKERS.contains(&name) && upstream(seen, command).iter().any(|writer| is_shell(writer.name())) {
+        if TALKERS.contains(&name) && upstream(cx, command).iter().any(|writer| is_shell(writer.name())) {
             report(Hit::of(command, "sends what a shell writes to another host"));
         }
         if let Some(code) = inner::code(command) {
@@ -101,13 +101,13 @@ fn decodes(command: &Command) -> bool {
     }
 }
 
-pub(super) fn unseen_code(seen: &Seen<'_>, report: Report<'_>) {
+pub(super) fn unseen_code(cx: &CheckContext<'_>, report: Report<'_>) {
     let mut fetched: Vec<String> = Vec::new();
-    for command in &seen.script.commands {
+    for command in &cx.script.commands {
         let name = command.name();
         let is_source = matches!(name, "source" | ".");
         if inner::reads_script(command) {
-            let writers = upstream(seen, command);
+            let writers = upstream(cx, command);
             if writers.iter().any(|writer| FETCHERS.contains(&writer.name())) {
                 report(Hit::of(command, "runs what comes from the network"));
             } else if writers.iter().any(|writer| decodes(writer)) {
@@ -116,7 +116,7 @@ pub(super) fn unseen_code(seen: &Seen<'_>, report: Report<'_>) {
                 report(Hit::of(command, "runs what other commands write").sure(false));
             } else if let Input::File(file) = &command.input
                 && (file.scripts.iter().any(|script| fetches(script))
-                    || fetched.contains(&seen.places.absolute(&file.text, &command.cwd)))
+                    || fetched.contains(&cx.places.absolute(&file.text, &command.cwd)))
             {
                 report(Hit::of(command, "runs what comes from the network"));
             }
@@ -145,17 +145,17 @@ pub(super) fn unseen_code(seen: &Seen<'_>, report: Report<'_>) {
         if program.contains('/') {
             run.push(program);
         }
-        if run.iter().any(|path| fetched.contains(&seen.places.absolute(path, &command.cwd))) {
+        if run.iter().any(|path| fetched.contains(&cx.places.absolute(path, &command.cwd))) {
             report(Hit::of(command, "runs what comes from the network"));
         }
         let kept = if FETCHERS.contains(&name) {
             kept_as(command)
-        } else if name == "tee" && upstream(seen, command).iter().any(|it| FETCHERS.contains(&it.name())) {
+        } else if name == "tee" && upstream(cx, command).iter().any(|it| FETCHERS.contains(&it.name())) {
             command.operands().map(|word| word.text.clone()).collect()
         } else {
             Vec::new()
         };
-        fetched.extend(kept.iter().map(|path| seen.places.absolute(path, &command.cwd)));
+        fetched.extend(kept.iter().map(|path| cx.places.absolute(path, &command.cwd)));
     }
 }
 
@@ -193,8 +193,8 @@ fn kept_as(command: &Command) -> Vec<String> {
     files
 }
 
-pub(super) fn shutdown(seen: &Seen<'_>, report: Report<'_>) {
-    for command in &seen.script.commands {
+pub(super) fn shutdown(cx: &CheckContext<'_>, report: Report<'_>) {
+    for command in &cx.script.commands {
         let first = command.operands().next().map(|word| word.text.as_str()).unwrap_or_default();
         let ends = match command.name() {
             "shutdown" | "reboot" | "halt" | "poweroff" => !command.has('c', "help"),
@@ -237,15 +237,15 @@ const RIGHTS: &[&str] = &[
     "/var/spool/cron",
 ];
 
-pub(super) fn escalation(seen: &Seen<'_>, report: Report<'_>) {
-    for command in &seen.script.commands {
+pub(super) fn escalation(cx: &CheckContext<'_>, report: Report<'_>) {
+    for command in &cx.script.commands {
         let args = || command.args().iter().map(|word| word.text.as_str());
         let (name, recursive) = (command.name(), command.has('R', "recursive"));
         // All of the project is the project's own.
         let precious = || {
             command.operands().skip(1).any(|path| {
-                !seen.places.is_project(&path.text, &command.cwd)
-                    && seen.places.precious(&path.text, &command.cwd).is_some_and(|it| it.sure)
+                !cx.places.is_project(&path.text, &command.cwd)
+                    && cx.places.precious(&path.text, &command.cwd).is_some_and(|it| it.sure)
             })
         };
         let about = match name {
@@ -286,7 +286,7 @@ pub(super) fn escalation(seen: &Seen<'_>, report: Report<'_>) {
                 let mut written = target
                     .chain(copied)
                     .chain(&onto)
-                    .map(|word| seen.places.absolute(&word.text, &command.cwd));
+                    .map(|word| cx.places.absolute(&word.text, &command.cwd));
                 if !written.any(|path| RIGHTS.iter().any(|file| path.starts_with(file))) {
                     continue;
                 }
@@ -307,7 +307,7 @@ fn mode_of(command: &Command) -> Option<&str> {
     attached.or_else(|| args.get(at + 1).map(|word| word.text.as_str()))
 }
 
-/// Whether a mode of `chmod` lets a program run as its owner. A group's bit is what shared directories have.
+/// Whether a mode of `chmod` sets the setuid bit. Shared directories use setgid.
 fn sets_owner(mode: &str) -> bool {
     if mode.chars().all(|c| c.is_digit(8)) {
         let digits = mode.trim_start_matches('0');
@@ -369,7 +369,9 @@ fn is_vital(name: &str) -> bool {
     VITAL.contains(&name.trim_matches(|c: char| "^$\\.*[]".contains(c)))
 }
 
-/// Whether a pattern of `pkill` matches one of those; `exact` when it is all of a name.
+/// Whether a pattern of `pkill` matches one of the `VITAL` names.
+///
+/// `exact`: the pattern must match all of the name.
 fn finds_vital(pattern: &str, exact: bool) -> bool {
     if is_vital(pattern) {
         return true;
@@ -380,7 +382,9 @@ fn finds_vital(pattern: &str, exact: bool) -> bool {
     })
 }
 
-/// The patterns of `pkill` and `killall`, without option values; and whether a user is given.
+/// Patterns of `pkill` and `killall`, without option values.
+///
+/// The flag says whether a user is given.
 fn looked_for(command: &Command) -> (Vec<&Word>, bool) {
     const VALUED: &[&str] = &[
         "-F",
@@ -432,8 +436,8 @@ fn looked_for(command: &Command) -> (Vec<&Word>, bool) {
     (found, whose)
 }
 
-pub(super) fn killing(seen: &Seen<'_>, report: Report<'_>) {
-    for command in &seen.script.commands {
+pub(super) fn killing(cx: &CheckContext<'_>, report: Report<'_>) {
+    for command in &cx.script.commands {
         match command.name() {
             "kill" => {
                 let texts = || command.args().iter().map(|word| word.text.as_str());
@@ -462,18 +466,14 @@ pub(super) fn killing(seen: &Seen<'_>, report: Report<'_>) {
                 }
                 for word in args.filter(|word| word.text != "--") {
                     let number = word.text.parse::<i64>().ok();
-                    let is_own =
-                        number.is_some_and(|n| seen.own.iter().any(|own| i64::from(*own) == n.abs()));
+                    let is_own = number.is_some_and(|n| cx.own.iter().any(|own| i64::from(*own) == n.abs()));
                     let is_vital = matches!(number, Some(-1..=1)) || is_own;
                     if is_vital || word.scripts.iter().any(|script| names_vital(script)) {
-                        report(Hit::of(command, "ends what this runs in"));
+                        report(Hit::of(command, "ends Pilcrow or the editor"));
                     } else if !word.is_known() {
                         report(
-                            Hit::of(
-                                command,
-                                "ends a process that is not known, which may be one that this runs in",
-                            )
-                            .sure(false),
+                            Hit::of(command, "ends an unknown process, which may be Pilcrow or the editor")
+                                .sure(false),
                         );
                     }
                 }
@@ -485,9 +485,9 @@ pub(super) fn killing(seen: &Seen<'_>, report: Report<'_>) {
                 if found.iter().any(|word| word.is_known() && finds_vital(&word.text, exact))
                     || (whose && found.is_empty())
                 {
-                    report(Hit::of(command, "ends what this runs in"));
+                    report(Hit::of(command, "ends Pilcrow or the editor"));
                 } else if command.operands().any(|word| !word.is_known()) {
-                    report(Hit::of(command, "ends processes that are not known").sure(false));
+                    report(Hit::of(command, "ends unknown processes").sure(false));
                 }
             }
             "killall5" => report(Hit::of(command, "ends every process")),
@@ -496,7 +496,7 @@ pub(super) fn killing(seen: &Seen<'_>, report: Report<'_>) {
                 if operands.iter().any(|it| matches!(*it, "stop" | "kill" | "restart" | "disable"))
                     && operands.iter().any(|it| is_vital(it.trim_end_matches(".service")))
                 {
-                    report(Hit::of(command, "ends what this runs in"));
+                    report(Hit::of(command, "ends Pilcrow or the editor"));
                 }
             }
             _ => {}
@@ -511,8 +511,9 @@ fn names_vital(script: &str) -> bool {
     })
 }
 
-/// Programs that read, copy, send or change the files that they are given. A word of another may be
-/// anything.
+/// Programs that read, copy, send or change the files that they are given.
+///
+/// A word of another program may be anything.
 const READERS: &[&str] = &[
     "cat", "tac", "nl", "less", "more", "head", "tail", "cp", "mv", "scp", "rsync", "tar", "zip", "7z",
     "gzip", "base64", "base32", "xxd", "od", "hexdump", "strings", "sort", "uniq", "cut", "paste", "awk",
@@ -522,8 +523,8 @@ const READERS: &[&str] = &[
     "gsutil", "pbcopy", "xclip", "truncate", "split",
 ];
 
-pub(super) fn credentials(seen: &Seen<'_>, report: Report<'_>) {
-    for command in &seen.script.commands {
+pub(super) fn credentials(cx: &CheckContext<'_>, report: Report<'_>) {
+    for command in &cx.script.commands {
         if prints_login(command) {
             report(Hit::of(command, "shows a login"));
             continue;
@@ -531,7 +532,7 @@ pub(super) fn credentials(seen: &Seen<'_>, report: Report<'_>) {
         let compares = command.name() == "git" && command.args().iter().any(|word| word.text == "--no-index");
         let reads = compares || READERS.contains(&command.name());
         for path in found_and_read(command) {
-            if let Some((what, tier)) = secret(seen, &seen.places.absolute(&path, &command.cwd)) {
+            if let Some((what, tier)) = secret(cx, &cx.places.absolute(&path, &command.cwd)) {
                 let about = format!("looks for {} ({what}) to read it", path.replace(UNKNOWN, "…"));
                 report(Hit::of(command, about).tier(tier));
             }
@@ -555,8 +556,8 @@ pub(super) fn credentials(seen: &Seen<'_>, report: Report<'_>) {
                 continue;
             }
             for path in paths_in(word) {
-                let absolute = seen.places.absolute(path, &command.cwd);
-                if let Some((what, tier)) = secret(seen, &absolute) {
+                let absolute = cx.places.absolute(path, &command.cwd);
+                if let Some((what, tier)) = secret(cx, &absolute) {
                     report(
                         Hit::of(command, format!("touches {} ({what})", path.replace(UNKNOWN, "…")))
                             .tier(tier),
@@ -583,15 +584,15 @@ fn prints_login(command: &Command) -> bool {
 /// The files that `find` looks for by name and gives to a program that reads them.
 fn found_and_read(command: &Command) -> Vec<String> {
     let args = command.args();
-    let is = |word: &Word, any: &[&str]| any.contains(&word.text.as_str());
+    let is_any = |word: &Word, any: &[&str]| any.contains(&word.text.as_str());
     let reads = args.windows(2).any(|pair| {
-        is(&pair[0], &["-exec", "-execdir", "-ok", "-okdir"]) && READERS.contains(&pair[1].text.as_str())
+        is_any(&pair[0], &["-exec", "-execdir", "-ok", "-okdir"]) && READERS.contains(&pair[1].text.as_str())
     });
     if command.name() != "find" || !reads {
         return Vec::new();
     }
     let start = args.first().filter(|word| !word.text.starts_with('-')).map_or(".", |word| &word.text);
-    let names = args.windows(2).filter(|pair| is(&pair[0], &["-name", "-iname", "-path", "-wholename"]));
+    let names = args.windows(2).filter(|pair| is_any(&pair[0], &["-name", "-iname", "-path", "-wholename"]));
     names.map(|pair| format!("{start}/{}", pair[1].text)).collect()
 }
 
@@ -624,7 +625,9 @@ fn names_no_key(command: &Command, word: &Word) -> bool {
     is_pattern || is_authority || is_certificate
 }
 
-/// The paths that a word may hold: itself, and what stands after the signs of `-F f=@path`.
+/// Paths that a word may hold.
+///
+/// These are the word itself, and the parts after the signs of `-F f=@path`.
 fn paths_in(word: &Word) -> impl Iterator<Item = &str> {
     let text = word.text.as_str();
     let rest = text
@@ -634,7 +637,7 @@ fn paths_in(word: &Word) -> impl Iterator<Item = &str> {
     std::iter::once(text).chain(rest)
 }
 
-fn secret(seen: &Seen<'_>, path: &str) -> Option<(&'static str, Tier)> {
+fn secret(cx: &CheckContext<'_>, path: &str) -> Option<(&'static str, Tier)> {
     if ["/etc/shadow", "/etc/gshadow", "/etc/sudoers"].iter().any(|file| path.starts_with(file)) {
         return Some(("who may log in", Tier::High));
     }
@@ -647,7 +650,7 @@ fn secret(seen: &Seen<'_>, path: &str) -> Option<(&'static str, Tier)> {
     // A login's own directory, where something may be in it that is a key.
     let clean = path.replace(UNKNOWN, "");
     let path = AbsPath::new(&clean)?;
-    let root = AbsPath::new(&seen.places.root).or_else(|| AbsPath::new("/"))?;
+    let root = AbsPath::new(&cx.places.root).or_else(|| AbsPath::new("/"))?;
     let (kind, _) = sensitive_name(&path, &root)?;
     match kind {
         Sensitive::Credentials => Some((kind.description(), Tier::High)),

@@ -1,8 +1,7 @@
-//! Judges what a command line would do, from its syntax tree, before it runs.
+//! Static analysis of the effects of a command line, from its syntax tree.
 //!
-//! Pure: nothing is looked at but the text. A finding is sure where the text says it; what only
-//! becomes known when the command runs is a doubt, and its worst reading is named. It protects from
-//! mistakes, not from malice: a program that is run can do what it likes.
+//! Pure: it reads only the text. A finding is sure if the text determines it; otherwise it is a doubt, reported
+//! with its worst case. The analysis protects from mistakes, not from malice: a program can do anything.
 
 mod command_line;
 mod dangers;
@@ -28,11 +27,11 @@ use places::Places;
 use script::Script;
 use word::{UNKNOWN, Variables, Word};
 
-/// How bad what a command does may be.
+/// Severity of an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
-    /// Nothing that is known to be.
+    /// No known danger.
     Low,
     /// Visible to others, or not reversible by itself.
     Medium,
@@ -43,7 +42,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// As settings spell it.
+    /// Its name in settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -54,18 +53,17 @@ impl Tier {
     }
 }
 
-/// Something that a command line does.
+/// A dangerous effect of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The class, for messages and the audit log: `recursive delete`.
     pub class: &'static str,
-    /// How bad it is.
     pub tier: Tier,
     /// The reason, for messages: the command and its subject.
     pub why: String,
-    /// The text says so; else it is the worst reading of what is not known.
+    /// The text determines it; otherwise it is the worst case.
     pub sure: bool,
-    /// Its words where they are known: what a rule that names the command must fit.
+    /// The command's words if all are known; rules match against them.
     pub words: Option<Vec<String>>,
 }
 
@@ -74,22 +72,26 @@ pub struct Finding {
 pub struct Judged {
     /// Its dangerous effects, worst first.
     pub findings: Vec<Finding>,
-    /// Effects that are not known beforehand, each with its worst reading.
+    /// Undetermined effects, each with its worst case.
     pub doubts: Vec<String>,
-    /// Every command in it, and those that they run.
+    /// All commands, including those that commands run.
     pub commands: Vec<Named>,
-    /// The files that its redirections open, and that commands like `cp` and `tee` write by their words.
+    /// Files that redirections open, or that commands like `cp` and `tee` write.
+    ///
+    /// A word of the command names such a file.
     pub files: Vec<Opened>,
 }
 
 /// A file that a redirection opens, or that a command writes by its words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
-    /// From the root on; `None`: it is not known which.
+    /// Absolute path; `None` if unknown.
     pub path: Option<String>,
     /// It is written; else read.
     pub writes: bool,
-    /// The path is an argument: a rule that allows the command allows unprotected paths of the workspace.
+    /// Whether the path is an argument.
+    ///
+    /// A rule that allows the command allows unprotected paths of the workspace.
     pub by_words: bool,
     /// The words of that command, where they are known.
     pub words: Option<Vec<String>>,
@@ -98,11 +100,12 @@ pub struct Opened {
 /// A command in a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
-    /// Its words up to the first that is not known.
+    /// Its words up to the first unknown one.
     pub words: Vec<String>,
     pub whole: bool,
-    /// It does nothing but run another, or change what only the shell knows: who allows the rest
-    /// allows it.
+    /// Whether it only runs another command or changes shell state.
+    ///
+    /// Such a command needs no permission of its own.
     pub neutral: bool,
 }
 
@@ -116,21 +119,19 @@ pub struct Surroundings {
     pub own: Vec<u32>,
 }
 
-/// More readings of variables with several values are not tried.
-const MOST_READINGS: usize = 16;
+/// Maximum number of readings for variables with several values.
+const MAX_READINGS: usize = 16;
 
-/// Judges a command line of bash.
+/// Analyses a command line of bash.
 pub fn judge(line: &str, surroundings: &Surroundings) -> Judged {
     let mut judged = judge_by(dangers::ALL, line, surroundings);
     for danger in broken() {
-        judged.doubts.push(format!(
-            "the check for `{danger}` fails its own examples, so it is not known what this does"
-        ));
+        judged.doubts.push(format!("the check for `{danger}` fails its own examples: the effect is unknown"));
     }
     judged
 }
 
-/// The checks that fail their own examples: found out once, when the first command is judged.
+/// The checks that fail their own examples, determined once.
 fn broken() -> &'static [&'static str] {
     static BROKEN: OnceLock<Vec<&'static str>> = OnceLock::new();
     BROKEN.get_or_init(|| {
@@ -138,8 +139,8 @@ fn broken() -> &'static [&'static str] {
     })
 }
 
-/// Programs that only look, whatever they are given.
-const LOOKERS: &[&str] = &[
+/// Programs that are read-only with any arguments.
+const READ_ONLY_PROGRAMS: &[&str] = &[
     "basename",
     "cat",
     "cmp",
@@ -182,22 +183,22 @@ const LOOKERS: &[&str] = &[
 ];
 
 /// Read-only subcommands of git.
-const GIT_LOOKS: &[&str] =
+const READ_ONLY_GIT: &[&str] =
     &["blame", "describe", "diff", "grep", "log", "ls-files", "rev-parse", "shortlog", "show", "status"];
 
-/// Whether a command line may change files; `false` only where it surely does not.
+/// Whether a command line may change files; `false` only if it certainly does not.
 pub fn may_write(line: &str) -> bool {
     let script = script::read(line, "/", Variables::default());
-    let looks = |command: &script::Command| {
+    let is_read_only = |command: &script::Command| {
         let first = command.args().first().map(|word| word.text.as_str());
-        let by_name = LOOKERS.contains(&command.name())
+        let by_name = READ_ONLY_PROGRAMS.contains(&command.name())
             || (NEUTRAL.contains(&command.name()) && !matches!(command.name(), "eval"))
-            || (command.name() == "git" && first.is_some_and(|name| GIT_LOOKS.contains(&name)));
+            || (command.name() == "git" && first.is_some_and(|name| READ_ONLY_GIT.contains(&name)));
         let harmless = |redirect: &script::Redirect| !redirect.writes || redirect.to.text == "/dev/null";
         let writes = command.args().iter().any(|word| word.text.starts_with("--output"));
         by_name && !writes && command.redirects.iter().all(harmless)
     };
-    !script.doubts.is_empty() || !script.commands.iter().all(looks)
+    !script.doubts.is_empty() || !script.commands.iter().all(is_read_only)
 }
 
 fn judge_by(dangers: &[Danger], line: &str, surroundings: &Surroundings) -> Judged {
@@ -215,9 +216,9 @@ fn judge_by(dangers: &[Danger], line: &str, surroundings: &Surroundings) -> Judg
     loop {
         variables.reading = reading;
         let script = script::read(line, &surroundings.root, variables.clone());
-        let seen = Seen { script: &script, places: &places, own: &surroundings.own };
+        let cx = CheckContext { script: &script, places: &places, own: &surroundings.own };
         for danger in dangers {
-            (danger.look)(&seen, &mut |hit: Hit| judged.add(danger, hit));
+            (danger.check)(&cx, &mut |hit: Hit| judged.add(danger, hit));
         }
         for doubt in &script.doubts {
             judged.doubt(format!("{}; at its worst, {}", doubt.what, doubt.worst));
@@ -234,7 +235,7 @@ fn judge_by(dangers: &[Danger], line: &str, surroundings: &Surroundings) -> Judg
             }
         }
         reading += 1;
-        if reading >= script.variables.readings().min(MOST_READINGS) {
+        if reading >= script.variables.readings().min(MAX_READINGS) {
             break;
         }
     }
@@ -242,7 +243,7 @@ fn judge_by(dangers: &[Danger], line: &str, surroundings: &Surroundings) -> Judg
     judged
 }
 
-/// Builtins that change nothing outside the shell, and programs that only run another.
+/// Builtins that affect only the shell, and programs that only run another.
 const NEUTRAL: &[&str] = &[
     ":", "[", "cd", "command", "builtin", "declare", "echo", "env", "eval", "exit", "export", "false",
     "local", "nice", "nohup", "popd", "printf", "pushd", "pwd", "read", "readonly", "return", "set",
@@ -270,7 +271,7 @@ fn opened(command: &script::Command, places: &Places) -> Vec<Opened> {
             files.push(Opened { path: None, writes, by_words, words });
             continue;
         }
-        // A directory that is not there is not changed to.
+        // `cd` to a missing directory fails, so the command may also run in the root.
         for cwd in [command.cwd.as_str(), places.root.as_str()] {
             let path = places.absolute(to, cwd);
             if !holds_nothing(&path) {
@@ -281,8 +282,8 @@ fn opened(command: &script::Command, places: &Places) -> Vec<Opened> {
     }
     let whole = command.words.iter().all(Word::is_known);
     let words = whole.then(|| command.words.iter().map(|word| word.text.clone()).collect::<Vec<_>>());
-    let judged = targets::of(command).into_iter().filter(|_| targets::is_judged(command.name()));
-    for target in judged {
+    let checked = targets::of(command).into_iter().filter(|_| targets::is_checked(command.name()));
+    for target in checked {
         for cwd in [command.cwd.as_str(), places.root.as_str()] {
             for path in target_paths(&target, target.is_directory, cwd, places) {
                 let path = (!path.contains(UNKNOWN)).then_some(path);
@@ -293,8 +294,9 @@ fn opened(command: &script::Command, places: &Places) -> Vec<Opened> {
     files
 }
 
-/// The paths that a target may be: itself, in a directory what is put there, and with wildcards the
-/// directory too.
+/// Possible paths of a target.
+///
+/// These are the target itself, the names put into it, and the directory before wildcards.
 fn target_paths(target: &targets::Target, is_directory: bool, cwd: &str, places: &Places) -> Vec<String> {
     let to = places.absolute(&target.to.text, cwd);
     let inside = target.names.iter().filter(|_| is_directory).map(|name| format!("{to}/{name}"));
@@ -308,8 +310,11 @@ fn holds_nothing(path: &str) -> bool {
     HOLD_NOTHING.iter().any(|known| path == *known || path.starts_with(&format!("{known}/")))
 }
 
-/// Paths that a command line writes, as far as its text says: redirections, and targets of `cp`, `rm`, `tee`.
-/// Absolute paths as they are spelled; with what would be put into a directory, if it is one.
+/// Known paths that a command line writes.
+///
+/// Redirections and `cp`, `rm`, `tee` write them.
+///
+/// Absolute paths as spelled, with the names that would be put into a directory.
 pub fn written(line: &str, root: &str, home: Option<&str>) -> Vec<Written> {
     let places = Places { root: root.to_owned(), home: home.map(str::to_owned) };
     let mut variables = Variables::default();
@@ -339,11 +344,11 @@ pub fn written(line: &str, root: &str, home: Option<&str>) -> Vec<Written> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     pub path: String,
-    /// Where it is a directory: the names of what is put there.
+    /// Names put into it, if it is a directory.
     pub names: Vec<String>,
 }
 
-/// Targets of redirections that are no files. Connections have a class of their own.
+/// Targets of redirections that are not files. Connections have their own class.
 const HOLD_NOTHING: &[&str] = &[
     "/dev/fd",
     "/dev/full",
@@ -377,7 +382,7 @@ impl Judged {
         }
     }
 
-    /// The worst of what the text surely does.
+    /// The highest tier of the sure findings.
     #[cfg(test)]
     pub fn tier(&self) -> Tier {
         self.findings.iter().filter(|it| it.sure).map(|it| it.tier).max().unwrap_or(Tier::Low)
@@ -385,7 +390,7 @@ impl Judged {
 }
 
 /// The input of a check.
-struct Seen<'a> {
+struct CheckContext<'a> {
     script: &'a Script,
     places: &'a Places,
     own: &'a [u32],

@@ -1,4 +1,4 @@
-//! Paths that a command must not wipe out or write: by their spelling, since nothing is looked at.
+//! Paths that a command must not delete or write, by their spelling alone.
 
 use super::word::UNKNOWN;
 
@@ -62,7 +62,9 @@ pub(super) struct Precious {
 }
 
 impl Places {
-    /// Whether `path`, in the directory `cwd`, is one whose deletion is a disaster, or may be.
+    /// The [`Precious`] path that `path`, in the directory `cwd`, is or may be.
+    ///
+    /// Its deletion would be a disaster.
     pub fn precious(&self, path: &str, cwd: &str) -> Option<Precious> {
         let path = absolute(path, cwd);
         let sure = !path.contains(UNKNOWN);
@@ -131,7 +133,7 @@ const NO_DISKS: &[&str] = &[
     "vfio",
 ];
 
-/// Whether `path` is a disk or memory itself; the answer to what is unknown is `None`.
+/// Whether `path` is a disk or memory device; `None` if unknown.
 pub(super) fn device(path: &str) -> Option<bool> {
     let Some(name) = absolute(path, "/work").strip_prefix("/dev/").map(str::to_owned) else {
         return if path.starts_with(UNKNOWN) { None } else { Some(false) };
@@ -168,8 +170,9 @@ pub(super) fn device(path: &str) -> Option<bool> {
     }
 }
 
-/// `path` from the root, without `.`, `..` and doubled strokes; what a pattern at its end means is
-/// the directory itself.
+/// `path` from the root, without `.`, `..` and doubled strokes.
+///
+/// A pattern at its end means the directory itself.
 fn absolute(path: &str, cwd: &str) -> String {
     let whole = if path.starts_with('/') || path.starts_with(UNKNOWN) {
         path.to_owned()
@@ -207,8 +210,9 @@ fn is_below(path: &str, directory: &str) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
 }
 
-/// Whether the pattern `pattern` may name `path`: `*` and `?` within a name, what is unknown across
-/// directories. A `*` in `path` is any one name.
+/// Whether the pattern `pattern` may name `path`.
+///
+/// `*` and `?` match within a name, an unknown part across directories. A `*` in `path` is any one name.
 fn like(pattern: &str, path: &str) -> bool {
     // An unknown part followed by text that `path` lacks is another path; no unknown part
     // is left out.

@@ -1,6 +1,6 @@
 //! Checks for irreversible publication: rewritten history, published packages.
 
-use super::Seen;
+use super::CheckContext;
 use super::dangers::Hit;
 use super::script::Command;
 use super::word::{UNKNOWN, Word};
@@ -23,8 +23,8 @@ fn subcommand<'a>(command: &'a Command, valued: &[&str]) -> Option<(&'a str, &'a
     None
 }
 
-pub(super) fn history(seen: &Seen<'_>, report: Report<'_>) {
-    for command in &seen.script.commands {
+pub(super) fn history(cx: &CheckContext<'_>, report: Report<'_>) {
+    for command in &cx.script.commands {
         match command.name() {
             "git" => git(command, report),
             "git-filter-repo" | "bfg" => report(Hit::of(command, "rewrites history")),
@@ -171,8 +171,8 @@ const VALUED: &[&str] = &[
     "--workspace",
 ];
 
-pub(super) fn publish(seen: &Seen<'_>, report: Report<'_>) {
-    for command in &seen.script.commands {
+pub(super) fn publish(cx: &CheckContext<'_>, report: Report<'_>) {
+    for command in &cx.script.commands {
         let Some((name, rest)) = subcommand(command, VALUED) else { continue };
         // `gh` has another meaning for `-n`.
         let only_tries = has(command.args(), &["--dry-run", "--help", "-h"])

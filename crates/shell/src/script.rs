@@ -1,8 +1,7 @@
-//! From the text of a script to the commands in it: lists, pipes, substitutions, functions, and the
-//! scripts and commands that commands are given to run.
+//! Extraction of all commands from a script: lists, pipes, substitutions, functions, and the scripts and
+//! commands in arguments.
 //!
-//! Every command is listed, whether or not it would be reached. What stands behind something that is
-//! known only when it runs is a [`Doubt`].
+//! Lists every command, reachable or not. Something known only at run time is a [`Doubt`].
 
 use tree_sitter::{Node, Parser};
 
@@ -11,19 +10,19 @@ use super::inner::{self, Inner};
 use super::places::Places;
 use super::word::{self, UNKNOWN, Variables, Word};
 
-/// Scripts inside scripts beyond this are not looked into.
-const MOST_NESTED: usize = 12;
-/// As are trees beyond this.
-const DEEPEST: usize = 150;
-/// More commands are not looked at.
-const MOST_COMMANDS: usize = 4_000;
-/// A longer text is not looked into.
-const LONGEST: usize = 64 << 10;
+/// Maximum nesting of scripts in scripts.
+const MAX_NESTED: usize = 12;
+/// Maximum depth of the syntax tree.
+const MAX_DEPTH: usize = 150;
+/// Maximum number of commands.
+const MAX_COMMANDS: usize = 4_000;
+/// Maximum length of a script, in bytes.
+const MAX_LENGTH: usize = 64 << 10;
 
-/// Where a command reads from.
+/// Standard input of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Input {
-    /// Nothing of the script's.
+    /// Not set by the script.
     #[default]
     None,
     Text(Word),
@@ -39,7 +38,7 @@ pub(super) struct Redirect {
     pub to: Word,
 }
 
-/// One command with all it is given.
+/// A command with its arguments, input and redirections.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Command {
     /// Its name and arguments. Never empty.
@@ -48,9 +47,9 @@ pub(super) struct Command {
     pub redirects: Vec<Redirect>,
     /// The directory it runs in, as far as `cd` determines it; else [`UNKNOWN`].
     pub cwd: String,
-    /// It was found in a text that does not parse.
+    /// The text around it does not parse.
     pub is_guess: bool,
-    /// The script that it reads was looked into.
+    /// The script on its input was analysed.
     is_fed: bool,
 }
 
@@ -65,13 +64,15 @@ impl Command {
         self.words.get(1..).unwrap_or_default()
     }
 
-    /// Whether an argument is this option: a letter among short ones, or the beginning of a long one.
+    /// Whether an argument is this option.
+    ///
+    /// A letter among short options counts, and the beginning of a long one.
     pub fn has(&self, short: char, long: &str) -> bool {
         let options = self.args().iter().take_while(|word| word.text != "--");
         options.into_iter().any(|word| is_option(&word.text, short, long))
     }
 
-    /// Arguments that are no options.
+    /// Arguments that are not options.
     pub fn operands(&self) -> impl Iterator<Item = &Word> {
         let mut only_operands = false;
         self.args().iter().filter(move |word| {
@@ -96,11 +97,11 @@ fn is_option(text: &str, short: char, long: &str) -> bool {
     text.strip_prefix('-').is_some_and(|letters| letters.contains(short))
 }
 
-/// Something that cannot be known before it runs.
+/// Something known only at run time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Doubt {
     pub what: String,
-    /// The worst reading.
+    /// The worst case.
     pub worst: String,
 }
 
@@ -109,11 +110,11 @@ pub(super) struct Doubt {
 pub(super) struct Script {
     pub commands: Vec<Command>,
     pub doubts: Vec<Doubt>,
-    /// Functions that start themselves more than once.
+    /// Functions that call themselves more than once.
     pub bombs: Vec<String>,
     pub variables: Variables,
     aliases: Vec<(String, String)>,
-    /// Files that commands wrote what is known, whole or a part of it.
+    /// Files with known text that commands wrote, complete or in part.
     written: Vec<(String, Word)>,
     cwd: String,
     nested: usize,
@@ -128,7 +129,7 @@ struct Around {
     depth: usize,
 }
 
-/// Reads the commands of `text`, which starts in the directory `cwd` with `variables`.
+/// Reads the commands of `text`, run in the directory `cwd` with `variables`.
 pub(super) fn read(text: &str, cwd: &str, variables: Variables) -> Script {
     let mut script = Script { variables, cwd: cwd.to_owned(), ..Script::default() };
     script.source(text);
@@ -138,8 +139,8 @@ pub(super) fn read(text: &str, cwd: &str, variables: Variables) -> Script {
 impl Script {
     /// Takes in the commands of `text`.
     fn source(&mut self, text: &str) {
-        if text.len() > LONGEST || self.nested >= MOST_NESTED || self.commands.len() >= MOST_COMMANDS {
-            self.doubt("a script too long or too deep to be looked into");
+        if text.len() > MAX_LENGTH || self.nested >= MAX_NESTED || self.commands.len() >= MAX_COMMANDS {
+            self.doubt("a script too long or too deeply nested to analyse");
             return;
         }
         // The grammar does not know this redirection.
@@ -154,11 +155,11 @@ impl Script {
         let before = self.commands.len();
         self.assignments(tree.root_node(), &text, 0);
         if tree.root_node().has_error() {
-            self.doubt("a script that cannot be parsed to its end");
+            self.doubt("a script that cannot be parsed completely");
             self.guess(&text);
         }
         if hides_substitution(tree.root_node(), &text) {
-            self.doubt("a substitution where the grammar sees none");
+            self.doubt("a substitution that the grammar does not parse");
         }
         self.node(tree.root_node(), &text, &Around::default());
         self.fed(before);
@@ -173,8 +174,9 @@ impl Script {
         }
     }
 
-    /// Commands as they may be meant in a text that does not parse: each piece between the signs that
-    /// separate commands.
+    /// Guesses the commands of a text that does not parse.
+    ///
+    /// Each piece between the signs that separate commands is one.
     fn guess(&mut self, text: &str) {
         let pieces = text.split(['\n', ';', '|', '&', '(', ')', '`']).take(200);
         let before = self.commands.len();
@@ -189,8 +191,8 @@ impl Script {
     }
 
     fn node(&mut self, node: Node<'_>, src: &str, around: &Around) {
-        if around.depth > DEEPEST || self.commands.len() >= MOST_COMMANDS {
-            self.doubt("a script too long or too deep to be looked into");
+        if around.depth > MAX_DEPTH || self.commands.len() >= MAX_COMMANDS {
+            self.doubt("a script too long or too deeply nested to analyse");
             return;
         }
         let around = &Around { depth: around.depth + 1, ..around.clone() };
@@ -249,7 +251,7 @@ impl Script {
 
     /// Only the commands in substitutions below `node`.
     fn inside(&mut self, node: Node<'_>, src: &str, around: &Around) {
-        if around.depth > DEEPEST {
+        if around.depth > MAX_DEPTH {
             return;
         }
         let deeper = Around { depth: around.depth + 1, ..around.clone() };
@@ -290,8 +292,10 @@ impl Script {
         }
     }
 
-    /// Adds a redirection to what surrounds the command. The answer is what is written after the
-    /// beginning of a here-document, and whether it reads what the command writes.
+    /// Adds a redirection to `around`.
+    ///
+    /// Returns the nodes after the beginning of a here-document, and for each whether it reads the command's
+    /// output.
     fn redirect<'t>(&mut self, node: Node<'t>, src: &str, around: &mut Around) -> Vec<(Node<'t>, bool)> {
         let mut then = Vec::new();
         match node.kind() {
@@ -392,13 +396,13 @@ impl Script {
     /// Lists a command and what it runs.
     fn add(&mut self, mut words: Vec<Word>, around: &Around) {
         words.extend(around.more.iter().cloned());
-        for _ in 0..MOST_NESTED {
+        for _ in 0..MAX_NESTED {
             let Some(name) = words.first() else { return };
             let (input, redirects) = (around.input.clone(), around.redirects.clone());
             let cwd = self.cwd.clone();
             let command = Command { words: words.clone(), input, redirects, cwd, ..Command::default() };
             if !name.is_known() {
-                self.doubt(&format!("the command `{}`, whose name is not known", command.shown()));
+                self.doubt(&format!("the command `{}`, whose name is unknown", command.shown()));
             }
             self.note(&command);
             let inner = inner::of(&command);
@@ -418,7 +422,7 @@ impl Script {
                 Inner::Command(next) => words = next,
                 Inner::Commands(all) => {
                     self.nested += 1;
-                    if self.nested < MOST_NESTED {
+                    if self.nested < MAX_NESTED {
                         all.into_iter().for_each(|words| {
                             self.add(words, &Around { more: Vec::new(), ..around.clone() })
                         });
@@ -432,14 +436,14 @@ impl Script {
                 }
             }
         }
-        self.doubt("commands inside commands too deep to be looked into");
+        self.doubt("commands too deeply nested to analyse");
     }
 
     /// The command lines that code of another language starts.
     fn started(&mut self, command: &Command, code: &str) -> Vec<Word> {
         let (lines, is_unknown) = inner::started(command, code);
         if is_unknown {
-            self.doubt(&format!("what the code of `{}` starts", command.name()));
+            self.doubt(&format!("the programs that the code of `{}` starts", command.name()));
         }
         lines
     }
@@ -448,7 +452,9 @@ impl Script {
         Places::default().absolute(path, &self.cwd)
     }
 
-    /// Shell code from files whose text is known: those written before, and `<(echo …)`.
+    /// Shell code from files whose text is known.
+    ///
+    /// The script wrote them before, or they are `<(echo …)`.
     fn scripts_of(&self, command: &Command) -> Vec<Word> {
         let mut scripts = Vec::new();
         let mut paths = Vec::new();
@@ -468,10 +474,10 @@ impl Script {
         scripts
     }
 
-    /// Takes in a script that is a word.
+    /// Analyses a script in a word.
     fn nest(&mut self, script: &Word) {
         if !script.is_known() {
-            self.doubt(&format!("the script `{}`, part of which is not known", script.shown()));
+            self.doubt(&format!("the script `{}`, which is partly unknown", script.shown()));
         }
         // Unknown parts are represented by a variable without a value.
         let text = script.text.replace(UNKNOWN, "${_unknown}");
@@ -513,7 +519,7 @@ impl Script {
         }
     }
 
-    /// Takes in the scripts that interpreters among the commands since `from` read from others.
+    /// Adds the scripts that interpreters among the commands since `from` read.
     fn fed(&mut self, from: usize) {
         let mut scripts = Vec::new();
         for at in from..self.commands.len() {
@@ -544,7 +550,7 @@ impl Script {
 
     /// Notes what variables are given anywhere in the script.
     fn assignments(&mut self, node: Node<'_>, src: &str, depth: usize) {
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return;
         }
         let name = || node.child_by_field_name("name").or_else(|| node.child_by_field_name("variable"));
@@ -574,7 +580,7 @@ impl Script {
                 self.influenced(influence::of_expression(&literals(node, src)));
             }
             "expansion" if text(node, src).contains("@P}") => {
-                self.doubt("a text that is read as a prompt, which may run commands");
+                self.doubt("a text expanded as a prompt, which may run commands");
             }
             "for_statement" => {
                 if let Some(name) = name() {
@@ -596,7 +602,8 @@ impl Script {
     }
 }
 
-/// The text, with what is not ASCII right after `{`, `{1` and `{1..2` made a sign that does nothing:
+/// The text with a neutral sign for non-ASCII right after `{`, `{1` and `{1..2`.
+///
 /// tree-sitter-bash 0.25.1 asks there whether it is a digit in a way that reads past a table of the C
 /// library.
 fn after_braces(text: &str) -> String {
@@ -632,8 +639,9 @@ fn text<'s>(node: Node<'_>, src: &'s str) -> &'s str {
     src.get(node.byte_range()).unwrap_or_default()
 }
 
-/// The written words that `nodes` are. The grammar cuts some words into several nodes: those with
-/// nothing between them are one.
+/// The words of `nodes`, as written.
+///
+/// The grammar cuts some words into several nodes: those with nothing between them are one.
 fn joined(nodes: &[Node<'_>], src: &str) -> Vec<String> {
     let mut ranges: Vec<std::ops::Range<usize>> = Vec::new();
     for node in nodes {
@@ -660,8 +668,9 @@ fn separates(gap: &str) -> bool {
     false
 }
 
-/// Whether a text contains a command that the tree does not show: the grammar takes backquotes in
-/// here-documents and in `${x:=…}` for text.
+/// Whether a text contains a command that the tree does not show.
+///
+/// The grammar takes backquotes in here-documents and in `${x:=…}` for text.
 fn hides_substitution(root: Node<'_>, src: &str) -> bool {
     let mut shown = std::collections::HashSet::new();
     let mut silent: Vec<std::ops::Range<usize>> = Vec::new();

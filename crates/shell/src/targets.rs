@@ -7,9 +7,9 @@ use super::word::{UNKNOWN, Word};
 /// A file or directory among a command's words that it writes.
 pub(super) struct Target {
     pub to: Word,
-    /// Names of what would be put there, where `to` is a directory.
+    /// Names of the files put into `to`, if it is a directory.
     pub names: Vec<String>,
-    /// It is a directory in any case.
+    /// It is certainly a directory.
     pub is_directory: bool,
 }
 
@@ -19,13 +19,12 @@ impl Target {
     }
 }
 
-/// Programs whose targets are judged as paths, as those of redirections are; those of other programs are
-/// only reported.
-pub(super) fn is_judged(name: &str) -> bool {
+/// Whether the policy checks the targets of a program as paths, like redirections.
+pub(super) fn is_checked(name: &str) -> bool {
     matches!(name, "cp" | "dd" | "install" | "ln" | "mv" | "sed" | "tee")
 }
 
-/// The files that `command` writes, as far as its words say.
+/// The files that `command` writes according to its arguments.
 pub(super) fn of(command: &Command) -> Vec<Target> {
     let files = |skip: usize| operands(command).into_iter().skip(skip).map(Target::file).collect();
     match command.name() {
@@ -33,7 +32,7 @@ pub(super) fn of(command: &Command) -> Vec<Target> {
         "chmod" | "chown" | "chgrp" => files(1),
         "cp" | "mv" | "ln" | "install" => placed(command),
         "sed" if command.has('i', "in-place") => {
-            // Without `-e` and `-f` the first word is what is to be done.
+            // Without `-e` and `-f` the first operand is the script.
             let is_named =
                 command.args().iter().any(|word| is_valued(&word.text, "ef", &["--expression", "--file"]));
             files(usize::from(!is_named))
@@ -44,8 +43,8 @@ pub(super) fn of(command: &Command) -> Vec<Target> {
             files.map(Target::file).collect()
         }
         "dd" => {
-            let of = command.args().iter().filter_map(|word| word.text.strip_prefix("of="));
-            of.map(|path| Target::file(&Word::known(path))).collect()
+            let outputs = command.args().iter().filter_map(|word| word.text.strip_prefix("of="));
+            outputs.map(|path| Target::file(&Word::known(path))).collect()
         }
         _ => Vec::new(),
     }
@@ -112,7 +111,9 @@ fn operands(command: &Command) -> Vec<&Word> {
     found
 }
 
-/// Whether the option takes the word after it: one of these names, or its last letter is one of these.
+/// Whether the option takes the word after it.
+///
+/// It does if it is one of `names`, or if its last letter is one of `letters`.
 fn is_valued(text: &str, letters: &str, names: &[&str]) -> bool {
     if text.starts_with("--") {
         return names.contains(&text);
@@ -122,7 +123,9 @@ fn is_valued(text: &str, letters: &str, names: &[&str]) -> bool {
     first.is_some_and(|(at, letter)| text.starts_with('-') && at + letter.len_utf8() == text.len())
 }
 
-/// The part of a path before its first wildcard, up to a directory; whole where there is none.
+/// Part of a path before its first wildcard, up to a directory.
+///
+/// The whole path if it has no wildcard.
 pub(super) fn before_wildcards(path: &str) -> &str {
     match path.find(['*', '?', '[']) {
         Some(at) if !path[..at].contains(UNKNOWN) => {

@@ -17,7 +17,7 @@ fn every_class_finds_its_examples_and_nothing_harmless() {
 
 #[test]
 fn a_class_that_fails_its_examples_is_noticed() {
-    let deaf = Danger { look: |_, _| {}, ..dangers::Danger { ..DELETE } };
+    let deaf = Danger { check: |_, _| {}, ..dangers::Danger { ..DELETE } };
     assert!(!deaf.holds());
     let jumpy = Danger { harmful: &[], harmless: &["rm -rf /"], ..DELETE };
     assert!(!jumpy.holds());
@@ -26,7 +26,7 @@ fn a_class_that_fails_its_examples_is_noticed() {
 const DELETE: Danger = Danger {
     class: "recursive delete",
     tier: Tier::Critical,
-    look: destruction::recursive_delete,
+    check: destruction::recursive_delete,
     harmful: &["rm -rf /"],
     harmless: &[],
 };

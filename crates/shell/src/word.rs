@@ -1,19 +1,19 @@
-//! Words as a shell reads them: quotes and escapes taken away, variables put in, braces and spaces
-//! split. What is known only when the command runs becomes [`UNKNOWN`].
+//! Words after shell expansion: quotes removed, variables expanded, words split.
+//!
+//! Parts known only at run time become [`UNKNOWN`].
 
 use std::collections::HashMap;
 
-/// Represents text of any length in a word, possibly empty, that is not known beforehand. A zero
-/// byte, which no word of a command can hold.
+/// Stands for unknown text of any length. A zero byte, which a word cannot contain.
 pub(super) const UNKNOWN: char = '\0';
 
-/// More words from one written word are not made.
-const MOST_BRACES: usize = 64;
+/// Maximum number of words from one brace expansion.
+const MAX_BRACES: usize = 64;
 
 /// A word of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Word {
-    /// Its value, with [`UNKNOWN`] where that is not known.
+    /// Its value, with [`UNKNOWN`] for unknown parts.
     pub text: String,
     /// The scripts whose output is part of it.
     pub scripts: Vec<String>,
@@ -33,8 +33,9 @@ impl Word {
     }
 }
 
-/// Variables that have a known value somewhere in a script. One that gets several values has them
-/// all, and each reading of the script takes another.
+/// Variables with known values in a script.
+///
+/// If a variable has several values, each reading of the script takes another one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Variables {
     values: HashMap<String, Vec<Word>>,
@@ -74,7 +75,9 @@ pub(super) fn words(raw: &str, variables: &Variables) -> Vec<Word> {
     out
 }
 
-/// The one text that `raw` is where a shell does not split: a value, the target of a redirection.
+/// The one text that `raw` is where a shell does not split.
+///
+/// Examples are a value and the target of a redirection.
 pub(super) fn value(raw: &str, variables: &Variables) -> Word {
     let mut reader = Reader::new(raw, variables);
     reader.read(false);
@@ -90,7 +93,7 @@ pub(super) fn document(raw: &str, variables: &Variables) -> Word {
     reader.current
 }
 
-/// Puts each alternative of the first unquoted `{a,b}` into `out`, and theirs in turn.
+/// Expands each alternative of the first unquoted `{a,b}` into `out`, recursively.
 fn braces(raw: &str, out: &mut Vec<String>) {
     let Some((start, commas, end)) = first_brace(raw) else {
         out.push(raw.to_owned());
@@ -98,7 +101,7 @@ fn braces(raw: &str, out: &mut Vec<String>) {
     };
     let mut from = start + 1;
     for to in commas.into_iter().chain([end]) {
-        if out.len() >= MOST_BRACES {
+        if out.len() >= MAX_BRACES {
             return;
         }
         braces(&format!("{}{}{}", &raw[..start], &raw[from..to], &raw[end + 1..]), out);
@@ -106,7 +109,7 @@ fn braces(raw: &str, out: &mut Vec<String>) {
     }
 }
 
-/// Where the first unquoted brace with a comma begins, its commas, and where it ends.
+/// Start, commas and end of the first unquoted brace with a comma.
 fn first_brace(raw: &str) -> Option<(usize, Vec<usize>, usize)> {
     let bytes = raw.as_bytes();
     let mut open: Vec<(usize, Vec<usize>)> = Vec::new();
@@ -153,8 +156,9 @@ fn quoted_end(bytes: &[u8], at: usize) -> usize {
     end
 }
 
-/// The place of the bracket that closes the one at `at`, over quotes and brackets inside; the end
-/// of the text when there is none.
+/// Position of the bracket that closes the one at `at`.
+///
+/// Skips quotes and nested brackets. The end of the text when there is none.
 fn closing(raw: &str, at: usize, open: u8, close: u8) -> usize {
     let bytes = raw.as_bytes();
     let (mut depth, mut end) = (0usize, at);

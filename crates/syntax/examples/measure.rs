@@ -113,7 +113,9 @@ fn good(tree: &Tree, text: &str, starts: &[usize], random: &mut Random) -> Optio
     })
 }
 
-/// An edit that most likely breaks brackets: deletes or adds one, or deletes or doubles a line of them.
+/// An edit that most likely breaks brackets.
+///
+/// It deletes or adds one, or deletes or doubles a line of them.
 fn bad(text: &str, starts: &[usize], random: &mut Random) -> Option<TextEdit> {
     let line = (0..200)
         .map(|_| random.below(starts.len()))

@@ -13,7 +13,9 @@ use tree_sitter::{InputEdit, ParseOptions, ParseState, Parser, Point};
 use crate::errors::{depth, layout};
 use crate::{Language, SyntaxError};
 
-/// A condition polled during a parse; `true` ends it. It may check a clock or a flag.
+/// A condition polled during a parse; `true` ends it.
+///
+/// It may check a clock or a flag.
 #[derive(Clone, Copy)]
 pub struct Stop<'a>(pub &'a dyn Fn() -> bool);
 

@@ -107,7 +107,7 @@ async fn a_response_without_streaming_is_decoded() {
     assert_eq!(failing(broken).await.0, ErrorKind::Protocol);
 }
 
-/// The first bytes decide the kind of a response; servers and gateways send other content types.
+/// Servers and gateways send other content types than their responses have.
 #[tokio::test]
 async fn the_first_bytes_decide_the_kind_of_a_response() {
     let typed =
@@ -259,7 +259,7 @@ async fn retries_are_limited_to_transient_errors() {
     }
     let (outcome, _) = answer(vec![Reply::status(429).header("retry-after", "3600")], |_| ()).await;
     let error = outcome.message.error_message.unwrap();
-    assert!(error.contains("asked to wait 3600 s, more than the 60 s"), "{error}");
+    assert!(error.contains("asked to wait 3600 s, more than the limit of 60 s"), "{error}");
 }
 
 #[tokio::test]

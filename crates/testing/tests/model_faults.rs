@@ -140,7 +140,7 @@ fn stages(name: &str) -> Vec<(Vec<Vec<u8>>, usize)> {
     (0..pieces.len()).map(|count| (pieces[..count].to_vec(), count.saturating_sub(1))).collect()
 }
 
-/// Checks that everything in these deltas is there, and that an incomplete call is marked.
+/// Checks that the message has all deltas, and that an incomplete call is marked.
 #[track_caller]
 fn keeps(what: &str, name: &str, message: &AssistantMessage, deltas: usize) {
     let thinking = message.content.iter().find_map(|content| match content {

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-/// The unit in which a [`Position`] counts characters (LSP 3.17 §Position Encodings).
+/// The unit of a [`Position`]'s character offset (LSP 3.17 §Position Encodings).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PositionEncoding {
     /// Bytes.
@@ -68,7 +68,7 @@ impl LineIndex {
         Self { starts, len: text.len(), ends }
     }
 
-    /// Applies one edit: bytes `range` of the old text were replaced by `new_len` bytes, giving `after`.
+    /// Applies one edit that replaced `range` by `new_len` bytes and gave `after`.
     ///
     /// Costs little for a small edit, whatever the size of the text.
     pub fn edit(&mut self, after: &str, range: Range<usize>, new_len: usize) {

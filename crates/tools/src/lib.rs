@@ -1,9 +1,8 @@
-//! The tools that a model, or a person without one, works with; and the planner, a model that
-//! needs no key.
+//! Built-in tools for a model or a user, and the planner, a model that needs no key.
 //!
-//! A tool resolves what it was told to places, asks those who know, and answers in text for the
-//! model and data for surfaces. It changes files only through [`mod@change`]: planned, permitted,
-//! committed, verified. No surface and no provider is known here.
+//! A tool resolves its arguments to places, asks language servers, debuggers or the workspace, and returns
+//! text for the model and data for surfaces. It changes files only through [`mod@change`]: plan, permit,
+//! commit, verify. The crate knows no surface and no provider.
 
 mod bash;
 mod context;
@@ -26,7 +25,7 @@ use serde_json::Value;
 
 pub use bash::Shell;
 pub use context::{Failure, Grammars, SavedSnapshots, ServerStart, ToolContext, ToolSettings, Trees};
-pub use files::take_back;
+pub use files::revert;
 pub use interaction::Show;
 pub use verify::{Pending, Verify, VerifyPolicy};
 
@@ -34,21 +33,23 @@ pub(crate) use context::{display, unsaved};
 pub(crate) use files::change;
 pub(crate) use search::text_search;
 
-/// The tool that finds the others, for sessions in which a model is told of few.
+/// The tool that finds the other tools.
+///
+/// For sessions whose requests list only a few tools.
 pub fn search_tools() -> Arc<dyn Tool> {
     Arc::new(interaction::SearchTools::new())
 }
 
-/// What only a surface can do: ask the person, and show them a place where they have an editor.
+/// Tools that need a surface: ask the user, and show a place in the user's editor.
 pub fn surface(context: &Arc<ToolContext>) -> Vec<Arc<dyn Tool>> {
     let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(interaction::Ask::new())];
     if let Some(show) = &context.show {
         tools.push(Arc::new(interaction::ShowTool::new(Arc::clone(context), Arc::clone(show))));
     }
-    telling(context, tools)
+    with_pending_reports(context, tools)
 }
 
-/// Every built-in tool but those of a surface, in the order in which a model sees them.
+/// All built-in tools except those of a surface, in the order of the request.
 pub fn builtin(context: &Arc<ToolContext>) -> Vec<Arc<dyn Tool>> {
     let tools: Vec<Arc<dyn Tool>> = vec![
         Arc::new(files::Read::new(context.clone())),
@@ -64,17 +65,17 @@ pub fn builtin(context: &Arc<ToolContext>) -> Vec<Arc<dyn Tool>> {
         Arc::new(files::Checkpoint::new(context.clone())),
         Arc::new(interaction::Plan::new()),
     ];
-    telling(context, tools)
+    with_pending_reports(context, tools)
 }
 
-/// The same, each of which tells what language servers say late of edits.
-fn telling(context: &Arc<ToolContext>, tools: Vec<Arc<dyn Tool>>) -> Vec<Arc<dyn Tool>> {
-    let telling =
+/// Wraps tools so that each also reports late diagnostics of earlier edits.
+fn with_pending_reports(context: &Arc<ToolContext>, tools: Vec<Arc<dyn Tool>>) -> Vec<Arc<dyn Tool>> {
+    let wrap =
         |tool| -> Arc<dyn Tool> { Arc::new(verify::ReportsPending { tool, context: context.clone() }) };
-    tools.into_iter().map(telling).collect()
+    tools.into_iter().map(wrap).collect()
 }
 
-/// A tool's arguments as its own type.
+/// Parses a tool's arguments.
 fn arguments<T: DeserializeOwned>(args: Value) -> Result<T, Failure> {
     serde_json::from_value(args)
         .map_err(|error| Failure::new(ErrorCode::InvalidArguments, format!("arguments: {error}")))

@@ -1,4 +1,4 @@
-//! What the parameters of every built-in tool are written in.
+//! Checks of the parameter schemas of all built-in tools.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ async fn parameters_are_in_words_that_every_provider_understands() {
             ),
             snapshots: Mutex::new(SnapshotStore::default()),
             trees: Trees::default(),
-            kept: None,
+            saved_snapshots: None,
             pending: Pending::default(),
             shell: crate::Shell::new(Processes::new(None), &workspace).unwrap(),
             show: Some(Arc::new(|_, _| Box::pin(std::future::ready(true)))),

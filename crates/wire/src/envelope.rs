@@ -25,7 +25,7 @@ pub mod codes {
     /// The content changed during a request.
     pub const CONTENT_MODIFIED: i64 = -32801;
     /// The request was cancelled.
-    pub const REQUEST_CANCELLED: i64 = -32800;
+    pub(crate) const REQUEST_CANCELLED: i64 = -32800;
 }
 
 /// The id of a request. The peer may use strings.

@@ -45,7 +45,7 @@ pub enum Frame {
 /// Bytes of a stream that belong to no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Skipped {
-    /// Not a header where one is required, usually a program printing to its standard output.
+    /// Other output than a header, usually of a program that prints to standard output.
     #[error("{bytes} bytes that are not a header: {start:?}")]
     Garbage {
         /// Number of skipped bytes.
@@ -56,7 +56,7 @@ pub enum Skipped {
     /// A body above [`Limits::body`]; it is dropped.
     #[error("a message of {bytes} bytes is above the limit of {limit}")]
     TooLarge {
-        /// The announced length; for line framing, the bytes read before the limit was reached.
+        /// The announced length; for line framing, the bytes read up to the limit.
         bytes: u64,
         /// The limit in force.
         limit: usize,
@@ -97,7 +97,7 @@ enum DecoderState {
     DiscardLine,
 }
 
-/// Bytes kept at the end of an overlong line, so that a header that begins there is still found.
+/// Bytes kept of an overlong line's end, in which a header may begin.
 const TAIL: usize = 64;
 const LENGTH: &[u8] = b"content-length:";
 

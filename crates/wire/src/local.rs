@@ -119,7 +119,7 @@ impl Listener {
         &self.path
     }
 
-    /// Removes the name; existing connections stay. Does nothing if a successor has the name.
+    /// Removes the name unless a successor has it; existing connections stay.
     pub fn withdraw(&self) {
         if self.node.is_some()
             && node(&self.path) == self.node
@@ -153,7 +153,9 @@ impl Drop for Listener {
 }
 
 impl Reserved {
-    /// A name at `path`, in an existing directory. Removes a dead process's socket there.
+    /// A name at `path`, in an existing directory.
+    ///
+    /// Removes a dead process's socket there.
     ///
     /// # Errors
     /// [`LocalError::TooLong`] if the other process could not use it, [`LocalError::Io`].

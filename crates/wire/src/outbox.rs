@@ -47,7 +47,7 @@ impl Outbox {
     }
 
     /// A place, if one is free.
-    pub fn try_place(&self) -> Result<Option<QueuePlace>, OutboxClosed> {
+    pub(crate) fn try_place(&self) -> Result<Option<QueuePlace>, OutboxClosed> {
         match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => Ok(Some(Arc::new(place))),
             Err(tokio::sync::TryAcquireError::NoPermits) => Ok(None),
@@ -61,7 +61,7 @@ impl Outbox {
     }
 
     /// Queues a control message, without waiting.
-    pub fn put_control(&self, message: Vec<u8>) -> Result<(), OutboxClosed> {
+    pub(crate) fn put_control(&self, message: Vec<u8>) -> Result<(), OutboxClosed> {
         self.sender.send(Item::Message(message, None)).map_err(|_| OutboxClosed)
     }
 

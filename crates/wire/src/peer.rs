@@ -36,7 +36,9 @@ pub enum Direction {
     Sent,
 }
 
-/// Observes all traffic. Called from the reading and writing tasks: it must not block.
+/// Observes all traffic.
+///
+/// Called from the reading and writing tasks: it must not block.
 pub trait Observer: Send + Sync + 'static {
     /// One body.
     fn message(&self, direction: Direction, body: &[u8]);
@@ -91,7 +93,9 @@ pub struct IncomingRequest {
 
 /// Handler of the peer's messages.
 pub trait Handler: Send + Sync + 'static {
-    /// Handles a notification, in wire order. Runs in the reading task: it must not block.
+    /// Handles a notification, in wire order.
+    ///
+    /// Runs in the reading task: it must not block.
     fn notification(&self, peer: &Peer, method: &str, params: Option<&RawValue>) {
         let _ = (peer, method, params);
     }
@@ -197,7 +201,9 @@ struct Shared {
 }
 
 impl Peer {
-    /// Starts reading and writing on tasks of `tracker`, until [`Peer::close`] or the end of the stream.
+    /// Starts reading and writing on tasks of `tracker`.
+    ///
+    /// They end on [`Peer::close`] or at the end of the stream.
     pub fn spawn(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -337,7 +343,7 @@ impl Peer {
         Ok(Envelope::Notification { method: method.to_owned(), params: some_params(params) }.to_bytes())
     }
 
-    /// Waits until everything sent before is handed to the system, or the stream is closed.
+    /// Waits until all sent messages are handed to the system or the stream is closed.
     pub async fn flush(&self) {
         tokio::select! {
             () = self.shared.closed.cancelled() => {}
@@ -563,7 +569,9 @@ impl InFlight {
         within(&method, deadline, cancel, self.answer()).await
     }
 
-    /// Cancels the request at the peer, but still accepts its response, which may come anyway.
+    /// Cancels the request at the peer.
+    ///
+    /// Still accepts its response, which may come anyway.
     pub fn give_up(&mut self) {
         self.guard.cancel();
     }

@@ -46,7 +46,9 @@ impl Pending {
         self.lock().waiting.remove(&id).is_some()
     }
 
-    /// Delivers a response. `Err(true)`: the id was ours, so the response is late or a second one.
+    /// Delivers a response.
+    ///
+    /// `Err(true)`: the id was ours, so the response is late or a duplicate.
     pub fn answer(&self, id: i64, outcome: Result<Box<RawValue>, RpcError>) -> Result<(), bool> {
         let mut table = self.lock();
         let Some(sender) = table.waiting.remove(&id) else {
@@ -57,7 +59,7 @@ impl Pending {
         sender.send(Ok(outcome)).map_err(|_| true)
     }
 
-    /// Ends every waiting request with `closed`, unless closed before; returns whether it was not.
+    /// Ends every waiting request with `closed`; `false` if closed before.
     pub fn close(&self, closed: Closed) -> bool {
         let waiting = {
             let mut table = self.lock();

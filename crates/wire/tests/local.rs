@@ -127,7 +127,9 @@ fn other_user() {
     }
 }
 
-/// This program as another user, in a world-writable directory; `None` without the rights for it.
+/// This program as another user in a world-writable directory.
+///
+/// `None` without the rights for it.
 fn as_other_user(does: &str) -> Option<(tempfile::TempDir, PathBuf, Command)> {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: only root can act as another user");

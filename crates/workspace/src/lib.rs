@@ -1,7 +1,7 @@
 //! The user's files, and the only way to write them.
 //!
-//! An edit is planned as a value, permitted by the policy, and carried out by [`Workspace::commit`]. This
-//! crate knows nothing of hashline, language servers, debug adapters, models or tools.
+//! An edit is planned as a value, permitted by the policy, and committed by [`Workspace::commit`]. This crate
+//! knows nothing of hashline, language servers, debug adapters, models or tools.
 #![expect(clippy::disallowed_methods, reason = "this is the crate that writes the user's files")]
 
 mod command_snapshot;
@@ -21,7 +21,7 @@ pub use documents::{ContentHash, DiskCopy, Document, Owner, ReadError, Version, 
 pub use journal::{Commit, CommitId, CommitRecord, CommittedFile, RecoveryNote, RunId};
 pub use plan::edit::{Operation, WorkspaceEdit};
 pub use plan::{ChangeKind, FileChange, Overwritten, Plan, PlanError};
-pub use ports::{Editor, Hold, Holds, Peers, Settled};
+pub use ports::{ApplyOutcome, Editor, Hold, Holds, Peers};
 pub use search::{
     Bounds, Budget, Candidates, FileHits, Findings, Fit, Form, GlobError, Globs, LineMatch, LookOnly, Name,
     NamePattern, Names, Query, QueryError, QueryOptions, Scope, SearchError, SkipReason, TreeEntry,

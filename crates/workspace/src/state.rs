@@ -10,11 +10,12 @@ use crate::documents::content::{Content, Image};
 use crate::documents::disk::{self, Found, Tree};
 use crate::documents::{Document, foreign_locks};
 use crate::journal::Commit;
-use crate::plan::simulate::{Look, Source};
+use crate::plan::simulate::{Lookup, Source};
 use crate::plan::{Plan, PlanError};
 use crate::ports::{Editor, Peers};
+use crate::search::file_index::FileIndex;
 
-/// One workspace: where it is, who holds its documents, and the tasks it runs.
+/// A workspace's root, the holders of its documents, and its tasks.
 pub(crate) struct WorkspaceState {
     pub root: AbsPath,
     pub id: String,
@@ -22,8 +23,9 @@ pub(crate) struct WorkspaceState {
     pub editor: Option<Arc<dyn Editor>>,
     pub peers: OnceLock<Arc<dyn Peers>>,
     pub commits: broadcast::Sender<Arc<Commit>>,
-    /// Commits under way. They finish even when no caller waits.
+    /// Commits under way, which finish even if no caller waits.
     pub tasks: TaskTracker,
+    pub index: FileIndex,
 }
 
 impl WorkspaceState {
@@ -31,7 +33,7 @@ impl WorkspaceState {
         self.editor.as_ref().and_then(|editor| editor.document(path))
     }
 
-    /// Says in our own directory which workspace it belongs to.
+    /// Records in our own directory which workspace it belongs to.
     pub(crate) fn describe(&self) -> Result<(), StateError> {
         const NAME: &str = "workspace.json";
         if self.state.read(NAME)?.is_some() {
@@ -41,7 +43,7 @@ impl WorkspaceState {
         self.state.write_atomic(NAME, description.to_string().as_bytes())
     }
 
-    /// Where `path` leads, which must be inside.
+    /// The canonical path of `path`, which must be inside.
     pub(crate) fn canonical(&self, path: &AbsPath) -> Result<AbsPath, PlanError> {
         let impossible = |reason| PlanError::Impossible { path: path.clone(), reason };
         let target = ::paths::resolve(&self.root, path.as_path()).map_err(impossible)?;
@@ -52,32 +54,33 @@ impl WorkspaceState {
         }
     }
 
-    /// Refuses files that an editor we do not talk to seems to have open, and open ones whose text
-    /// on the disk is another than the editor knows.
+    /// Refuses files that an unconnected editor seems to have open.
+    ///
+    /// Also refuses open ones whose text on the disk differs from what the editor knows.
     pub(crate) fn check_holders(&self, plan: &Plan) -> Result<(), PlanError> {
-        let held = plan.steps.iter().find_map(|step| {
+        let blocked = plan.steps.iter().find_map(|step| {
             let reason = if step.open {
-                self.open_document(&step.path)?.held?
+                self.open_document(&step.path)?.blocked?
             } else {
                 foreign_locks::holder(&step.path)?
             };
             Some(PlanError::Held { path: step.path.clone(), reason })
         });
-        held.map_or(Ok(()), Err)
+        blocked.map_or(Ok(()), Err)
     }
 }
 
 impl Source for WorkspaceState {
-    fn look(&self, path: &AbsPath) -> Result<Look, PlanError> {
+    fn lookup(&self, path: &AbsPath) -> Result<Lookup, PlanError> {
         if let Some(document) = self.open_document(path) {
             let content = Content::Text { text: document.text, bom: document.bom };
             let mode = disk::stat(path).ok().flatten().map(|meta| disk::mode(&meta));
-            return Ok(Look::File { image: Image::new(content, mode), open: true });
+            return Ok(Lookup::File { image: Image::new(content, mode), open: true });
         }
         Ok(match disk::inspect(path)? {
-            Found::Nothing => Look::Nothing,
-            Found::Directory => Look::Directory,
-            Found::File(image) => Look::File { image, open: false },
+            Found::Nothing => Lookup::Nothing,
+            Found::Directory => Lookup::Directory,
+            Found::File(image) => Lookup::File { image, open: false },
         })
     }
 

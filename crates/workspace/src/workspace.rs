@@ -17,6 +17,7 @@ use crate::journal::LOCK;
 use crate::journal::command_backup;
 use crate::journal::recovery;
 use crate::plan::simulate::Files;
+use crate::search::file_index::FileIndex;
 use crate::state::WorkspaceState;
 use crate::{
     Commit, CommitError, CommitId, CommitRecord, ContentHash, Document, Editor, Operation, Owner, Peers,
@@ -30,15 +31,16 @@ pub struct Workspace {
     pub(crate) inner: Arc<WorkspaceState>,
 }
 
-/// Reverts unfinished commits of dead processes, and moves their command backups to the journal. A process
-/// that holds the lock lives, and reverts its own.
+/// Reverts unfinished commits of dead processes, and recovers command backups.
+///
+/// The backups go to the journal. A process that holds the lock lives, and reverts its own.
 fn finish_what_crashed(state: &StateDir) -> Result<Vec<RecoveryNote>, StateError> {
     let journal = Journal::new(state)?;
     if journal.pending()?.is_empty() && !command_backup::is_any(state)? {
         return Ok(Vec::new());
     }
     let Some(_lock) = state.try_lock(LOCK)? else { return Ok(Vec::new()) };
-    // First what was half written by us, then what is whole.
+    // First our own unfinished writes, then whole files.
     let mut notes = recovery::recover(&journal)?;
     notes.extend(command_backup::recover(state, &journal)?);
     Ok(notes)
@@ -76,15 +78,15 @@ impl EntryKind {
 /// Why a workspace cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The root is not a directory that can be read.
-    #[error("{path} is not a directory that can be opened: {source}")]
+    /// The root is not a readable directory.
+    #[error("{path} cannot be opened as a directory: {source}")]
     Root { path: std::path::PathBuf, source: std::io::Error },
     /// Our own directory failed.
     #[error(transparent)]
     State(#[from] StateError),
 }
 
-/// How the names of documents that have no file yet begin, below the root. They are an editor's alone.
+/// The prefix, below the root, of documents that only an editor has.
 pub const UNTITLED: &str = "untitled:";
 
 /// Why a path is not one of the workspace's.
@@ -93,16 +95,16 @@ pub enum PathError {
     /// It leads outside, as spelled or through a link.
     #[error("{path} leads outside the workspace, to {target}")]
     Outside { path: String, target: AbsPath },
-    /// The name of an editor's document that has no file, and is not open.
-    #[error("no document {path} is open in the editor; where it was saved it has another name")]
+    /// The name of an editor's document without a file that is not open.
+    #[error("no document {path} is open in the editor; if it was saved, use its new name")]
     NotOpen { path: String },
-    /// Not a path at all, or one whose links lead nowhere.
+    /// No path at all, or one with a broken link.
     #[error("{path:?} is not a usable path: {reason}")]
     Invalid { path: String, reason: String },
 }
 
 impl PathError {
-    /// The code that surfaces and models are given.
+    /// The code for surfaces and models.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Outside { .. } => ErrorCode::Denied,
@@ -119,8 +121,9 @@ impl std::fmt::Debug for Workspace {
 }
 
 impl Workspace {
-    /// Opens the workspace at `root`, whose own state lives below `state` (the state home), and
-    /// first finishes what a crash left unfinished. Blocks on the file system.
+    /// Opens the workspace at `root` after finishing what a crash left unfinished.
+    ///
+    /// Its state lives below `state` (the state home). Blocks on the file system.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -134,12 +137,12 @@ impl Workspace {
         let (commits, _) = broadcast::channel(64);
         let notes = finish_what_crashed(&state)?;
         let (peers, tasks) = (OnceLock::new(), TaskTracker::new());
-        let inner = Arc::new(WorkspaceState { root, id, state, editor, peers, commits, tasks });
+        let index = FileIndex::default();
+        let inner = Arc::new(WorkspaceState { root, id, state, editor, peers, commits, tasks, index });
         Ok((Self { inner }, notes))
     }
 
-    /// The canonical root and the id that the workspace at `root` has, without opening it. Blocks on
-    /// the file system.
+    /// The canonical root and id of the workspace at `root`, unopened. Blocks.
     ///
     /// # Errors
     /// [`OpenError::Root`].
@@ -153,25 +156,26 @@ impl Workspace {
         Ok((AbsPath::new(&canonical).expect("a canonical path is absolute"), id))
     }
 
-    /// Asks `peers` before each commit whether they hold its files. Only the first call counts.
+    /// Asks `peers` before each commit whether they hold its files; set once.
     pub fn set_peers(&self, peers: Arc<dyn Peers>) {
         if self.inner.peers.set(peers).is_err() {
             tracing::debug!("this workspace has its peers already");
         }
     }
 
-    /// The edits that led from `since`, a text of the file that was read, to its text now, where an
-    /// editor has it open and all of them are known. Blocks like [`Workspace::document`].
+    /// The edits from `since`, a text that was read, to the current text. Blocks.
+    ///
+    /// `None` unless an editor has the file open and knows all of them. Blocks like [`Workspace::document`].
     pub fn changes(&self, path: &AbsPath, since: &str) -> Option<ChangeLog> {
         self.inner.editor.as_ref()?.changes(path, since)
     }
 
-    /// A counter that changes with every edit of an open document; `None` without an editor.
+    /// A counter of edits of open documents; `None` without an editor.
     pub fn editor_moves(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
-        self.inner.editor.as_ref()?.moves()
+        self.inner.editor.as_ref()?.change_counter()
     }
 
-    /// Every document that our editor has open.
+    /// Every document that the editor has open.
     pub fn open_documents(&self) -> Vec<Document> {
         self.inner.editor.as_ref().map(|editor| editor.documents()).unwrap_or_default()
     }
@@ -190,8 +194,9 @@ impl Workspace {
         &self.inner.state
     }
 
-    /// The canonical path of `path` (relative to the root, or absolute), links resolved; the file
-    /// need not exist.
+    /// The canonical path of `path`, relative to the root or absolute, links resolved.
+    ///
+    /// The file need not exist.
     ///
     /// # Errors
     /// [`PathError`] when it leads outside.
@@ -219,7 +224,7 @@ impl Workspace {
         plan::relative(self.root(), path)
     }
 
-    /// The document at a canonical path: the editor's, else read from the disk now. Blocks.
+    /// The document at a canonical path: the editor's, else from the disk. Blocks.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -230,7 +235,7 @@ impl Workspace {
         }
     }
 
-    /// The file at a canonical path as it is on the disk now, whatever an editor has of it. Blocks.
+    /// The file at a canonical path on the disk, whatever an editor has. Blocks.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -239,7 +244,7 @@ impl Workspace {
         let version = Version { hash: ContentHash::of(&bytes), editor: None };
         let (text, bom) = disk::text(path, bytes)?;
         let uri = path_to_uri(path.as_path());
-        Ok(Document { path: path.clone(), uri, text, bom, version, owner: Owner::Disk, held: None })
+        Ok(Document { path: path.clone(), uri, text, bom, version, owner: Owner::Disk, blocked: None })
     }
 
     /// Entries of a directory, sorted by name. Blocks.
@@ -264,7 +269,7 @@ impl Workspace {
         })
     }
 
-    /// Checks `edit` against the documents as they are and works out its outcome. Blocks.
+    /// Checks `edit` against the current documents and computes its outcome. Blocks.
     ///
     /// # Errors
     /// [`PlanError`]; nothing is written in any case.
@@ -291,21 +296,22 @@ impl Workspace {
         Ok(plan)
     }
 
-    /// Carries out `plan`, all or nothing, and notifies subscribers. Not cancellable once it began: it
-    /// comes to its end even when this future is dropped. Waits up to 30 s for other commits.
-    /// Needs a runtime with a timer.
+    /// Commits `plan`, all or nothing, and notifies subscribers.
+    ///
+    /// Not cancellable once it began: it finishes even when this future is dropped. Waits up to 30 s for
+    /// other commits. Needs a runtime with a timer.
     ///
     /// # Errors
     /// [`CommitError`].
     pub async fn commit(&self, plan: Plan, permit: Permit, run: &RunId) -> Result<Arc<Commit>, CommitError> {
-        self.carry_out(permit, Order { plan, run: run.clone(), undoes: Vec::new(), redo: false }).await
+        self.spawn_commit(permit, Order { plan, run: run.clone(), undoes: Vec::new(), redo: false }).await
     }
 
-    async fn carry_out(&self, permit: Permit, order: Order) -> Result<Arc<Commit>, CommitError> {
+    async fn spawn_commit(&self, permit: Permit, order: Order) -> Result<Arc<Commit>, CommitError> {
         if !permit.covers(&order.plan) {
             return Err(CommitError::WrongPermit);
         }
-        let task = self.inner.tasks.spawn(commit::carry_out(Arc::clone(&self.inner), order));
+        let task = self.inner.tasks.spawn(commit::commit_plan(Arc::clone(&self.inner), order));
         match task.await {
             Ok(result) => result,
             Err(error) => match error.try_into_panic() {
@@ -315,7 +321,7 @@ impl Workspace {
         }
     }
 
-    /// Every commit made from now on through this value and its clones.
+    /// Receives every later commit through this value and its clones.
     pub fn subscribe(&self) -> broadcast::Receiver<Arc<Commit>> {
         self.inner.commits.subscribe()
     }
@@ -336,7 +342,7 @@ impl Workspace {
         undo::plan_redo(&self.inner)
     }
 
-    /// Carries out a planned undo or redo.
+    /// Commits a planned undo or redo.
     ///
     /// # Errors
     /// [`CommitError`].
@@ -347,7 +353,7 @@ impl Workspace {
         run: &RunId,
     ) -> Result<Arc<Commit>, CommitError> {
         let UndoPlan { plan, undoes, redo, .. } = undo;
-        self.carry_out(permit, Order { plan, run: run.clone(), undoes, redo }).await
+        self.spawn_commit(permit, Order { plan, run: run.clone(), undoes, redo }).await
     }
 
     /// The journal's commits, newest first. Blocks.
@@ -358,8 +364,9 @@ impl Workspace {
         undo::history(&self.inner)
     }
 
-    /// Takes note that an open document was changed from `before` to `after` on behalf of `run`, as if
-    /// it had been committed. Changes no file. Blocks, up to 30 s for a commit under way.
+    /// Records a change of an open document from `before` to `after` for `run`.
+    ///
+    /// As if it had been committed. Changes no file. Blocks, up to 30 s for a commit under way.
     ///
     /// # Errors
     /// [`StateError`].
@@ -374,8 +381,9 @@ impl Workspace {
         self.inner.record(run, label, path, before, after)
     }
 
-    /// Names this point in the history for [`Undo::Since`](crate::Undo::Since). Changes no file. Blocks
-    /// as [`Self::record`] does.
+    /// Names this point in the history for [`Undo::Since`](crate::Undo::Since).
+    ///
+    /// Changes no file. Blocks as [`Self::record`] does.
     ///
     /// # Errors
     /// [`StateError`].

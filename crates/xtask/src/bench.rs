@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds what is measured, measures it, and reports how busy the machine was.
+//! `cargo xtask bench`: builds and measures, and reports the load of the machine.
 //!
 //! Prints figures and never fails for a slow one, since a figure belongs to a machine and its load. With
 //! `--compare FILE` it prints the change against the output of an earlier run.
@@ -17,9 +17,9 @@ use crate::{exec, tidy};
 
 const DEADLINE: Duration = Duration::from_secs(60 * 60);
 
-/// Areas that the executable is measured in, from outside.
+/// Areas to measure from outside the executable.
 const EXECUTABLE: [&str; 6] = ["startup", "size", "references", "commit", "editor", "search"];
-/// Areas that are measured in process: area, package, benches.
+/// Areas to measure in process: area, package, benches.
 const IN_PROCESS: [(&str, &str, &[&str]); 5] = [
     ("hashline", "hashline", &["edits", "line_checks"]),
     ("lsp", "lsp-client", &["servers"]),
@@ -31,18 +31,18 @@ const IN_PROCESS: [(&str, &str, &[&str]); 5] = [
 /// Arguments of `bench`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Area to measure: startup, size, references, commit, editor, search, hashline, lsp, dap, agent, llm, or
-    /// all. Default: those of the executable (startup to search).
+    /// Area to measure; default: those of the executable (startup to search).
+    /// One of startup, size, references, commit, editor, search, hashline, lsp, dap, agent, llm, or all
     #[arg(value_parser = parse_area)]
     area: Option<String>,
-    /// Measure the dev build, which builds faster; its figures are not those of a release.
+    /// Measure the dev build: it builds faster, but its figures are not a release's
     #[arg(long)]
     dev: bool,
     /// Print the change against the output of an earlier run, stored in FILE.
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
-    /// For hashline: also measure another engine, a command line for `sh` that answers the rows of
-    /// `pilcrow edit --batch`. Nothing is installed for it.
+    /// For hashline: also measure another engine, an `sh` command line.
+    /// It answers the rows of `pilcrow edit --batch`. Nothing is installed for it
     #[arg(long, value_name = "CMD")]
     engine: Option<String>,
 }
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Measures the executable from outside. Returns what was printed.
+/// Measures the executable from outside; returns the output.
 fn executable(args: &Args, steps: &mut Steps) -> Result<String> {
     let profile = if args.dev { "dev" } else { "release" };
     steps.run(&format!("build pilcrow ({profile}) and its benchmark"), || {
@@ -103,7 +103,7 @@ fn executable(args: &Args, steps: &mut Steps) -> Result<String> {
     Ok(output)
 }
 
-/// Measures another edit engine beside Pilcrow, where one is given.
+/// Measures another edit engine beside Pilcrow, if one is given.
 fn other_engine(args: &Args, steps: &mut Steps) -> Result<()> {
     let Some(engine) = &args.engine else {
         println!("no other engine measured (--engine); crates/xtask/peers/oh-my-pi.mjs says how to get one");
@@ -117,7 +117,7 @@ fn other_engine(args: &Args, steps: &mut Steps) -> Result<()> {
     side_by_side::run(engine, directory)
 }
 
-/// Measures a crate in process, with the machine's load. Returns what was printed.
+/// Measures a crate in process, with the machine's load; returns the output.
 fn benches(package: &str, benches: &[&str], args: &Args) -> Result<String> {
     let profile: &[&str] = if args.dev { &["--profile", "dev"] } else { &[] };
     let mut output = String::new();

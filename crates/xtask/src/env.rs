@@ -1,6 +1,6 @@
-//! `cargo xtask env`: PATH and variables for a shell, as `export` lines.
+//! `cargo xtask env`: prints PATH and variables for a shell, as `export` lines.
 //!
-//! It prints and installs nothing, so that `eval "$(cargo xtask env)"` is quick and quiet.
+//! It only prints, so that `eval "$(cargo xtask env)"` is quick and quiet.
 
 use std::ffi::OsString;
 use std::process::Command;

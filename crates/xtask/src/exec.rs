@@ -67,7 +67,9 @@ fn succeeded(output: Output, shown: &str) -> Result<Output> {
     Ok(output)
 }
 
-/// Runs a program with our own output, so that the user sees it at once. Fails unless it succeeds.
+/// Runs a program with our own output, so that the user sees it at once.
+///
+/// Fails unless it succeeds.
 pub(crate) fn show_ok(command: &mut Command, deadline: Duration) -> Result<()> {
     let shown = show(command);
     let mut child = command.stdin(Stdio::null()).spawn().with_context(|| format!("cannot start {shown}"))?;
@@ -103,7 +105,7 @@ pub(crate) fn show_and_keep(command: &mut Command, deadline: Duration) -> Result
     Ok(reader.join().ok().flatten().unwrap_or_default())
 }
 
-/// Checks that a program is on the user's PATH. The error names the command that installs it.
+/// Checks that a program is on `PATH`; the error names the install command.
 pub(crate) fn require(program: &str, install: &str) -> Result<()> {
     let found = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|directory| directory.join(program).is_file()));

@@ -95,7 +95,7 @@ fn fuzz(name: &str, root: &Path, directory: &Path, programs: &Path, args: &Args)
         .arg("-rss_limit_mb=2048");
     if args.inputs.is_empty() {
         write_seeds(root, name, &seeds)?;
-        // libFuzzer adds new inputs to the first directory, which is not kept.
+        // libFuzzer adds new inputs to the first directory, which is temporary.
         let grown = directory.join("grown").join(name);
         fs::create_dir_all(&grown).with_context(|| format!("cannot make {}", grown.display()))?;
         command.args(["-print_final_stats=1", "-max_len=4096", "-verbosity=0"]);
@@ -153,7 +153,7 @@ fn write_seeds(root: &Path, target: &str, seeds: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Each scenario with a patch is an input of either target, in the target's form.
+    /// Each scenario with a patch is an input of both targets, in the target's form.
     #[test]
     fn the_scenarios_are_the_corpus() {
         let directory = tempfile::tempdir().unwrap();

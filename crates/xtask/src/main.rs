@@ -35,7 +35,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Install what the demo or the tests need into PILCROW_TOOLS (default ~/.cache/pilcrow-dev)
+    /// Install what the demo or tests need into PILCROW_TOOLS (~/.cache/pilcrow-dev)
     Setup(setup::Args),
     /// Print PATH and variables for a shell: eval "$(cargo xtask env)"
     Env,
@@ -44,7 +44,7 @@ enum Command {
     /// Set up, check the format, lint, run every test and the demo
     Test(test::Args),
     /// Check the house rules that a compiler cannot check
-    Tidy,
+    Tidy(tidy::Args),
     /// Fuzz the edit engine with libFuzzer
     Fuzz(fuzz::Args),
     /// Replay the changes of a git repository's history as edits of older texts
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         Command::Env => env::run(),
         Command::Demo(args) => demo::run(&args),
         Command::Test(args) => test::run(&args),
-        Command::Tidy => tidy::run(),
+        Command::Tidy(args) => tidy::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -21,7 +21,8 @@ const DEADLINE: Duration = Duration::from_secs(60 * 60);
 /// Arguments of `test`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only the change gate: format, lints, house rules, unit tests and scripted end-to-end tests. Installs nothing.
+    /// Only the change gate, which installs nothing.
+    /// Format, lints, house rules, unit tests and scripted end-to-end tests
     #[arg(long, conflicts_with_all = ["no_editors", "servers", "debuggers", "update"])]
     fast: bool,
     /// Without the tests in real editors: VS Code (code-server), Neovim and Emacs.
@@ -33,7 +34,7 @@ pub(crate) struct Args {
     /// Only the tests of the debug adapters.
     #[arg(long, conflicts_with = "servers")]
     debuggers: bool,
-    /// Write the results of language servers and debug adapters into the guides and their definitions.
+    /// Write the servers' and adapters' results into guides and definitions
     #[arg(long)]
     update: bool,
     /// Arguments for `cargo test`, after `--`.
@@ -104,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn check_source(tools: &ToolsDir, steps: &mut Steps) -> Result<()> {
     let args = |args: &[&str]| args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
     cargo(tools, None, steps, "format", &args(&["fmt", "--all", "--check"]))?;
-    steps.run("house rules", || tidy::run().map(|()| ((), String::new())))?;
+    steps.run("house rules", || tidy::check().map(|()| ((), String::new())))?;
     cargo(
         tools,
         None,
@@ -114,7 +115,7 @@ fn check_source(tools: &ToolsDir, steps: &mut Steps) -> Result<()> {
     )
 }
 
-/// The arguments of `cargo test`, with `for_tests` behind the `--` that the user wrote or a new one.
+/// The arguments of `cargo test`, with `for_tests` after the user's or a new `--`.
 fn with_arguments(cargo: &[&str], user: &[String], for_tests: &[&str]) -> Vec<String> {
     let (before, behind) = match user.iter().position(|arg| arg == "--") {
         Some(at) => (&user[..at], &user[at + 1..]),
@@ -124,7 +125,7 @@ fn with_arguments(cargo: &[&str], user: &[String], for_tests: &[&str]) -> Vec<St
     [&owned(cargo), before, &owned(&["--"]), &owned(for_tests), behind].concat()
 }
 
-/// Directories in which tests record which capabilities of a server or adapter passed.
+/// Directories in which tests record a server's or adapter's passed capabilities.
 struct Results {
     servers: PathBuf,
     debuggers: PathBuf,

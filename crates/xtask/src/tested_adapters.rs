@@ -1,6 +1,6 @@
 //! The results of the tests with each language server and debug adapter.
 //!
-//! They appear as tables in `docs/guide/language-servers.md` and `docs/guide/debuggers.md` and as `verified`
+//! They appear as tables in `docs/reference/language-servers.md` and `docs/reference/debuggers.md` and as `verified`
 //! in the definitions. The end-to-end tests write a file for each; this module renders them, and only `cargo
 //! xtask test --update` writes page and definitions.
 //!
@@ -35,7 +35,7 @@ pub(crate) struct Kind {
 pub(crate) const SERVERS: Kind = Kind {
     word: "server",
     variable: "PILCROW_LANGUAGE_RESULTS",
-    page: "docs/guide/language-servers.md",
+    page: "docs/reference/language-servers.md",
     definitions: "adapters/servers",
     checks: &[
         "symbols",
@@ -55,7 +55,7 @@ pub(crate) const SERVERS: Kind = Kind {
 pub(crate) const DEBUGGERS: Kind = Kind {
     word: "adapter",
     variable: "PILCROW_DEBUGGER_RESULTS",
-    page: "docs/guide/debuggers.md",
+    page: "docs/reference/debuggers.md",
     definitions: "adapters/debuggers",
     checks: &[
         "breakpoint before the start",
@@ -185,7 +185,7 @@ fn verified(definition: &toml::Table) -> Option<&str> {
     definition.get("verified")?.get("version")?.as_str()
 }
 
-/// The rows of tested servers: `✓`, or `–` for a feature that a server does not offer.
+/// The rows of tested servers: `✓`, or `–` for a feature that one does not offer.
 fn matrix(kind: &Kind, passed: &[TestResult]) -> String {
     let mut out = format!("| {} | version | {} |\n", kind.word, kind.checks.join(" | "));
     out.push_str(&format!("|{}\n", "---|".repeat(kind.checks.len() + 2)));

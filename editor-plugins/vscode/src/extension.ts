@@ -16,8 +16,8 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     ["pilcrow.palette.steer", steer],
     ["pilcrow.palette.resume", resume],
     ["pilcrow.palette.stop", () => execute("pilcrow.stop", {})],
-    ["pilcrow.palette.undo", () => execute("pilcrow.undo", here())],
-    ["pilcrow.palette.redo", () => execute("pilcrow.redo", here())],
+    ["pilcrow.palette.undo", () => execute("pilcrow.undo", activeFile())],
+    ["pilcrow.palette.redo", () => execute("pilcrow.redo", activeFile())],
     ["pilcrow.palette.transcript", () => execute("pilcrow.transcript", {})],
     ["pilcrow.palette.join", join],
   ];
@@ -172,7 +172,7 @@ async function rename(): Promise<void> {
 }
 
 // The active file selects the project if several are open.
-function here(): object {
+function activeFile(): object {
   const document = vscode.window.activeTextEditor?.document;
   return document?.uri.scheme === "file" && client ? { uri: client.code2ProtocolConverter.asUri(document.uri) } : {};
 }

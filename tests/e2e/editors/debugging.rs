@@ -1,4 +1,4 @@
-//! A debug session that the person starts by the editor's own means, and the agent looks into.
+//! A debug session that the user starts in the editor, and that the agent inspects.
 
 use serde_json::{Value, json};
 use tests::editors::neovim::{Setup, lua_string};
@@ -17,7 +17,7 @@ for (const n of [1, 2, 3]) {
 console.log('total', total);
 ";
 
-/// Asks again until the answer holds all parts.
+/// Repeats the call until the answer holds all parts.
 #[track_caller]
 fn comes_to(batch: &mut Batch, arguments: &Value, parts: &[&str]) -> String {
     let mut said = String::new();
@@ -34,7 +34,7 @@ fn comes_to(batch: &mut Batch, arguments: &Value, parts: &[&str]) -> String {
 
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
-fn the_agent_looks_into_what_the_person_debugs_in_vscode() {
+fn the_agent_inspects_a_session_of_the_user_in_vscode() {
     let _alone = alone();
     let sandbox = Sandbox::with(&[("app.js", PROGRAM)]);
     let launch = json!({"version": "0.2.0", "configurations": [{"type": "node", "request": "launch",
@@ -49,7 +49,7 @@ fn the_agent_looks_into_what_the_person_debugs_in_vscode() {
     code.command("Debug: Toggle Breakpoint");
     code.command("Debug: Start Debugging");
 
-    // js-debug starts a session for the program from the one that the person started.
+    // js-debug starts a session for the program from the one that the user started.
     let mut batch = Batch::start(&sandbox);
     let snapshot = json!({"action": "snapshot"});
     let shown =
@@ -57,17 +57,17 @@ fn the_agent_looks_into_what_the_person_debugs_in_vscode() {
     assert!(shown.contains("in global.add at app.js:2"), "{shown}");
     code.screenshot("stopped");
     let listed = batch.call("debug", &json!({"action": "sessions"})).ok();
-    assert!(listed.contains("stopped, started by the person, who has control"), "{listed}");
+    assert!(listed.contains("stopped, started by the user, who has control"), "{listed}");
     let value = batch.call("debug", &json!({"action": "evaluate", "expression": "a + b"})).ok();
     assert!(value.contains("a + b = 1"), "{value}");
     let refused = batch.call("debug", &json!({"action": "step_over"})).fails("wrong_state");
     assert!(refused.contains("control_taken_by_user"), "{refused}");
 
-    // The person goes on, which both see.
+    // The user continues, which both see.
     code.command("Debug: Continue");
     comes_to(&mut batch, &snapshot, &["in global.add at app.js:2", "b = 2"]);
 
-    // A prompt gives control; the agent steps by the person's own debugger.
+    // A prompt gives control; the agent steps through the user's own debugger.
     code.command("Pilcrow: Prompt");
     code.answer("what is there to do?");
     let stepped = comes_to(&mut batch, &json!({"action": "step_over"}), &["stopped: step", "app.js:3"]);
@@ -82,7 +82,7 @@ fn the_agent_looks_into_what_the_person_debugs_in_vscode() {
 /// D4, and the session that comes after one whose adapter cannot restart it.
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
-fn the_person_joins_what_the_agent_debugs_in_vscode() {
+fn the_user_joins_a_session_of_the_agent_in_vscode() {
     let _alone = alone();
     let sandbox = Sandbox::with(&[("app.py", "def add(a, b):\n    return a + b\n\n\nprint(add(1, 2))\n")]);
     sandbox.make_repository();
@@ -93,15 +93,15 @@ fn the_person_joins_what_the_agent_debugs_in_vscode() {
     let mut code = VsCode::start(&sandbox, "vscode-joins");
     code.command("Pilcrow: Join the Agent's Debug Session");
     let listed = json!({"action": "sessions"});
-    comes_to(&mut batch, &listed, &["debug-1: app.py (debugpy), stopped, the person looks on"]);
+    comes_to(&mut batch, &listed, &["debug-1: app.py (debugpy), stopped, the user is watching"]);
     code.screenshot("joined");
 
     // debugpy cannot restart a program: it is launched again, under another name.
     comes_to(&mut batch, &json!({"action": "restart"}), &["stopped: breakpoint", "app.py:2"]);
-    comes_to(&mut batch, &listed, &["debug-2: app.py (debugpy), stopped, the person looks on"]);
+    comes_to(&mut batch, &listed, &["debug-2: app.py (debugpy), stopped, the user is watching"]);
     code.screenshot("again");
 
-    // The person goes on, and the program is over for both.
+    // The user continues, and the program ends for both.
     code.command("Debug: Continue");
     comes_to(&mut batch, &listed, &["debug-2: app.py (debugpy), ended"]);
     assert!(batch.end().0.success());
@@ -109,7 +109,7 @@ fn the_person_joins_what_the_agent_debugs_in_vscode() {
 
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
-fn the_agent_looks_into_what_the_person_debugs_in_neovim() {
+fn the_agent_inspects_a_session_of_the_user_in_neovim() {
     let _alone = alone();
     let sandbox = Sandbox::with(&[("a.py", "def inner(n):\n    n += 1\n    return n\n")]);
     sandbox.make_repository();
@@ -130,16 +130,14 @@ fn the_agent_looks_into_what_the_person_debugs_in_neovim() {
     );
     assert!(shown.contains("the app"), "{shown}");
     let listed = batch.call("debug", &json!({"action": "sessions"})).ok();
-    assert!(
-        listed.contains("the app (debugpy), stopped, started by the person, who has control"),
-        "{listed}"
-    );
+    assert!(listed.contains("the app (debugpy), stopped, started by the user, who has control"), "{listed}");
     let step = json!({"action": "step_over"});
     batch.call("debug", &step).fails("wrong_state");
     let refused = batch.call("debug", &json!({"action": "evaluate", "expression": "m"})).fails("not_applied");
     assert!(refused.contains("no such name"), "{refused}");
 
-    // Handed back, the agent steps by the person's own debugger, and that is not taken for the person's step.
+    // After the hand-over the agent steps through the user's own debugger, which does not count as the user's
+    // step.
     neovim.lua("require('pilcrow').execute('pilcrow.debug.handBack', vim.empty_dict()); return true");
     comes_to(&mut batch, &step, &["stopped: step", "in inner at a.py:3"]);
     let asked = neovim.lua("return require('dap').asked");
@@ -147,7 +145,7 @@ fn the_agent_looks_into_what_the_person_debugs_in_neovim() {
     let again = batch.call("debug", &step).ok();
     assert!(again.contains("stopped: step"), "{again}");
 
-    // The person's own step takes control.
+    // The user's own step takes control.
     neovim.lua("require('dap').session:request('next', { threadId = 1 }); return true");
     let mut refused = String::new();
     let taken = wait_for(PATIENCE, || {

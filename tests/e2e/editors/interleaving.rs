@@ -1,14 +1,13 @@
-//! Typing and edits of an agent at the same time, in real Neovim: whatever comes between what, the
-//! final text is that of doing all of it in turn.
+//! Typing and edits of an agent at the same time, in real Neovim: in any order, the
+//! final text is that of the sequential model.
 //!
-//! Person and agent work on different lines, so that every order has the same outcome; the lines they
-//! work on are neighbours more often than not, and new lines shift everything below. The model reads
-//! once and makes each of its edits by the line numbers of that reading, however old it is.
+//! User and agent work on different lines, so that every order has the same outcome; the lines are neighbours
+//! more often than not, and new lines shift everything below. The model reads once and makes each of its
+//! edits by the line numbers of that reading, however old it is.
 //!
-//! What is asserted: the final text is the sequential model's, so nothing is lost, made twice or made
-//! elsewhere; nothing is saved. An edit may fail for two reasons only: the person typed while it was on
-//! its way, twice in a row, and it goes through when it is made again; or the version read is no longer
-//! kept, and it goes through after the one reading that this costs.
+//! The final text must equal the sequential model's, so nothing is lost, duplicated or misplaced, and nothing
+//! is saved. An edit may fail for two reasons only: the user typed while it was in flight, twice in a row,
+//! and the retry succeeds; or the store dropped the version that was read, and one new read makes it succeed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,10 +21,10 @@ use tests::editors::{Neovim, alone};
 
 const SEEDS: u64 = 30;
 const LINES: usize = 24;
-/// So often the person can be faster than an edit, in one play.
+/// How often the user may be faster than an edit, in one play.
 const MAX_OVERTAKEN: usize = 20;
 
-/// What is done to one line of the original text.
+/// One change to one line of the original text.
 #[derive(Clone, Debug, PartialEq)]
 enum Op {
     Append(String),
@@ -38,7 +37,7 @@ enum Op {
 struct Play {
     /// Keys, some of them in the middle of inserting, with a pause before each.
     keys: Vec<(Duration, String)>,
-    /// What the agent does, with the lines of the original text.
+    /// The agent's edits, with the lines of the original text.
     edits: Vec<(usize, Op)>,
     /// How long it thinks before each answer.
     pauses: Vec<Duration>,
@@ -71,10 +70,10 @@ fn play(seed: u64) -> Play {
         order.swap(at, other);
     }
     let agents = 3 + usize::try_from(random.below(4)).unwrap();
-    let persons = 4 + usize::try_from(random.below(6)).unwrap();
+    let typed = 4 + usize::try_from(random.below(6)).unwrap();
     for &line in &order[..agents] {
         // An insertion holds on to the lines on both its sides.
-        let alone = line + 1 < LINES && !order[..agents + persons].contains(&(line + 1));
+        let alone = line + 1 < LINES && !order[..agents + typed].contains(&(line + 1));
         let op = match random.below(if alone { 3 } else { 2 }) {
             0 => Op::Replace(format!("agent {line:02} 𝒳")),
             1 => Op::Delete,
@@ -83,7 +82,7 @@ fn play(seed: u64) -> Play {
         ops[line].push(op.clone());
         edits.push((line, op));
     }
-    for &line in &order[agents..agents + persons] {
+    for &line in &order[agents..agents + typed] {
         let find = format!("gg/line {line:02}<CR>");
         let (op, how, text) = match random.below(3) {
             0 => (Op::Append(format!(" typed {line:02} ß")), "A", format!(" typed {line:02} ß")),
@@ -91,7 +90,7 @@ fn play(seed: u64) -> Play {
             _ => (Op::Replace(format!("typed over {line:02}")), "cc", format!("typed over {line:02}")),
         };
         ops[line].push(op);
-        // In pieces, so that edits arrive while the person is in insert mode.
+        // In pieces, so that edits arrive while the user is in insert mode.
         let cut =
             text.char_indices().map(|(at, _)| at).nth(4 + usize::try_from(random.below(6)).unwrap()).unwrap();
         let mut pause = || Duration::from_millis(random.below(80));
@@ -116,22 +115,22 @@ fn play(seed: u64) -> Play {
     Play { keys, edits, pauses, before, after }
 }
 
-/// The agent's side: what a model says, request by request.
+/// The agent's side: the model's answers, request by request.
 #[derive(Default)]
 struct Agent {
     file: String,
     edits: VecDeque<(usize, Op)>,
-    /// What it was shown last, to work by.
+    /// The last text it was shown.
     reading: Option<String>,
     asked: Asked,
-    /// Edits refused since their version was no longer kept.
+    /// Edits refused because the store dropped their version.
     refused: usize,
-    /// Edits that the person was faster than.
+    /// Edits that the user was faster than.
     overtaken: usize,
-    /// What must not happen, for the test to fail by.
+    /// The first violation, for the failure message.
     wrong: Option<String>,
     done: String,
-    /// How long it thinks, one after the other.
+    /// Pauses before its answers, in order.
     pauses: VecDeque<Duration>,
 }
 
@@ -140,9 +139,9 @@ enum Asked {
     #[default]
     Nothing,
     Reading,
-    /// An edit; whether the text was read anew for it.
+    /// An edit; whether the model read the text again for it.
     Edit {
-        anew: bool,
+        reread: bool,
     },
 }
 
@@ -159,10 +158,10 @@ impl Agent {
         match self.asked {
             Asked::Nothing => {}
             Asked::Reading => {
-                let anew = self.reading.replace(said).is_some();
-                return self.edit(anew);
+                let reread = self.reading.replace(said).is_some();
+                return self.edit(reread);
             }
-            Asked::Edit { anew } => {
+            Asked::Edit { reread } => {
                 if said.starts_with('[') {
                     self.edits.pop_front();
                     if !self.edits.is_empty() {
@@ -173,11 +172,12 @@ impl Agent {
                 }
                 if said.contains("did not apply the edit") && self.overtaken < MAX_OVERTAKEN {
                     self.overtaken += 1;
-                    return self.edit(anew);
+                    return self.edit(reread);
                 }
-                // Whoever kept the text could have mapped the edit; nothing else may refuse it.
-                if anew || !said.contains("no text with tag") && !said.contains("no longer") {
-                    self.wrong = Some(format!("{:?} is refused, anew: {anew}: {said}", self.edits.front()));
+                // A kept text could have been mapped; nothing else may refuse the edit.
+                if reread || !said.contains("no text with tag") && !said.contains("no longer") {
+                    self.wrong =
+                        Some(format!("{:?} is refused, reread: {reread}: {said}", self.edits.front()));
                     self.asked = Asked::Nothing;
                     return Reply::text(&self.done);
                 }
@@ -189,7 +189,7 @@ impl Agent {
     }
 
     /// The next edit, by the numbers of what was read.
-    fn edit(&mut self, anew: bool) -> Reply {
+    fn edit(&mut self, reread: bool) -> Reply {
         let reading = self.reading.as_deref().unwrap_or_default();
         let (line, op) = self.edits.front().expect("an edit is left");
         let header = reading.lines().next().unwrap_or_default();
@@ -201,7 +201,7 @@ impl Agent {
             Op::Below(text) => format!("PUT >{number}:\n+{text}"),
             Op::Append(_) => unreachable!("the agent makes whole lines"),
         };
-        self.asked = Asked::Edit { anew };
+        self.asked = Asked::Edit { reread };
         Reply::call("edit", "edit", &serde_json::json!({"patch": format!("{header}\n{operation}\n")}))
     }
 }
@@ -221,7 +221,7 @@ fn install(sandbox: &mut Sandbox, server: &ModelServer) {
 
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
-fn thirty_interleavings_of_typing_and_edits_end_as_in_turn() {
+fn thirty_interleavings_of_typing_and_edits_converge() {
     let _alone = alone();
     let agent = Arc::new(Mutex::new(Agent::default()));
     let lock = || agent.lock();
@@ -273,7 +273,7 @@ fn thirty_interleavings_of_typing_and_edits_end_as_in_turn() {
         refused += lock().refused;
         overtaken += lock().overtaken;
         neovim.wait_text(&file, &format!("seed {seed}, wanted:\n{wanted}\n"), |text| text == wanted);
-        assert_eq!(sandbox.read(&file), before, "seed {seed}: somebody saved");
+        assert_eq!(sandbox.read(&file), before, "seed {seed}: something was saved");
         neovim.keys(":bdelete! | messages clear<CR>");
         neovim.wait_lua("the next file can come", "return vim.fn.execute('messages') == ''");
     }

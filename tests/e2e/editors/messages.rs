@@ -1,5 +1,5 @@
-//! What a person sees of an answer: it can be read, it can be opened whole, and it never makes them
-//! press a key before they can go on.
+//! How editors show an answer: it is readable, it opens whole, and it never makes
+//! the user press a key to continue.
 
 use serde_json::json;
 use tests::editors::emacs::lisp_string;
@@ -18,7 +18,7 @@ fn project() -> Sandbox {
     sandbox
 }
 
-/// The next run changes both files, then says this.
+/// Writes a script that changes both files and then says this.
 fn edits_both(model: &Model<'_>, answer: &str) {
     let read = |file: &str| json!({"name": "read", "arguments": {"path": file}});
     let patch = "[a.txt#{{a}}]\nPUT 1:\n+ONE\n[b.txt#{{b}}]\nPUT 1:\n+ONE\n";
@@ -43,10 +43,10 @@ fn neovim_never_asks_for_enter() {
         let go = "local c = vim.lsp.get_clients({ name = 'pilcrow' })[1]; \
                   c:exec_cmd({ title = 'go', command = 'pilcrow.prompt', arguments = { { text = 'go' } } }); return true";
 
-        // Two documents are edited, each with a request of its own, and two lines are told.
+        // Two documents are edited, each with a request of its own, and two lines are shown.
         edits_both(&model, "made both");
         neovim.lua(go);
-        neovim.wait_lua("it is told", "return vim.fn.execute('messages'):find('made both') ~= nil");
+        neovim.wait_lua("the message is shown", "return vim.fn.execute('messages'):find('made both') ~= nil");
         assert!(!neovim.is_blocked(), "{setup:?}: {}", neovim.messages());
         let said = neovim.messages();
         assert!(said.contains("changed and not saved: a.txt, b.txt"), "{setup:?}: {said}");
@@ -54,9 +54,9 @@ fn neovim_never_asks_for_enter() {
 
         model.says(&[json!({"text": long()})]);
         neovim.lua(go);
-        neovim.wait_lua("it is told", "return vim.fn.execute('messages'):find('line 1 of') ~= nil");
+        neovim.wait_lua("the message is shown", "return vim.fn.execute('messages'):find('line 1 of') ~= nil");
         assert!(!neovim.is_blocked(), "{setup:?}: {}", neovim.messages());
-        // The person goes on where they were.
+        // The user continues in place.
         neovim.keys("gg0ityped <Esc>");
         neovim.wait_text("a.txt", "typing goes on", |text| text == "typed ONE");
         match setup {
@@ -75,10 +75,13 @@ fn neovim_never_asks_for_enter() {
                       and vim.fn.search('line 40 of an answer', 'nw') > 0";
         neovim.wait_lua("the transcript is opened", opened);
 
-        // What cannot be done is told in one line as well.
+        // A failure is shown in one line as well.
         model.says(&[json!({"error": "the model is\nnot there\n".repeat(20)})]);
         neovim.lua(go);
-        neovim.wait_lua("it is told", "return vim.fn.execute('messages'):find('the model is') ~= nil");
+        neovim.wait_lua(
+            "the message is shown",
+            "return vim.fn.execute('messages'):find('the model is') ~= nil",
+        );
         assert!(!neovim.is_blocked(), "{setup:?}: {}", neovim.messages());
     }
 }
@@ -118,15 +121,15 @@ fn emacs_shows_an_answer_and_asks_nothing() {
         emacs.eval_in("a.py", &call);
     };
     command("pilcrow.prompt", "(list :text \"go\")");
-    let told = "(with-current-buffer \"*Messages*\" (save-excursion (goto-char (point-min)) (and (search-forward \"line 3 of an answer\" nil t) (search-forward \"pilcrow.transcript\" nil t) t)))";
-    emacs.wait_in("a.py", "it is told, with what opens the rest", told);
+    let shown = "(with-current-buffer \"*Messages*\" (save-excursion (goto-char (point-min)) (and (search-forward \"line 3 of an answer\" nil t) (search-forward \"pilcrow.transcript\" nil t) t)))";
+    emacs.wait_in("a.py", "the message with the way to the rest", shown);
     assert_eq!(emacs.eval("(active-minibuffer-window)"), "nil", "a question stands in the way");
     command("pilcrow.transcript", "(list)");
 }
 
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
-fn vscode_shows_an_answer_whose_lines_are_apart_and_opens_the_rest() {
+fn vscode_shows_a_spaced_answer_and_opens_the_rest() {
     let _alone = alone();
     let sandbox = project();
     let model = Model::install(&sandbox);
@@ -150,7 +153,7 @@ fn vscode_shows_an_answer_whose_lines_are_apart_and_opens_the_rest() {
 
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
-fn a_question_waits_for_normal_mode_and_for_no_longer_than_its_run() {
+fn a_question_waits_for_normal_mode_but_not_after_its_run() {
     let _alone = alone();
     let sandbox = project();
     Model::install(&sandbox);
@@ -171,7 +174,7 @@ fn a_question_waits_for_normal_mode_and_for_no_longer_than_its_run() {
         assert!(!neovim.is_blocked(), "{enter}: {}", neovim.messages());
         neovim.lua("answers[1] = nil; return true");
     }
-    // One whose run goes on is asked then.
+    // It appears while its run is active.
     neovim.keys("v");
     neovim.wait("the mode", "mode()", |now| now == "v");
     neovim.lua("ask(2); return true");

@@ -4,9 +4,9 @@
 
 mod debugging;
 mod interleaving;
-mod life;
+mod lifecycle;
 mod messages;
+mod open_files;
 mod plugins;
 mod rename;
 mod request_lines;
-mod truth;

@@ -1,4 +1,5 @@
-//! The plugins by themselves: they load, say what is missing, and are what their manifests claim.
+//! The plugins by themselves: they load, say what is missing, and are what their
+//! manifests claim.
 
 use tests::Sandbox;
 use tests::editors::neovim::{Setup, lua_string};

@@ -1,5 +1,5 @@
-//! The main job in the editors: a rename across a package, two files of it open, one of them with
-//! typing that nobody saved.
+//! The main job in the editors: a rename across a package, with two files open and
+//! unsaved typing in one of them.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,9 @@ const DEFINED: &str = "src/itsdangerous/encoding.py";
 const TYPED_IN: &str = "src/itsdangerous/signer.py";
 const TYPING: &str = "# typed by hand";
 
-/// What every file must be after the rename: in Python files each whole word became another, nothing
-/// else changed. (In this package words and code agree, except in what the test types.)
+/// The expected text of every file: in Python files each whole word becomes
+/// another, nothing else changes. (In this package words and code agree, except in
+/// the text that the test types.)
 fn renamed(tree: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
     let rename = |path: &String, bytes: &Vec<u8>| {
         if path.ends_with(".py") {
@@ -42,8 +43,8 @@ fn words(text: &str) -> String {
     out + rest
 }
 
-/// The errors that a server finds in the open files, as messages in order, with the new name for the
-/// old. Through our server, which has the editor's texts.
+/// The errors that a server finds in the open files, as messages in order, with the
+/// new name for the old. Through Pilcrow's server, which has the editor's texts.
 #[track_caller]
 fn errors(sandbox: &Sandbox) -> Vec<String> {
     let mut found = Vec::new();
@@ -61,7 +62,8 @@ fn errors(sandbox: &Sandbox) -> Vec<String> {
     found
 }
 
-/// Neovim's own client of the language server, beside ours; what it publishes is for which version.
+/// Neovim's own client of the language server, beside Pilcrow's; its diagnostics
+/// carry a version.
 const OWN_CLIENT: &str = "_G.checked = {}; \
     local own = vim.lsp.handlers['textDocument/publishDiagnostics']; \
     vim.lsp.config('basedpyright', { \
@@ -76,7 +78,7 @@ const OWN_CLIENT: &str = "_G.checked = {}; \
       table.sort(found); return table.concat(found, '\\n') end; \
     vim.lsp.enable('basedpyright'); return true";
 
-/// The errors that Neovim shows in an open file, for its text as it is.
+/// The errors that Neovim shows in an open file, for its current text.
 #[track_caller]
 fn shown_errors(neovim: &Neovim<'_>, file: &str) -> String {
     let look = format!("return _G.errors('{file}')");
@@ -84,7 +86,8 @@ fn shown_errors(neovim: &Neovim<'_>, file: &str) -> String {
     words(neovim.lua(&look).as_str().unwrap())
 }
 
-/// Closed files are as `wanted`; open ones as at the start, since nobody saved them.
+/// Closed files are as `wanted`; open ones as at the start, since nothing was
+/// saved.
 #[track_caller]
 fn on_disk(sandbox: &Sandbox, start: &BTreeMap<String, Vec<u8>>, wanted: &BTreeMap<String, Vec<u8>>) {
     let mut expected = wanted.clone();
@@ -107,7 +110,7 @@ fn text_of(tree: &BTreeMap<String, Vec<u8>>, path: &str) -> String {
 
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
-fn neovim_renames_across_open_and_closed_files_and_takes_it_back() {
+fn neovim_renames_open_and_closed_files_and_undoes_it() {
     let _alone = alone();
     let sandbox = Sandbox::itsdangerous();
     let start = sandbox.tree();
@@ -129,8 +132,8 @@ fn neovim_renames_across_open_and_closed_files_and_takes_it_back() {
     neovim.wait_text(DEFINED, "the rename", |text| text == words(&defined));
     neovim.wait_text(TYPED_IN, "the rename, beside the typing", |text| text == typed_after);
     on_disk(&sandbox, &start, &after);
-    assert!(neovim.is_modified(DEFINED) && neovim.is_modified(TYPED_IN), "somebody saved");
-    // The editor's own language server shows no new error, once it has seen both files as they are.
+    assert!(neovim.is_modified(DEFINED) && neovim.is_modified(TYPED_IN), "something was saved");
+    // The editor's own language server shows no new error once it has both current files.
     for (file, before) in [DEFINED, TYPED_IN].iter().zip(&errors_before) {
         let mut now = String::new();
         let same = wait_for(PATIENCE, || {
@@ -160,7 +163,7 @@ fn neovim_renames_across_open_and_closed_files_and_takes_it_back() {
 
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
-fn vscode_renames_across_open_and_closed_files_and_takes_it_back() {
+fn vscode_renames_open_and_closed_files_and_undoes_it() {
     let _alone = alone();
     let sandbox = Sandbox::itsdangerous();
     let start = sandbox.tree();

@@ -1,11 +1,12 @@
-//! A request in a comment, in three languages and three editors: the model never sees the line, it
-//! goes out with the first edit, and undo brings it back.
+//! A request in a comment, in three languages and three editors: the model never
+//! sees the line, the first edit removes it, and undo restores it.
 
 use tests::Sandbox;
 use tests::editors::neovim::{Setup, lua_string};
 use tests::editors::{Emacs, Model, Neovim, VsCode, alone};
 
-/// File, text with the request, the second line of what is left as the run makes it, text after.
+/// File, text with the request, the second line of what is left as the run makes
+/// it, text after.
 const FILES: &[(&str, &str, &str, &str)] = &[
     (
         "app.py",
@@ -64,10 +65,10 @@ fn neovim_carries_out_requests_in_comments() {
             let (before, after) = (before.trim_end(), after.trim_end());
             neovim.wait_text(path, &format!("the request is carried out, {setup:?}"), |text| text == after);
             neovim.wait_lua(
-                "it is told",
+                "the message is shown",
                 &format!("return vim.fn.execute('messages'):find('shouted in {path}') ~= nil"),
             );
-            // The line went out with the edit: one undo gives both back.
+            // The edit removed the line too: one undo restores both.
             neovim.keys("u");
             neovim.wait_text(path, &format!("one undo, {setup:?}"), |text| text == before);
         }
@@ -110,7 +111,7 @@ fn emacs_with_eglot_carries_out_requests_in_comments() {
             "(progn (switch-to-buffer (current-buffer)) (eglot-ensure) (run-hooks 'post-command-hook) t)",
         );
         emacs.wait_in(path, "eglot manages the file", "(and (eglot-managed-p) t)");
-        // As a person does: the action is chosen by its title.
+        // The user chooses the action by its title.
         let choose = "(cl-letf (((symbol-function 'completing-read) (lambda (_ choices &rest _) \
                       (car (seq-find (lambda (it) (string-match-p \"Run.*¶\" (car it))) choices)))) (last-nonmenu-event ?x)) \
                       (call-interactively 'eglot-code-actions))";

@@ -1,4 +1,5 @@
-//! Shell, fish, Vim script, YAML, JSON, TOML, Dockerfiles, CMake, Protocol Buffers, justfiles.
+//! Shell, fish, Vim script, YAML, JSON, TOML, Dockerfiles, CMake, Protocol Buffers,
+//! justfiles.
 
 use super::lab::{Case, check};
 

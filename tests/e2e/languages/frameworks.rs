@@ -85,7 +85,7 @@ fn svelte() {
             "<p>{total(nothing)}</p>",
             "<p>{total([])}</p>",
         )),
-        // It renames an import where it is used, and there is no setting that has it go on from there.
+        // It renames an import where it is used, and no setting makes it continue from there.
         rename: Some((
             "whole",
             &[("Main.svelte", "import { total as whole }"), ("Main.svelte", "const all = whole([2]);")],

@@ -1,8 +1,8 @@
 //! One server, one project, all questions.
 //!
-//! The sandbox's tools folder holds this server's programs alone, so that it is the one that answers.
-//! A question that a server does not offer must be refused as `unsupported`: then it stands as `no` in
-//! the table; anything else that is not the expected answer fails the test, all failures at once.
+//! The sandbox's tools directory holds this server's programs alone, so that it is the one that answers. An
+//! unsupported question must be refused as `unsupported`: then it stands as `no` in the table; any other
+//! unexpected answer fails the test, all failures at once.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,16 @@ pub(super) type At = (&'static str, u64, &'static str);
 /// A file and what its text must hold.
 pub(super) type Holds = &'static [(&'static str, &'static str)];
 
-/// What a server is asked and what is expected. `None`: it does not offer that.
+/// The questions for a server and the expected answers. `None`: not supported.
 pub(super) struct Case {
     pub server: &'static str,
-    /// Its programs in the tools folder, and what it calls.
+    /// Its programs in the tools directory, and the programs they call.
     pub programs: &'static [&'static str],
-    /// How it says its version; where its definition pins none.
+    /// The argument that prints its version; `None` where its definition pins one.
     pub version: Option<&'static [&'static str]>,
     pub files: &'static [(&'static str, &'static str)],
-    /// A place where something is used, for questions that are expected to be refused too.
+    /// A place where something is used, for questions that are expected to be refused
+    /// too.
     pub used: At,
     /// A file and name paths of things in it.
     pub symbols: Option<(&'static str, &'static [&'static str])>,
@@ -32,19 +33,20 @@ pub(super) struct Case {
     pub definition: Option<(&'static str, &'static str)>,
     /// Lines of uses, in any file.
     pub references: Option<Holds>,
-    /// A thing that others implement, at its declaration, and all places that do: files and lines.
+    /// A symbol that others implement, at its declaration, and all implementations:
+    /// files and lines.
     pub implementation: Option<(At, &'static [(&'static str, u64)])>,
-    /// Part of what is said about what is used.
+    /// Part of the hover text.
     pub hover: Option<&'static str>,
-    /// A file with a mistake, what is said about it, the line with the mistake and a right one.
+    /// A file with a mistake, its message, the line with the mistake and a correct one.
     pub mistake: Option<(&'static str, &'static str, &'static str, &'static str)>,
-    /// The new name of what is used, and what files hold then.
+    /// The new name of the symbol, and the files' content then.
     pub rename: Option<(&'static str, Holds)>,
-    /// A file, its new name, and what files hold then.
+    /// A file, its new name, and the files' content then.
     pub rename_file: Option<(&'static str, &'static str, Holds)>,
     /// A file, a line, and part of the title of an action there.
     pub action: Option<(&'static str, u64, &'static str)>,
-    /// A file and what its text must hold when it is formatted.
+    /// A file and the content that formatting must give.
     pub format: Option<(&'static str, &'static str)>,
 }
 
@@ -59,7 +61,7 @@ pub(super) fn check_with(language: &str, case: &Case) {
     check_all(Some(language), case, |_| {});
 }
 
-/// The same, with a hand in the project first.
+/// The same, with a preparation of the project.
 #[track_caller]
 pub(super) fn check_in(case: &Case, prepare: impl FnOnce(&Sandbox)) {
     check_all(None, case, prepare);
@@ -180,7 +182,7 @@ impl Lab<'_> {
         let touched = start.iter().filter(|(path, bytes)| now.get(*path) != Some(bytes));
         self.failed.extend(touched.map(|(path, _)| format!("asking changed {path}")));
 
-        self.mend();
+        self.fix();
 
         let answer = self
             .ask(json!({"action": "format", "file": case.format.map_or(file, |it| it.0), "timeout": 120}));
@@ -204,7 +206,7 @@ impl Lab<'_> {
         self.judge("rename file", &answer, Some(files), |_, files| held(sandbox, files));
     }
 
-    /// The mistake is told, and a file without one is known to be clean.
+    /// The mistake is reported, and a file without one is known to be clean.
     fn diagnostics(&mut self) {
         let Some((file, said, _, _)) = self.case.mistake else {
             self.passed.insert("diagnostics", false);
@@ -218,8 +220,8 @@ impl Lab<'_> {
         });
     }
 
-    /// The edit that mends the mistake is told so, and asked again the file has none.
-    fn mend(&mut self) {
+    /// The edit that fixes the mistake reports it, and a new request finds none.
+    fn fix(&mut self) {
         let Some((file, said, old, new)) = self.case.mistake else {
             self.passed.insert("after an edit", false);
             return;
@@ -230,11 +232,11 @@ impl Lab<'_> {
         self.judge("after an edit", &answer, Some(said), |answer, said| {
             let mut wrong = unknown(answer);
             if answer.text().contains(said) {
-                wrong.push(format!("{said:?} is still told"));
+                wrong.push(format!("{said:?} is still reported"));
             }
-            let told = edited.text();
-            if !told.contains("fixed") && !told.contains("pending") {
-                wrong.push(format!("the edit's answer says nothing of what it fixed: {told}"));
+            let result = edited.text();
+            if !result.contains("fixed") && !result.contains("pending") {
+                wrong.push(format!("the edit does not report the fix: {result}"));
             }
             wrong
         });
@@ -244,7 +246,7 @@ impl Lab<'_> {
         self.batch.call("lsp", &arguments)
     }
 
-    /// Notes what a question came to.
+    /// Records the result of a question.
     fn judge<T: Copy>(
         &mut self,
         name: &'static str,
@@ -252,8 +254,8 @@ impl Lab<'_> {
         expected: Option<T>,
         wrong: impl Fn(&Answer, T) -> Vec<String>,
     ) {
-        // Not offered: refused as such, or another server would have to be installed for it; or answered
-        // with nothing by one that says that it could.
+        // Not supported: refused as such, or another server would have to be installed; or an empty answer
+        // from a server that announced support.
         let nothing = answer.error().is_none()
             && ["none found", "has no hover text", ": none ("].iter().any(|it| answer.text().contains(it));
         let refused = nothing || matches!(answer.error(), Some("unsupported" | "missing_tool"));
@@ -295,7 +297,7 @@ fn held(sandbox: &Sandbox, files: Holds) -> Vec<String> {
         .collect()
 }
 
-/// Writes what passed, for the table.
+/// Writes the results, for the table.
 fn record(sandbox: &Sandbox, case: &Case, language: Option<&str>, passed: &BTreeMap<&str, bool>) {
     let Some(folder) = std::env::var_os("PILCROW_LANGUAGE_RESULTS").map(PathBuf::from) else { return };
     let version = match case.version {
@@ -318,7 +320,8 @@ fn pinned(sandbox: &Sandbox, server: &str) -> String {
     own.unwrap_or_else(|| panic!("{server} pins no version"))
 }
 
-/// The first word of what a program prints that begins with a digit, or with `v` and a digit.
+/// The first word of what a program prints that begins with a digit, or with `v`
+/// and a digit.
 fn said_version(command: &[&str]) -> String {
     let output = Command::new(command[0]).args(&command[1..]).output().expect("it says its version");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

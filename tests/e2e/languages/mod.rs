@@ -1,8 +1,9 @@
-//! Every language server that can be run here, asked the same of a project of the same shape: a thing
-//! defined in one file and used in another, a class with a method, an error. Slow: real servers.
+//! Every language server that runs here, with the same questions about a project of
+//! the same shape: a symbol defined in one file and used in another, a class with a
+//! method, an error. Slow: real servers.
 //!
-//! A file for each family of languages; `lab` asks. What each server passed is written where
-//! `PILCROW_LANGUAGE_RESULTS` says, for the table in `docs/guide/language-servers.md`.
+//! A file for each family of languages; `lab` asks. `PILCROW_LANGUAGE_RESULTS` names a file for the results,
+//! for the table in `docs/reference/language-servers.md`.
 
 mod data;
 mod frameworks;

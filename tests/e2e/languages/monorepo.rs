@@ -37,7 +37,7 @@ const FILES: &[(&str, &str)] = &[
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn every_file_of_a_monorepo_finds_its_root_and_its_server() {
+fn each_monorepo_file_finds_its_root_and_server() {
     let mut sandbox = Sandbox::with(FILES);
     give(&mut sandbox, &["basedpyright-langserver", "typescript-language-server", "tsc"]);
     let mut batch = Batch::start(&sandbox);
@@ -56,7 +56,7 @@ fn every_file_of_a_monorepo_finds_its_root_and_its_server() {
     };
     ask("service/service/main.py", 3, "service/service/rates.py", &["jobs/", "web/"]);
     ask("jobs/main.py", 3, "jobs/rates.py", &["service/", "web/"]);
-    // The first one again, after the server was given another root.
+    // The first one again, after the server got another root.
     ask("service/service/main.py", 3, "service/service/rates.py", &["jobs/"]);
     ask("web/app/main.ts", 3, "web/app/rates.ts", &["web/site"]);
     ask("web/site/main.ts", 3, "web/site/rates.ts", &["web/app"]);

@@ -1,5 +1,6 @@
-//! Servers whose definition says `checks_new_files`: shown a file that is not there yet, they say of it what
-//! they say once it is there. The others are not shown it, and it is said so.
+//! Servers whose definition says `checks_new_files`: they report the same of a file
+//! before and after it is created. Other servers are not shown it, and the result
+//! says so.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ struct New {
     files: &'static [(&'static str, &'static str)],
     /// A file that makes the server start, and a name in it.
     known: (&'static str, &'static str),
-    /// The new file, a text with an error, what is said of it, and a text without.
+    /// The new file, a text with an error, the error's message, and a text without.
     file: &'static str,
     wrong: (&'static str, &'static str),
     right: &'static str,
@@ -32,7 +33,8 @@ fn check(new: &New) {
     batch.call("lsp", &json!({"action": "hover", "file": file, "symbol": symbol, "timeout": 120}));
     batch.call("lsp", &json!({"action": "diagnostics", "file": file, "timeout": 120})).ok();
     let mut write = |text: &str| {
-        // A trial has five seconds, which a busy machine may not have: then the file is made all the same.
+        // A preview has five seconds, which a busy machine may not meet: then the file is created all the
+        // same.
         let started = Instant::now();
         loop {
             let answer = batch.call("write", &json!({"path": new.file, "content": text}));

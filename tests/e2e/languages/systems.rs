@@ -58,7 +58,7 @@ fn rust_analyzer() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn clangd_of_c() {
+fn clangd_c() {
     check_with(
         "C",
         &Case {
@@ -117,7 +117,7 @@ fn clangd_of_c() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn clangd_of_cpp() {
+fn clangd_cpp() {
     check_with(
         "C++",
         &Case {

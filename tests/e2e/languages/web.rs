@@ -71,12 +71,13 @@ fn typescript_language_server() {
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn vtsls() {
-    // It mends imports after a move by an edit of its own, which is too late to be one with the move.
+    // It fixes imports after a move by an edit of its own, too late to be part of the move.
     let case = Case { rename_file: None, ..typescript("vtsls", &["vtsls"]) };
     check(&case);
 }
 
-/// The project has TypeScript 7 itself; beside it stands an older compiler of the same name.
+/// The project has TypeScript 7 itself; beside it stands an older compiler of the
+/// same name.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn typescript_native() {

@@ -1,4 +1,4 @@
-// Tells a test what a screen shows only in part: the texts of all documents, whether they are saved,
+// Reports to a test the state that a screen shows only in part: the texts of all documents, whether they are saved,
 // where the cursor is, and the problems. It changes nothing.
 
 const net = require("node:net");

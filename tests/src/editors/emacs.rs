@@ -1,4 +1,4 @@
-//! Emacs with eglot and nothing of ours in it, driven through `emacsclient`.
+//! Emacs with eglot and without any plugin, driven through `emacsclient`.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub struct Emacs<'a> {
 }
 
 impl<'a> Emacs<'a> {
-    /// Starts it without a screen, knowing Pilcrow as the few lines of the README say.
+    /// Starts it headless, with the few lines of configuration from the README.
     #[track_caller]
     pub fn start(sandbox: &'a Sandbox) -> Emacs<'a> {
         let socket = sandbox.beside("emacs.sock");
@@ -49,7 +49,8 @@ impl<'a> Emacs<'a> {
         self.try_eval(expression).unwrap_or_else(|error| panic!("{expression}: {error}\n{}", self.log()))
     }
 
-    /// The value of an expression in the buffer of a file of the project, which is opened if need be.
+    /// The value of an expression in the buffer of a file of the project, which is
+    /// opened if need be.
     #[track_caller]
     pub fn eval_in(&self, file: &str, expression: &str) -> String {
         self.eval(&self.in_file(file, expression))
@@ -86,7 +87,7 @@ impl<'a> Emacs<'a> {
         self.child.wait().unwrap();
     }
 
-    /// What it said, and what eglot wrote down.
+    /// Its messages, and eglot's log.
     pub fn log(&self) -> String {
         let events = "(mapconcat (lambda (b) (with-current-buffer b (buffer-string))) (seq-filter (lambda (b) (string-match \"EGLOT\\\\|Messages\" (buffer-name b))) (buffer-list)) \"\\n\")";
         let events = self.try_eval(events).unwrap_or_else(|error| error).replace("\\n", "\n");
@@ -109,7 +110,7 @@ impl<'a> Emacs<'a> {
 
 impl Drop for Emacs<'_> {
     fn drop(&mut self) {
-        // It may be gone already; the sandbox ends the rest.
+        // It may have exited already; the sandbox ends the rest.
         drop(self.child.kill());
         drop(self.child.wait());
     }

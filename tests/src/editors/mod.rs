@@ -1,5 +1,4 @@
-//! Real editors, driven as a person drives them: keys are typed, commands are called by name.
-//!
+//! Real editors, driven as a user drives them: typed keys, commands called by name.
 //! Texts are read out beside that, because a screen shows only a part. A missing tool fails the test
 //! that needs it with the command that installs it.
 
@@ -51,7 +50,7 @@ pub fn helper(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("editors").join(name)
 }
 
-/// A folder for what a test leaves to be looked at: `target/artifacts/NAME`, emptied.
+/// A directory for a test's artifacts: `target/artifacts/NAME`, emptied.
 pub fn artifacts(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("a program knows its own path");
     let debug = own.ancestors().find(|folder| folder.ends_with("debug")).expect("cargo built this");
@@ -64,7 +63,8 @@ pub fn artifacts(name: &str) -> PathBuf {
 }
 
 impl Sandbox {
-    /// A sandbox whose project is the source of itsdangerous, trusted, with the real language servers.
+    /// A sandbox whose project is the source of itsdangerous, trusted, with the real
+    /// language servers.
     pub fn itsdangerous() -> Sandbox {
         let sandbox = Sandbox::new();
         let archive = tool("lib/itsdangerous/itsdangerous-2.2.0.tar.gz");
@@ -77,8 +77,8 @@ impl Sandbox {
         sandbox
     }
 
-    /// Makes the project a repository that is trusted, so that editors find its folder and servers may
-    /// run in it.
+    /// Makes the project a trusted repository, so that editors find its root and
+    /// servers may run in it.
     #[track_caller]
     pub fn make_repository(&self) {
         std::fs::create_dir(self.project().join(".git")).unwrap();

@@ -1,4 +1,5 @@
-//! A model that says what a test wrote down, for runs in an editor. Each run reads the script anew.
+//! A model that follows a test's script, for runs in an editor. Each run reads the
+//! script again.
 
 use std::fs;
 
@@ -10,7 +11,8 @@ use crate::sandbox::Sandbox;
 pub struct Model<'a>(&'a Sandbox);
 
 impl<'a> Model<'a> {
-    /// Makes it the sandbox's model, with a policy that asks nothing: the tests that ask have their own.
+    /// Makes it the sandbox's model, with a policy that asks nothing: the tests that
+    /// ask have their own.
     pub fn install(sandbox: &'a Sandbox) -> Model<'a> {
         let config = sandbox.home().join("config");
         fs::create_dir_all(&config).unwrap();
@@ -23,8 +25,9 @@ impl<'a> Model<'a> {
         Model(sandbox)
     }
 
-    /// The next run reads `file`, then makes these edits one after the other, each named by the line
-    /// numbers of what was read, and then says `answer`. What it reads must not hold `hidden`.
+    /// Scripts the next run: it reads `file`, makes these edits one after the other by
+    /// the line numbers of that read, and answers `answer`. The text it reads must not
+    /// hold `hidden`.
     pub fn edits(&self, file: &str, hidden: &[&str], operations: &[String], answer: &str) {
         let mut lines = vec![json!({"tool_calls": [{"name": "read", "arguments": {"path": file}}]})];
         for (index, operation) in operations.iter().enumerate() {
@@ -47,7 +50,7 @@ impl<'a> Model<'a> {
         fs::write(self.0.beside("script.jsonl"), text).unwrap();
     }
 
-    /// What was said and done in the last run, for a failure.
+    /// Messages and calls of the last run, for a failure.
     pub fn conversation(&self) -> String {
         let mut newest = (None, String::new());
         let mut pending = vec![self.0.home().join("state")];

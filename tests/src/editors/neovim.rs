@@ -1,8 +1,8 @@
-//! Neovim without a screen or in a terminal, driven by `--remote-send` (keys, as if typed) and looked
-//! into through `editors/neovim-eyes.lua`.
+//! Neovim headless or in a terminal, driven by `--remote-send` (keys, as if typed)
+//! and inspected through `editors/neovim-eyes.lua`.
 //!
-//! With the plugin or without any of it; without, the server's configuration is that of the guide,
-//! word by word. Only in a terminal does it ask for ENTER after messages that do not fit.
+//! With the plugin or without; without it, the server's configuration is that of the guide, word by word.
+//! Only in a terminal does it ask for ENTER after messages that do not fit.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -18,12 +18,12 @@ use crate::built;
 use crate::processes::wait_for;
 use crate::sandbox::{Sandbox, finish};
 
-/// How Neovim gets to know Pilcrow.
+/// How Neovim is configured for Pilcrow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Setup {
     /// The plugin on the runtime path, and `vim.lsp.enable`.
     Plugin,
-    /// What the guide says.
+    /// The configuration of the guide.
     Bare,
 }
 
@@ -43,7 +43,7 @@ pub struct Neovim<'a> {
     eyes: RefCell<Option<Eyes>>,
 }
 
-/// What looks into it.
+/// The channel that inspects it.
 struct Eyes {
     child: Child,
     stdin: ChildStdin,
@@ -51,8 +51,8 @@ struct Eyes {
 }
 
 impl<'a> Neovim<'a> {
-    /// Starts it with these files of the project open, the first one shown, and waits until Pilcrow
-    /// runs in it.
+    /// Starts it with these files of the project open, the first one shown, and waits
+    /// until Pilcrow runs in it.
     #[track_caller]
     pub fn start(sandbox: &'a Sandbox, setup: Setup, files: &[&str]) -> Neovim<'a> {
         Self::start_on(sandbox, setup, files, Screen::None)
@@ -141,14 +141,14 @@ impl<'a> Neovim<'a> {
         }
     }
 
-    /// Whether it waits for a key, as it does after messages that do not fit and in a question.
+    /// Whether it waits for a key, as after messages that do not fit and in a question.
     #[track_caller]
     pub fn is_blocked(&self) -> bool {
         let mode = self.ask(&json!({"mode": true})).unwrap_or_else(|why| panic!("{why}\n{}", self.log()));
         mode["blocking"] == true
     }
 
-    /// What a piece of Lua returns.
+    /// The result of a piece of Lua.
     #[track_caller]
     pub fn lua(&self, code: &str) -> Value {
         self.eval(&in_lua(code))
@@ -176,7 +176,8 @@ impl<'a> Neovim<'a> {
         self.eval("execute('messages')").as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits until the text of a file is as wanted. Panics with it, and all messages, if it never is.
+    /// Waits until the text of a file is as wanted. Panics with it, and all messages,
+    /// if it never is.
     #[track_caller]
     pub fn wait_text(&self, file: &str, what: &str, wanted: impl Fn(&str) -> bool) {
         let mut last = String::new();
@@ -184,7 +185,7 @@ impl<'a> Neovim<'a> {
             last = self.text(file);
             wanted(&last)
         });
-        assert!(came, "{what}: never so in {file}:\n{last}\n{}", self.told());
+        assert!(came, "{what}: never so in {file}:\n{last}\n{}", self.report());
     }
 
     /// Waits until Lua returns true.
@@ -195,7 +196,7 @@ impl<'a> Neovim<'a> {
             last = self.try_eval(&in_lua(code));
             last == Ok(Value::Bool(true))
         });
-        assert!(came, "{what}: never so, {last:?} at last\n{}", self.told());
+        assert!(came, "{what}: never so, {last:?} at last\n{}", self.report());
     }
 
     /// Waits until an expression of Vim has the wanted value; it may fail before.
@@ -209,8 +210,8 @@ impl<'a> Neovim<'a> {
         assert!(came, "{what}: never so, {last:?} at last\n{}", self.log());
     }
 
-    /// Answers the question that shows `choice`, by its number, as a person does. (While Neovim asks it
-    /// evaluates nothing; what it shows is in what it printed.)
+    /// Answers the question that shows `choice`, by its number. (During a question
+    /// Neovim evaluates nothing, so the question is read from its output.)
     #[track_caller]
     pub fn answer(&self, choice: &str) {
         let line = || {
@@ -227,7 +228,7 @@ impl<'a> Neovim<'a> {
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        // They are not what it left behind.
+        // They are not leftovers of Neovim.
         *self.eyes.borrow_mut() = None;
     }
 
@@ -239,7 +240,7 @@ impl<'a> Neovim<'a> {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    fn told(&self) -> String {
+    fn report(&self) -> String {
         let messages = self.try_eval("execute('messages')");
         let messages = messages.map(|said| said.as_str().unwrap_or_default().to_owned());
         let messages = messages.unwrap_or_else(|why| why);
@@ -255,7 +256,8 @@ impl<'a> Neovim<'a> {
         self.ask(&json!({"eval": expression}))
     }
 
-    /// Asks the eyes, which are opened when it listens. An error is why there is no answer.
+    /// Sends a request over the channel, which opens when Neovim listens. An error says
+    /// why there is no answer.
     fn ask(&self, request: &Value) -> Result<Value, String> {
         let mut eyes = self.eyes.borrow_mut();
         if eyes.is_none() {
@@ -313,7 +315,7 @@ impl<'a> Neovim<'a> {
 
 impl Drop for Neovim<'_> {
     fn drop(&mut self) {
-        // It may be gone already; the sandbox ends the rest.
+        // It may have exited already; the sandbox ends the rest.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -321,13 +323,13 @@ impl Drop for Neovim<'_> {
 
 impl Drop for Eyes {
     fn drop(&mut self) {
-        // They close with what they look into.
+        // They close with the editor they inspect.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// How an answer begins that did not come since a key is waited for.
+/// Prefix of the error for a Neovim that waits for a key.
 const BLOCKED: &str = "Neovim waits for a key";
 
 /// An expression of Vim that gives what Lua returns.

@@ -1,5 +1,5 @@
-//! VS Code as code-server in a headless Chromium: keys and clicks through `editors/vscode.mjs`, texts
-//! through the helper extension `editors/vscode-eyes`.
+//! VS Code as code-server in a headless Chromium: keys and clicks through
+//! `editors/vscode.mjs`, texts through the helper extension `editors/vscode-eyes`.
 //!
 //! Nothing is saved automatically (`files.autoSave: off`): the default of the web hides mistakes.
 
@@ -34,13 +34,13 @@ pub struct VsCode<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
     pub text: String,
-    /// Whether it is not saved so.
+    /// Whether it has unsaved changes.
     pub dirty: bool,
 }
 
 impl<'a> VsCode<'a> {
-    /// Starts it on the sandbox's project, with the plugin, and waits until the plugin runs.
-    /// Screenshots go to `target/artifacts/NAME`.
+    /// Starts it on the sandbox's project, with the plugin, and waits until the plugin
+    /// runs. Screenshots go to `target/artifacts/NAME`.
     #[track_caller]
     pub fn start(sandbox: &'a Sandbox, name: &str) -> VsCode<'a> {
         assert!(Path::new(CHROMIUM).exists(), "{CHROMIUM} is missing; run: cargo xtask setup");
@@ -59,8 +59,7 @@ impl<'a> VsCode<'a> {
         let data = sandbox.beside("code");
         fs::create_dir_all(data.join("User")).unwrap();
         fs::write(data.join("User/settings.json"), settings().to_string()).unwrap();
-        // What is the machine's is not taken from the person's settings in a window on another machine, as
-        // this one is.
+        // Machine-scoped settings are not taken from the user's settings in a remote window, as this one is.
         fs::create_dir_all(data.join("Machine")).unwrap();
         let machine = json!({ "pilcrow.path": built::pilcrow() });
         fs::write(data.join("Machine/settings.json"), machine.to_string()).unwrap();
@@ -125,7 +124,8 @@ impl<'a> VsCode<'a> {
         code
     }
 
-    /// Opens a file of the project by name, as with Ctrl+P, and waits until it is shown.
+    /// Opens a file of the project by name, as with Ctrl+P, and waits until it is
+    /// shown.
     #[track_caller]
     pub fn open(&mut self, file: &str) {
         self.act(json!({"do": "open", "file": file}));
@@ -298,7 +298,7 @@ impl<'a> VsCode<'a> {
 
 impl Drop for VsCode<'_> {
     fn drop(&mut self) {
-        // They may be gone already; the sandbox ends the rest.
+        // They may have exited already; the sandbox ends the rest.
         for child in [&mut self.browser, &mut self.server] {
             drop(child.kill());
             drop(child.wait());
@@ -306,7 +306,8 @@ impl Drop for VsCode<'_> {
     }
 }
 
-/// The plugin, type-checked and bundled once per test process, in the target folder.
+/// The plugin, type-checked and bundled once per test process, in the target
+/// folder.
 #[track_caller]
 pub fn extension() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();

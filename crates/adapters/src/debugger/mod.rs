@@ -1,6 +1,6 @@
 //! Definitions of debug adapters, as data: one TOML file each (`docs/formats/adapter-definition.md`).
 //!
-//! Invariants: no code asks for an adapter by its name; an adapter's peculiarity is a key of its definition.
+//! Invariants: no code selects an adapter by its name; an adapter's peculiarity is a key of its definition.
 
 mod selection;
 mod wrap;
@@ -28,7 +28,7 @@ pub struct DebuggerDefinition {
     /// Order among the adapters for a program, lowest first.
     #[serde(default)]
     pub rank: u32,
-    /// Values of `type` in launch configurations that select the adapter, besides its name.
+    /// Further values of `type` in launch configurations that select the adapter.
     #[serde(default)]
     pub types: Vec<String>,
     #[serde(default)]
@@ -42,7 +42,8 @@ pub struct DebuggerDefinition {
     pub command: DebuggerCommand,
     #[serde(default)]
     pub transport: Transport,
-    /// Programs that its templates name, by variable: paths from the project, or names on `PATH`.
+    /// Programs that its templates name, by variable.
+    /// Each is a path from the project or a name on `PATH`.
     #[serde(default)]
     pub variables: BTreeMap<String, Vec<String>>,
     /// Arguments of `launch`.
@@ -50,7 +51,7 @@ pub struct DebuggerDefinition {
     /// Arguments of `attach`, if the adapter supports it.
     #[serde(default)]
     pub attach: Option<Value>,
-    /// Exception filters that are on by default, in place of the adapter's own defaults.
+    /// Exception filters that are on by default, instead of the adapter's own.
     #[serde(default)]
     pub exceptions: Vec<String>,
     /// By test runner: how a failing test is stopped.
@@ -60,7 +61,7 @@ pub struct DebuggerDefinition {
     pub quirks: Quirks,
     #[serde(deserialize_with = "exact")]
     pub install: Install,
-    /// What last passed the tests.
+    /// The version that last passed the tests.
     #[serde(deserialize_with = "verified")]
     pub verified: Option<Verified>,
     /// Defined by the project rather than built in or by the user.
@@ -119,10 +120,10 @@ pub enum Transport {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quirks {
-    /// What the adapter needs besides its program, shown when it does not start.
+    /// Further requirements of the adapter, shown when it does not start.
     #[serde(default)]
     pub requires: Option<String>,
-    /// "Or" in expressions of its language, to merge two conditional breakpoints on one line.
+    /// "Or" in its language's expressions: merges two conditions on one line.
     #[serde(default)]
     pub or_operator: Option<String>,
     /// Beginnings of its own output that says nothing about the program.
@@ -131,11 +132,14 @@ pub struct Quirks {
     /// Texts in lines of its own that it reports as the program's output.
     #[serde(default)]
     pub adapter_lines: Vec<String>,
-    /// Beginnings of such lines, except on standard output, also after a line that the program did not end.
+    /// Beginnings of such lines, except on standard output.
+    ///
+    /// They also count after a line that the program did not end.
     #[serde(default)]
     pub adapter_line_starts: Vec<String>,
-    /// The text before the program's exit code in output of the adapter where no event reports it; or the
-    /// whole text from the start of a line, with `${code}`.
+    /// The text before the program's exit code in the adapter's output.
+    ///
+    /// Set where no event reports the code. With `${code}` it is the whole text from the start of a line.
     #[serde(default)]
     pub exit_code_text: Vec<String>,
     /// A command around the program's interpreter.
@@ -144,7 +148,7 @@ pub struct Quirks {
     /// Its standard streams are also the program's.
     #[serde(default)]
     pub shares_program_output: bool,
-    /// Expressions and conditions are shell commands, so that none is free of side effects.
+    /// Expressions and conditions are shell commands, so each may have side effects.
     #[serde(default)]
     pub evaluates_shell: bool,
     /// After a signal it reports the exit code 256 less the signal's number.
@@ -156,8 +160,10 @@ pub struct Quirks {
     /// Pending output is lost when the program ends.
     #[serde(default)]
     pub drops_output_at_exit: bool,
-    /// An expression (context `repl`) that writes `${mark}` and a newline to the program's output. The
-    /// adapter reads that output in a thread of its own, and reports stops and the end before earlier output.
+    /// An expression that writes `${mark}` and a newline to the program's output.
+    ///
+    /// Its context is `repl`. The adapter reads that output in a thread of its own, and reports stops and the
+    /// end before earlier output.
     #[serde(default)]
     pub output_fence: Option<String>,
     /// It reports the exit code 0 also after a signal.
@@ -178,7 +184,7 @@ pub struct Quirks {
     /// Its log points write to the program's own output.
     #[serde(default)]
     pub logpoints_write_to_program: bool,
-    /// Completions are commands; with this before an expression it completes the expression.
+    /// The text before an expression that completes it; completions are commands.
     #[serde(default)]
     pub completion_prefix: Option<String>,
     /// A command that shows the signal of a stop that names none.
@@ -196,7 +202,7 @@ pub struct Quirks {
     /// Scopes that are left out of snapshots.
     #[serde(default)]
     pub skip_scopes: Vec<String>,
-    /// Variables that are left out of snapshots; a `*` at the end stands for any ending.
+    /// Variables that snapshots omit; a final `*` matches any ending.
     #[serde(default)]
     pub skip_variables: Vec<String>,
 }
@@ -260,7 +266,7 @@ impl ExceptionNames {
     }
 }
 
-/// What a test under the debugger needs, for one test runner.
+/// The needs of a test under the debugger, for one test runner.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TestRule {
@@ -341,7 +347,7 @@ impl Definition for DebuggerDefinition {
 }
 
 impl DebuggerDefinition {
-    /// The definition of an adapter that something else started: only its name is known.
+    /// The definition of an adapter that another program started, by name alone.
     pub fn unknown(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -367,14 +373,17 @@ impl DebuggerDefinition {
         }
     }
 
-    /// The programs of which one must be installed: the adapter, or the script that it runs.
+    /// The programs of which one must be installed.
+    ///
+    /// The adapter, or the script that it runs.
     pub fn programs(&self) -> &[String] {
         let own = self.command.args.iter().find_map(|word| word.strip_prefix("${")?.strip_suffix('}'));
         own.and_then(|it| self.variables.get(it)).unwrap_or(&self.command.candidates)
     }
 
-    /// The program's interpreter with its first arguments: the value of the argument of `launch` whose
-    /// template is a variable.
+    /// The program's interpreter with its first arguments.
+    ///
+    /// The value of the argument of `launch` whose template is a variable.
     pub fn interpreter(&self, arguments: &Value) -> Vec<String> {
         let is_variable = |value: &Value| self.variables.keys().any(|name| *value == format!("${{{name}}}"));
         let launch = self.launch.as_object().into_iter().flatten();
@@ -441,7 +450,7 @@ mod tests {
         assert!(definition.launches("program") && !definition.launches("module"));
     }
 
-    /// A directory of the project may be called `bin` too.
+    /// A directory of the project may also be called `bin`.
     #[test]
     fn the_interpreter_is_the_launch_argument_of_a_variable() {
         let text = SMALL.replace(

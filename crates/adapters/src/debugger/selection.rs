@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{DebuggerDefinition, Executable};
 use crate::definitions::{Definition, Definitions};
 
-/// Maximum number of files of a directory that are compared with the patterns of definitions.
+/// Maximum number of a directory's files to compare with definitions' patterns.
 const DIRECTORY: usize = 1000;
 
 impl Definitions<DebuggerDefinition> {
@@ -16,15 +16,18 @@ impl Definitions<DebuggerDefinition> {
         self.get(kind).or_else(|| self.list().find(|it| it.types.iter().any(|it| it == kind)))
     }
 
-    /// The adapters for the program at `path`, best first: by its name, else by its first bytes. Blocking.
+    /// The adapters for the program at `path`, best first. Blocks.
+    ///
+    /// Chosen by the program's name, else by its first bytes.
     pub fn for_program(&self, path: &Path) -> Vec<Arc<DebuggerDefinition>> {
         // A directory is a program if it contains one.
         let files: Vec<PathBuf> = std::fs::read_dir(path)
             .map(|entries| entries.take(DIRECTORY).filter_map(|it| it.ok().map(|it| it.path())).collect())
             .unwrap_or_default();
-        let by_name = match path.is_dir() {
-            true => self.ranked(|it| it.directories && files.iter().any(|file| it.covers(file))),
-            false => self.ranked(|it| it.covers(path)),
+        let by_name = if path.is_dir() {
+            self.ranked(|it| it.directories && files.iter().any(|file| it.covers(file)))
+        } else {
+            self.ranked(|it| it.covers(path))
         };
         if !by_name.is_empty() {
             return by_name;
@@ -52,7 +55,7 @@ enum ProgramKind {
 }
 
 impl ProgramKind {
-    /// Reads the first bytes of a file; the interpreter of a script is named without its version.
+    /// Reads the first bytes of a file; a script's interpreter has no version.
     fn of(path: &Path) -> Self {
         let mut start = [0; 256];
         let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut start));

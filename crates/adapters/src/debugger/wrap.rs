@@ -22,8 +22,9 @@ pub struct Wrap {
     pub default: String,
     /// The command and its arguments, placed before the interpreter.
     pub command: Vec<String>,
-    /// What the command writes to report the program's exit code, with `${code}`. It follows whatever the
-    /// program wrote last, and is not shown.
+    /// The text, with `${code}`, by which the command reports the exit code.
+    ///
+    /// It follows whatever the program wrote last, and is not shown.
     #[serde(default)]
     pub exit_code_text: Option<String>,
     /// Values of arguments for which the wrapper applies.
@@ -37,7 +38,7 @@ impl Wrap {
         code_in(text, self.exit_code_text.as_deref()?.split_once("${code}")?, |_| true)
     }
 
-    /// The position at which a text may begin the report of the exit code; the text's length if it does not.
+    /// The position at which the exit code's report may begin, else the text's length.
     pub fn begins_at(&self, text: &str) -> usize {
         let Some((before, after)) = self.exit_code_text.as_deref().and_then(|it| it.split_once("${code}"))
         else {
@@ -71,7 +72,9 @@ impl Wrap {
 }
 
 impl Quirks {
-    /// Removes the adapter's own lines from program output. Standard output has none of its line starts.
+    /// Removes the adapter's own lines from program output.
+    ///
+    /// Standard output has none of its line starts.
     pub fn without_own<'a>(&self, is_stdout: bool, text: &'a str) -> Cow<'a, str> {
         let endings: &[String] = if is_stdout { &[] } else { &self.adapter_line_starts };
         let is_own = |line: &str| self.adapter_lines.iter().any(|it| line.contains(it.as_str()));
@@ -101,7 +104,7 @@ impl Quirks {
     }
 }
 
-/// The number between two texts, at a position that `is_meant` accepts, and the text without all three.
+/// The number between two texts at an accepted position, and the text without them.
 fn code_in(
     text: &str,
     (before, after): (&str, &str),

@@ -43,7 +43,7 @@ impl Default for InstallLock {
 }
 
 impl InstallLock {
-    /// Reads the lock of the managed directory; empty if there is none. Blocking.
+    /// Reads the lock of the managed directory; empty if there is none. Blocks.
     ///
     /// # Errors
     /// [`StateError`]: unreadable, damaged, or of a newer program.
@@ -60,13 +60,15 @@ impl InstallLock {
         serde_json::from_value(value).map_err(damaged)
     }
 
-    /// The version that was installed last, if a readable lock names one. Blocking.
+    /// The version that was installed last, if a readable lock names one. Blocks.
     pub(crate) fn version_in(managed: &Path, name: &str) -> Option<String> {
         let lock: Self = serde_json::from_slice(&std::fs::read(managed.join(FILE)).ok()?).ok()?;
         lock.adapters.get(name).map(|locked| locked.version.clone())
     }
 
-    /// Whether an update has moved a version away and has neither replaced nor restored it. Blocking.
+    /// Whether an update moved a version away without replacing it yet. Blocks.
+    ///
+    /// True until the update replaces or restores the version.
     ///
     /// # Errors
     /// [`StateError`].
@@ -80,7 +82,7 @@ impl InstallLock {
         Ok(false)
     }
 
-    /// Writes the file atomically. Blocking.
+    /// Writes the file atomically. Blocks.
     ///
     /// # Errors
     /// [`StateError`].
@@ -93,7 +95,7 @@ impl InstallLock {
         managed.write_atomic(FILE, &text)
     }
 
-    /// The resolved packages of an earlier installation of this version. Blocking.
+    /// The resolved packages of an earlier installation of this version. Blocks.
     ///
     /// # Errors
     /// [`StateError`].

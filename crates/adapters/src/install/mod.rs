@@ -53,7 +53,7 @@ pub struct Install {
     /// `name@1.2.3` for npm and Cargo, `name==1.2.3` for pip, names for apt.
     #[serde(default)]
     pub packages: Vec<String>,
-    /// Exact versions in place of dependencies that come from elsewhere than npm's registry.
+    /// Exact versions that replace dependencies from outside npm's registry.
     #[serde(default)]
     pub overrides: Vec<String>,
     /// A command for the user.
@@ -72,7 +72,7 @@ pub(crate) fn exact<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Instal
 }
 
 impl Install {
-    /// For a program that nothing installs.
+    /// For a program without an installer.
     pub(crate) fn none() -> Self {
         Self { how: How::Page, packages: Vec::new(), overrides: Vec::new(), command: None, page: None }
     }
@@ -92,7 +92,7 @@ impl Install {
     }
 
     /// Whether [`Installer`] can install it into the managed directory.
-    pub fn is_managed(&self) -> bool {
+    pub(crate) fn is_managed(&self) -> bool {
         matches!(self.how, How::Npm | How::Pip | How::Cargo) && !self.packages.is_empty()
     }
 
@@ -118,8 +118,9 @@ impl Install {
     }
 }
 
-/// Whether a package is `@scope/name@1.2.3` or the like, and nothing that a package manager could read as an
-/// option, an address or a path.
+/// Whether a package is `@scope/name@1.2.3` or the like.
+///
+/// A package manager can then read it neither as an option nor as an address or a path.
 fn is_exact(how: How, package: &str) -> bool {
     let name_of = |name: &str, extra: &str| {
         let first = name.chars().next();

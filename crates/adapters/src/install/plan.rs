@@ -41,7 +41,7 @@ pub struct Step {
 /// Why Pilcrow cannot install a program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanProblem {
-    /// The definition is a project's: every other project would find the installed program.
+    /// A project's definition: other projects would find the installed program.
     #[error(
         "{name} is defined by this project, and Pilcrow installs nothing for a project; install it yourself: {hint}"
     )]
@@ -209,8 +209,10 @@ fn npm_step(npm: PathBuf, install: &Install, pins: Option<&str>, directory: &Abs
     Step::new(npm, words, &[], directory, files)
 }
 
-/// A virtual environment without pip, filled by the user's own pip: that works where Debian left out
-/// `ensurepip`. The environment clears settings of the user that would install elsewhere.
+/// A virtual environment without pip, filled by the user's own pip.
+///
+/// This works where Debian left out `ensurepip`. The environment clears settings of the user that would
+/// install elsewhere.
 fn pip_steps(python: &Path, packages: &[String], pins: Option<&str>, directory: &AbsPath) -> [Step; 2] {
     let env = [
         ("PYTHONPATH", ""),

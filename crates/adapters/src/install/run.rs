@@ -24,8 +24,9 @@ const DEADLINE: Duration = Duration::from_secs(20 * 60);
 /// How long an installation waits for another one.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
 const LOCK: &str = "install.lock";
-/// The directory of versions that are being replaced, in a program's directory. No program is started from
-/// it.
+/// The directory of versions under replacement, in a program's directory.
+///
+/// No program is started from it.
 pub(super) const BEFORE: &str = ".before";
 /// The interval of progress reports.
 const TICK: Duration = Duration::from_millis(500);
@@ -89,7 +90,7 @@ pub enum InstallError {
 }
 
 impl Installer {
-    /// The program of a complete installation of the planned version. Blocking.
+    /// The program of a complete installation of the planned version. Blocks.
     ///
     /// # Errors
     /// [`StateError`].
@@ -209,7 +210,7 @@ impl Installer {
         }
     }
 
-    /// Removes directories without a completion mark, and restores what they were to replace.
+    /// Removes incomplete directories and restores the versions they were to replace.
     fn remove_incomplete(&self) -> Result<(), StateError> {
         for name in self.managed.list()? {
             let versions = self.managed.child(&name)?;
@@ -317,7 +318,7 @@ fn no_program(plan: &InstallPlan) -> InstallError {
     InstallError::NoProgram { name: plan.name.clone(), programs: plan.programs.join(", ") }
 }
 
-/// The resolved packages as the package manager reports them, for the next installation.
+/// The resolved packages as the package manager reports them, to pin next time.
 fn resolved(how: How, place: &StateDir) -> Result<Option<String>, StateError> {
     let text = |name| Ok::<_, StateError>(place.read(name)?.and_then(|bytes| String::from_utf8(bytes).ok()));
     match how {
@@ -327,8 +328,9 @@ fn resolved(how: How, place: &StateDir) -> Result<Option<String>, StateError> {
     }
 }
 
-/// `name==version --hash=sha256:…` for all packages of pip's installation report (version 1); `None` if one
-/// has no hash.
+/// The line `name==version --hash=sha256:…` for each package in pip's report.
+///
+/// Reads version 1 of the installation report; `None` if a package has no hash.
 fn requirements(report: &str) -> Option<String> {
     let report: Value = serde_json::from_str(report).ok()?;
     let mut lines = report["install"]
@@ -353,7 +355,7 @@ mod tests {
     use super::*;
     use crate::install::plan::Step;
 
-    /// The update cannot store its packages, because a file has the name of their directory.
+    /// A file has the name of the packages' directory, so the update cannot store them.
     #[tokio::test]
     async fn a_failed_update_keeps_the_previous_version() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Definitions of language servers, as data: one TOML file each (`docs/formats/server-definition.md`).
 //!
-//! Reads no files. Invariants: no code anywhere asks for a server by its name; a server's peculiarity is a
-//! key of its definition.
+//! Reads no files. Invariants: no code selects a server by its name; a server's peculiarity is a key of its
+//! definition.
 
 mod feature;
 
@@ -10,6 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use paths::AbsPath;
+use regex::Regex;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -20,7 +22,7 @@ use crate::values::{empty, unfold};
 
 pub use feature::Feature;
 
-/// The longest time without progress after which begun work no longer delays answers.
+/// The longest silence of begun work that delays answers.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Deserialize)]
@@ -31,7 +33,7 @@ pub struct ServerDefinition {
     /// One line for users.
     #[serde(default)]
     pub about: String,
-    /// Servers of one group are alternatives: for a file, the first installed one is used.
+    /// Servers of one group are alternatives: a file uses the first installed one.
     #[serde(default)]
     pub group: Option<String>,
     /// Order within the group, lowest first.
@@ -41,8 +43,9 @@ pub struct ServerDefinition {
     /// How the root directory of a file is found.
     #[serde(default)]
     pub root: RootRule,
-    /// The server finds uses only in open files and files of its own project: before references and rename,
-    /// the files that contain the name are opened.
+    /// The server finds uses only in open files and files of its own project.
+    ///
+    /// Before references and rename, Pilcrow opens the files that contain the name.
     #[serde(default)]
     pub open_candidates: bool,
     /// The server has read an opened file only after it published diagnostics for it.
@@ -57,15 +60,27 @@ pub struct ServerDefinition {
     /// A whole file is formatted as the range of all its lines.
     #[serde(default)]
     pub format_by_range: bool,
-    /// Other programs that the server calls for a feature; it lacks the feature if none is installed.
+    /// Other programs that the server needs for a feature.
+    ///
+    /// Without any of them the server lacks the feature.
     #[serde(default)]
     pub requires: BTreeMap<Feature, Vec<String>>,
-    /// The server updates references to a moved file only within its directory: other moves are refused.
+    /// The server updates references to a moved file only within its directory.
+    ///
+    /// Other moves are refused.
     #[serde(default)]
     pub moves_within_directory: bool,
     /// Extensions of a module and its stub (`py` and `pyi`).
     #[serde(default)]
     pub stub_extensions: Vec<Vec<String>>,
+    /// Finds the type in the name of an outline entry whose children are its members.
+    ///
+    /// The first group is the type: `impl Trait for Type` gives `Type.member` as a member's path.
+    #[serde(default, deserialize_with = "pattern")]
+    pub container_pattern: Option<Regex>,
+    /// Stems of files that represent their directory, such as `__init__`.
+    #[serde(default)]
+    pub directory_modules: Vec<String>,
     /// How the server receives the target of a move of a symbol.
     #[serde(default)]
     pub move_symbol: Option<MoveRule>,
@@ -85,21 +100,23 @@ pub struct ServerDefinition {
     /// When the server has loaded its project.
     #[serde(default)]
     pub ready: ReadyRule,
-    /// How its diagnostics are read.
+    /// How Pilcrow interprets its diagnostics.
     #[serde(default)]
     pub diagnostics: DiagnosticsRule,
-    /// The changes of other programs that it learns of.
+    /// The changes of other programs that Pilcrow reports to it.
     #[serde(default)]
     pub watch: WatchRule,
     #[serde(deserialize_with = "exact")]
     pub install: Install,
-    /// What last passed the tests; `None`: written from the project's documentation, never run.
+    /// The versions that last passed the tests.
+    ///
+    /// `None`: written from the project's documentation, never run.
     #[serde(default, deserialize_with = "verified")]
     pub verified: Option<Verified>,
     /// The server can check a file before it is written.
     #[serde(default)]
     pub checks_new_files: bool,
-    /// Other open files find such a file too; else the server resolves imports on the disk.
+    /// Other open files find such a file too; else imports are resolved on the disk.
     #[serde(default)]
     pub resolves_new_files: bool,
     /// Defined by the project: its command is shown before the first run.
@@ -108,6 +125,15 @@ pub struct ServerDefinition {
     /// The text of the file, to compare definitions.
     #[serde(skip)]
     source: Box<str>,
+}
+
+fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Regex>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let pattern = Regex::new(&text).map_err(D::Error::custom)?;
+    match pattern.captures_len() {
+        2 => Ok(Some(pattern)),
+        _ => Err(D::Error::custom("the pattern needs one group")),
+    }
 }
 
 /// A language and its files.
@@ -127,8 +153,9 @@ pub struct RootRule {
     /// Names of files or directories that mark a root; `*` is allowed.
     #[serde(default)]
     pub markers: Vec<String>,
-    /// Markers that count only below no marked directory: else two nested roots would both answer for the
-    /// files of the inner one.
+    /// Markers that count only below no marked directory.
+    ///
+    /// Else two nested roots would both answer for the files of the inner one.
     #[serde(default)]
     pub fallback_markers: Vec<String>,
     /// Which marked directory wins.
@@ -137,12 +164,13 @@ pub struct RootRule {
     /// The server is not used for files without a marked root.
     #[serde(default)]
     pub required: bool,
-    /// One server serves all roots of a workspace as workspace folders, if it supports them.
+    /// One server serves all roots as workspace folders, if it supports them.
     #[serde(default)]
     pub workspace_folders: bool,
-    /// Settings files, each with the dotted keys that list the project's files. A directory whose settings
-    /// file has none of these tables inherits the settings of a directory above. If those list files, the
-    /// directory is no root, because the server would treat the files as its own.
+    /// Settings files, each with the dotted keys that list the project's files.
+    ///
+    /// A directory whose settings file has none of these tables inherits the settings of a directory above.
+    /// If those list files, the directory is no root, because the server would treat the files as its own.
     #[serde(default)]
     pub include_keys: BTreeMap<String, Vec<String>>,
 }
@@ -171,12 +199,14 @@ pub struct CommandRule {
     pub probe: Option<Vec<String>>,
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Variables whose value is the last match of a glob; left out if nothing matches or they are set.
+    /// Variables with the last match of a glob as value.
+    ///
+    /// A variable is left out if nothing matches or it is set.
     #[serde(default)]
     pub env_glob: BTreeMap<String, String>,
 }
 
-/// A code action that moves a symbol to a file, and the argument that names the file.
+/// A code action that moves a symbol, and the argument that names the target file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MoveRule {
@@ -189,10 +219,12 @@ pub struct MoveRule {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadyRule {
-    /// No work that the server reports by `$/progress` on its own initiative is under way.
+    /// Wait until no work that the server started itself and reports is under way.
+    ///
+    /// It reports such work by `$/progress`.
     #[serde(default)]
     pub progress: bool,
-    /// With `progress`: how long to wait for such work to begin, from the first opened document.
+    /// With `progress`: the time for such work to begin, from the first open document.
     #[serde(default)]
     pub grace_ms: u64,
     /// Work whose title contains one of these does not count as loading.
@@ -204,21 +236,24 @@ pub struct ReadyRule {
     /// The server has sent a request of one of these methods.
     #[serde(default)]
     pub requests: Vec<String>,
-    /// The method of status notifications …
+    /// The method of the server's status notifications.
     #[serde(default)]
     pub status_method: Option<String>,
-    /// … of which the last one has this field set to true.
+    /// The field of the status that is true once the server has loaded.
     #[serde(default)]
     pub status_field: Option<String>,
-    /// A field of the same notification that is `ok` while all is well; `error` means that the project is not
-    /// loaded and that edits of the server would be incomplete.
+    /// A field of the same notification that is `ok` while all is well.
+    ///
+    /// `error` means that the project is not loaded and that edits of the server would be incomplete.
     #[serde(default)]
     pub status_health: Option<String>,
     /// The field with the reason.
     #[serde(default)]
     pub status_text: Option<String>,
-    /// No document is opened before. A server that has not listed the project's files yet would not count an
-    /// opened document among them after it is closed.
+    /// No document is opened before.
+    ///
+    /// A server that has not listed the project's files yet would not count an opened document among them
+    /// after it is closed.
     #[serde(default)]
     pub delay_open: bool,
     /// The time after which the server counts as loaded in any case.
@@ -261,14 +296,17 @@ impl ReadyRule {
 }
 
 impl DiagnosticsRule {
-    /// The rule for a server that was never run: many first publish an empty list, and check then.
+    /// The rule for a server that was never run.
+    ///
+    /// Many servers first publish an empty list, and check then.
     fn cautious() -> Self {
         Self { progress: true, debounce_ms: 1000, ..Self::default() }
     }
 }
 
-/// Which files are watched for changes of other programs, besides files of the server's languages and its
-/// root markers, below its root.
+/// Files below the root to watch for changes by other programs.
+///
+/// The server's languages and root markers are always watched.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WatchRule {
@@ -280,7 +318,7 @@ pub struct WatchRule {
     pub include_ignored: Vec<String>,
     /// A command that makes the server reload its projects, after files came or went.
     pub reload_command: Option<String>,
-    /// The server finds a file that was open before it existed only after a change of a root marker.
+    /// The server finds a file opened before it existed only after a marker changes.
     pub touch_marker: bool,
     /// A request about a file that fails once the server has noticed its deletion.
     pub deletion_probe: Option<String>,
@@ -300,15 +338,17 @@ impl WatchRule {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiagnosticsRule {
-    /// How long another publish may follow one without a version; with `progress` any publish, and from the
-    /// end of the work.
+    /// How long another publish may follow one without a version.
+    ///
+    /// With `progress` any publish, and from the end of the work.
     #[serde(default)]
     pub debounce_ms: u64,
-    /// Diagnostics that are published while the server reports work by `$/progress` are partial.
+    /// Diagnostics published during work that `$/progress` reports are partial.
     #[serde(default)]
     pub progress: bool,
-    /// The server answers `textDocument/diagnostic` without announcing it, and may publish partial
-    /// diagnostics.
+    /// The server answers `textDocument/diagnostic` without announcing it.
+    ///
+    /// It may publish partial diagnostics.
     #[serde(default)]
     pub pull: bool,
     /// Diagnostics without a version are ignored.
@@ -317,25 +357,32 @@ pub struct DiagnosticsRule {
     /// A publish with one of these codes is ignored: files changed while it was made.
     #[serde(default)]
     pub discard_codes: Vec<String>,
-    /// The `source` of diagnostics that the server finds only in saved files, so that they are not attributed
-    /// to an edit.
+    /// The `source` of diagnostics that the server finds only in saved files.
+    ///
+    /// They are not attributed to an edit.
     #[serde(default)]
     pub on_save: Vec<String>,
-    /// Codes that mean that a file belongs to no project of the server, which then checks nothing else in it.
+    /// Codes for a file that belongs to no project of the server.
+    ///
+    /// The server then checks nothing else in it.
     #[serde(default)]
     pub outside_project_codes: Vec<String>,
-    /// A command that checks a text, for a server that publishes nothing when nothing changes.
+    /// A command that checks a text that did not change.
+    ///
+    /// For a server that publishes nothing when nothing changes.
     #[serde(default)]
     pub clean: Option<CleanRule>,
     /// A notification about the server's work on one file.
     #[serde(default)]
     pub file_status: Option<FileStatusRule>,
-    /// A request that the server answers after it has published everything. Diagnostics that it publishes for
-    /// a changed text before that may be based on old texts of other files.
+    /// A request that the server answers after it has published everything.
+    ///
+    /// Diagnostics that it publishes for a changed text before that may be based on old texts of other files.
     #[serde(default)]
     pub barrier_request: Option<String>,
-    /// How the server is made to check a text again that is sent unchanged; else the document is closed and
-    /// opened.
+    /// How to make the server check an unchanged text again.
+    ///
+    /// By default Pilcrow closes and opens the document.
     #[serde(default, deserialize_with = "recheck")]
     pub recheck: Option<RecheckRule>,
     /// The request for the diagnostics of `on_save`.
@@ -361,8 +408,10 @@ pub struct CheckRule {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RecheckRule {
-    /// Further fields of `textDocument/didChange` that make the server read included files again. With them,
-    /// the text is sent again before its diagnostics are believed where another file changed.
+    /// Fields of `textDocument/didChange` that make it read included files again.
+    ///
+    /// Where another file changed, the client sends the text again with them before it trusts the
+    /// diagnostics.
     pub params: serde_json::Map<String, Value>,
     /// Endings of the names of files that no other file includes.
     pub unaffected_extensions: Vec<String>,
@@ -389,23 +438,24 @@ pub struct FileStatusRule {
     pub method: String,
     /// The field that holds the file's URI.
     pub file: String,
-    /// The field with the status …
+    /// The field that holds the status.
     pub field: String,
     /// … and its value when the server does nothing.
     pub idle: Value,
 }
 
-/// A command that lists the problems of the text as it is.
+/// A command that lists the problems of the present text.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CleanRule {
     pub command: String,
     /// The arguments of each run; `${file}` is the path.
     pub arguments: Vec<Vec<Value>>,
-    /// The field of the answer with the list. If all lists are empty, the text is clean.
+    /// The field of the answer with the list; if all are empty, the text is clean.
     pub field: String,
-    /// The field of a listed problem with the `code` of its published diagnostic: published diagnostics are
-    /// partial while the code of a problem that `errors` describes is missing.
+    /// The field of a listed problem with the `code` of its published diagnostic.
+    ///
+    /// Published diagnostics are partial while the code of a problem that `errors` describes is missing.
     #[serde(default)]
     pub code: Option<String>,
     /// Fields and their values in the problems that must be published.
@@ -446,7 +496,7 @@ const OLD_KEYS: OldKeys = &[
     ("watch", "gone", "deletion_probe"),
 ];
 
-/// The keys whose absence selects the cautious rules for a server that was never run.
+/// The keys whose absence selects the cautious rules for an untested server.
 #[derive(Deserialize)]
 struct GivenRules {
     ready: Option<serde::de::IgnoredAny>,
@@ -510,7 +560,7 @@ impl Definition for ServerDefinition {
 }
 
 impl Definitions<ServerDefinition> {
-    /// The servers to ask for `feature` of a file, best first; servers of one group by rank.
+    /// The servers for `feature` of a file, best first; a group's servers by rank.
     pub fn for_feature(&self, path: &Path, feature: Feature) -> Vec<std::sync::Arc<ServerDefinition>> {
         let mut found = self.for_path(path);
         found.retain(|definition| definition.priority(feature) > 0);
@@ -536,7 +586,7 @@ impl ServerDefinition {
             .map(|language| language.id.as_str())
     }
 
-    /// The priority of the server for `feature`; 0: the server is not asked.
+    /// The priority of the server for `feature`; 0 disables it.
     pub fn priority(&self, feature: Feature) -> u8 {
         match &self.features {
             None => 50,

@@ -164,7 +164,7 @@ pub(crate) fn bounded(text: &str, most: usize) -> String {
     written(&shares.collect::<Vec<_>>())
 }
 
-/// The sections of a summary by their `##` headings; text before the first has none.
+/// The sections of a summary by `##` heading; text before the first has none.
 fn sections(text: &str) -> Vec<(&str, Vec<String>)> {
     let mut all: Vec<(&str, Vec<String>)> = vec![("", Vec::new())];
     for line in text.lines() {

@@ -26,7 +26,9 @@ pub struct ContextFile {
 }
 
 impl ContextReader<'_> {
-    /// The instructions file of this name: the agent's, else the project's, else the user's.
+    /// The instructions file of this name: the agent's, the project's or the user's.
+    ///
+    /// The first of these that exists.
     pub(super) fn instructions(&mut self, name: &str) -> Option<ContextFile> {
         let sources = self.sources;
         let project = sources.root.join(".pilcrow");
@@ -115,7 +117,7 @@ impl ContextReader<'_> {
         }
     }
 
-    /// Cuts files beyond the total limit; the nearest files keep theirs.
+    /// Cuts files beyond the total limit, the most distant first.
     fn fit(&mut self, files: &mut Vec<ContextFile>) {
         let mut left = usize::try_from(MOST_OF_ALL).unwrap_or(usize::MAX);
         for file in files.iter_mut().rev() {

@@ -27,7 +27,9 @@ pub use templates::Template;
 /// Where context is read from.
 #[derive(Clone)]
 pub struct ContextSources {
-    /// The user's directory: `AGENTS.md`, `SYSTEM.md`, `APPEND_SYSTEM.md`, `skills/`, `prompts/`.
+    /// The user's directory of instruction files, skills and prompts.
+    ///
+    /// `AGENTS.md`, `SYSTEM.md`, `APPEND_SYSTEM.md`, `skills/`, `prompts/`.
     pub user: Option<AbsPath>,
     /// Directory of the agent that was requested by name.
     ///
@@ -107,10 +109,8 @@ impl ContextReader<'_> {
             && let Some(real) = AbsPath::new(real)
         {
             let in_workspace = path.starts_with(&self.sources.root);
-            let allowed = match in_workspace {
-                true => real.starts_with(&self.sources.root) && (self.sources.may_read)(&real),
-                false => true,
-            };
+            let allowed =
+                !in_workspace || (real.starts_with(&self.sources.root) && (self.sources.may_read)(&real));
             if !allowed {
                 return Err(format!(
                     "it is a link to {real}, which must not be shown to a model without asking"

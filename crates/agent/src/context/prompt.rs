@@ -117,10 +117,8 @@ impl Context {
 
 fn file_part(out: &mut String, file: &ContextFile) {
     let ContextFile { path, text, size, cut } = file;
-    let cut = match cut {
-        true => format!("\n(This is the beginning; the file has {size} bytes.)"),
-        false => String::new(),
-    };
+    let cut =
+        if *cut { format!("\n(This is the beginning; the file has {size} bytes.)") } else { String::new() };
     let text = closed(text.trim(), "instructions");
     let path = attribute(&path.to_string());
     write!(out, "\n\n<instructions path=\"{path}\">\n{text}{cut}\n</instructions>").ok();

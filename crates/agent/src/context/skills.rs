@@ -1,5 +1,6 @@
-//! Skills: directories with a `SKILL.md`. A model is sent the name, purpose and path, and reads the rest when
-//! needed.
+//! Skills: directories with a `SKILL.md`.
+//!
+//! A model is sent the name, purpose and path, and reads the rest when needed.
 
 use std::collections::VecDeque;
 

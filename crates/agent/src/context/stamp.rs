@@ -33,8 +33,8 @@ impl Stamps {
         self.0.entry(path.as_path().to_owned()).or_insert_with_key(|path| stamp(path));
     }
 
-    /// Whether all files are unchanged; false also if that is unknown, as right after a change.
-    pub fn hold(&self) -> bool {
+    /// Whether all files are certainly unchanged; false right after a change.
+    pub fn are_current(&self) -> bool {
         self.0.iter().all(|(path, then)| !then.fresh && stamp(path) == *then)
     }
 }

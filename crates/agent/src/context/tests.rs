@@ -311,7 +311,7 @@ fn changes_are_noticed_and_broken_files_keep_their_content() {
         let started = std::time::Instant::now();
         loop {
             let (context, stamps) = Context::load(&lab.sources, old);
-            if stamps.hold() {
+            if stamps.are_current() {
                 return (context, stamps);
             }
             assert!(started.elapsed() < std::time::Duration::from_secs(20), "it never settles");
@@ -323,7 +323,7 @@ fn changes_are_noticed_and_broken_files_keep_their_content() {
     lab.write("me/skills/a/SKILL.md", "---\nname: [\n---\n");
     lab.write("me/prompts/t.md", "---\nbroken");
     lab.write("top/project/AGENTS.md", b"\xff");
-    assert!(!stamps.hold());
+    assert!(!stamps.are_current());
     let (new, stamps) = settled(Some(&old));
     assert_eq!((&new.skills, &new.templates, &new.files), (&old.skills, &old.templates, &old.files));
     assert_eq!(new.notes.len(), 3, "{:?}", new.notes);
@@ -331,14 +331,14 @@ fn changes_are_noticed_and_broken_files_keep_their_content() {
     // The same size, at once: a fresh change does not count as settled.
     lab.write("top/project/AGENTS.md", "two");
     let (_, fresh) = Context::load(&lab.sources, Some(&new));
-    assert!(!stamps.hold() && !fresh.hold());
+    assert!(!stamps.are_current() && !fresh.are_current());
     lab.write("me/skills/b/c/SKILL.md", skill("b", ""));
     let (newer, stamps) = settled(Some(&new));
     assert_eq!((newer.skills.len(), texts(&newer)), (2, vec!["two"]));
     std::fs::remove_file(lab.path("top/project/AGENTS.md")).unwrap();
-    assert!(!stamps.hold());
+    assert!(!stamps.are_current());
     // A missing file in a missing directory.
     let (_, stamps) = settled(None);
     lab.write("top/project/.pilcrow/SYSTEM.md", "new");
-    assert!(!stamps.hold());
+    assert!(!stamps.are_current());
 }

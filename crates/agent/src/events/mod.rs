@@ -152,7 +152,7 @@ pub enum Event {
         pending: usize,
         servers: Vec<String>,
     },
-    /// A language server changed its state: `starting`, `running`, `crashed` or `stopped`.
+    /// The state of a language server: `starting`, `running`, `crashed` or `stopped`.
     ServerStatus {
         name: String,
         root: String,
@@ -308,7 +308,7 @@ pub enum TerminationReason {
 }
 
 impl Event {
-    /// Whether this reports something beside the conversation, which others than the loop may send.
+    /// Whether the event is no part of the conversation, so that others may send it.
     pub(crate) fn is_status(&self) -> bool {
         matches!(
             self,

@@ -30,12 +30,12 @@ pub struct StreamRedactor {
 }
 
 impl StreamRedactor {
-    /// A redactor for one stream: `answers` for text and thinking, `errors` for failures.
+    /// A redactor for a stream: `answers` for text and thinking, `errors` for failures.
     pub fn new(answers: Redactor, errors: Redactor) -> StreamRedactor {
         StreamRedactor { answers, errors, deltas: DeltaRedactor::default() }
     }
 
-    /// The events that can be forwarded now; a possible beginning of a secret is held back.
+    /// The events to forward now; holds back a possible beginning of a secret.
     pub fn pass(&mut self, update: StreamEvent) -> Vec<StreamEvent> {
         let mut out = Vec::new();
         if matches!(update, StreamEvent::Done { .. } | StreamEvent::Error { .. }) {
@@ -104,7 +104,7 @@ enum BlockKind {
 }
 
 impl DeltaRedactor {
-    /// Held-back events that are complete, then the event itself unless all of it is held back.
+    /// Complete held-back events, then the event itself unless all of it is held back.
     pub fn pass(&mut self, redactor: &Redactor, mut event: Event) -> (Vec<Event>, Option<Event>) {
         let mut before = Vec::new();
         match &mut event {

@@ -185,7 +185,7 @@ async fn prepare(cx: &RunCx, transcript: &Transcript, message_id: &str, call: To
     Preparation::Answered(Box::new((call, refused)))
 }
 
-/// The reason not to run a valid call: a hook blocks it, or a rule denies its effects.
+/// The reason not to run a valid call: a hook or a denying rule blocks it.
 async fn admit(
     cx: &RunCx,
     transcript: &Transcript,
@@ -208,7 +208,7 @@ async fn admit(
     Some(ToolResult::error(ErrorCode::Denied, denied.reason))
 }
 
-/// Answers a call that was announced but not started, since the user sent a message.
+/// Answers a call that did not start because the user sent a message.
 async fn skip(cx: &RunCx, call: ToolCall) -> (ToolCall, ToolResult) {
     let result = ToolResult::error(ErrorCode::Cancelled, SKIPPED);
     end_event(cx, &call, &result, None).await;

@@ -106,7 +106,7 @@ pub(crate) async fn compact(
     written.map(|()| true)
 }
 
-/// A summary of an abandoned branch, by the model or an extract; `None` if cancelled.
+/// A summary of an abandoned branch, by model or extract; `None` if cancelled.
 pub(crate) async fn of_branch(cx: &RunCx, messages: &[Message], wishes: &str) -> Option<String> {
     let limits = cx.compaction_limits();
     let most = usize::try_from(limits.summary()).unwrap_or(usize::MAX).saturating_mul(4);
@@ -123,7 +123,9 @@ pub(crate) async fn of_branch(cx: &RunCx, messages: &[Message], wishes: &str) ->
     }
 }
 
-/// The model's summary. `Err(None)` if it cannot summarize, `Err(Some)` with the reason if it failed.
+/// The model's summary.
+///
+/// `Err(None)` if it cannot summarize, `Err(Some)` with the reason if it failed.
 async fn by_model(
     cx: &RunCx,
     messages: &[Message],

@@ -44,7 +44,7 @@ pub(crate) struct RunCx {
     pub redactor: Arc<Redactor>,
     /// The file of a resumed session.
     pub resumed_from: Option<String>,
-    /// Model and level recorded in the session file, until the first turn compares them.
+    /// Model and level in the session file, until the first turn compares them.
     pub recorded: Mutex<Option<RecordedSettings>>,
     /// Tokens of requests outside turns: of the whole run, and not yet in the file.
     pub spent: Mutex<(Usage, Usage)>,
@@ -102,7 +102,7 @@ impl RunCx {
     }
 
     /// Counts a request outside turns.
-    pub fn spend(&self, usage: Usage) {
+    pub(crate) fn spend(&self, usage: Usage) {
         let mut spent = self.spent.lock();
         *spent = (spent.0.plus(usage), spent.1.plus(usage));
     }
@@ -113,7 +113,7 @@ impl RunCx {
         std::mem::take(&mut spent.1)
     }
 
-    /// Records the model and level in the session file if they changed since it was written.
+    /// Records the model and level in the session file if they changed.
     pub(crate) fn note_settings(&self, transcript: &mut Transcript) -> Result<(), StoreError> {
         let recorded = self.recorded.lock().take();
         let (Some(recorded), Some(file)) = (recorded, transcript.file()) else { return Ok(()) };
@@ -130,7 +130,7 @@ impl RunCx {
     }
 
     /// Applies settings that changed since the last turn, reports and records them.
-    pub async fn take_settings(&self, transcript: &mut Transcript) -> Result<(), StoreError> {
+    pub(crate) async fn take_settings(&self, transcript: &mut Transcript) -> Result<(), StoreError> {
         let new = self.settings.get();
         let old = std::mem::replace(&mut *self.current.write(), new.clone());
         self.gate.set_policy(new.policy.clone());
@@ -188,7 +188,7 @@ impl RunCx {
         limits.within(self.current().model.info().context_window.unwrap_or(limits.window))
     }
 
-    /// Polls the reload source, applies its changes from this turn on, and reports them.
+    /// Polls the reload source, reports its changes and applies them from this turn on.
     pub async fn reload(&self) {
         let Some(source) = self.reload_source.clone() else { return };
         let looked = tokio::task::spawn_blocking(move || source.poll_changes());

@@ -80,7 +80,9 @@ pub trait Hooks: Send + Sync {
         Box::pin(async { NextTurn::default() })
     }
 
-    /// Runs after each turn, before `turn_end`; ignored if the response failed or was cancelled.
+    /// Runs after each turn, before `turn_end`.
+    ///
+    /// Ignored if the response failed or was cancelled.
     fn finish_turn<'a>(&'a self, report: TurnReport<'a>) -> BoxFuture<'a, TurnDecision> {
         let _ = report;
         Box::pin(async { TurnDecision::LoopDecides })

@@ -49,11 +49,13 @@ pub struct RunOutcome {
     /// The run's id, by which its commits are undone.
     pub run: RunId,
     pub reason: TerminationReason,
-    /// The error, redacted: for reasons error, timeout and turn limit, and for a missing or cut answer.
+    /// The error, redacted.
+    ///
+    /// For reasons error, timeout and turn limit, and for a missing or cut answer.
     pub error: Option<String>,
     /// Text of the last assistant message that has any, redacted.
     pub final_text: String,
-    /// Messages of this run in transcript order: prompts, responses, results, queued messages.
+    /// Messages of this run in order: prompts, responses, results, queued messages.
     pub messages: Vec<Message>,
     pub turns: u32,
     /// Tokens of all requests, including those for summaries.
@@ -85,7 +87,9 @@ pub(crate) struct RunStart {
     pub takes_steering: bool,
 }
 
-/// Executes one run. `outer` cancels it; `disconnected` fires when its surface disconnects.
+/// Executes one run.
+///
+/// `outer` cancels it; `disconnected` fires when its surface disconnects.
 pub(crate) async fn run(
     cx: &RunCx,
     transcript: &mut Transcript,
@@ -143,7 +147,9 @@ pub(crate) async fn run(
     }
 }
 
-/// Awaits the turns, cancels them for an outer reason, and returns the reason that takes precedence.
+/// Awaits the turns and cancels them for an outer reason.
+///
+/// Returns the reason that takes precedence.
 async fn supervise(
     cx: &RunCx,
     body: impl Future<Output = Result<RunEnd, StoreError>>,

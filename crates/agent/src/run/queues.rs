@@ -98,7 +98,7 @@ impl Queues {
     }
 
     /// Returns undelivered messages to the front.
-    pub fn put_back(&self, queue: Queue, messages: Vec<Message>) -> (usize, usize) {
+    pub(crate) fn put_back(&self, queue: Queue, messages: Vec<Message>) -> (usize, usize) {
         let mut state = self.lock();
         let waiting = &mut state.of(queue).messages;
         messages.into_iter().rev().for_each(|message| waiting.push_front(message));

@@ -1,4 +1,6 @@
-//! One request to the model and its response. A failing model or hook produces an error message.
+//! One request to the model and its response.
+//!
+//! A failing model or hook produces an error message.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -138,9 +140,10 @@ impl RequestObserver for HookObserver {
         let shown: Vec<(String, String)> = headers
             .iter()
             .map(|(name, value)| {
-                let value = match SECRET.contains(&name.as_str()) {
-                    true => "[redacted]".to_owned(),
-                    false => self.redactor.redact(value).into_owned(),
+                let value = if SECRET.contains(&name.as_str()) {
+                    "[redacted]".to_owned()
+                } else {
+                    self.redactor.redact(value).into_owned()
                 };
                 (name.clone(), value)
             })

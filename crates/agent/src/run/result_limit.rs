@@ -80,7 +80,7 @@ fn joined(content: &[Content]) -> String {
     message.text()
 }
 
-/// Two thirds from the beginning, one third from the end, cut at line ends if possible.
+/// Two thirds from the start, one third from the end, cut at line ends if possible.
 fn shortened(text: &str, count: usize, most: usize, place: &str) -> String {
     let byte = |nth: usize| text.char_indices().nth(nth).map_or(text.len(), |(at, _)| at);
     let (mut head, mut tail) = (byte(most * 2 / 3), byte(count - most / 3));

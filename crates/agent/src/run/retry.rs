@@ -44,7 +44,9 @@ pub(crate) enum Recovery {
     Compact,
 }
 
-/// Whether the context filled the window, which some providers report by counts only.
+/// Whether the context filled the window.
+///
+/// Some providers report this by counts only.
 pub(crate) fn leaves_no_room(response: &AssistantMessage, context_window: Option<u64>) -> bool {
     response.stop_reason == StopReason::Length && is_overflow(response, context_window)
 }

@@ -41,12 +41,12 @@ pub(crate) struct SharedSettings {
 impl SharedSettings {
     /// Paths below `readable` may be read under this policy and every later one.
     pub fn new(mut current: TurnSettings, searches: bool, readable: Vec<AbsPath>) -> SharedSettings {
-        current.policy = current.policy.map(|policy| Arc::new(policy.beside_reading(&readable)));
+        current.policy = current.policy.map(|policy| Arc::new(policy.allowing_reads(&readable)));
         SharedSettings { current: Mutex::new(current), searches: AtomicBool::new(searches), readable }
     }
 
     pub(crate) fn set_policy(&self, policy: &Policy) {
-        let policy = Arc::new(policy.beside_reading(&self.readable));
+        let policy = Arc::new(policy.allowing_reads(&self.readable));
         self.change(|current| current.policy = Some(policy));
     }
 

@@ -23,10 +23,11 @@ pub(super) async fn ask(cx: &RunCx, model: &Arc<dyn Model>, request: Request) ->
             Err(message) => (*message, false),
         };
         cx.spend(message.usage);
-        let next = match message.failed() && !cx.cancel.is_cancelled() {
+        let next = if message.failed() && !cx.cancel.is_cancelled() {
             // Fallback models are for turns.
-            true => recovery(&message, streamed, false, episode, &retries, llm::random()),
-            false => Recovery::GiveUp,
+            recovery(&message, streamed, false, episode, &retries, llm::random())
+        } else {
+            Recovery::GiveUp
         };
         let Recovery::Wait(delay) = next else {
             if episode.attempts > 0 {

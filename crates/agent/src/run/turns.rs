@@ -131,21 +131,22 @@ async fn request(
     }
     let has_calls = response.tool_calls().next().is_some();
     let overflows = !has_calls && leaves_no_room(&response, cx.current().model.info().context_window);
-    let response = match overflows {
-        true => AssistantMessage {
+    let response = if overflows {
+        AssistantMessage {
             stop_reason: StopReason::Error,
             error_kind: Some(ErrorKind::ContextOverflow),
             error_message: Some(
                 "the context fills the model's window, which leaves no room for an answer".to_owned(),
             ),
             ..response
-        },
-        false => response,
+        }
+    } else {
+        response
     };
     Ok(Turn { index, message_id, response, streamed, has_calls })
 }
 
-/// Ends a failed turn and recovers if possible; otherwise returns the end of the run.
+/// Ends a failed turn; recovers if possible, else returns the end of the run.
 async fn after_failure(
     cx: &RunCx,
     transcript: &mut Transcript,
@@ -233,7 +234,9 @@ impl MissingAnswer {
     }
 }
 
-/// Recovers from a failed response; false if the run was cancelled or nothing could be done.
+/// Recovers from a failed response.
+///
+/// Returns false if the run was cancelled or nothing could be done.
 async fn recover(
     cx: &RunCx,
     transcript: &mut Transcript,
@@ -306,7 +309,7 @@ async fn finish_turn(cx: &RunCx, turn: &Turn, results: &[Message]) -> TurnDecisi
     }
 }
 
-/// Applies the hook's changes for the next turn; returns the messages it begins with.
+/// Applies the hook's changes for the next turn; returns its first messages.
 async fn prepare_next_turn(cx: &RunCx, turn: &Turn, results: &[Message]) -> Vec<Message> {
     let report = TurnReport { turn_index: turn.index, message: &turn.response, results };
     let next = match cx.hook(async { cx.hooks.prepare_next_turn(report).await }).await {

@@ -125,13 +125,14 @@ impl SessionBuilder {
         SessionBuilder { store: Some(store), ..self }
     }
 
-    /// Continues a loaded session: its id, its transcript up to the selected entry, and its file if there is
-    /// a store.
+    /// Continues a loaded session: its id and its transcript up to the selected entry.
+    ///
+    /// Writes to its file if there is a store.
     pub fn resume(self, session: LoadedSession) -> Self {
         SessionBuilder { resume: Some(session), ..self }
     }
 
-    /// The parent session and the entry it was left at, as recorded in the session file.
+    /// The parent session and its branch point, as recorded in the session file.
     ///
     /// Nothing is inherited; [`SessionStore::fork`] does that.
     pub fn parent(self, session: impl Into<String>, branch_point: Option<String>) -> Self {
@@ -173,7 +174,7 @@ impl SessionBuilder {
         SessionBuilder { id: Some(id.into()), ..self }
     }
 
-    /// The user's own command named what the session does, so that only a denying rule stops it.
+    /// The user's own command named the action, so that only a denying rule stops it.
     pub fn invoked(self, invoked: bool) -> Self {
         SessionBuilder { invoked, ..self }
     }
@@ -183,7 +184,9 @@ impl SessionBuilder {
         SessionBuilder { searches_tools, ..self }
     }
 
-    /// Delivery of queued messages; see [`Session::set_steering`] and [`Session::set_drain`].
+    /// Delivery of queued messages.
+    ///
+    /// See [`Session::set_steering`] and [`Session::set_drain`].
     pub fn queues(self, steering: Steering, drain: Drain) -> Self {
         SessionBuilder { steering, drain, ..self }
     }

@@ -221,7 +221,9 @@ impl Session {
         self.ask(|reply| Operation::Replace { messages, reply }).await.unwrap_or(Err(SessionError::Closed))
     }
 
-    /// Continues from another entry of the file, after earlier operations; later messages form a new branch.
+    /// Continues from another entry of the file, after earlier operations.
+    ///
+    /// Later messages form a new branch.
     pub async fn switch_to(&self, entry: impl Into<String>) -> Result<(), SessionError> {
         let entry = entry.into();
         self.ask(|reply| Operation::Switch { entry, summary: None, reply })
@@ -269,7 +271,7 @@ impl Session {
         self.inner.settings.change(|current| current.instructions = instructions);
     }
 
-    /// Sets the tools, from the next turn on; the model keeps knowing those that remain.
+    /// Sets the tools from the next turn on; the model still knows those that remain.
     pub fn set_tools(&self, tools: Registry) {
         self.inner.settings.set_tools(Arc::new(tools));
     }

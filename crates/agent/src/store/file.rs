@@ -1,4 +1,6 @@
-//! One session file, open for appending. Blocking, but short: an append is one small write.
+//! One session file, open for appending.
+//!
+//! Blocking, but short: an append is one small write.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -115,11 +117,6 @@ impl SessionFile {
         self.append_entry("label", json!({ "targetId": target, "label": label })).map(drop)
     }
 
-    /// Sets the session's name.
-    pub fn append_name(&mut self, name: &str) -> Result<(), StoreError> {
-        self.append_entry("session_info", json!({ "name": name })).map(drop)
-    }
-
     /// Stores the full text of a cut result; returns its path.
     pub(crate) fn keep_output(&self, call_id: &str, text: &str) -> Result<String, StoreError> {
         let plain = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
@@ -135,7 +132,9 @@ impl SessionFile {
         self.dir.path().join(super::sessions::outputs(&self.name))
     }
 
-    /// Continues from `at` with a summary of the abandoned branch; returns the entry's id.
+    /// Continues from `at` with a summary of the abandoned branch.
+    ///
+    /// Returns the entry's id.
     pub(crate) fn append_branch(&mut self, at: &str, summary: &str) -> Result<String, StoreError> {
         let from = self.last.replace(at.to_owned());
         self.append_entry("branch_summary", json!({ "fromId": from, "summary": summary }))

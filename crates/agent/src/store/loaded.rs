@@ -1,4 +1,6 @@
-//! A session as loaded from its file. Entries are known by their heads; bodies are parsed on demand. Pure.
+//! A session as loaded from its file.
+//!
+//! Entries are known by their heads; bodies are parsed on demand. Pure.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -372,7 +374,7 @@ impl LoadedSession {
         }
     }
 
-    /// The tree, each entry after its parent; an entry without a known parent is a root.
+    /// The tree, each entry after its parent; an entry of an unknown parent is a root.
     pub fn tree(&self) -> Vec<TreeLine> {
         let mut children: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
         for place in 0..self.entries.len() {

@@ -46,7 +46,7 @@ pub(super) fn migrated(file: &str, text: &str, version: u64, warnings: &mut Vec<
     out
 }
 
-/// Adds an id and a parent to the entry, and converts the index of a compaction to an id.
+/// Adds an id and a parent to the entry; converts a compaction's index to an id.
 fn entry_of_version_1(value: &mut Value, ids: &mut Vec<String>) {
     let id = match value["id"].as_str() {
         Some(id) => id.to_owned(),

@@ -1,4 +1,4 @@
-//! The sessions of one workspace, one file each. Blocking.
+//! The sessions of one workspace, one file each. Blocks.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::loaded::{LoadedSession, parse};
 use super::summaries::{self, SessionSummary};
 
 const EXTENSION: &str = ".jsonl";
-/// Minimum length of an id suffix that names a session, and of an id prefix to delete one.
+/// Minimum length of an id suffix to name a session, or of a prefix to delete it.
 const LEAST_END: usize = 4;
 const LEAST_DELETED: usize = 8;
 
@@ -185,7 +185,7 @@ impl SessionStore {
         Ok(summaries)
     }
 
-    /// A new session that begins as this one up to the entry `at` (else the selected one).
+    /// A new session that begins as this one up to `at`, else to the selected entry.
     ///
     /// Entries are inherited by their order in the tree, and files with full results are copied. Returns the
     /// id; the parent is unchanged.
@@ -210,21 +210,21 @@ impl SessionStore {
         });
         let mut text = header_line(&header);
         let name = file_name(&header);
-        let (theirs, own) = (outputs(&loaded.file), outputs(&name));
+        let (source, target) = (outputs(&loaded.file), outputs(&name));
         let within_line = |directory: &str| {
             let quoted = Value::from(self.dir.path().join(directory).to_string()).to_string();
             format!("{}/", &quoted[1..quoted.len() - 1])
         };
-        let (there, here) = (within_line(&theirs), within_line(&own));
+        let (old_path, new_path) = (within_line(&source), within_line(&target));
         for entry in path.into_iter().rev() {
-            text.push_str(&loaded.line(entry).replace(&there, &here));
+            text.push_str(&loaded.line(entry).replace(&old_path, &new_path));
             text.push('\n');
         }
-        for output in self.dir.child(&theirs)?.list()? {
-            if text.contains(&format!("{here}{output}"))
-                && let Some(bytes) = self.dir.read(&format!("{theirs}/{output}"))?
+        for output in self.dir.child(&source)?.list()? {
+            if text.contains(&format!("{new_path}{output}"))
+                && let Some(bytes) = self.dir.read(&format!("{source}/{output}"))?
             {
-                self.dir.write_atomic(&format!("{own}/{output}"), &bytes)?;
+                self.dir.write_atomic(&format!("{target}/{output}"), &bytes)?;
             }
         }
         self.dir.write_atomic(&name, text.as_bytes())?;
@@ -314,7 +314,9 @@ fn id_of(file: &str) -> Option<&str> {
     file.strip_suffix(EXTENSION)?.split_once('_').map(|(_, id)| id)
 }
 
-/// Whether `id` names the session: its id, a prefix, or a suffix of at least [`LEAST_END`] characters.
+/// Whether `id` names the session: its id, a prefix, or a suffix.
+///
+/// A suffix has at least [`LEAST_END`] characters.
 fn matches_id(file: &str, id: &str) -> bool {
     id_of(file).is_some_and(|found| {
         !id.is_empty() && found.starts_with(id) || id.len() >= LEAST_END && found.ends_with(id)

@@ -183,7 +183,7 @@ fn every_type_of_entry_is_understood() {
 }
 
 #[test]
-fn the_newest_summary_on_the_path_replaces_what_precedes_it() {
+fn the_newest_summary_replaces_earlier_messages() {
     let compaction = |id: &str, parent: &str, kept: &str, summary: &str| {
         let fields = json!({"summary": summary, "firstKeptEntryId": kept, "tokensBefore": 1});
         entry("compaction", id, Some(parent), fields)

@@ -183,13 +183,13 @@ async fn a_run_is_over_only_when_its_listeners_know() {
 
 #[tokio::test]
 async fn updates_come_before_the_end_and_none_after() {
-    let telling = tool("t", |_, cx| {
+    let reporting = tool("t", |_, cx| {
         Box::pin(async move {
             say_running(cx).await;
             ToolResult::text("done")
         })
     });
-    let (_, running) = setup(&[calls(&[call("a", "t", json!({}))]), text("ok")]).tool(telling).run().await;
+    let (_, running) = setup(&[calls(&[call("a", "t", json!({}))]), text("ok")]).tool(reporting).run().await;
     let shown = running.shown();
     let at = |line: &str| shown.iter().position(|it| it == line).unwrap();
     assert!(at("tool_update a: running") < at("tool_end a"));

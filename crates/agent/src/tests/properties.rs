@@ -59,8 +59,10 @@ fn answer(at: usize, kind: u8) -> Value {
     }
 }
 
-/// Checks what every provider requires: each call answered once, right after the message that made it; the
-/// user begins, and no answer follows an answer.
+/// Checks the rules of every provider.
+///
+/// Each call is answered once, right after the message that made it; the user begins, and no answer follows
+/// an answer.
 fn check_transcript(messages: &[Message]) {
     let mut open: Vec<String> = Vec::new();
     let mut seen = HashSet::new();
@@ -88,7 +90,7 @@ fn check_transcript(messages: &[Message]) {
     assert!(open.is_empty(), "calls are not answered: {open:?}");
 }
 
-/// Checks that every run has one start and one end, and that turns and calls are closed in order.
+/// Checks that runs, turns and calls start and end once, and in order.
 fn check_events(envelopes: &[Envelope]) {
     let (mut run, mut turn, mut calls) = (false, None, HashSet::new());
     for (at, envelope) in envelopes.iter().enumerate() {

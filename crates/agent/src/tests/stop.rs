@@ -230,7 +230,7 @@ async fn a_run_that_takes_too_long_ends_by_its_timeout() {
 }
 
 #[tokio::test]
-async fn of_several_reasons_the_first_in_order_counts() {
+async fn the_first_of_several_reasons_counts() {
     let waiting = json!({"wait_for_cancel": true});
     let running = setup(&[waiting.clone(), waiting.clone()]).start();
     let both = async {
@@ -244,7 +244,7 @@ async fn of_several_reasons_the_first_in_order_counts() {
     assert_eq!(outcome.reason, TerminationReason::Disconnected);
 }
 
-/// Makes several reasons true with the answer: aborts, disconnects, lets the time pass.
+/// Makes several reasons true with the answer: aborts, disconnects, times out.
 struct AtOnce {
     session: Mutex<Option<Session>>,
     causes: [bool; 3],

@@ -334,7 +334,7 @@ async fn a_second_writer_is_rejected_and_a_changed_file_detected() {
     let stale = kept.store.load(session.id()).unwrap();
     session.prompt("on").await;
     assert!(session.close(DEADLINE).await);
-    let error = kept.store.reopen(&stale).append_name("a name").unwrap_err();
+    let error = kept.store.reopen(&stale).append_label("x", None).unwrap_err();
     assert!(matches!(error, StoreError::Changed { .. }), "{error}");
     assert_eq!(said(&kept.store.load(session.id()).unwrap()).len(), 4);
 }

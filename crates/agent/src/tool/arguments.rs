@@ -151,7 +151,9 @@ fn requires(schema: &Value, name: &str) -> bool {
     schema["required"].as_array().is_some_and(|it| it.iter().any(|it| it == name))
 }
 
-/// Whether a list or object matches this variant: its type, required members and constants.
+/// Whether a list or object matches this variant.
+///
+/// Compares its type, required members and constants.
 fn is_meant(root: &Value, schema: &Value, left: usize, value: &Value) -> bool {
     let Some(left) = left.checked_sub(1) else { return false };
     if let Some(named) = named(root, schema) {

@@ -48,7 +48,7 @@ pub struct StandaloneCall {
     pub policy: Arc<Policy>,
     pub tools: Arc<Toolset>,
     pub approver: Arc<dyn Approver>,
-    /// Whether the user's own command named the action, so that only a denying rule stops it.
+    /// Whether the user's own command named the action: only a denying rule stops it.
     pub invoked: bool,
     /// Receives the call's progress; must not block.
     pub on_update: Box<dyn Fn(Update) + Send + Sync>,
@@ -126,7 +126,7 @@ impl ToolCx {
         self.note(grant)
     }
 
-    /// Requests the permit to run a user's program under the tool `by`; see [`ToolCx::permit`].
+    /// Requests the permit for `by` to run a user's program; see [`ToolCx::permit`].
     pub async fn permit_run(&self, by: &str, command: &CommandLine) -> Result<(), Denied> {
         let permit = match &self.gate.policy() {
             None => Err(no_policy()),
@@ -177,7 +177,7 @@ impl ToolCx {
         }
     }
 
-    /// Reports the steps of the work; see [`ToolCx::update`]. Ignored outside a session.
+    /// Reports the steps of the work, in a session only; see [`ToolCx::update`].
     pub async fn show_plan(&self, steps: Vec<PlanStep>) {
         if let Updates::Events { events, open } = &self.updates
             && open.load(Ordering::Acquire)
@@ -199,7 +199,7 @@ impl ToolCx {
         }
     }
 
-    /// Records an entry of this type in the session file, before the result of the call.
+    /// Records an entry of this type in the session file, before the call's result.
     ///
     /// No model is sent it. Ignored outside a session.
     pub fn keep(&self, kind: &'static str, fields: Value) {

@@ -28,7 +28,9 @@ pub struct Pipeline {
     filter: Filter,
 }
 
-/// Filters tools by name or source (`builtin`, `mcp`, `mcp:SERVER`, `extension`, `custom`).
+/// Filters tools by name or source.
+///
+/// Sources are `builtin`, `mcp`, `mcp:SERVER`, `extension` and `custom`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Enabled although off by default.

@@ -89,7 +89,7 @@ impl Registry {
 }
 
 impl Registered {
-    /// The arguments as the tool gets them, or a text for the model that names the problems.
+    /// The arguments as the tool gets them, or the problems as text for the model.
     pub fn validate(&self, args: Value) -> Result<Value, String> {
         let definition = self.tool.definition();
         let schema = self.schema.get_or_init(|| Schema::compile(&definition.parameters));

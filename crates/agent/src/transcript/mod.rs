@@ -26,7 +26,7 @@ pub(crate) struct Transcript {
     ///
     /// Answers from before the last compaction do not count.
     measured: Option<(usize, u64)>,
-    /// Number of messages from before the last compaction; their reported sizes are outdated.
+    /// Number of messages before the last compaction; their sizes are outdated.
     old: usize,
     /// Messages added by the current run.
     new_messages: Vec<Message>,
@@ -39,7 +39,7 @@ pub(crate) struct Transcript {
     done_sent: usize,
 }
 
-/// Messages without the reported sizes of the first `old`, which request limits use.
+/// Messages without the reported sizes of the first `old`, for request limits.
 fn without_sizes(messages: &[Message], part: Range<usize>, old: usize) -> Cow<'_, [Message]> {
     if part.start >= old {
         return Cow::Borrowed(&messages[part]);

@@ -1,7 +1,8 @@
-//! The envelope of the Debug Adapter Protocol (DAP 1.71 §Base Protocol), with bodies left raw.
+//! The envelope of the Debug Adapter Protocol (DAP 1.71 §Base Protocol), with raw
+//! bodies.
 //!
-//! Knows no command and no event. What must stay true: what we do not know survives in the body as it
-//! came; nothing we send holds an explicit `null`; ids may be numbers or strings.
+//! Knows no command and no event. Invariants: unknown content survives in the body; sent messages hold no
+//! explicit `null`; ids may be numbers or strings.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -11,16 +12,16 @@ use wire::Id;
 #[derive(Debug, Clone)]
 pub enum Message {
     Request {
-        /// Its number; theirs may be a string.
+        /// Its number, which some adapters send as a string.
         seq: Id,
         command: String,
         arguments: Option<Box<RawValue>>,
     },
     Response {
         request_seq: Id,
-        /// What was asked, where it says so.
+        /// The answered command, if present.
         command: Option<String>,
-        /// The body as it came, or why it failed.
+        /// The raw body, or the failure.
         outcome: Result<Box<RawValue>, AdapterError>,
     },
     Event {
@@ -29,19 +30,18 @@ pub enum Message {
     },
 }
 
-/// The other side's refusal of a request.
+/// The adapter's refusal of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct AdapterError {
-    /// For people: the formatted text where there is one, else the short one.
+    /// The formatted text if there is one, else the short one.
     pub message: String,
 }
 
-/// A body that is no message of this protocol.
+/// A body that is no DAP message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a message of a debug adapter: {reason}")]
 pub struct Malformed {
-    /// What is wrong with it.
     pub reason: String,
 }
 
@@ -67,10 +67,10 @@ struct Raw {
     body: Option<Box<RawValue>>,
 }
 
-/// Reads one body.
+/// Parses one body.
 ///
 /// # Errors
-/// [`Malformed`] for what is no request, response or event.
+/// [`Malformed`] for a body that is no request, response or event.
 pub fn parse(body: &[u8]) -> Result<Message, Malformed> {
     let bad = |reason: String| Malformed { reason };
     let raw: Raw = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
@@ -84,11 +84,11 @@ pub fn parse(body: &[u8]) -> Result<Message, Malformed> {
         "response" => Ok(Message::Response {
             request_seq: raw.request_seq.clone().ok_or_else(|| lacks("request_seq"))?,
             command: raw.command.clone(),
-            // Some adapters leave `success` out of an answer that has a body.
+            // Some adapters omit `success` in an answer with a body.
             outcome: if raw.success.unwrap_or(true) {
                 Ok(raw.body.unwrap_or_else(empty))
             } else {
-                Err(AdapterError { message: said(raw.message.as_ref(), raw.body.as_deref()) })
+                Err(AdapterError { message: failure_reason(raw.message.as_ref(), raw.body.as_deref()) })
             },
         }),
         "event" => {
@@ -99,8 +99,9 @@ pub fn parse(body: &[u8]) -> Result<Message, Malformed> {
     }
 }
 
-/// The reason of a failed response: `body.error.format` with its variables, else `message`.
-fn said(message: Option<&Value>, body: Option<&RawValue>) -> String {
+/// The reason of a failed response: `body.error.format` with its variables, else
+/// `message`.
+fn failure_reason(message: Option<&Value>, body: Option<&RawValue>) -> String {
     let body: Value = body.and_then(|body| serde_json::from_str(body.get()).ok()).unwrap_or_default();
     let error = &body["error"];
     if let Some(format) = error["format"].as_str().filter(|format| !format.trim().is_empty()) {
@@ -145,7 +146,7 @@ impl Outgoing<'_> {
     }
 }
 
-/// A request of ours. Members that are `null` are left out.
+/// Encodes a request; members that are `null` are left out.
 pub(crate) fn request(seq: i64, command: &str, arguments: Value) -> Vec<u8> {
     let arguments = without_nulls(arguments);
     let arguments = (!arguments.is_null()).then_some(arguments);
@@ -155,20 +156,20 @@ pub(crate) fn request(seq: i64, command: &str, arguments: Value) -> Vec<u8> {
     Outgoing { seq, kind, request_seq, success, command, message, arguments, body }.bytes()
 }
 
-/// Our answer to a request of theirs; the id goes back as it came.
+/// Encodes the answer to an adapter's request; the id returns unchanged.
 pub(crate) fn response(seq: i64, to: &Id, command: &str, outcome: Result<Value, String>) -> Vec<u8> {
     let success = Some(outcome.is_ok());
     let message = outcome.as_ref().err().map(String::as_str);
     let body = match &outcome {
         Ok(body) => Some(without_nulls(body.clone())).filter(|body| !body.is_null()),
-        // It is not to be left out (DAP §ErrorResponse).
+        // The protocol requires it (DAP §ErrorResponse).
         Err(why) => Some(json!({ "error": { "id": 1, "format": why } })),
     };
     let (kind, request_seq, body) = ("response", Some(to), body.as_ref());
     Outgoing { seq, kind, request_seq, success, command, message, arguments: None, body }.bytes()
 }
 
-/// The number that an answer is about: adapters may write ours as a string.
+/// The number of the answered request; adapters may write it as a string.
 pub(crate) fn number(id: &Id) -> Option<i64> {
     match id {
         Id::Number(number) => Some(*number),
@@ -176,7 +177,7 @@ pub(crate) fn number(id: &Id) -> Option<i64> {
     }
 }
 
-/// `value` without members that are `null`, at every depth; items of lists stay.
+/// Removes members that are `null`, at every depth; items of lists stay.
 pub(crate) fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_survives() {
+    fn unknown_content_survives() {
         check(
             r#"{"seq":1,"type":"event","event":"debugpySockets","body":{"big":12345678901234567890123,"x":null}}"#,
             r#"debugpySockets {"big":12345678901234567890123,"x":null}"#,
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_reason_of_a_failure_is_taken() {
+    fn the_best_reason_of_a_failure_is_used() {
         check(
             r#"{"type":"response","request_seq":1,"success":false,"message":"notStopped",
                "body":{"error":{"id":1,"format":"no {what} here","variables":{"what":"frame"}}}}"#,
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_named() {
+    fn a_malformed_message_is_explained() {
         let said = |what: &str| format!("not a message of a debug adapter: {what}");
         check(r#"{"type":"event"}"#, &said("a event without `event`"));
         check(r#"{"jsonrpc":"2.0","id":1}"#, &said("its type is \"\""));

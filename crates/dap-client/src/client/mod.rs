@@ -1,9 +1,10 @@
-//! One end of a stream to a debug adapter: requests with deadline and cancellation, events in the order
-//! they came, and answers to what the adapter asks.
+//! Protocol client for a debug adapter: requests with deadline and cancellation,
+//! events in wire order, and answers to the adapter's requests.
 //!
-//! Knows no command but `cancel`. What must stay true: a late, second or unknown answer does no harm;
-//! bytes that are no message are skipped and counted; whatever the adapter asks is answered; when the
-//! stream closes, all that wait end with the reason.
+//! Knows no command but `cancel`. Invariants: a late, second or unknown answer does
+//! no harm; malformed messages are skipped and counted; every request of the
+//! adapter is answered; when the stream closes, all waiting requests end with the
+//! reason.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -30,15 +31,15 @@ use envelope::{AdapterError, Message};
 
 /// Messages that may wait to be written.
 const QUEUE: usize = 1024;
-/// Requests of the adapter answered at once; those above are refused.
+/// Adapter requests answered at once; the client refuses more.
 const INCOMING: usize = 64;
 
-/// What the adapter tells and asks.
+/// Handles the adapter's events and requests.
 pub trait Handler: Send + Sync + 'static {
-    /// An event, in wire order. Runs in the reading task: it must not block.
+    /// Handles an event, in wire order. Runs in the reading task, so it must not block.
     fn event(&self, event: &str, body: Option<&RawValue>);
 
-    /// A request of the adapter. The future runs in a task of its own.
+    /// Handles a request of the adapter. The future runs in its own task.
     fn request(
         &self,
         command: &str,
@@ -46,7 +47,7 @@ pub trait Handler: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<Value, String>>;
 }
 
-/// Why a request has no body.
+/// Failure of a request.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RequestError {
     #[error("{command} failed: {error}")]
@@ -55,7 +56,7 @@ pub enum RequestError {
     #[error("{command} was not answered within {after:?}")]
     Deadline {
         command: String,
-        /// How long was waited.
+        /// The deadline.
         after: Duration,
     },
     /// The caller's token was cancelled.
@@ -68,7 +69,7 @@ pub enum RequestError {
 
 type Outcome = Result<Result<Box<RawValue>, AdapterError>, String>;
 
-/// One end of a stream. Cheap to clone; all clones are the same end.
+/// A protocol client. Clones share one stream.
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -79,7 +80,7 @@ struct Shared {
     out: mpsc::Sender<Vec<u8>>,
     next: AtomicI64,
     pending: Mutex<Pending>,
-    cancels: AtomicBool,
+    supports_cancel: AtomicBool,
     incoming: Arc<tokio::sync::Semaphore>,
     closed: CancellationToken,
     tracker: TaskTracker,
@@ -92,7 +93,8 @@ struct Pending {
 }
 
 impl Client {
-    /// Starts reading and writing on tasks of `tracker`, until [`Client::close`] or the end of the stream.
+    /// Reads and writes on tasks of `tracker`, until [`Client::close`] or the end of
+    /// the stream.
     pub fn spawn(
         name: impl Into<String>,
         reader: impl AsyncRead + Send + Unpin + 'static,
@@ -107,7 +109,7 @@ impl Client {
                 out,
                 next: AtomicI64::new(1),
                 pending: Mutex::default(),
-                cancels: AtomicBool::new(false),
+                supports_cancel: AtomicBool::new(false),
                 incoming: Arc::new(tokio::sync::Semaphore::new(INCOMING)),
                 closed: CancellationToken::new(),
                 tracker: tracker.clone(),
@@ -127,7 +129,7 @@ impl Client {
                 std::io::Result::Ok(())
             };
             tokio::select! {
-                // Dropping the writer may cut a message; the stream is given up then anyway.
+                // Dropping the writer may cut a message, but the stream is abandoned then.
                 () = this.shared.closed.cancelled() => {}
                 result = write => if let Err(error) = result {
                     this.close(&format!("writing to it failed: {error}"));
@@ -139,7 +141,7 @@ impl Client {
             let mut frames = FramedRead::with_capacity(reader, codec, 64 * 1024);
             let reason = loop {
                 let frame = tokio::select! {
-                    // Dropping `next` loses nothing: what was read stays in `frames`.
+                    // Dropping `next` loses nothing: read bytes stay in `frames`.
                     () = this.shared.closed.cancelled() => return,
                     frame = frames.next() => frame,
                 };
@@ -157,12 +159,14 @@ impl Client {
         client
     }
 
-    /// The adapter understands `cancel`: from now on it is told of requests that are given up.
-    pub fn tell_cancels(&self) {
-        self.shared.cancels.store(true, Ordering::Relaxed);
+    /// Enables `cancel` requests for abandoned requests, once the adapter reported
+    /// support.
+    pub(crate) fn enable_cancel(&self) {
+        self.shared.supports_cancel.store(true, Ordering::Relaxed);
     }
 
-    /// Asks, and waits for the raw body. Dropping the future, `cancel` and the deadline free the entry.
+    /// Sends a request and waits for the raw body. Dropping the future, `cancel` and
+    /// the deadline free the entry.
     ///
     /// # Errors
     /// [`RequestError`]; each names the command.
@@ -187,7 +191,8 @@ impl Client {
             .map_err(|error| if matches!(error, RequestError::Deadline { .. }) { late() } else { error })
     }
 
-    /// Sends a request; its answer is waited for with what is returned. Waits only for room to write.
+    /// Sends a request; the returned value waits for its answer. Waits only for room to
+    /// write.
     ///
     /// # Errors
     /// [`RequestError::Closed`].
@@ -204,20 +209,21 @@ impl Client {
         }
         let flight =
             InFlight { guard: Guard { client: self.clone(), id }, command: command.to_owned(), answer };
-        // Dropped while it waits for room, the guard frees the entry and nothing was sent.
+        // If dropped while waiting for room, the guard frees the entry and nothing was sent.
         match self.shared.out.send(envelope::request(id, command, arguments)).await {
             Ok(()) => Ok(flight),
-            Err(_) => Err(closed(self.why_closed())),
+            Err(_) => Err(closed(self.close_reason())),
         }
     }
 
-    /// Ends when the stream is closed, with the reason. Cancel-safe.
+    /// Waits until the stream is closed; returns the reason. Cancel-safe.
     pub async fn closed(&self) -> String {
         self.shared.closed.cancelled().await;
-        self.why_closed()
+        self.close_reason()
     }
 
-    /// Gives the stream up: both tasks end, all that wait fail with `why`. The first reason stays.
+    /// Closes the stream: both tasks end, and all waiting requests fail with `why`. The
+    /// first reason wins.
     pub fn close(&self, why: &str) {
         let waiting = {
             let mut pending = self.pending();
@@ -228,18 +234,18 @@ impl Client {
             std::mem::take(&mut pending.waiting)
         };
         for sender in waiting.into_values() {
-            // A waiter that left needs no reason.
+            // A caller that stopped waiting needs no reason.
             drop(sender.send(Err(why.to_owned())));
         }
         self.shared.closed.cancel();
     }
 
-    fn why_closed(&self) -> String {
+    fn close_reason(&self) -> String {
         self.pending().closed.clone().unwrap_or_else(|| "the stream was given up".to_owned())
     }
 
     fn pending(&self) -> parking_lot::MutexGuard<'_, Pending> {
-        // Every use leaves the table whole, so a panic elsewhere does no harm to it.
+        // Every use leaves the table consistent, so a panic elsewhere does no harm.
         self.shared.pending.lock()
     }
 
@@ -250,7 +256,7 @@ impl Client {
             Ok(Message::Response { request_seq, command, outcome }) => {
                 let entry = envelope::number(&request_seq).and_then(|id| self.pending().waiting.remove(&id));
                 match entry {
-                    // The waiter may have left in this instant; then the answer is late.
+                    // The caller may have stopped waiting in this instant; then the answer is late.
                     Some(sender) => drop(sender.send(Ok(outcome))),
                     None => {
                         tracing::debug!(adapter = name, id = %request_seq, ?command, "late or unknown answer")
@@ -264,12 +270,12 @@ impl Client {
                 }
             }
             Ok(Message::Request { seq, command, arguments }) => {
-                self.take_request(seq, command, arguments.as_deref(), handler);
+                self.handle_request(seq, command, arguments.as_deref(), handler);
             }
         }
     }
 
-    fn take_request(&self, seq: Id, command: String, arguments: Option<&RawValue>, handler: &dyn Handler) {
+    fn handle_request(&self, seq: Id, command: String, arguments: Option<&RawValue>, handler: &dyn Handler) {
         let Ok(place) = Arc::clone(&self.shared.incoming).try_acquire_owned() else {
             return self.answer(&seq, &command, Err("too many requests at once".to_owned()));
         };
@@ -283,7 +289,7 @@ impl Client {
         self.shared.tracker.spawn(async move {
             let panicked = Err(format!("the handler of {command} panicked"));
             let outcome = tokio::select! {
-                // Nobody waits for the answer any more.
+                // The stream is closed, so an answer has no recipient.
                 () = this.shared.closed.cancelled() => return,
                 outcome = AssertUnwindSafe(future).catch_unwind() => outcome.unwrap_or(panicked),
             };
@@ -295,15 +301,16 @@ impl Client {
     fn answer(&self, seq: &Id, command: &str, outcome: Result<Value, String>) {
         let own = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let message = envelope::response(own, seq, command, outcome);
-        // The reading task must not wait for the writing one: an adapter that asks and asks, and reads
-        // nothing, is given up.
+        // The reading task must not wait for the writing one. An adapter that keeps sending requests without
+        // reading answers is disconnected.
         if let Err(mpsc::error::TrySendError::Full(_)) = self.shared.out.try_send(message) {
             self.close("it asks without reading the answers");
         }
     }
 }
 
-/// A request that was sent. Dropping it frees the entry, and tells an adapter that understands it.
+/// A sent request. Dropping it frees the entry, and cancels the request if the
+/// adapter supports that.
 pub struct InFlight {
     guard: Guard,
     command: String,
@@ -331,12 +338,12 @@ impl InFlight {
             Ok(Ok(Ok(Ok(body)))) => Ok(body),
             Ok(Ok(Ok(Err(error)))) => Err(RequestError::Refused { command, error }),
             Ok(Ok(Err(why))) => Err(RequestError::Closed { command, why }),
-            Ok(Err(_)) => Err(RequestError::Closed { command, why: self.guard.client.why_closed() }),
+            Ok(Err(_)) => Err(RequestError::Closed { command, why: self.guard.client.close_reason() }),
         }
     }
 }
 
-/// Frees the entry of a request that is given up.
+/// Frees the entry of an abandoned request.
 struct Guard {
     client: Client,
     id: i64,
@@ -348,10 +355,10 @@ impl Drop for Guard {
             return;
         }
         let shared = &self.client.shared;
-        if shared.cancels.load(Ordering::Relaxed) {
+        if shared.supports_cancel.load(Ordering::Relaxed) {
             let own = shared.next.fetch_add(1, Ordering::Relaxed);
             let message = envelope::request(own, "cancel", json!({ "requestId": self.id }));
-            // Without room the adapter just goes on; its answer is late then.
+            // Without room the adapter continues; its answer is late then.
             drop(shared.out.try_send(message));
         }
     }

@@ -1,6 +1,7 @@
-//! The breakpoints of one session: what was asked for, and what the adapter made of it.
+//! The breakpoints of one session: the requested ones, and the adapter's placement
+//! of each.
 //!
-//! Pure. The protocol sets all breakpoints of a source at once; here each is added and removed alone.
+//! Pure. The protocol sets all breakpoints of a source at once; here they are added and removed one by one.
 
 use std::collections::BTreeMap;
 
@@ -19,36 +20,36 @@ pub struct SourceBreakpoint {
     pub column: Option<u64>,
     /// Stops only where this is true.
     pub condition: Option<String>,
-    /// Stops at the n-th hit, as the adapter reads it.
+    /// Stops at the n-th hit, in the adapter's syntax.
     pub hit: Option<String>,
-    /// Writes this, with `{expressions}`, and does not stop.
+    /// Writes this message, with `{expressions}`, instead of stopping.
     pub log: Option<String>,
 }
 
 /// A breakpoint on a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionBreakpoint {
-    /// Its name, as the adapter's language writes it.
+    /// Its name in the adapter's language.
     pub name: String,
     /// Stops only where this is true.
     pub condition: Option<String>,
-    /// Stops at the n-th hit, as the adapter reads it.
+    /// Stops at the n-th hit, in the adapter's syntax.
     pub hit: Option<String>,
 }
 
 /// A breakpoint on data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DataBreakpoint {
-    /// The adapter's name of the data.
+    /// The adapter's id of the data.
     pub id: String,
-    /// What it was asked for as.
+    /// The requested name.
     pub name: String,
     pub label: String,
     /// `read`, `write` or `readWrite`.
     pub access: String,
     /// Stops only where this is true.
     pub condition: Option<String>,
-    /// Stops at the n-th hit, as the adapter reads it.
+    /// Stops at the n-th hit, in the adapter's syntax.
     pub hit: Option<String>,
 }
 
@@ -56,47 +57,47 @@ pub struct DataBreakpoint {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstructionBreakpoint {
     pub reference: String,
-    /// Bytes from there.
+    /// Bytes from the reference.
     pub offset: i64,
     /// Stops only where this is true.
     pub condition: Option<String>,
-    /// Stops at the n-th hit, as the adapter reads it.
+    /// Stops at the n-th hit, in the adapter's syntax.
     pub hit: Option<String>,
 }
 
-/// What the adapter made of one breakpoint.
+/// The adapter's placement of one breakpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Placed {
     pub id: Option<i64>,
-    /// Whether it is in place; some adapters learn that only when the code is loaded.
+    /// Whether it is in place; some adapters verify only when the code is loaded.
     pub verified: bool,
-    /// Whether it is or was.
-    pub ever: bool,
-    /// The line it came to stand on.
+    /// Whether it is or was verified.
+    pub was_verified: bool,
+    /// The line of its placement.
     pub line: Option<u64>,
     /// Why it is not in place.
     pub message: Option<String>,
 }
 
 impl Placed {
-    /// Why it is not in place, in words: js-debug tells the name of a sentence instead of it.
+    /// The message if it is a sentence; js-debug reports a message key instead.
     pub fn sentence(&self) -> Option<&str> {
         self.message.as_deref().filter(|it| it.contains(' '))
     }
 }
 
-/// All of a session.
+/// All breakpoints of a session.
 #[derive(Debug, Clone, Default)]
 pub struct Breakpoints {
     sources: BTreeMap<AbsPath, Vec<(SourceBreakpoint, Placed)>>,
     functions: Vec<(FunctionBreakpoint, Placed)>,
     data: Vec<(DataBreakpoint, Placed)>,
     instructions: Vec<(InstructionBreakpoint, Placed)>,
-    /// Exception filters; `None`: those that the adapter has on by default.
+    /// Exception filters; `None` for the adapter's defaults.
     pub exceptions: Option<Vec<String>>,
 }
 
-/// A name, and the condition after the word `if`.
+/// Splits a name from the condition after the word `if`.
 pub fn conditional(text: &str) -> (&str, Option<&str>) {
     match text.split_once(" if ") {
         Some((name, condition)) => (name.trim(), Some(condition.trim()).filter(|it| !it.is_empty())),
@@ -104,10 +105,11 @@ pub fn conditional(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Exceptions to stop at: `NAME`, `NAME mode MODE`, each also with `if CONDITION`.
+/// An exception filter as text: `NAME`, `NAME mode MODE`, each optionally with `if
+/// CONDITION`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExceptionFilter<'a> {
-    /// Of a filter, or of an exception.
+    /// Name of a filter or of an exception.
     pub name: &'a str,
     pub mode: Option<&'a str>,
     /// Stops only where this is true.
@@ -115,7 +117,7 @@ pub struct ExceptionFilter<'a> {
 }
 
 impl<'a> ExceptionFilter<'a> {
-    /// Takes a text apart.
+    /// Parses a text.
     pub fn read(text: &'a str) -> Self {
         let (rest, condition) = conditional(text);
         let (name, mode) = rest.split_once(" mode ").map_or((rest, None), |(name, mode)| (name, Some(mode)));
@@ -124,7 +126,7 @@ impl<'a> ExceptionFilter<'a> {
 }
 
 impl FunctionBreakpoint {
-    /// As [`Breakpoints::add_function`] takes it.
+    /// The text that [`Breakpoints::add_function`] parses.
     pub fn text(&self) -> String {
         match &self.condition {
             Some(condition) => format!("{} if {condition}", self.name),
@@ -134,7 +136,7 @@ impl FunctionBreakpoint {
 }
 
 impl Breakpoints {
-    /// Adds one; one on the same line and column is replaced.
+    /// Adds a breakpoint; replaces one on the same line and column.
     pub fn add(&mut self, breakpoint: SourceBreakpoint) {
         let all = self.sources.entry(breakpoint.path.clone()).or_default();
         all.retain(|(it, _)| (it.line, it.column) != (breakpoint.line, breakpoint.column));
@@ -142,7 +144,7 @@ impl Breakpoints {
         all.sort_by_key(|(it, _)| (it.line, it.column));
     }
 
-    /// Removes those of a file, all or those of a line; how many.
+    /// Removes the breakpoints of a file, or of one of its lines; returns how many.
     pub fn remove(&mut self, path: &AbsPath, line: Option<u64>) -> usize {
         let Some(all) = self.sources.get_mut(path) else { return 0 };
         let before = all.len();
@@ -150,18 +152,19 @@ impl Breakpoints {
         before - all.len()
     }
 
-    /// The same, as no adapter has seen them.
+    /// The breakpoints without placements, for another adapter.
     pub(crate) fn unplaced(mut self) -> Self {
         let sources = self.sources.values_mut().flatten().map(|(_, placed)| placed);
         let functions = self.functions.iter_mut().map(|(_, placed)| placed);
         sources.chain(functions).for_each(|it| *it = Placed::default());
-        // Addresses are of one process.
+        // Addresses belong to one process.
         self.data.clear();
         self.instructions.clear();
         self
     }
 
-    /// The filter `panic` becomes a breakpoint on each of `functions`, where there are some.
+    /// Replaces the filter `panic` by a breakpoint on each of `functions`, if there are
+    /// any.
     pub fn stop_at_panics(&mut self, functions: &[String]) {
         let Some(filters) = self.exceptions.as_mut().filter(|_| !functions.is_empty()) else { return };
         let before = filters.len();
@@ -174,14 +177,15 @@ impl Breakpoints {
         }
     }
 
-    /// Adds one on a function: `NAME`, or `NAME if CONDITION`. One of that name is replaced.
+    /// Adds a function breakpoint from `NAME` or `NAME if CONDITION`; replaces one with
+    /// that name.
     pub fn add_function(&mut self, text: &str) {
         let (name, condition) = conditional(text);
         let condition = condition.map(str::to_owned);
         self.add_function_point(FunctionBreakpoint { name: name.to_owned(), condition, hit: None });
     }
 
-    /// Adds one on a function. One of that name is replaced.
+    /// Adds a function breakpoint; replaces one with that name.
     pub fn add_function_point(&mut self, point: FunctionBreakpoint) {
         match self.functions.iter_mut().find(|(it, _)| it.name == point.name) {
             Some((it, placed)) if *it != point => (*it, *placed) = (point, Placed::default()),
@@ -190,39 +194,35 @@ impl Breakpoints {
         }
     }
 
-    /// Removes the one on a function of this name.
     pub fn remove_function(&mut self, name: &str) {
         self.functions.retain(|(it, _)| it.name != name);
     }
 
-    /// Removes those on data of this name or id.
+    /// Removes data breakpoints with this name or id.
     pub fn remove_data(&mut self, name: &str) {
         self.data.retain(|(it, _)| it.name != name && it.id != name);
     }
 
-    /// Removes the one on an instruction.
     pub fn remove_instruction(&mut self, reference: &str, offset: i64) {
         self.instructions.retain(|(it, _)| (it.reference.as_str(), it.offset) != (reference, offset));
     }
 
-    /// How many there are of all kinds, without exception filters.
+    /// Number of breakpoints, without exception filters.
     pub fn count(&self) -> usize {
         self.list().count() + self.functions.len() + self.data.len() + self.instructions.len()
     }
 
-    /// Adds one on data.
     pub fn add_data(&mut self, breakpoint: DataBreakpoint) {
         self.data.retain(|(it, _)| it.id != breakpoint.id);
         self.data.push((breakpoint, Placed::default()));
     }
 
-    /// Adds one on an instruction.
     pub fn add_instruction(&mut self, breakpoint: InstructionBreakpoint) {
         self.remove_instruction(&breakpoint.reference, breakpoint.offset);
         self.instructions.push((breakpoint, Placed::default()));
     }
 
-    /// Removes those on functions, data and instructions.
+    /// Removes function, data and instruction breakpoints.
     pub fn remove_others(&mut self) {
         self.functions.clear();
         self.data.clear();
@@ -237,40 +237,40 @@ impl Breakpoints {
         &self.instructions
     }
 
-    /// Arguments of `setDataBreakpoints`, with hit counts as the adapter reads them.
+    /// The arguments of `setDataBreakpoints`.
     pub(crate) fn data_arguments(&self, hits: Option<Hits>) -> Value {
         let one = |it: &DataBreakpoint| {
             json!({"dataId": it.id, "accessType": it.access, "condition": it.condition,
-                "hitCondition": sent(it.hit.as_ref(), hits)})
+                "hitCondition": hit_condition(it.hit.as_ref(), hits)})
         };
         json!({"breakpoints": self.data.iter().map(|(it, _)| one(it)).collect::<Vec<_>>()})
     }
 
-    /// Arguments of `setInstructionBreakpoints`, with hit counts as the adapter reads them.
+    /// The arguments of `setInstructionBreakpoints`.
     pub(crate) fn instruction_arguments(&self, hits: Option<Hits>) -> Value {
         let one = |it: &InstructionBreakpoint| {
             json!({"instructionReference": it.reference, "offset": (it.offset != 0).then_some(it.offset),
-                "condition": it.condition, "hitCondition": sent(it.hit.as_ref(), hits)})
+                "condition": it.condition, "hitCondition": hit_condition(it.hit.as_ref(), hits)})
         };
         json!({"breakpoints": self.instructions.iter().map(|(it, _)| one(it)).collect::<Vec<_>>()})
     }
 
-    /// Takes the answer to `setDataBreakpoints` in.
+    /// Applies the answer to `setDataBreakpoints`.
     pub(crate) fn data_answer(&mut self, body: &Value) {
-        answered(self.data.iter_mut().map(|(_, placed)| placed), body);
+        apply_answers(self.data.iter_mut().map(|(_, placed)| placed), body);
     }
 
-    /// Takes the answer to `setInstructionBreakpoints` in.
+    /// Applies the answer to `setInstructionBreakpoints`.
     pub(crate) fn instruction_answer(&mut self, body: &Value) {
-        answered(self.instructions.iter_mut().map(|(_, placed)| placed), body);
+        apply_answers(self.instructions.iter_mut().map(|(_, placed)| placed), body);
     }
 
-    /// The files that have some, or had.
+    /// The files that have or had breakpoints.
     pub fn paths(&self) -> Vec<AbsPath> {
         self.sources.keys().cloned().collect()
     }
 
-    /// All on lines, by file and line.
+    /// All line breakpoints, by file and line.
     pub fn list(&self) -> impl Iterator<Item = &(SourceBreakpoint, Placed)> {
         self.sources.values().flatten()
     }
@@ -279,69 +279,73 @@ impl Breakpoints {
         &self.functions
     }
 
-    /// Arguments of `setBreakpoints` for a file, with hit counts as the adapter reads them.
+    /// The arguments of `setBreakpoints` for a file.
     pub(crate) fn source_arguments(&self, path: &AbsPath, hits: Option<Hits>) -> Value {
         let one = |it: &SourceBreakpoint| {
             json!({"line": it.line, "column": it.column, "condition": it.condition,
-                "hitCondition": sent(it.hit.as_ref(), hits), "logMessage": it.log})
+                "hitCondition": hit_condition(it.hit.as_ref(), hits), "logMessage": it.log})
         };
         let all: Vec<Value> = self.sources.get(path).into_iter().flatten().map(|(it, _)| one(it)).collect();
         let source = json!({"name": path.file_name(), "path": path.to_string()});
         json!({"source": source, "breakpoints": all, "sourceModified": false})
     }
 
-    /// Arguments of `setFunctionBreakpoints`, with hit counts as the adapter reads them.
+    /// The arguments of `setFunctionBreakpoints`.
     pub(crate) fn function_arguments(&self, hits: Option<Hits>) -> Value {
-        let one = |it: &FunctionBreakpoint| json!({"name": it.name, "condition": it.condition, "hitCondition": sent(it.hit.as_ref(), hits)});
+        let one = |it: &FunctionBreakpoint| json!({"name": it.name, "condition": it.condition, "hitCondition": hit_condition(it.hit.as_ref(), hits)});
         let all: Vec<Value> = self.functions.iter().map(|(it, _)| one(it)).collect();
         json!({"breakpoints": all})
     }
 
-    /// Takes the answer to `setBreakpoints` in.
+    /// Applies the answer to `setBreakpoints`.
     pub(crate) fn source_answer(&mut self, path: &AbsPath, body: &Value) {
         let all = self.sources.entry(path.clone()).or_default();
-        answered(all.iter_mut().map(|(_, placed)| placed), body);
+        apply_answers(all.iter_mut().map(|(_, placed)| placed), body);
     }
 
-    /// Takes the answer to `setFunctionBreakpoints` in.
+    /// Applies the answer to `setFunctionBreakpoints`.
     pub(crate) fn function_answer(&mut self, body: &Value) {
-        answered(self.functions.iter_mut().map(|(_, placed)| placed), body);
+        apply_answers(self.functions.iter_mut().map(|(_, placed)| placed), body);
     }
 
-    /// Takes an event `breakpoint` in.
-    pub(crate) fn changed(&mut self, body: &Value) {
-        let told = read(&body["breakpoint"]);
-        let Some(id) = told.id else { return };
+    /// Applies a `breakpoint` event.
+    pub(crate) fn apply_event(&mut self, body: &Value) {
+        let reported = read_placement(&body["breakpoint"]);
+        let Some(id) = reported.id else { return };
         let functions = self.functions.iter_mut().map(|(_, placed)| placed);
         let sources = self.sources.values_mut().flatten().map(|(_, placed)| placed);
         let data = self.data.iter_mut().map(|(_, placed)| placed);
         let instructions = self.instructions.iter_mut().map(|(_, placed)| placed);
         let all = sources.chain(functions).chain(data).chain(instructions);
         for placed in all.filter(|placed| placed.id == Some(id)) {
-            let line = told.line.or(placed.line);
-            *placed = Placed { line, ever: told.ever || placed.ever, ..told.clone() };
+            let line = reported.line.or(placed.line);
+            *placed = Placed {
+                line,
+                was_verified: reported.was_verified || placed.was_verified,
+                ..reported.clone()
+            };
         }
     }
 }
 
-/// A hit count as the adapter reads it.
-fn sent(hit: Option<&String>, hits: Option<Hits>) -> Option<String> {
+/// A hit count in the adapter's syntax.
+fn hit_condition(hit: Option<&String>, hits: Option<Hits>) -> Option<String> {
     hit.and_then(|hit| hits.map_or(Some(hit.clone()), |it| it.sent(hit)))
 }
 
-fn answered<'a>(placed: impl Iterator<Item = &'a mut Placed>, body: &Value) {
+fn apply_answers<'a>(placed: impl Iterator<Item = &'a mut Placed>, body: &Value) {
     let answers = body["breakpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
     placed.zip(answers).for_each(|(placed, answer)| {
-        let told = read(answer);
-        *placed = Placed { ever: told.ever || placed.ever, ..told };
+        let reported = read_placement(answer);
+        *placed = Placed { was_verified: reported.was_verified || placed.was_verified, ..reported };
     });
 }
 
-fn read(value: &Value) -> Placed {
+fn read_placement(value: &Value) -> Placed {
     Placed {
         id: value["id"].as_i64(),
         verified: value["verified"].as_bool().unwrap_or(false),
-        ever: value["verified"].as_bool().unwrap_or(false),
+        was_verified: value["verified"].as_bool().unwrap_or(false),
         line: value["line"].as_u64(),
         message: value["message"].as_str().map(str::to_owned),
     }
@@ -368,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_is_sent_whole_and_its_answers_are_kept_in_order() {
+    fn a_source_is_sent_whole_and_answers_keep_its_order() {
         let mut all = Breakpoints::default();
         all.add(at(9));
         all.add(SourceBreakpoint { condition: Some("n == 3".into()), ..at(4) });
@@ -380,7 +384,7 @@ mod tests {
         let answer = json!({"breakpoints": [
             {"id": 1, "verified": false, "message": "not loaded"}, {"id": 2, "verified": true, "line": 10}]});
         all.source_answer(&path, &answer);
-        all.changed(&json!({"reason": "changed", "breakpoint": {"id": 1, "verified": true}}));
+        all.apply_event(&json!({"reason": "changed", "breakpoint": {"id": 1, "verified": true}}));
         let placed: Vec<_> = all.list().map(|(it, placed)| (it.line, placed.verified, placed.line)).collect();
         assert_eq!(placed, [(4, true, None), (9, true, Some(10))]);
         assert_eq!(all.remove(&path, Some(10)), 1, "the line it stands on names it too");

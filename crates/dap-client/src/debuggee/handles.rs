@@ -1,15 +1,15 @@
-//! The numbers under which frames and variables are handed out, each good until the program runs on.
+//! Our numbers for frames and variables, each valid until the program resumes.
 //!
-//! Pure. Adapters use their numbers again after a resume for other things; ours are used once, so that
-//! an old one is known to be old, and refused by the name of what it was.
+//! Pure. Adapters reuse their numbers after a resume. Ours are used once, so that a stale number is
+//! recognized and refused by the name of what it was.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
 
-/// Names kept, so that an old number can be refused by name.
-const KEPT: usize = 20_000;
+/// Handles stored, so that a stale number can be refused by name.
+const MAX_HANDLES: usize = 20_000;
 
-/// What a number stands for.
+/// The object behind a number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handle {
     pub reference: i64,
@@ -18,31 +18,31 @@ pub struct Handle {
     epoch: u64,
 }
 
-/// A number that stands for nothing now.
+/// A number that is not valid now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadHandle {
-    /// It stood for something at an earlier stop.
+    /// It was valid at an earlier stop.
     #[error("{kind} {number} was `{name}` at an earlier stop; ask `{ask}` again")]
     Stale {
         /// `frame` or `variables_reference`.
         kind: &'static str,
         number: i64,
         name: String,
-        /// The action that gives new ones.
+        /// The action that returns new ones.
         ask: &'static str,
     },
-    /// Never handed out, or too long ago.
+    /// It was never assigned, or too long ago.
     #[error("there is no {kind} {number}; ask `{ask}` for those there are")]
     Unknown {
         /// `frame` or `variables_reference`.
         kind: &'static str,
         number: i64,
-        /// The action that gives them.
+        /// The action that returns valid ones.
         ask: &'static str,
     },
 }
 
-/// Numbers of one kind.
+/// Handles of one kind.
 #[derive(Debug)]
 pub struct Handles {
     kind: &'static str,
@@ -55,14 +55,15 @@ pub struct Handles {
 }
 
 impl Handles {
-    /// None yet. `ask` is the action that gives new ones.
+    /// Creates an empty table. `ask` is the action that returns new numbers.
     pub fn new(kind: &'static str, ask: &'static str) -> Self {
         let (by_number, by_reference, order) = Default::default();
         Self { kind, ask, next: 1, by_number, by_reference, order, epoch: 0 }
     }
 
-    /// The number for the adapter's `reference` in `epoch`; the same for the same.
-    pub fn give(&mut self, epoch: u64, reference: i64, name: &str) -> i64 {
+    /// The number for the adapter's `reference` in `epoch`; the same for the same
+    /// reference.
+    pub fn assign(&mut self, epoch: u64, reference: i64, name: &str) -> i64 {
         if epoch != self.epoch {
             self.epoch = epoch;
             self.by_reference.clear();
@@ -76,7 +77,7 @@ impl Handles {
         self.by_number.insert(number, Handle { reference, name, epoch });
         self.by_reference.insert(reference, number);
         self.order.push_back(number);
-        if self.order.len() > KEPT
+        if self.order.len() > MAX_HANDLES
             && let Some(oldest) = self.order.pop_front()
             && let Some(handle) = self.by_number.remove(&oldest)
             && self.by_reference.get(&handle.reference) == Some(&oldest)
@@ -86,10 +87,10 @@ impl Handles {
         number
     }
 
-    /// What `number` stands for in `epoch`.
+    /// The object behind `number` in `epoch`.
     ///
     /// # Errors
-    /// [`BadHandle`], with the name of what it was.
+    /// [`BadHandle`] with the name of a stale object.
     pub fn find(&self, epoch: u64, number: i64) -> Result<&Handle, BadHandle> {
         let (kind, ask) = (self.kind, self.ask);
         match self.by_number.get(&number) {
@@ -105,12 +106,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_old_number_is_refused_by_name_though_the_adapter_uses_its_own_again() {
+    fn a_stale_number_is_refused_by_name() {
         let mut frames = Handles::new("frame", "stack");
-        let first = frames.give(1, 1000, "compute at a.py:12");
-        assert_eq!(frames.give(1, 1000, "compute at a.py:12"), first);
+        let first = frames.assign(1, 1000, "compute at a.py:12");
+        assert_eq!(frames.assign(1, 1000, "compute at a.py:12"), first);
         assert_eq!(frames.find(1, first).unwrap().reference, 1000);
-        let second = frames.give(2, 1000, "main at a.py:20");
+        let second = frames.assign(2, 1000, "main at a.py:20");
         assert_ne!(first, second);
         let error = frames.find(2, first).unwrap_err().to_string();
         assert_eq!(error, "frame 1 was `compute at a.py:12` at an earlier stop; ask `stack` again");
@@ -122,8 +123,8 @@ mod tests {
     fn the_names_are_bounded() {
         let mut handles = Handles::new("frame", "stack");
         for number in 0..50_000 {
-            handles.give(number, 1, "x");
+            handles.assign(number, 1, "x");
         }
-        assert!(handles.by_number.len() <= KEPT && handles.by_reference.len() <= KEPT);
+        assert!(handles.by_number.len() <= MAX_HANDLES && handles.by_reference.len() <= MAX_HANDLES);
     }
 }

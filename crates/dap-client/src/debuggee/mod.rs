@@ -1,4 +1,5 @@
-//! A debugged program as far as the adapter has reported it: state, breakpoints, output, references.
+//! A debugged program as far as the adapter has reported it: state, breakpoints,
+//! output, references.
 //!
 //! Pure: no stream, no clock, no task.
 

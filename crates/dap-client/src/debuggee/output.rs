@@ -1,32 +1,33 @@
-//! What a debugged program and its adapter wrote: classified, bounded, and read from where one was.
+//! The output of a program and its adapter: classified, bounded, and readable from
+//! any position.
 //!
-//! Pure. What must stay true: memory does not grow with the output; whoever reads is told how much was
-//! dropped before it came to that.
+//! Pure. Invariants: memory does not grow with the output; a reader learns how many bytes were dropped before
+//! it read them.
 
 use std::collections::VecDeque;
 
-/// Bytes kept.
+/// Limits of the stored bytes and pieces.
 const LIMIT: usize = 256 * 1024;
 const PIECES: usize = 8192;
-/// Bytes kept of one piece.
+/// Stored bytes of one piece.
 const PIECE: usize = 16 * 1024;
 
-/// Where output came from.
+/// The source of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Category {
     /// The program's standard output.
     Stdout,
     /// The program's standard error.
     Stderr,
-    /// The adapter, for people.
+    /// Messages of the adapter.
     Console,
-    /// The adapter, for people who must see it.
+    /// Important messages of the adapter.
     Important,
 }
 
 impl Category {
-    /// The category that an event names; `None` for what is not for people. Unknown ones are the
-    /// adapter's own.
+    /// Parses an event's category; `None` for telemetry. Unknown categories are the
+    /// adapter's.
     pub fn parse(name: Option<&str>) -> Option<Self> {
         match name {
             Some("stdout") => Some(Self::Stdout),
@@ -47,12 +48,11 @@ impl Category {
     }
 }
 
-/// One stretch of output of one category.
+/// Consecutive output of one category.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Where it came from.
     pub category: Category,
-    /// As it came, cut after 16 KiB.
+    /// The text, cut after 16 KiB.
     pub text: String,
 }
 
@@ -63,37 +63,38 @@ pub struct Output {
     total: u64,
 }
 
-/// Output since some point.
+/// Output since some position.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Since {
     pub pieces: Vec<Piece>,
-    /// Where each piece begins, in bytes of all output.
+    /// The position of each piece, in bytes of all output.
     pub at: Vec<u64>,
-    /// Bytes that came since then and are kept no more.
+    /// Bytes since the position that are no longer stored.
     pub dropped: u64,
-    /// Where to read on.
+    /// The position to continue from.
     pub next: u64,
 }
 
 impl Output {
-    /// Takes one piece in.
+    /// Adds one piece.
     pub fn push(&mut self, category: Category, text: &str) {
         if text.is_empty() {
             return;
         }
         let at = self.total;
         self.total += text.len() as u64;
-        let kept = match text.len() > PIECE {
-            true => format!("{}… ({} bytes)\n", &text[..text.floor_char_boundary(PIECE)], text.len()),
-            false => text.to_owned(),
+        let stored = if text.len() > PIECE {
+            format!("{}… ({} bytes)\n", &text[..text.floor_char_boundary(PIECE)], text.len())
+        } else {
+            text.to_owned()
         };
-        self.bytes += kept.len();
+        self.bytes += stored.len();
         match self.pieces.back_mut() {
-            // Adapters send a line, or a part of one, at a time.
-            Some((_, last)) if last.category == category && last.text.len() + kept.len() <= PIECE => {
-                last.text.push_str(&kept);
+            // Adapters send single lines or parts of them.
+            Some((_, last)) if last.category == category && last.text.len() + stored.len() <= PIECE => {
+                last.text.push_str(&stored);
             }
-            _ => self.pieces.push_back((at, Piece { category, text: kept })),
+            _ => self.pieces.push_back((at, Piece { category, text: stored })),
         }
         while self.bytes > LIMIT || self.pieces.len() > PIECES {
             let Some((_, oldest)) = self.pieces.pop_front() else { break };
@@ -101,12 +102,12 @@ impl Output {
         }
     }
 
-    /// How many bytes ever came.
+    /// Bytes received in total.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// What came at `from` and later.
+    /// The output from position `from` on.
     pub fn since(&self, from: u64) -> Since {
         let first = self.pieces.front().map_or(self.total, |(at, _)| *at);
         let (mut pieces, mut begins) = (Vec::new(), Vec::new());
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_read_from_where_one_was() {
+    fn output_is_read_from_a_position() {
         let mut output = Output::default();
         output.push(Category::Stdout, "a\n");
         output.push(Category::Stdout, "b\n");
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_lines_are_bounded_and_what_was_dropped_is_counted() {
+    fn a_hundred_thousand_lines_are_bounded_and_drops_counted() {
         let mut output = Output::default();
         let mut sent = 0;
         for number in 0..100_000 {
@@ -151,9 +152,9 @@ mod tests {
             output.push(Category::Stdout, &line);
         }
         let since = output.since(0);
-        let kept: usize = since.pieces.iter().map(|piece| piece.text.len()).sum();
-        assert!(kept <= LIMIT && kept > LIMIT / 2, "{kept}");
-        assert_eq!(since.dropped + kept as u64, sent);
+        let stored: usize = since.pieces.iter().map(|piece| piece.text.len()).sum();
+        assert!(stored <= LIMIT && stored > LIMIT / 2, "{stored}");
+        assert_eq!(since.dropped + stored as u64, sent);
         assert!(since.pieces.last().unwrap().text.ends_with("line 99999\n"));
     }
 

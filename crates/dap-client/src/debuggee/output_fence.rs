@@ -1,18 +1,20 @@
-//! Marks behind what a program wrote. An adapter that reads its program's output in a thread of its own tells
-//! a stop or the end before the last of that output; one that can be made to write into the same pipe is
-//! asked to write a mark, and when that comes back, all before it has come.
+//! Fences in a program's output. An adapter that reads the output in its own thread
+//! reports a stop or the end before the last output. If it can write into the same
+//! pipe, it is asked to write a fence; once that comes back, all output before it
+//! has arrived.
 //!
-//! Pure. What must stay true: no mark is ever shown.
+//! Pure. Invariants: no fence is ever shown.
 
 const BEGIN: &str = "[pilcrow:";
 const END: &str = "]\n";
 
-/// What is evaluated so that mark `number` is written: `code` is the definition's, with `${mark}`.
+/// The expression that writes fence `number`; `code` is the definition's, with
+/// `${mark}`.
 pub(crate) fn code(code: &str, number: u64) -> String {
     code.replace("${mark}", &format!("{BEGIN}{number}]"))
 }
 
-/// A text without the first mark in it, and that mark's number; `None` where there is none.
+/// The text without its first fence, and the fence's number; `None` if it has none.
 pub(crate) fn take(text: &str) -> Option<(String, u64)> {
     let (before, rest) = text.split_once(BEGIN)?;
     let (number, after) = rest.split_once(END)?;
@@ -24,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_taken_out_of_what_the_program_wrote() {
+    fn a_fence_is_removed_from_the_output() {
         let written = code("write ${mark}", 12).replace("write ", "");
         assert_eq!(take(&format!("part{written}\n")), Some(("part".to_owned(), 12)));
         assert_eq!(take(&format!("{written}\nnext\n")), Some(("next\n".to_owned(), 12)));

@@ -1,17 +1,17 @@
-//! The state of one debug session, as what the adapter tells and what we ask make it.
+//! The state of one debug session, derived from the adapter's events and our
+//! requests.
 //!
-//! Pure: data in, changes out, in order. What must stay true: `terminated` is the last state; every
-//! resume begins a new epoch, in which what was handed out in the one before is stale; whether a
-//! request fits is decided here, by the state's name.
+//! Pure: inputs in, state changes out. Invariants: `terminated` is the last state; every resume begins a new
+//! epoch, in which handles of the previous one are stale; only the state decides whether a request fits.
 
 use std::collections::BTreeMap;
 
-/// Where a session is.
+/// State of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// The adapter starts, and has not said that it is ready for breakpoints.
+    /// The adapter has not yet reported `initialized`.
     Launching,
-    /// It takes breakpoints; the program does not run yet.
+    /// The adapter accepts breakpoints; the program does not run yet.
     Configuring,
     Running,
     Stopped(Stop),
@@ -33,41 +33,43 @@ impl State {
 /// Why and where the program stopped; DAP §Stopped Event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stop {
-    /// `breakpoint`, `step`, `exception`, `pause`, `entry`, or the adapter's own word.
+    /// `breakpoint`, `step`, `exception`, `pause`, `entry`, or the adapter's own
+    /// reason.
     pub reason: String,
     pub description: Option<String>,
-    /// More, such as an exception's name.
+    /// Details, such as an exception's name.
     pub text: Option<String>,
-    /// The thread that stopped, where it is said.
+    /// The thread that stopped, if reported.
     pub thread: Option<i64>,
-    /// The adapter's numbers of the breakpoints that were hit.
+    /// The adapter's numbers of the hit breakpoints.
     pub hit: Vec<i64>,
-    /// Another stop is the one to look at: DAP `preserveFocusHint`.
-    pub beside: bool,
+    /// Another stop has the focus: DAP `preserveFocusHint`.
+    pub preserves_focus: bool,
 }
 
-/// How a session ended. All is `None` when the adapter did not say.
+/// How a session ended; `None` members were not reported.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct End {
     /// The program's exit code.
     pub exit_code: Option<i64>,
     /// The signal that ended it.
     pub signal: Option<i64>,
-    /// No exit code is known, and the last that was told of the program was a stop by a signal.
+    /// No exit code is known, and the last reported stop was by a signal.
     pub after_signal: bool,
-    /// We asked for it. An exit code is then the program's answer to that, if it is one at all.
+    /// The end was requested, so an exit code may only be the program's reaction.
     pub asked: Option<Ending>,
-    /// The adapter failed: what happened, with the last of its standard error.
+    /// The adapter's failure, with the end of its standard error.
     pub failure: Option<String>,
-    /// It never began, for what `failure` says, which need not be the adapter's.
-    pub unbegun: bool,
+    /// The session never started, for the reason in `failure`, which need not be the
+    /// adapter's.
+    pub start_failed: bool,
 }
 
-/// How a session is ended from this side.
+/// A requested end of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     Terminated,
-    /// Its program runs on.
+    /// The program keeps running.
     Left,
 }
 
@@ -75,25 +77,25 @@ pub enum Ending {
 pub enum Input {
     /// Event `initialized`.
     Initialized,
-    /// `configurationDone` was answered, or there is none.
+    /// `configurationDone` was answered, or the adapter has none.
     Configured,
     /// Event `stopped`.
     Stopped {
         stop: Stop,
-        /// Whether it speaks for all threads.
+        /// Whether it covers all threads.
         all: bool,
     },
     /// Event `continued`.
     Continued {
-        /// The thread, where it is said.
+        /// The thread, if reported.
         thread: Option<i64>,
-        /// Whether it speaks for all threads.
+        /// Whether it covers all threads.
         all: bool,
     },
-    /// A request that runs the program is about to be sent. Its answer may come after the next stop, so
-    /// the answer itself says nothing.
+    /// A request that runs the program is about to be sent. Its answer may follow the
+    /// next stop, so the answer itself changes nothing.
     Resuming,
-    /// That request was refused.
+    /// The adapter refused that request.
     NotResumed,
     /// Event `thread`, started or exited.
     Thread { id: i64, alive: bool },
@@ -103,24 +105,24 @@ pub enum Input {
     Terminated,
     /// A request that ends the session is about to be sent.
     Ending(Ending),
-    /// The stream is gone, or the adapter is.
-    Gone {
-        /// What to tell, when nobody asked for it.
+    /// The adapter or its stream ended.
+    AdapterClosed {
+        /// The failure to report, unless the end was requested.
         failure: String,
     },
-    /// Its start was given up.
-    NotBegun { why: String },
+    /// The start was abandoned.
+    StartFailed { failure: String },
 }
 
-/// What a request does to the program, as far as its fitness goes.
+/// The program state that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// Looks into frames and variables, or runs on.
+    /// Stopped: the request inspects frames or resumes.
     Stopped,
     Running,
-    /// Needs a program that can be spoken of.
+    /// Running or stopped.
     Alive,
-    /// Anything but the end.
+    /// Any state but the end.
     NotTerminated,
 }
 
@@ -138,8 +140,8 @@ pub struct Machine {
     state: State,
     epoch: u64,
     threads: BTreeMap<i64, bool>,
-    /// The stop that a request of ours is about to leave, until something else is told.
-    left: Option<Stop>,
+    /// The stop that a request of ours resumes from, until another event arrives.
+    resumed_from: Option<Stop>,
     exit_code: Option<i64>,
     /// The last stop was by a signal.
     signalled: bool,
@@ -154,7 +156,7 @@ impl Default for Machine {
             state: State::Launching,
             epoch: 0,
             threads: BTreeMap::new(),
-            left: None,
+            resumed_from: None,
             exit_code: None,
             signalled: false,
             signal: None,
@@ -164,17 +166,15 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// Where the session is.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Whether the last stop was by a signal.
     pub(crate) fn signalled(&self) -> bool {
         self.signalled
     }
 
-    /// The signal that the last stop was by, where it is named and ends a program that does not catch it.
+    /// The signal of the last stop, if it is named and fatal when not caught.
     pub(crate) fn signal(&self) -> Option<i64> {
         self.signal
     }
@@ -184,7 +184,7 @@ impl Machine {
         self.epoch
     }
 
-    /// Whether `command`, which needs `need`, fits the state.
+    /// Checks whether `command`, which needs `need`, fits the state.
     ///
     /// # Errors
     /// [`WrongState`] with the state's name.
@@ -207,7 +207,7 @@ impl Machine {
         Err(WrongState { command: command.to_owned(), state: self.state.name(), help })
     }
 
-    /// Takes one thing in; the new state if it changed.
+    /// Applies one input; returns the new state if it changed.
     pub fn take(&mut self, input: Input) -> Option<State> {
         let before = self.state.clone();
         self.apply(input);
@@ -216,8 +216,8 @@ impl Machine {
 
     fn apply(&mut self, input: Input) {
         if let State::Terminated(end) = &mut self.state {
-            // Adapters tell `exited` before or after `terminated`, or never; only a code that was missing
-            // is still news, unless the adapter failed: what it says then comes of our ending it.
+            // Adapters report `exited` before or after `terminated`, or never. Only a missing code is
+            // still news, unless the adapter failed, because then the code results from ending it.
             if let (Input::Exited { code: Some(code) }, None, None, None) =
                 (&input, end.exit_code, end.signal, &end.failure)
             {
@@ -247,17 +247,17 @@ impl Machine {
                 if matches!(self.state, State::Stopped(_)) && !others {
                     self.resumed();
                 }
-                self.left = None;
+                self.resumed_from = None;
             }
             Input::Resuming => {
                 if let State::Stopped(stop) = &self.state {
                     let stop = stop.clone();
                     self.resumed();
-                    self.left = Some(stop);
+                    self.resumed_from = Some(stop);
                 }
             }
             Input::NotResumed => {
-                if let (Some(stop), State::Running) = (self.left.take(), &self.state) {
+                if let (Some(stop), State::Running) = (self.resumed_from.take(), &self.state) {
                     self.state = State::Stopped(stop);
                 }
             }
@@ -273,13 +273,13 @@ impl Machine {
             }
             Input::Terminated => self.end(),
             Input::Ending(how) => self.asked = Some(how),
-            Input::Gone { .. } | Input::NotBegun { .. } if self.asked.is_some() => self.end(),
-            Input::Gone { failure } => {
+            Input::AdapterClosed { .. } | Input::StartFailed { .. } if self.asked.is_some() => self.end(),
+            Input::AdapterClosed { failure } => {
                 let end = End { failure: Some(failure), ..ended(self.exit_code) };
                 self.state = State::Terminated(end);
             }
-            Input::NotBegun { why } => {
-                let end = End { failure: Some(why), unbegun: true, ..ended(self.exit_code) };
+            Input::StartFailed { failure } => {
+                let end = End { failure: Some(failure), start_failed: true, ..ended(self.exit_code) };
                 self.state = State::Terminated(end);
             }
         }
@@ -297,13 +297,13 @@ impl Machine {
         if all {
             self.threads.values_mut().for_each(|stopped| *stopped = true);
         }
-        self.left = None;
+        self.resumed_from = None;
         if let State::Stopped(first) = &self.state {
-            // A second thread that stops beside the first changes nothing that was handed out for that one;
-            // a stop of the same that was not preceded by a resume may: what it replaces is stale.
+            // A stop of a second thread beside the first invalidates nothing. A stop of the same
+            // thread without a resume before it may, so the handles of the replaced stop are stale.
             if first.thread.is_none() || stop.thread.is_none() || first.thread == stop.thread {
                 self.epoch += 1;
-            } else if stop.beside {
+            } else if stop.preserves_focus {
                 return;
             }
         }
@@ -319,14 +319,13 @@ impl Machine {
     }
 }
 
-/// A negative code is a signal's number, as Python and others report it.
+/// Reads a negative code as a signal's number, as Python and others report it.
 fn ended(code: Option<i64>) -> End {
     let signal = code.filter(|code| (-64..0).contains(code)).map(|code| -code);
     End { exit_code: code.filter(|_| signal.is_none()), signal, ..End::default() }
 }
 
-/// The signal that a stop names and that ends a program which does not catch it, by the numbers that Linux
-/// and macOS share.
+/// The fatal signal that a stop names, by the numbers that Linux and macOS share.
 fn named_signal(stop: &Stop) -> Option<i64> {
     const FATAL: &[(&str, i64)] =
         &[("SIGILL", 4), ("SIGTRAP", 5), ("SIGABRT", 6), ("SIGFPE", 8), ("SIGSEGV", 11)];
@@ -338,7 +337,8 @@ fn named_signal(stop: &Stop) -> Option<i64> {
     words.find_map(|word| FATAL.iter().find(|(name, _)| *name == word)).map(|(_, number)| *number)
 }
 
-/// Whether a request makes a stopped program run on: from then on it is not stopped, whatever is answered.
+/// Whether a request resumes a stopped program: from then on it is not stopped,
+/// whatever the answer.
 pub fn runs_on(command: &str) -> bool {
     matches!(
         command,
@@ -367,19 +367,21 @@ mod tests {
     #[track_caller]
     fn check(inputs: &[Input], states: &[&str]) -> Machine {
         let mut machine = Machine::default();
-        let mut seen = Vec::new();
+        let mut states_seen = Vec::new();
         for input in inputs {
-            seen.extend(machine.take(input.clone()).map(|state| state.name()));
+            states_seen.extend(machine.take(input.clone()).map(|state| state.name()));
         }
-        assert_eq!(seen, states);
+        assert_eq!(states_seen, states);
         machine
     }
 
-    /// lldb-dap tells one stop of each thread, that of the step not always first.
+    /// lldb-dap reports one stop for each thread, not always that of the step first.
     #[test]
-    fn of_several_threads_that_stop_the_one_in_focus_is_shown() {
+    fn the_stop_in_focus_of_several_threads_is_shown() {
         let beside = |thread| match stop("exception", thread) {
-            Input::Stopped { stop, all } => Input::Stopped { stop: Stop { beside: true, ..stop }, all },
+            Input::Stopped { stop, all } => {
+                Input::Stopped { stop: Stop { preserves_focus: true, ..stop }, all }
+            }
             other => other,
         };
         let shown = |machine: &Machine| match machine.state() {
@@ -398,7 +400,7 @@ mod tests {
             &["configuring", "running", "stopped"],
         );
         assert_eq!(shown(&last), step_of_2);
-        // What replaces a stop of the same thread makes it stale.
+        // A stop that replaces one of the same thread makes it stale.
         let again = check(
             &[Input::Initialized, Input::Configured, step(), stop("breakpoint", 2)],
             &["configuring", "running", "stopped", "stopped"],
@@ -422,16 +424,19 @@ mod tests {
         assert_eq!(*machine.state(), State::Terminated(End { exit_code: Some(3), ..End::default() }));
     }
 
-    /// lldb-dap tells `exited` with 9 of a program whose launch was given up.
+    /// lldb-dap reports `exited` with 9 for a program whose launch was abandoned.
     #[test]
-    fn what_is_told_after_a_failure_does_not_hide_it() {
-        let gone = Input::NotBegun { why: "there is no filter `x`".into() };
+    fn events_after_a_failure_do_not_hide_it() {
+        let gone = Input::StartFailed { failure: "there is no filter `x`".into() };
         let machine = check(
             &[Input::Initialized, gone, Input::Exited { code: Some(9) }],
             &["configuring", "terminated"],
         );
         let failure = Some("there is no filter `x`".to_owned());
-        assert_eq!(*machine.state(), State::Terminated(End { failure, unbegun: true, ..End::default() }));
+        assert_eq!(
+            *machine.state(),
+            State::Terminated(End { failure, start_failed: true, ..End::default() })
+        );
     }
 
     #[test]
@@ -449,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_resume_is_a_stop_again_but_what_was_handed_out_is_stale() {
+    fn a_refused_resume_stops_again_with_stale_handles() {
         let mut machine = check(
             &[Input::Initialized, Input::Configured, stop("step", 1), Input::Resuming, Input::NotResumed],
             &["configuring", "running", "stopped", "running", "stopped"],
@@ -459,27 +464,27 @@ mod tests {
     }
 
     #[test]
-    fn an_exit_code_after_the_end_is_still_told_once() {
+    fn an_exit_code_after_the_end_is_reported_once() {
         let mut machine = check(&[Input::Terminated], &["terminated"]);
-        let told = machine.take(Input::Exited { code: Some(-11) });
-        assert_eq!(told, Some(State::Terminated(End { signal: Some(11), ..End::default() })));
+        let change = machine.take(Input::Exited { code: Some(-11) });
+        assert_eq!(change, Some(State::Terminated(End { signal: Some(11), ..End::default() })));
         assert_eq!(machine.take(Input::Exited { code: Some(0) }), None);
     }
 
     #[test]
-    fn an_end_without_a_code_is_after_the_signal_that_stopped_it_last() {
+    fn an_end_without_a_code_follows_the_signal_of_the_last_stop() {
         let start = [Input::Initialized, Input::Configured, stop("signal", 1), Input::Resuming];
         let states = ["configuring", "running", "stopped", "running"];
         let mut machine = check(&start, &states);
         let end = End { after_signal: true, ..End::default() };
         assert_eq!(machine.clone().take(Input::Exited { code: None }), Some(State::Terminated(end)));
-        // It was caught.
+        // The signal was caught.
         machine.take(stop("breakpoint", 1));
         assert_eq!(machine.take(Input::Terminated), Some(State::Terminated(End::default())));
     }
 
     #[test]
-    fn one_thread_that_runs_on_leaves_the_others_stopped() {
+    fn a_resumed_thread_leaves_the_others_stopped() {
         let alone = |thread| Input::Continued { thread: Some(thread), all: false };
         let start = [Input::Initialized, Input::Configured, stop("breakpoint", 1), stop("breakpoint", 2)];
         let mut machine = check(&start, &["configuring", "running", "stopped", "stopped"]);
@@ -488,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_state_forbids_is_refused_with_its_name() {
+    fn a_request_that_does_not_fit_is_refused_with_the_state() {
         let machine = check(&[Input::Initialized, Input::Configured], &["configuring", "running"]);
         let error = machine.check("next", Need::Stopped).unwrap_err();
         assert_eq!(error.state, "running");
@@ -511,8 +516,8 @@ mod tests {
             (1..4i64, any::<bool>()).prop_map(|(id, alive)| Input::Thread { id, alive }),
             proptest::option::of(-2..3i64).prop_map(|code| Input::Exited { code }),
             Just(Input::Terminated),
-            Just(Input::Gone { failure: "crashed".into() }),
-            Just(Input::NotBegun { why: "refused".into() }),
+            Just(Input::AdapterClosed { failure: "crashed".into() }),
+            Just(Input::StartFailed { failure: "refused".into() }),
         ]
     }
 
@@ -520,31 +525,31 @@ mod tests {
         #[test]
         fn random_traffic_breaks_no_rule(inputs in proptest::collection::vec(inputs(), 0..60)) {
             let mut machine = Machine::default();
-            let mut over = false;
+            let mut terminated = false;
             let mut resumes = 0;
             for input in inputs {
                 let (before, epoch) = (machine.state().clone(), machine.epoch());
-                let told = machine.take(input.clone());
-                prop_assert_eq!(told.is_some(), *machine.state() != before, "what changed is told");
+                let change = machine.take(input.clone());
+                prop_assert_eq!(change.is_some(), *machine.state() != before, "every change is returned");
                 prop_assert!(machine.epoch() >= epoch);
                 if matches!(before, State::Stopped(_)) && *machine.state() == State::Running {
                     resumes += 1;
                     prop_assert!(machine.epoch() > epoch, "a resume makes stale");
                 }
-                // Nothing goes back to before the program ran.
+                // No state leads back to before the program ran.
                 if before.name() != "launching" {
                     prop_assert_ne!(machine.state().name(), "launching");
                 }
                 if matches!(before, State::Running | State::Stopped(_)) {
                     prop_assert_ne!(machine.state().name(), "configuring");
                 }
-                if over {
+                if terminated {
                     prop_assert_eq!(machine.state().name(), "terminated");
                 }
-                over = machine.state().name() == "terminated";
+                terminated = machine.state().name() == "terminated";
                 let fits = machine.check("evaluate", Need::Stopped).is_ok();
                 prop_assert_eq!(fits, machine.state().name() == "stopped");
-                prop_assert_eq!(machine.check("x", Need::NotTerminated).is_ok(), !over);
+                prop_assert_eq!(machine.check("x", Need::NotTerminated).is_ok(), !terminated);
                 if let Err(error) = machine.check("evaluate", Need::Stopped) {
                     prop_assert_eq!(error.state, machine.state().name());
                 }

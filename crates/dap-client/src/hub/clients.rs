@@ -1,49 +1,46 @@
-//! What the hub knows of one client. Values only.
+//! State of one client of the hub. Values only.
 
 use serde_json::Value;
 
-use super::Who;
+use super::Role;
 use super::coordinates::Coordinates;
 use super::message::Envelope;
 use super::view::View;
 
 #[derive(Debug)]
-pub struct Member {
-    pub who: Who,
-    /// How far it came.
+pub(crate) struct ClientState {
+    pub role: Role,
     pub phase: Phase,
-    /// What it said of itself.
-    pub facts: Facts,
-    /// The program as it was told.
-    pub told: View,
-    /// It was told by the hub that the program runs on, which the adapter may still tell itself.
-    pub foretold: bool,
-    /// Under which number it is sent the next message.
-    pub next: i64,
-    /// Requests that wait until the adapter is there.
-    pub waiting: Vec<Envelope>,
+    pub capabilities: ClientCapabilities,
+    /// The program state that the client was sent.
+    pub view: View,
+    /// The hub sent `continued`, which the adapter may still send itself.
+    pub run_announced: bool,
+    pub next_seq: i64,
+    /// Requests deferred until the adapter is initialized.
+    pub deferred_requests: Vec<Envelope>,
 }
 
-/// How far a client came.
+/// Progress of a client's handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// It said nothing yet.
+    /// Nothing was received yet.
     New,
     /// `initialize` was answered.
     Initialized,
     /// `attach` was answered; it sets its breakpoints.
     Attached,
-    /// It gets all that happens.
+    /// The client receives all events.
     Live,
-    /// It speaks with the adapter itself: what it says is overheard, and it is sent nothing.
-    Beside,
-    /// It is sent nothing any more.
+    /// The client talks to the adapter itself; the hub observes it and sends nothing.
+    External,
+    /// The client receives nothing more.
     Closed,
 }
 
-/// What a client said at `initialize`.
+/// The features that a client supports, from its `initialize` arguments.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts {
+pub struct ClientCapabilities {
     pub coordinates: Coordinates,
     /// It runs programs in its terminal.
     pub terminal: bool,
@@ -54,14 +51,14 @@ pub struct Facts {
     progress: bool,
 }
 
-impl Default for Facts {
+impl Default for ClientCapabilities {
     fn default() -> Self {
         let (terminal, children, invalidated, memory, progress) = Default::default();
         Self { coordinates: Coordinates::ADAPTER, terminal, children, invalidated, memory, progress }
     }
 }
 
-impl Facts {
+impl ClientCapabilities {
     /// Reads the arguments of `initialize`.
     pub fn read(arguments: &Value) -> Self {
         let can = |name: &str| arguments[name] == true;
@@ -75,10 +72,10 @@ impl Facts {
         }
     }
 
-    /// Whether an event is for it: some are only for those who said so. The agent passes over what it
-    /// does not know.
-    pub fn takes(&self, who: Who, event: &str) -> bool {
-        who == Who::Agent
+    /// Whether the client receives an event; some need a capability. The agent ignores
+    /// unknown events.
+    pub(crate) fn accepts_event(&self, role: Role, event: &str) -> bool {
+        role == Role::Agent
             || match event {
                 "invalidated" => self.invalidated,
                 "memory" => self.memory,

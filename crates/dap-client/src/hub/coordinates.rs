@@ -1,7 +1,7 @@
-//! Lines, columns and paths between a client that counts its own way and an adapter that is spoken to with
-//! lines and columns from 1 and plain paths.
+//! Conversion of lines, columns and paths between a client and the adapter, which
+//! uses lines and columns from 1 and plain paths.
 //!
-//! Pure. Knows which members of which messages hold places (DAP 1.71); all others are left alone.
+//! Pure. Knows which members of which messages hold positions (DAP 1.71); others stay unchanged.
 
 use std::path::Path;
 
@@ -9,22 +9,23 @@ use serde_json::{Value, json};
 
 use super::message::{Envelope, Kind};
 
-/// How a client counts (DAP §InitializeRequestArguments).
+/// How a client counts and names files (DAP §InitializeRequestArguments).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coordinates {
     /// Its first line is 1 rather than 0.
     pub lines_from_1: bool,
     /// Its first column is 1 rather than 0.
     pub columns_from_1: bool,
-    /// It writes paths as URIs.
+    /// Its paths are URIs.
     pub uris: bool,
 }
 
 impl Coordinates {
-    /// As adapters are spoken to.
-    pub const ADAPTER: Self = Self { lines_from_1: true, columns_from_1: true, uris: false };
+    /// The coordinates of all adapters.
+    pub(crate) const ADAPTER: Self = Self { lines_from_1: true, columns_from_1: true, uris: false };
 
-    /// As a client says in the arguments of `initialize`; what it leaves out has the protocol's default.
+    /// Reads the arguments of `initialize`; a missing member has the protocol's
+    /// default.
     pub fn read(arguments: &Value) -> Self {
         Self {
             lines_from_1: arguments["linesStartAt1"].as_bool().unwrap_or(true),
@@ -33,13 +34,13 @@ impl Coordinates {
         }
     }
 
-    /// A message of this client, as the adapter is to have it.
+    /// Converts a message of this client for the adapter.
     pub fn to_adapter(self, message: &mut Envelope) {
         self.convert(message, true);
     }
 
-    /// A message of the adapter, as this client is to have it.
-    pub fn to_client(self, message: &mut Envelope) {
+    /// Converts a message of the adapter for this client.
+    pub(crate) fn to_client(self, message: &mut Envelope) {
         self.convert(message, false);
     }
 
@@ -47,32 +48,32 @@ impl Coordinates {
         if self == Self::ADAPTER {
             return;
         }
-        let places = places(message.kind, &message.name);
-        if places.is_empty() {
+        let positions = positions(message.kind, &message.name);
+        if positions.is_empty() {
             return;
         }
         let mut content = message.content();
-        for place in places {
-            each(&mut content, place, &mut |value| self.place(value, inward));
+        for path in positions {
+            each(&mut content, path, &mut |value| self.position(value, inward));
         }
         message.set_content(&content);
     }
 
-    /// One object with a place in it, or a source.
-    fn place(self, value: &mut Value, inward: bool) {
+    /// Converts one object that holds a position, or a source.
+    fn position(self, value: &mut Value, inward: bool) {
         let Value::Object(members) = value else { return };
         let sign = if inward { 1 } else { -1 };
         let shift = |from_1: bool| if from_1 { 0 } else { sign };
-        for (name, by) in [
+        for (name, offset) in [
             ("line", shift(self.lines_from_1)),
             ("endLine", shift(self.lines_from_1)),
             ("column", shift(self.columns_from_1)),
             ("endColumn", shift(self.columns_from_1)),
             ("start", shift(self.columns_from_1)),
         ] {
-            if let Some(number) = members.get(name).and_then(Value::as_i64).filter(|_| by != 0) {
-                // A frame without a source has line 0, which is to be passed over.
-                members.insert(name.to_owned(), json!((number + by).max(0)));
+            if let Some(number) = members.get(name).and_then(Value::as_i64).filter(|_| offset != 0) {
+                // A frame without a source has line 0, which stays.
+                members.insert(name.to_owned(), json!((number + offset).max(0)));
             }
         }
         if let Some(lines) = members.get_mut("lines").and_then(Value::as_array_mut) {
@@ -112,8 +113,9 @@ impl Coordinates {
     }
 }
 
-/// Where a message holds places: paths of members, `*` for each item of a list.
-fn places(kind: Kind, name: &str) -> &'static [&'static [&'static str]] {
+/// Where a message holds positions: paths of members, with `*` for each item of a
+/// list.
+fn positions(kind: Kind, name: &str) -> &'static [&'static [&'static str]] {
     match (kind, name) {
         (Kind::Request, "setBreakpoints") => &[&[], &["breakpoints", "*"]],
         (Kind::Request, "breakpointLocations" | "gotoTargets" | "completions" | "evaluate" | "source") => {
@@ -161,7 +163,7 @@ mod tests {
     const ODD: Coordinates = Coordinates { lines_from_1: false, columns_from_1: false, uris: true };
 
     #[test]
-    fn places_go_there_and_back() {
+    fn positions_are_converted_both_ways() {
         let sent = json!({"source": {"path": "file:///p/a%20b.py"}, "breakpoints": [{"line": 0, "column": 3}], "lines": [0]});
         let mut message = Envelope::request("setBreakpoints", sent);
         ODD.to_adapter(&mut message);
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_no_place_is_left_alone() {
+    fn messages_without_positions_stay_unchanged() {
         let body = json!({"variables": [{"name": "line", "value": "3", "line": 3}]});
         let mut message = Envelope::answer("variables", body.clone());
         ODD.to_client(&mut message);

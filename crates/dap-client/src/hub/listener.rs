@@ -1,7 +1,8 @@
-//! Where a session can be joined: a Unix socket of our own user, `<pid>.<session>.sock`, that speaks the
-//! protocol from its first byte.
+//! The Unix socket at which clients join a session: `<pid>.<session>.sock`,
+//! accessible to the user alone.
 //!
-//! `docs/protocols/owner.md` says where the folder is. The name goes with the session.
+//! It speaks DAP from the first byte. `docs/protocols/owner.md` says where the
+//! directory is. The socket file is removed with the session.
 
 use std::sync::Arc;
 
@@ -11,66 +12,66 @@ use wire::local::{Listener, LocalError};
 
 use super::HubHandle;
 
-/// An open door. Dropped, its name goes.
+/// A socket that accepts clients. Dropping it removes the socket file.
 pub struct SessionListener {
     listener: Arc<Listener>,
 }
 
-/// Why a session cannot be joined from other processes.
+/// Failure to create a session's socket.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Our folder for sockets failed.
+    /// The directory of sockets failed.
     #[error(transparent)]
     State(#[from] StateError),
     #[error(transparent)]
     Local(#[from] LocalError),
 }
 
-/// A session that announces itself.
+/// A session that other processes can join.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnnouncedSession {
-    /// The process that holds it.
+    /// The process that owns it.
     pub process: u32,
     pub session: String,
-    /// Where it can be joined.
+    /// Its socket.
     pub path: AbsPath,
 }
 
 impl SessionListener {
-    /// Lets clients join `edge` at a socket in `folder`, until the session is over. Blocks on the file
-    /// system, shortly; needs a runtime.
+    /// Lets clients join `hub` at a socket in `directory` until the session ends.
+    /// Blocks briefly on the file system; needs a runtime.
     ///
     /// # Errors
     /// [`ListenError`].
     pub fn open(
-        folder: &StateDir,
+        directory: &StateDir,
         session: &str,
-        edge: &HubHandle,
+        hub: &HubHandle,
         tracker: &TaskTracker,
     ) -> Result<Self, ListenError> {
         let name = format!("{}.{session}.sock", std::process::id());
-        let listener = Arc::new(Listener::bind(folder.make()?.join(&name).as_path())?);
-        let (door, edge, joined) = (Arc::clone(&listener), edge.clone(), tracker.clone());
+        let listener = Arc::new(Listener::bind(directory.make()?.join(&name).as_path())?);
+        let (accepting, hub, tracker_guard) = (Arc::clone(&listener), hub.clone(), tracker.clone());
         tracker.spawn(async move {
             loop {
                 let accepted = tokio::select! {
-                    // Dropping `accept` loses no connection: it is taken only when it returns.
-                    () = edge.closed() => break,
-                    accepted = door.accept() => accepted,
+                    // Dropping `accept` loses no connection: it takes one only when it returns.
+                    () = hub.closed() => break,
+                    accepted = accepting.accept() => accepted,
                 };
                 match accepted {
                     Ok(stream) => {
                         let (reader, writer) = stream.split();
-                        edge.join(reader, writer).await;
+                        hub.join(reader, writer).await;
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "nobody can join a debug session any more");
+                        tracing::warn!(%error, "no client can join a debug session any more");
                         break;
                     }
                 }
             }
-            door.withdraw();
-            drop(joined);
+            accepting.withdraw();
+            drop(tracker_guard);
         });
         Ok(Self { listener })
     }
@@ -86,15 +87,15 @@ impl Drop for SessionListener {
     }
 }
 
-/// The sessions that announce themselves in `folder`, dead ones too. Blocks.
+/// The sockets in `directory`, including those of dead processes. Blocks.
 ///
 /// # Errors
-/// When the folder cannot be read.
-pub fn sockets(folder: &StateDir) -> Result<Vec<AnnouncedSession>, StateError> {
-    let announced = folder.list()?.into_iter().filter_map(|name| {
+/// When the directory cannot be read.
+pub fn sockets(directory: &StateDir) -> Result<Vec<AnnouncedSession>, StateError> {
+    let announced = directory.list()?.into_iter().filter_map(|name| {
         let (process, session) = name.strip_suffix(".sock")?.split_once('.')?;
         let (process, session) = (process.parse().ok()?, session.to_owned());
-        Some(AnnouncedSession { process, session, path: folder.path().join(&name) })
+        Some(AnnouncedSession { process, session, path: directory.path().join(&name) })
     });
     Ok(announced.collect())
 }

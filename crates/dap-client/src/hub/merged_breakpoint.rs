@@ -1,20 +1,21 @@
-//! Two breakpoints on one place as one, where they go together.
+//! Merging of two breakpoints on one line.
 //!
 //! Pure.
 
 use serde_json::{Value, json};
 
-/// What of a breakpoint must agree on one place, besides the condition.
-const KIND: [&str; 3] = ["hitCondition", "logMessage", "mode"];
+/// Members that must agree besides the condition.
+const MEMBERS: [&str; 3] = ["hitCondition", "logMessage", "mode"];
 
-/// What must agree, with the condition.
-pub fn kind(value: &Value) -> [&Value; 4] {
-    [&value[KIND[0]], &value[KIND[1]], &value[KIND[2]], &value["condition"]]
+/// The members that must agree, and the condition.
+pub(crate) fn compared_members(value: &Value) -> [&Value; 4] {
+    [&value[MEMBERS[0]], &value[MEMBERS[1]], &value[MEMBERS[2]], &value["condition"]]
 }
 
-/// Makes `first` stop where `second` wants it too; what stands in the way, where it cannot.
-pub fn join(first: &mut Value, second: &Value, or: Option<&str>) -> Result<(), &'static str> {
-    if KIND.iter().any(|name| first[*name] != second[*name]) {
+/// Merges `second` into `first`, so that it stops for both; on a conflict, returns
+/// what `first` is.
+pub(crate) fn merge_into(first: &mut Value, second: &Value, or: Option<&str>) -> Result<(), &'static str> {
+    if MEMBERS.iter().any(|name| first[*name] != second[*name]) {
         return Err(if first["logMessage"].is_string() {
             "a log point"
         } else if first["hitCondition"].is_string() {
@@ -27,14 +28,14 @@ pub fn join(first: &mut Value, second: &Value, or: Option<&str>) -> Result<(), &
         |value: &Value| value["condition"].as_str().filter(|it| !it.trim().is_empty()).map(str::to_owned);
     match (condition(first), condition(second)) {
         (Some(one), Some(two)) if one == two => Ok(()),
-        (Some(one), Some(two)) => match or.filter(|_| is_plain(&one) && is_plain(&two)) {
+        (Some(one), Some(two)) => match or.filter(|_| is_complete(&one) && is_complete(&two)) {
             Some(or) => {
                 first["condition"] = json!(format!("({one}) {or} ({two})"));
                 Ok(())
             }
             None => Err("a breakpoint with another condition"),
         },
-        // One of them stops always.
+        // One of them has no condition and always stops.
         _ => {
             if let Some(members) = first.as_object_mut() {
                 members.remove("condition");
@@ -44,8 +45,9 @@ pub fn join(first: &mut Value, second: &Value, or: Option<&str>) -> Result<(), &
     }
 }
 
-/// Whether an expression means the same in parentheses: closed brackets and quotes, nothing that ends it.
-fn is_plain(text: &str) -> bool {
+/// Whether an expression can be put in parentheses: balanced brackets and quotes,
+/// and no comment or separator.
+fn is_complete(text: &str) -> bool {
     let mut open = Vec::new();
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
@@ -66,21 +68,21 @@ fn is_plain(text: &str) -> bool {
             _ => {}
         }
     }
-    // CodeLLDB reads `/nat` and the like at the beginning.
+    // CodeLLDB reads a leading `/nat` as a format.
     open.is_empty() && !text.contains("//") && !text.contains("/*") && !text.trim_start().starts_with('/')
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_plain;
+    use super::is_complete;
 
     #[test]
-    fn only_what_stays_whole_in_parentheses_is_joined() {
+    fn only_complete_expressions_are_combined() {
         for plain in ["a", "f(x)[1] == 'a)'", "x > \"#\""] {
-            assert!(is_plain(plain), "{plain}");
+            assert!(is_complete(plain), "{plain}");
         }
         for other in ["a)", "(a", "a; b", "a # b", "'a", "a // b", "/nat a"] {
-            assert!(!is_plain(other), "{other}");
+            assert!(!is_complete(other), "{other}");
         }
     }
 }

@@ -1,7 +1,6 @@
-//! One message of the protocol on its way through the hub: what must be changed can be, the rest stays
-//! as it came.
+//! A protocol message on its way through the hub, with raw members.
 //!
-//! Pure. What must stay true: members that we do not know, and numbers of any size, go out as they came in.
+//! Pure. Invariants: unknown members, and numbers of any size, leave unchanged.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +9,6 @@ use serde_json::{Value, json};
 
 use crate::client::envelope::Malformed;
 
-/// What a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Request,
@@ -18,11 +16,12 @@ pub enum Kind {
     Event,
 }
 
-/// A message; its members are raw. Cheap to change, cheap to clone where bodies are small.
+/// A message with raw members. Cheap to change, and cheap to clone if bodies are
+/// small.
 #[derive(Debug, Clone)]
 pub struct Envelope {
     pub kind: Kind,
-    /// The command, or the event.
+    /// The command or event.
     pub name: String,
     members: BTreeMap<String, Box<RawValue>>,
 }
@@ -31,12 +30,12 @@ impl Envelope {
     /// Reads one body (DAP 1.71 §Base Protocol).
     ///
     /// # Errors
-    /// [`Malformed`] for what is no request, response or event.
+    /// [`Malformed`] for a body that is no request, response or event.
     pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let bad = |reason: String| Malformed { reason };
         let mut members: BTreeMap<String, Box<RawValue>> =
             serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
-        // Some adapters fall over one that says "nothing" in so many words.
+        // Some adapters fail on an explicit null.
         members.retain(|name, value| !matches!(name.as_str(), "arguments" | "body") || value.get() != "null");
         let text = |name: &str| -> Option<String> {
             members.get(name).and_then(|raw| serde_json::from_str(raw.get()).ok())
@@ -63,29 +62,30 @@ impl Envelope {
 
     pub fn event(name: &str, body: Value) -> Self {
         let fields = json!({ "type": "event", "event": name, "body": body });
-        Self::of(Kind::Event, name, fields)
+        Self::from_fields(Kind::Event, name, fields)
     }
 
     pub fn request(command: &str, arguments: Value) -> Self {
         let fields = json!({ "type": "request", "command": command, "arguments": arguments });
-        Self::of(Kind::Request, command, fields)
+        Self::from_fields(Kind::Request, command, fields)
     }
 
-    /// A good answer to `command`; to which request is set by whoever sends it.
+    /// A successful response to `command`; the sender sets `request_seq`.
     pub fn answer(command: &str, body: Value) -> Self {
         let fields = json!({ "type": "response", "success": true, "command": command, "body": body });
-        Self::of(Kind::Response, command, fields)
+        Self::from_fields(Kind::Response, command, fields)
     }
 
-    /// A refusal of `command`: a short word for programs, a sentence for people (DAP §ErrorResponse).
+    /// A refusal of `command`: a short code, and a sentence for the user (DAP
+    /// §ErrorResponse).
     pub fn refusal(command: &str, short: &str, sentence: &str) -> Self {
         let error = json!({ "id": 1, "format": sentence, "showUser": true });
         let fields = json!({ "type": "response", "success": false, "command": command, "message": short,
             "body": { "error": error } });
-        Self::of(Kind::Response, command, fields)
+        Self::from_fields(Kind::Response, command, fields)
     }
 
-    fn of(kind: Kind, name: &str, fields: Value) -> Self {
+    fn from_fields(kind: Kind, name: &str, fields: Value) -> Self {
         let mut made = Self { kind, name: name.to_owned(), members: BTreeMap::new() };
         if let Value::Object(fields) = fields {
             for (member, value) in fields.into_iter().filter(|(_, value)| !value.is_null()) {
@@ -95,22 +95,22 @@ impl Envelope {
         made
     }
 
-    /// A member as it came.
+    /// A member, unparsed.
     pub fn raw(&self, name: &str) -> Option<&RawValue> {
         self.members.get(name).map(AsRef::as_ref)
     }
 
-    /// A member, read; null where there is none.
+    /// A member, parsed; null if missing.
     pub fn value(&self, name: &str) -> Value {
         self.raw(name).and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
     }
 
-    /// Arguments of a request or body of anything else, read.
+    /// The arguments of a request, or the body of any other message.
     pub fn content(&self) -> Value {
         self.value(self.content_name())
     }
 
-    /// Replaces arguments or body. Null takes them away.
+    /// Replaces arguments or body; null removes them.
     pub fn set_content(&mut self, content: &Value) {
         self.set(self.content_name(), content);
     }
@@ -119,12 +119,12 @@ impl Envelope {
         if self.kind == Kind::Request { "arguments" } else { "body" }
     }
 
-    /// The text of the number under which it was sent, or which it answers: for tables.
+    /// The text of a number member, as a key for tables.
     pub fn key(&self, name: &str) -> String {
         self.raw(name).map(|raw| raw.get().trim().to_owned()).unwrap_or_default()
     }
 
-    /// The number that a response answers; adapters may write ours as a string.
+    /// The number of the answered request; adapters may write it as a string.
     pub fn answers(&self) -> Option<i64> {
         match self.value("request_seq") {
             Value::Number(number) => number.as_i64(),
@@ -133,12 +133,12 @@ impl Envelope {
         }
     }
 
-    /// Whether a response is a good one. Some adapters leave that out.
+    /// Whether a response is successful. Some adapters leave the member out.
     pub fn success(&self) -> bool {
         self.value("success").as_bool().unwrap_or(true)
     }
 
-    /// Sets a member; null takes it away.
+    /// Sets a member; null removes it.
     pub fn set(&mut self, name: &str, value: &Value) {
         if value.is_null() {
             self.members.remove(name);
@@ -147,12 +147,11 @@ impl Envelope {
         }
     }
 
-    /// Sets a member as it came elsewhere.
-    pub fn set_raw(&mut self, name: &str, raw: Box<RawValue>) {
+    /// Sets an unparsed member.
+    pub(crate) fn set_raw(&mut self, name: &str, raw: Box<RawValue>) {
         self.members.insert(name.to_owned(), raw);
     }
 
-    /// What goes over the wire.
     pub fn bytes(&self) -> Vec<u8> {
         serde_json::to_vec(&self.members).unwrap_or_default()
     }
@@ -163,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_known_goes_out_as_it_came() {
+    fn unknown_members_leave_unchanged() {
         let text = r#"{"body":{"big":12345678901234567890123,"x":null},"event":"new/thing","extra":[1.10],"seq":1,"type":"event"}"#;
         let mut message = Envelope::parse(text.as_bytes()).unwrap();
         assert_eq!(String::from_utf8(message.bytes()).unwrap(), text);
@@ -172,10 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_named() {
-        let said = |text: &str| Envelope::parse(text.as_bytes()).unwrap_err().reason;
-        assert_eq!(said(r#"{"type":"event"}"#), "a event without `event`");
-        assert_eq!(said(r#"{"type":"request","command":"x"}"#), "a request without `seq`");
-        assert_eq!(said(r#"{"jsonrpc":"2.0"}"#), "its type is None");
+    fn a_malformed_message_is_explained() {
+        let reason = |text: &str| Envelope::parse(text.as_bytes()).unwrap_err().reason;
+        assert_eq!(reason(r#"{"type":"event"}"#), "a event without `event`");
+        assert_eq!(reason(r#"{"type":"request","command":"x"}"#), "a request without `seq`");
+        assert_eq!(reason(r#"{"jsonrpc":"2.0"}"#), "its type is None");
     }
 }

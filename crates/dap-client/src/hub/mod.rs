@@ -1,14 +1,15 @@
-//! One debug session for two: the agent and whoever joins it, over one connection to the adapter.
+//! The hub: one connection to a debug adapter, shared by the agent and the clients
+//! that join.
 //!
-//! [`Hub`] is the state machine, which does no I/O; [`SessionListener`] and the tasks of `edge` are the streams
-//! around it. The rules that clients can rely on are in `docs/guide/debuggers.md`.
+//! [`Hub`] is the state machine and does no I/O. [`HubHandle`] runs the tasks around it, and
+//! [`SessionListener`] accepts clients. `docs/reference/debuggers.md` states what clients can rely on.
 
+mod breakpoint_table;
 mod clients;
 mod coordinates;
 mod core;
 mod io;
 mod listener;
-mod merge;
 mod merged_breakpoint;
 mod message;
 mod output_backlog;
@@ -30,104 +31,129 @@ pub use view::View;
 /// A client of a hub.
 pub type ClientId = u64;
 
-/// Who a client is.
+/// A request that sets breakpoints: its command and arguments.
+pub type BreakpointRequest = (&'static str, Value);
+
+/// On whose behalf a client acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Who {
+pub enum Role {
     Agent,
-    Person,
+    User,
 }
 
-/// Who may run the program.
+/// The side that may run the program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Controller {
-    /// The agent, and the person at any time.
+    /// The agent; the user may take control at any time.
     #[default]
     Agent,
-    /// The person alone; the agent may look.
-    Person,
+    /// The user alone; the agent may inspect.
+    User,
 }
 
 impl Controller {
+    /// The name in `pilcrow/session`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Agent => "agent",
-            Self::Person => "person",
+            Self::User => "person",
         }
     }
 }
 
-/// What the agent's side must know.
+/// State of a hub that the agent's side observes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Shared {
+pub struct HubStatus {
     pub controller: Controller,
-    /// How often a person took control.
-    pub taken: u64,
-    /// How many persons look on.
-    pub persons: usize,
-    /// A person ended the program.
-    pub ended_by_person: bool,
-    /// The adapter does not answer a person who ends the program: it must be ended itself.
-    pub deaf: bool,
+    /// How often the user took control.
+    pub takeovers: u64,
+    pub joined_clients: usize,
+    /// The user ended the program.
+    pub ended_by_user: bool,
+    /// The adapter does not answer a request that ends the program, so the session ends
+    /// the adapter.
+    pub adapter_unresponsive: bool,
 }
 
-/// What a hub is made with.
-pub struct Options {
-    /// How the debugged language writes "or" between two conditions; without it they are not joined.
-    pub or: Option<String>,
-    /// How the adapter is told of exceptions by name, which it then takes in place of filters.
+/// Configuration of a hub.
+pub struct HubOptions {
+    /// The operator between two alternative conditions; without it, conditions are not
+    /// combined.
+    pub or_operator: Option<String>,
+    /// How exceptions are passed to the adapter by name, in place of filters.
     pub exception_names: Option<ExceptionNames>,
-    /// Its output may hold marks of ours, which are for the agent alone.
-    pub marks: bool,
-    /// How its program is told to say its exit code: what is written for that is for the agent alone too.
+    /// The output may hold fences, which only the agent receives.
+    pub has_output_fence: bool,
+    /// A wrapper around the program that prints the exit code, which only the agent
+    /// receives.
     pub wrap: Option<Wrap>,
-    /// One spelling for a path, so that two names of one file are one source.
-    pub same: Box<dyn Fn(&str) -> String + Send>,
-    /// Answers `pilcrow/session`, with the state.
-    pub about: Value,
-    /// What persons had set in the session before this one, by request: it holds until one of them has come.
-    pub former: Vec<(&'static str, Value)>,
+    /// Maps all spellings of a path to one, so that two names of one file are one
+    /// source.
+    pub canonical_path: Box<dyn Fn(&str) -> String + Send>,
+    /// The answer to `pilcrow/session`, without the state.
+    pub session_info: Value,
+    /// The user's breakpoints from the previous session; in force until the first
+    /// client joins.
+    pub initial_breakpoints: Vec<BreakpointRequest>,
 }
 
 #[derive(Debug)]
 pub enum Input {
-    /// A client is there.
-    Joined { client: ClientId, who: Who },
-    /// The editor that holds the session is there: it speaks with the adapter itself and has control.
-    Beside { client: ClientId },
-    /// What such an editor said to the adapter, or the answer to it.
-    Overheard { client: ClientId, message: Envelope },
-    /// A client said something.
-    Client { client: ClientId, message: Envelope },
+    Joined {
+        client: ClientId,
+        role: Role,
+    },
+    /// The editor that owns the session joined. It talks to the adapter itself and has
+    /// control.
+    ExternalClientJoined {
+        client: ClientId,
+    },
+    /// A message between such an editor and the adapter.
+    ExternalMessage {
+        client: ClientId,
+        message: Envelope,
+    },
+    Client {
+        client: ClientId,
+        message: Envelope,
+    },
     /// A client's stream ended.
-    Left { client: ClientId },
-    /// The adapter said something.
+    Left {
+        client: ClientId,
+    },
     Adapter(Envelope),
     /// The adapter's stream ended.
-    Gone { why: String },
-    /// The person gives control back to the agent.
-    HandBack,
-    /// The agent's work was stopped: its breakpoints go, a person who is there has control.
-    ForgetAgent,
-    /// A client is to be told something, as output.
-    Note { client: ClientId, text: String },
-    /// The agent started a child session; what an editor is given to join it.
-    Child { configuration: Value },
-    /// A child session is over.
-    ChildOver {
-        /// The launch configuration that was given for it.
+    AdapterClosed {
+        reason: String,
+    },
+    /// The user returns control to the agent.
+    ReturnControl,
+    /// The agent's run was stopped: its breakpoints are removed, and a joined user gets
+    /// control.
+    AgentStopped,
+    /// A text to show to one client, as console output.
+    ConsoleMessage {
+        client: ClientId,
+        text: String,
+    },
+    /// The agent started a child session, which clients join with this configuration.
+    ChildStarted {
         configuration: Value,
     },
-    /// The program is about to be launched again under another adapter: persons stay until they can be told
-    /// where it is then.
+    /// A child session ended.
+    ChildEnded {
+        /// The configuration from [`Input::ChildStarted`].
+        configuration: Value,
+    },
+    /// The program is about to be launched again by another adapter. Joined clients
+    /// stay connected until [`Input::Relaunched`] says where.
     Relaunching,
-    /// It was, or was not.
     Relaunched {
-        /// The launch configuration that joins it; none where it failed.
+        /// The configuration with which clients join; `None` if the launch failed.
         configuration: Option<Value>,
     },
-    /// A request has had its time.
-    Late {
-        /// As [`Output::Deadline`] gave it.
+    DeadlinePassed {
+        /// The number from [`Output::Deadline`].
         number: i64,
     },
 }
@@ -139,15 +165,15 @@ pub enum Output {
         client: ClientId,
         message: Envelope,
     },
-    /// A client is sent nothing more: its stream is closed when all before was written.
+    /// Closes a client's stream after everything before was written.
     Close {
         client: ClientId,
     },
-    /// [`Input::Late`] is wanted when a request has had its time.
+    /// Asks for [`Input::DeadlinePassed`] after a time.
     Deadline {
-        /// Its number at the adapter; below 0 that of one which the adapter asked of a client.
+        /// The number of a request to the adapter, or below 0 of a request from the adapter
+        /// to a client.
         number: i64,
-        /// Which is this long.
         after: Duration,
     },
     Log(String),

@@ -1,4 +1,5 @@
-//! The output that a late client is still shown: the newest, as it came, bounded.
+//! The output that the hub replays to clients that join late: the newest, unchanged
+//! and bounded.
 //!
 //! Pure.
 
@@ -9,13 +10,14 @@ use serde_json::{Value, json};
 
 use super::message::Envelope;
 
-/// Bytes kept, and pieces.
+/// Limits of the stored bytes and pieces.
 const BYTES: usize = 256 * 1024;
 const PIECES: usize = 4096;
-/// A longer text is cut.
+/// Longer texts are cut.
 const TEXT: usize = 16 * 1024;
 
-/// The newest output. Bodies stay raw until somebody wants them: most are never read.
+/// The newest output. Bodies stay raw until a client joins, because most are never
+/// replayed.
 #[derive(Debug, Default)]
 pub struct OutputBacklog {
     pieces: VecDeque<Box<RawValue>>,
@@ -24,7 +26,7 @@ pub struct OutputBacklog {
 }
 
 impl OutputBacklog {
-    /// Takes the body of an event `output` in.
+    /// Adds the body of an `output` event.
     pub fn push(&mut self, mut body: Box<RawValue>) {
         if body.get().len() > TEXT {
             let mut read = read(&body);
@@ -46,15 +48,15 @@ impl OutputBacklog {
         }
     }
 
-    /// What a late client is told, each marked with `pilcrowReplay`. Telemetry is for nobody.
+    /// The replayed events, each marked with `pilcrowReplay`. Telemetry is left out.
     pub fn replay(&self) -> impl Iterator<Item = Envelope> + '_ {
         let note = (self.dropped > 0).then(|| {
-            let text = format!("{} earlier pieces of output are not kept\n", self.dropped);
+            let text = format!("{} earlier pieces of output were dropped\n", self.dropped);
             json!({ "category": "console", "output": text })
         });
-        let kept = self.pieces.iter().map(|body| read(body)).filter(|body| body["category"] != "telemetry");
-        note.into_iter().chain(kept).map(|mut body| {
-            // Structured output refers to variables of a stop that is over by then.
+        let pieces = self.pieces.iter().map(|body| read(body)).filter(|body| body["category"] != "telemetry");
+        note.into_iter().chain(pieces).map(|mut body| {
+            // Structured output refers to variables of a stop that has ended by then.
             if let Some(members) = body.as_object_mut() {
                 members.remove("variablesReference");
                 members.remove("data");
@@ -74,31 +76,31 @@ fn read(body: &RawValue) -> Value {
 mod tests {
     use super::*;
 
-    fn push(kept: &mut OutputBacklog, body: Value) {
-        kept.push(serde_json::value::to_raw_value(&body).unwrap());
+    fn push(backlog: &mut OutputBacklog, body: Value) {
+        backlog.push(serde_json::value::to_raw_value(&body).unwrap());
     }
 
     #[test]
     fn one_endless_line_is_cut() {
-        let mut kept = OutputBacklog::default();
-        push(&mut kept, json!({"category": "stderr", "output": "é".repeat(100_000)}));
-        let replay: Vec<Value> = kept.replay().map(|it| it.content()).collect();
+        let mut backlog = OutputBacklog::default();
+        push(&mut backlog, json!({"category": "stderr", "output": "é".repeat(100_000)}));
+        let replay: Vec<Value> = backlog.replay().map(|it| it.content()).collect();
         assert!(replay[0]["output"].as_str().unwrap().ends_with("… (200000 bytes)\n"));
-        assert!(kept.bytes < 2 * TEXT);
+        assert!(backlog.bytes < 2 * TEXT);
     }
 
     #[test]
-    fn a_hundred_thousand_lines_are_bounded_and_the_loss_is_told() {
-        let mut kept = OutputBacklog::default();
+    fn many_lines_are_bounded_and_the_loss_is_reported() {
+        let mut backlog = OutputBacklog::default();
         for number in 0..100_000 {
-            push(&mut kept, json!({"category": "stdout", "output": format!("line {number}\n")}));
+            push(&mut backlog, json!({"category": "stdout", "output": format!("line {number}\n")}));
         }
-        push(&mut kept, json!({"category": "telemetry", "output": "secret"}));
-        let replay: Vec<Value> = kept.replay().map(|it| it.content()).collect();
-        assert!(replay.len() <= PIECES + 1 && kept.bytes <= BYTES);
-        let told = format!("{} earlier pieces of output are not kept\n", 100_000 - (replay.len() - 1));
+        push(&mut backlog, json!({"category": "telemetry", "output": "secret"}));
+        let replay: Vec<Value> = backlog.replay().map(|it| it.content()).collect();
+        assert!(replay.len() <= PIECES + 1 && backlog.bytes <= BYTES);
+        let loss = format!("{} earlier pieces of output were dropped\n", 100_000 - (replay.len() - 1));
         assert!(!replay.iter().any(|body| body["output"] == "secret"));
-        assert_eq!(replay[0]["output"], told);
+        assert_eq!(replay[0]["output"], loss);
         assert_eq!(replay.last().unwrap()["output"], "line 99999\n");
         assert!(replay.iter().all(|body| body["pilcrowReplay"] == true));
     }

@@ -1,4 +1,4 @@
-//! What a stopped program is made of, with numbers of ours that go stale when it runs on.
+//! Threads, frames, scopes and variables of a stopped program, with our numbers.
 
 use paths::AbsPath;
 
@@ -8,34 +8,32 @@ pub struct Thread {
     pub name: String,
 }
 
-/// A frame of a stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     pub id: i64,
     pub name: String,
-    /// The file, where there is one on this machine.
+    /// The file, if it exists on this machine.
     pub path: Option<AbsPath>,
-    /// The source's name where there is no file.
+    /// The source's name if there is no file.
     pub source: Option<String>,
-    /// 1-based; 0 where it is not known.
+    /// 1-based; 0 if unknown.
     pub line: u64,
-    /// 1-based; 0 where it is not known.
+    /// 1-based; 0 if unknown.
     pub column: u64,
-    /// The adapter says that it is not the person's code.
+    /// The adapter marks it as not the user's code.
     pub subtle: bool,
 }
 
-/// A group of variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
     pub name: String,
     /// Our number of its variables.
     pub variables: i64,
-    /// How many there are, where it is said.
+    /// Number of variables, if reported.
     pub count: Option<u64>,
-    /// The adapter says that it is costly to look at.
+    /// The adapter marks it as expensive to read.
     pub expensive: bool,
-    /// `locals`, `arguments`, …, where it is said.
+    /// `locals`, `arguments`, …, if reported.
     pub hint: Option<String>,
 }
 
@@ -45,25 +43,25 @@ pub struct Variable {
     pub name: String,
     /// Its value, as the adapter shows it.
     pub value: String,
-    /// Its type, where it is said.
+    /// Its type, if reported.
     pub kind: Option<String>,
-    /// Our number of what is in it; 0 when there is nothing.
+    /// Our number of its members; 0 if there are none.
     pub variables: i64,
-    /// How many are in it, where it is said.
+    /// Number of members, if reported.
     pub count: Option<u64>,
-    /// The expression that gives it.
+    /// The expression that evaluates to it.
     pub expression: Option<String>,
-    /// The memory that it points to, as requests about memory name it.
+    /// The memory reference for requests about memory.
     pub memory: Option<String>,
 }
 
-/// Which of many variables.
+/// A part of many variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
     /// The first, from 0.
     pub start: u64,
-    /// How many; 0: all.
+    /// Number of variables; 0 for all.
     pub count: u64,
-    /// `indexed` or `named`, where only these are wanted.
+    /// `indexed` or `named`, to select only these.
     pub filter: Option<String>,
 }

@@ -1,5 +1,4 @@
-//! What the adapter tells and asks, in the order of the wire: events to the state machine, the output and the
-//! breakpoints; requests to the owner.
+//! Handling of the adapter's events and requests, in wire order.
 
 use std::sync::{Arc, Weak};
 
@@ -14,40 +13,43 @@ use crate::debuggee::output_fence;
 use crate::debuggee::{Input, Stop};
 
 impl Inner {
-    /// A session that only launches knows how the program ended that another runs.
-    fn tell_program(&self, code: i64) {
+    /// Reports an exit code to the session that runs the program, if this one only
+    /// launches.
+    fn report_exit_to_program(&self, code: i64) {
         let own =
             self.session.get().and_then(Weak::upgrade).filter(|session| session.adapter_launches_only());
         let Some(own) = own else { return };
-        if let Some(program) = self.owner.program_of(&own).filter(|program| program.id != own.id) {
+        if let Some(program) = self.reverse_handler.program_of(&own).filter(|program| program.id != own.id) {
             program.inner.take(Input::Exited { code: Some(code) });
         }
     }
 }
 
 impl Inner {
-    /// What came in pieces may be an adapter's own only when it is whole: text with what was held back before it, and
-    /// without what is held back of it.
-    fn whole(&self, category: Option<Category>, text: &str) -> String {
+    /// Joins output that may contain an exit code in pieces: prepends the stored
+    /// beginning and stores a new partial end.
+    fn complete_output(&self, category: Option<Category>, text: &str) -> String {
         let wrap = self.adapter.quirks.wrap.as_ref();
         let (Some(category), Some(wrap)) = (category.filter(|it| *it != Category::Stdout), wrap) else {
             return text.to_owned();
         };
-        if self.held().as_ref().is_some_and(|(of, _)| *of != category) {
-            self.let_go();
+        if self.partial_output().as_ref().is_some_and(|(partial, _)| *partial != category) {
+            self.flush_partial_output();
         }
-        let mut text = self.held().take().map_or_else(|| text.to_owned(), |(_, held)| held + text);
+        let mut text =
+            self.partial_output().take().map_or_else(|| text.to_owned(), |(_, partial)| partial + text);
         if wrap.exit_code(&text).is_none() {
             let tail = text.split_off(wrap.begins_at(&text));
-            *self.held() = Some((category, tail)).filter(|(_, tail)| !tail.is_empty());
+            *self.partial_output() = Some((category, tail)).filter(|(_, tail)| !tail.is_empty());
         }
         text
     }
 
-    /// What was held back is the program's after all, or somebody looks.
-    pub(super) fn let_go(&self) {
-        let held = self.held().take();
-        if let Some((category, text)) = held {
+    /// Adds the stored partial end to the output, since it turned out to be the
+    /// program's or is read now.
+    pub(super) fn flush_partial_output(&self) {
+        let partial = self.partial_output().take();
+        if let Some((category, text)) = partial {
             self.write(category, &text);
         }
     }
@@ -61,14 +63,14 @@ impl Handler for Inner {
             "initialized" => self.take(Input::Initialized),
             "stopped" => {
                 let stop = Stop {
-                    // CodeLLDB 1.11 gives none after a jump.
+                    // CodeLLDB 1.11 reports none after a jump.
                     reason: text("reason")
                         .filter(|it| !it.is_empty())
                         .unwrap_or_else(|| "no reason given".to_owned()),
                     description: text("description"),
                     text: text("text"),
                     thread: body["threadId"].as_i64(),
-                    beside: body["preserveFocusHint"] == true,
+                    preserves_focus: body["preserveFocusHint"] == true,
                     hit: body["hitBreakpointIds"]
                         .as_array()
                         .into_iter()
@@ -78,7 +80,7 @@ impl Handler for Inner {
                 };
                 self.take(Input::Stopped { stop, all: body["allThreadsStopped"] == true });
             }
-            // Left out means all (DAP §Continued Event).
+            // A missing member means all threads (DAP §Continued Event).
             "continued" => self.take(Input::Continued {
                 thread: body["threadId"].as_i64(),
                 all: body["allThreadsContinued"].as_bool().unwrap_or(true),
@@ -91,7 +93,7 @@ impl Handler for Inner {
             "exited" => {
                 let says_nothing = self.adapter.quirks.zero_after_signal && self.core().machine.signalled();
                 let code = body["exitCode"].as_i64().filter(|code| *code != 0 || !says_nothing);
-                // The machine reads a negative code as a signal.
+                // The state machine reads a negative code as a signal.
                 let by_signal = self.adapter.quirks.signals_as_codes && code == self.core().machine.signal();
                 let code = code.map(|code| if by_signal { -code } else { code });
                 self.take(Input::Exited { code });
@@ -101,18 +103,18 @@ impl Handler for Inner {
                 self.take(Input::Terminated);
                 self.finished.cancel();
             }
-            "breakpoint" => self.core().breakpoints.changed(&body),
+            "breakpoint" => self.core().breakpoints.apply_event(&body),
             "capabilities" => {
-                let told = body["capabilities"].clone();
-                adapters::merge(&mut self.core().capabilities, told);
+                let added = body["capabilities"].clone();
+                adapters::merge(&mut self.core().capabilities, added);
             }
             "output" => {
                 let text = body["output"].as_str().unwrap_or_default();
-                let marked = self.adapter.quirks.output_fence.as_ref().and_then(|_| output_fence::take(text));
-                let text = marked.as_ref().map_or(text, |(text, _)| text);
+                let fence = self.adapter.quirks.output_fence.as_ref().and_then(|_| output_fence::take(text));
+                let text = fence.as_ref().map_or(text, |(text, _)| text);
                 let category = Category::parse(body["category"].as_str());
                 let quirks = &self.adapter.quirks;
-                let text = &*self.whole(category, text);
+                let text = &*self.complete_output(category, text);
                 let exit = quirks.exit_code(text).filter(|_| category != Some(Category::Stdout));
                 let text = exit.as_ref().map_or(text, |(_, rest)| rest);
                 let chatter = category == Some(Category::Console)
@@ -121,12 +123,12 @@ impl Handler for Inner {
                 if let Some(category) = category.filter(|_| !chatter && !text.is_empty()) {
                     self.write(category, text);
                 }
-                if let Some((_, number)) = marked {
-                    self.marked.send_replace(number);
+                if let Some((_, number)) = fence {
+                    self.fence_reached.send_replace(number);
                 }
                 if let Some((code, _)) = exit {
                     self.take(Input::Exited { code: Some(code) });
-                    self.tell_program(code);
+                    self.report_exit_to_program(code);
                 }
             }
             other => tracing::trace!(event = other, "an event that changes nothing here"),
@@ -140,8 +142,8 @@ impl Handler for Inner {
     ) -> BoxFuture<'static, Result<Value, String>> {
         let arguments = arguments.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default();
         match self.session.get().and_then(Weak::upgrade) {
-            Some(session) => Arc::clone(&self.owner).answer(session, command.to_owned(), arguments),
-            None => Box::pin(std::future::ready(Err("the session is over".to_owned()))),
+            Some(session) => Arc::clone(&self.reverse_handler).answer(session, command.to_owned(), arguments),
+            None => Box::pin(std::future::ready(Err("the session has ended".to_owned()))),
         }
     }
 }

@@ -1,7 +1,8 @@
-//! What a session is asked for less often: jumps, memory, disassembly, completions, sources that are no
-//! files, modules, watched data, and any request of the protocol.
+//! Rare requests of a session: jumps, memory, disassembly, completions, sources
+//! without files, modules and data breakpoints.
 //!
-//! Each consults the adapter's capabilities first; what it lacks is refused with the nearest thing it has.
+//! Each checks the adapter's capabilities first; an unsupported request is refused
+//! with the nearest alternative.
 
 use paths::AbsPath;
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use crate::debuggee::{DataBreakpoint, InstructionBreakpoint};
 use crate::debuggee::{Input, Need};
 use crate::error::DapError;
 
-/// A place that a thread can be made to go on from.
+/// A position from which a thread can continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GotoTarget {
     pub id: i64,
@@ -20,16 +21,16 @@ pub struct GotoTarget {
     pub line: u64,
 }
 
-/// What can be known of the exception that stopped a thread; DAP §ExceptionInfo Request.
+/// Details of the exception that stopped a thread; DAP §ExceptionInfo Request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExceptionInfo {
     pub id: String,
     pub description: String,
     /// When the adapter stops for it: `always`, `unhandled` …
     pub mode: String,
-    /// Its type's full name.
+    /// The full name of its type.
     pub kind: Option<String>,
-    /// Where it was thrown, as the language writes it.
+    /// The stack trace of the throw, as the language writes it.
     pub stack: Option<String>,
 }
 
@@ -41,7 +42,8 @@ impl Session {
         Err(self.lacks(what, Some(nearest.to_owned())))
     }
 
-    /// Steps back, or runs back to the breakpoint before: `stepBack`, `reverseContinue`.
+    /// Steps back, or runs back to the previous breakpoint: `stepBack`,
+    /// `reverseContinue`.
     ///
     /// # Errors
     /// [`DapError`].
@@ -51,7 +53,8 @@ impl Session {
         self.run(command, thread, clock).await
     }
 
-    /// Has the adapter start its program again. `false`: it cannot, and nothing was sent.
+    /// Restarts the program if the adapter supports it; `false` if not, and nothing was
+    /// sent.
     ///
     /// # Errors
     /// [`DapError`].
@@ -61,7 +64,7 @@ impl Session {
             return Ok(false);
         }
         self.control_taken();
-        // Some read them, and some fail without any.
+        // Some adapters read the arguments, and some fail without any.
         let arguments = json!({ "arguments": self.plan.arguments });
         self.inner.take(Input::Resuming);
         match self.ask("restart", arguments, Need::NotTerminated, clock).await {
@@ -73,7 +76,8 @@ impl Session {
         }
     }
 
-    /// Where a thread can go on from at a line, without running what is between.
+    /// The positions on a line from which a thread can continue, without running the
+    /// code between.
     ///
     /// # Errors
     /// [`DapError`].
@@ -98,7 +102,7 @@ impl Session {
         Ok(body["targets"].as_array().into_iter().flatten().filter_map(read).collect())
     }
 
-    /// Has a thread go on from a target; the adapter tells that it is stopped there.
+    /// Moves a thread to a target; the adapter reports a stop there.
     ///
     /// # Errors
     /// [`DapError`].
@@ -106,7 +110,8 @@ impl Session {
         self.run_with("goto", thread, json!({ "targetId": target }), clock).await
     }
 
-    /// Bytes at a memory reference: where they begin and what they are, as the adapter wrote them (base 64).
+    /// Memory at a reference: address, base64 data as the adapter wrote it, and the
+    /// number of unreadable bytes.
     ///
     /// # Errors
     /// [`DapError`].
@@ -124,7 +129,8 @@ impl Session {
         Ok((text("address"), text("data"), body["unreadableBytes"].as_u64().unwrap_or(0)))
     }
 
-    /// Writes bytes (base 64) to a memory reference; how many were written, where it is said.
+    /// Writes base64 data to a memory reference; returns the number of bytes written,
+    /// if reported.
     ///
     /// # Errors
     /// [`DapError`].
@@ -141,7 +147,7 @@ impl Session {
         Ok(body["bytesWritten"].as_u64())
     }
 
-    /// Instructions from a memory reference on, as the adapter tells them.
+    /// The instructions from a memory reference on, as reported.
     ///
     /// # Errors
     /// [`DapError`].
@@ -159,16 +165,16 @@ impl Session {
         Ok(body["instructions"].as_array().cloned().unwrap_or_default())
     }
 
-    /// The instruction at which a frame is, as a memory reference.
+    /// The current instruction of a frame, as a memory reference.
     ///
     /// # Errors
     /// [`DapError`]; a frame of an earlier stop is refused by name.
     pub fn instruction(&self, frame: i64) -> Result<Option<String>, DapError> {
-        self.frame("disassemble", Some(frame))?;
+        self.resolve_frame("disassemble", Some(frame))?;
         Ok(self.inner.core().details.get(&frame).and_then(|it| it.instruction.clone()))
     }
 
-    /// How an expression can go on at its end.
+    /// The completions at the end of an expression.
     ///
     /// # Errors
     /// [`DapError`].
@@ -183,7 +189,8 @@ impl Session {
             "complete expressions",
             "`scopes` and `variables` list names",
         )?;
-        let frame = frame.map(|it| self.frame("completions", Some(it)).map(|(_, it)| it)).transpose()?;
+        let frame =
+            frame.map(|it| self.resolve_frame("completions", Some(it)).map(|(_, it)| it)).transpose()?;
         let before = self.adapter.quirks.completion_prefix.as_deref().unwrap_or_default();
         let text = &format!("{before}{text}");
         // Columns are UTF-16 code units; DAP §Completions Request.
@@ -197,7 +204,7 @@ impl Session {
         Ok(body["targets"].as_array().into_iter().flatten().filter_map(label).collect())
     }
 
-    /// Sets what an expression stands for; its new value.
+    /// Sets an assignable expression; returns its new value.
     ///
     /// # Errors
     /// [`DapError`].
@@ -208,26 +215,27 @@ impl Session {
         frame: i64,
         clock: &Clock,
     ) -> Result<Variable, DapError> {
-        let nearest = match self.can("supportsSetVariable") {
-            true => "`set_variable` with `name` and the `variables_reference` that it is in",
-            false => "`evaluate` an assignment, if the language has one",
+        let nearest = if self.can("supportsSetVariable") {
+            "`set_variable` with `name` and the `variables_reference` that it is in"
+        } else {
+            "`evaluate` an assignment, if the language has one"
         };
         self.needs("supportsSetExpression", "set expressions", nearest)?;
-        let (epoch, reference) = self.frame("set_expression", Some(frame))?;
+        let (epoch, reference) = self.resolve_frame("set_expression", Some(frame))?;
         let arguments = json!({ "expression": expression, "value": value, "frameId": reference });
         let body = self.ask("setExpression", arguments, Need::Stopped, clock).await?;
         let mut core = self.inner.core();
-        let mut set = super::requests::variable(&mut core, epoch, &body, "value", "");
+        let mut set = super::requests::read_variable(&mut core, epoch, &body, "value", "");
         set.name = expression.to_owned();
         Ok(set)
     }
 
-    /// The text of a frame's source where it is in no file.
+    /// The source text of a frame whose source is no file.
     ///
     /// # Errors
     /// [`DapError`]; a frame of an earlier stop is refused by name.
     pub async fn source(&self, frame: i64, clock: &Clock) -> Result<String, DapError> {
-        self.frame("source", Some(frame))?;
+        self.resolve_frame("source", Some(frame))?;
         let source = self.inner.core().details.get(&frame).map(|it| it.source.clone()).unwrap_or_default();
         let reference = source["sourceReference"].as_i64().unwrap_or(0);
         if reference == 0 {
@@ -242,7 +250,7 @@ impl Session {
         Ok(body["content"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// All that is known of the exception that stopped a thread.
+    /// All details of the exception that stopped a thread.
     ///
     /// # Errors
     /// [`DapError`].
@@ -252,8 +260,8 @@ impl Session {
         clock: &Clock,
     ) -> Result<ExceptionInfo, DapError> {
         let nearest = "`snapshot` shows why it stopped";
-        self.needs("supportsExceptionInfoRequest", "tell of exceptions", nearest)?;
-        let thread = self.thread("exception_info", thread, clock).await?;
+        self.needs("supportsExceptionInfoRequest", "report exceptions", nearest)?;
+        let thread = self.resolve_thread("exception_info", thread, clock).await?;
         let body = self.ask("exceptionInfo", json!({ "threadId": thread }), Need::Stopped, clock).await?;
         let text =
             |value: &Value| value.as_str().map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned);
@@ -267,41 +275,43 @@ impl Session {
         })
     }
 
-    /// What is loaded: `modules` or `loadedSources`, as the adapter tells it.
+    /// The loaded `modules` or `loadedSources`, as reported.
     ///
     /// # Errors
     /// [`DapError`].
     pub async fn loaded(&self, modules: bool, clock: &Clock) -> Result<Vec<Value>, DapError> {
-        let (capability, command, member, what) = match modules {
-            true => ("supportsModulesRequest", "modules", "modules", "list modules"),
-            false => ("supportsLoadedSourcesRequest", "loadedSources", "sources", "list what is loaded"),
+        let (capability, command, member, what) = if modules {
+            ("supportsModulesRequest", "modules", "modules", "list modules")
+        } else {
+            ("supportsLoadedSourcesRequest", "loadedSources", "sources", "list what is loaded")
         };
         self.needs(capability, what, "`stack` shows the sources of the frames")?;
         let body = self.ask(command, json!({}), Need::Alive, clock).await?;
         Ok(body[member].as_array().cloned().unwrap_or_default())
     }
 
-    /// What a breakpoint on a variable's data would be, by its name within `of`, or as an expression.
+    /// Data breakpoint on a variable, named within `container` or by an expression.
     ///
     /// # Errors
-    /// [`DapError`]; what cannot be watched is refused in the adapter's words.
+    /// [`DapError`]; the adapter's reason if it cannot watch the data.
     pub async fn data_breakpoint(
         &self,
         name: &str,
-        of: Option<i64>,
+        container: Option<i64>,
         frame: Option<i64>,
         clock: &Clock,
     ) -> Result<DataBreakpoint, DapError> {
         let nearest = "`trace` shows the changes of an expression";
         self.needs("supportsDataBreakpoints", "stop where data changes", nearest)?;
-        let reference = match of {
-            Some(of) => {
+        let reference = match container {
+            Some(container) => {
                 let core = self.inner.core();
-                Some(core.variables.find(core.machine.epoch(), of)?.reference)
+                Some(core.variables.find(core.machine.epoch(), container)?.reference)
             }
             None => None,
         };
-        let frame = frame.map(|it| self.frame("breakpoints", Some(it)).map(|(_, it)| it)).transpose()?;
+        let frame =
+            frame.map(|it| self.resolve_frame("breakpoints", Some(it)).map(|(_, it)| it)).transpose()?;
         let arguments = json!({ "variablesReference": reference, "name": name, "frameId": frame });
         let body = self.ask("dataBreakpointInfo", arguments, Need::Stopped, clock).await?;
         let said = body["description"].as_str().unwrap_or(name).to_owned();
@@ -314,14 +324,14 @@ impl Session {
         }
     }
 
-    /// How data that the adapter named in this session as `id` is watched: as `wanted`, else where it is
-    /// written, else as it can be.
+    /// How to watch data that the adapter named `id` in this session: as `wanted`, else
+    /// on writes, else the first supported way.
     ///
     /// # Errors
-    /// [`DapError`]: it named no such data, or cannot watch it so.
+    /// [`DapError`] if the adapter named no such data or does not support the access.
     pub fn access(&self, id: &str, wanted: Option<&str>) -> Result<String, DapError> {
-        let known = self.inner.core().named.get(id).cloned();
-        // lldb-dap 19 answers nothing any more after one that it does not know.
+        let known = self.inner.core().data_ids.get(id).cloned();
+        // lldb-dap 19 stops answering after an unknown id.
         let Some(known) = known else {
             let name = &self.adapter.name;
             let message = format!(
@@ -345,7 +355,7 @@ impl Session {
         let nearest = "`trace` shows the changes of an expression";
         self.needs("supportsDataBreakpoints", "stop where data changes", nearest)?;
         for (it, _) in self.breakpoints().data() {
-            self.takes(it.condition.as_ref(), it.hit.as_ref())?;
+            self.check_conditions(it.condition.as_ref(), it.hit.as_ref())?;
         }
         let arguments = self.inner.core().breakpoints.data_arguments(self.adapter.quirks.hit_count);
         let body = self.ask("setDataBreakpoints", arguments, Need::NotTerminated, clock).await?;
@@ -357,7 +367,7 @@ impl Session {
         let nearest = "set it on a line or a function";
         self.needs("supportsInstructionBreakpoints", "stop at instructions", nearest)?;
         for (it, _) in self.breakpoints().instructions() {
-            self.takes(it.condition.as_ref(), it.hit.as_ref())?;
+            self.check_conditions(it.condition.as_ref(), it.hit.as_ref())?;
         }
         let arguments = self.inner.core().breakpoints.instruction_arguments(self.adapter.quirks.hit_count);
         let body = self.ask("setInstructionBreakpoints", arguments, Need::NotTerminated, clock).await?;
@@ -365,7 +375,6 @@ impl Session {
         Ok(())
     }
 
-    /// A breakpoint on an instruction, for [`Self::change_breakpoints`].
     pub fn at_instruction(reference: &str, offset: i64) -> InstructionBreakpoint {
         InstructionBreakpoint { reference: reference.to_owned(), offset, condition: None, hit: None }
     }

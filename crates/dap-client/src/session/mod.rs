@@ -1,8 +1,10 @@
-//! One debug session: the handshake, what is asked of its adapter, and its end.
+//! One debug session: its handshake, its requests to the adapter, and its end.
 //!
-//! Chooses no adapter and starts no process. What must stay true: events reach the state machine in the
-//! order of the wire; a request that the state forbids is not sent; when the session is over, its
-//! adapter is ended and reaped, and [`Session::over`] says so.
+//! Chooses no adapter and starts no process.
+//!
+//! Invariants: events reach the state machine in wire order; a request that the
+//! state forbids is not sent; when a session ends, its adapter is ended and reaped
+//! before [`Session::ended`] returns.
 
 mod data;
 mod end;
@@ -33,7 +35,7 @@ use crate::debuggee::output_fence;
 use crate::debuggee::{Category, Output};
 use crate::debuggee::{Input, Machine, Need, State};
 use crate::error::DapError;
-use crate::hub::{Controller, HubHandle, Options, SessionListener, Shared};
+use crate::hub::{Controller, HubHandle, HubOptions, HubStatus, SessionListener};
 use crate::launch::LaunchPlan;
 use crate::transport::Connection;
 use adapters::DebuggerDefinition;
@@ -43,8 +45,9 @@ pub use extra_requests::{ExceptionInfo, GotoTarget};
 
 pub(crate) use end::OUTPUT;
 
-/// Requests that run the program, stop, change or end it: not the agent's while the person has control.
-const RUNS: [&str; 15] = [
+/// Requests that run, stop, change or end the program. The agent may not send them
+/// while the user has control.
+const CONTROL_COMMANDS: [&str; 15] = [
     "continue",
     "disconnect",
     "goto",
@@ -61,21 +64,21 @@ const RUNS: [&str; 15] = [
     "terminate",
     "writeMemory",
 ];
-/// How long the process of a closed stream may take to end, and a stream after its process.
-const LAST_WORDS: Duration = Duration::from_secs(2);
-/// Changes of state kept for one that listens.
+/// Time for the process of a closed stream to end, and for a stream after its
+/// process.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// State changes stored for one subscriber.
 const CHANGES: usize = 256;
 
-/// When an answer must be there, and who may no longer want it.
+/// Deadline and cancellation of a request.
 #[derive(Debug, Clone)]
 pub struct Clock {
     pub until: Instant,
-    /// Fires when nobody waits any more.
+    /// Fires when the caller no longer waits.
     pub cancel: CancellationToken,
 }
 
 impl Clock {
-    /// One that ends after `time`.
     pub fn new(time: Duration, cancel: &CancellationToken) -> Self {
         Self { until: Instant::now() + time, cancel: cancel.clone() }
     }
@@ -85,8 +88,8 @@ impl Clock {
     }
 }
 
-/// The sessions around one: answers its adapter's reverse requests and knows its tree.
-pub(crate) trait Owner: Send + Sync + 'static {
+/// Handles an adapter's reverse requests and knows the session's tree.
+pub(crate) trait ReverseRequestHandler: Send + Sync + 'static {
     /// Carries out a reverse request of the adapter (DAP §Reverse Requests).
     fn answer(
         self: Arc<Self>,
@@ -101,80 +104,86 @@ pub(crate) trait Owner: Send + Sync + 'static {
     /// The session of its tree that runs the launched program.
     fn program_of(&self, session: &Arc<Session>) -> Option<Arc<Session>>;
 
-    /// Ends the programs that `runInTerminal` started; their standard error goes to `session`.
+    /// Ends the programs that `runInTerminal` started; their standard error goes to
+    /// `session`.
     fn end_programs<'a>(&'a self, session: &'a Session) -> BoxFuture<'a, ()>;
 }
 
-/// A session with one adapter. Shared; [`Session::terminate`] or the end of the program ends it.
+/// A session with one adapter. [`Session::terminate`] or the end of the program
+/// ends it.
 pub struct Session {
-    /// Its name: `debug-1`.
+    /// Such as `debug-1`.
     pub id: String,
-    /// What is debugged, for people.
+    /// The debugged program, for messages.
     pub title: String,
     pub adapter: Arc<DebuggerDefinition>,
     /// Whether the program was launched, and so ends with the session.
     pub launched: bool,
-    /// Whether what it debugs runs because of us: it, or the root of its tree, was launched.
+    /// Whether Pilcrow launched the program: in this session or in the root of its
+    /// tree.
     ours: bool,
-    /// The session whose adapter asked for this one.
+    /// The session whose adapter requested this one.
     pub parent: Option<String>,
     plan: LaunchPlan,
-    /// Permission for the adapter's process; none where the user's editor holds the session.
+    /// Permission for the adapter's process; `None` if the user's editor owns the
+    /// session.
     grant: Option<SpawnGrant>,
     run: OnceLock<RunId>,
-    door: OnceLock<SessionListener>,
-    /// Names of sessions that this one came after, with the doors that lead here from there.
-    former: Mutex<Vec<(String, Option<SessionListener>)>>,
+    listener: OnceLock<SessionListener>,
+    /// Names of sessions that this one replaced, with the listeners that lead here.
+    previous_names: Mutex<Vec<(String, Option<SessionListener>)>>,
     client: Client,
-    /// All that is said to the adapter goes through it, so that a person can join.
+    /// All requests to the adapter go through the hub, so that clients can join.
     hub: HubHandle,
-    /// How often a person had taken control when this side last ran on or looked.
-    seen: AtomicU64,
-    /// Marks that were asked for.
-    asked_marks: AtomicU64,
+    /// How often the user had taken control when the agent last ran the program or
+    /// checked.
+    observed_takeovers: AtomicU64,
+    /// Number of fences sent.
+    sent_fences: AtomicU64,
     inner: Arc<Inner>,
-    over: CancellationToken,
+    ended: CancellationToken,
 }
 
 struct Inner {
     adapter: Arc<DebuggerDefinition>,
     core: Mutex<Core>,
-    /// What its program and adapter wrote.
+    /// Output of the program and the adapter.
     output: Arc<Mutex<Output>>,
-    /// That is its parent's: what the programs of a launcher write is told to the launcher, and is one.
+    /// The output is the parent's: a launcher receives the output of all its programs
+    /// as one.
     one_output: bool,
-    /// The end of what was told as the program's, where it may be the beginning of what is not; with whom it shares its
-    /// output.
-    held: Arc<Mutex<Option<(Category, String)>>>,
+    /// The end of the last output, if it may be the beginning of text that is not the
+    /// program's. Shared together with the output.
+    partial_output: Arc<Mutex<Option<(Category, String)>>>,
     state: watch::Sender<State>,
     changes: broadcast::Sender<State>,
-    /// The last mark that came back.
-    marked: watch::Sender<u64>,
-    /// Set by the event `terminated`, after which nothing more is to come.
+    /// The last fence that the output contained.
+    fence_reached: watch::Sender<u64>,
+    /// Set by the `terminated` event, after which no more events are expected.
     finished: CancellationToken,
-    owner: Arc<dyn Owner>,
-    /// The session that this is part of, once it is built.
+    reverse_handler: Arc<dyn ReverseRequestHandler>,
+    /// The session that owns this, once it is built.
     session: OnceLock<Weak<Session>>,
-    /// Rung at every change of any session.
-    bell: watch::Sender<u64>,
+    /// Incremented at every change of any session.
+    change_signal: watch::Sender<u64>,
 }
 
 struct Core {
     machine: Machine,
-    /// The program's number, where the adapter tells it.
+    /// The program's process id, if the adapter reports it.
     process: Option<i64>,
     capabilities: Value,
     breakpoints: Breakpoints,
-    /// Data that `dataBreakpointInfo` gave an id, and how it can be watched, where it is said.
-    named: HashMap<String, Vec<String>>,
+    /// Ids from `dataBreakpointInfo`, with their access types if reported.
+    data_ids: HashMap<String, Vec<String>>,
     frames: Handles,
     variables: Handles,
-    /// More of the frames that were handed out in one epoch, by our number.
+    /// Hidden details of the frames of one epoch, by our number.
     details: HashMap<i64, Details>,
     details_epoch: u64,
 }
 
-/// What is not shown of a frame and may be asked about.
+/// Details of a frame that later requests need.
 struct Details {
     source: Value,
     instruction: Option<String>,
@@ -182,25 +191,26 @@ struct Details {
 
 impl Inner {
     fn core(&self) -> MutexGuard<'_, Core> {
-        // Every use leaves it whole, so a panic elsewhere does no harm to it.
+        // Every use leaves it consistent, so a panic elsewhere does no harm.
         self.core.lock()
     }
 
-    /// Takes one thing in and publishes the state if it changed, while no other can.
+    /// Applies one input and publishes the state if it changed, while no other input
+    /// can.
     fn take(&self, input: Input) {
         let mut core = self.core();
         if let Some(state) = core.machine.take(input) {
             self.state.send_replace(state.clone());
-            // An error means that nobody listens.
+            // An error means that there are no subscribers.
             drop(self.changes.send(state));
             drop(core);
-            self.ring();
+            self.notify_change();
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Option<(Category, String)>> {
+    fn partial_output(&self) -> MutexGuard<'_, Option<(Category, String)>> {
         // As above.
-        self.held.lock()
+        self.partial_output.lock()
     }
 
     fn output(&self) -> MutexGuard<'_, Output> {
@@ -208,42 +218,42 @@ impl Inner {
         self.output.lock()
     }
 
-    /// Adds to the output.
     fn write(&self, category: Category, text: &str) {
         self.output().push(category, text);
-        self.ring();
+        self.notify_change();
     }
 
-    fn ring(&self) {
-        self.bell.send_modify(|rung| *rung = rung.wrapping_add(1));
+    fn notify_change(&self) {
+        self.change_signal.send_modify(|count| *count = count.wrapping_add(1));
     }
 }
 
-/// The name of a session, the permission to run its adapter, and the handler of its reverse requests.
+/// Name of a session, permission to run its adapter, and handler of its reverse
+/// requests.
 pub(crate) struct Identity {
     pub id: String,
     /// `None` if the adapter was not started for this session.
     pub grant: Option<SpawnGrant>,
-    pub owner: Arc<dyn Owner>,
+    pub reverse_handler: Arc<dyn ReverseRequestHandler>,
 }
 
 impl Session {
-    /// A session over a connection that was just made. Its end is watched from now on.
+    /// Creates a session over a new connection, and watches for its end.
     pub(crate) fn new(
         identity: Identity,
         plan: &LaunchPlan,
         connection: Connection,
-        bell: watch::Sender<u64>,
+        change_signal: watch::Sender<u64>,
         parent: Option<&Session>,
         tracker: &TaskTracker,
     ) -> Arc<Self> {
-        let Identity { id, grant, owner } = identity;
+        let Identity { id, grant, reverse_handler } = identity;
         let core = Core {
             machine: Machine::default(),
             process: None,
             capabilities: Value::Null,
             breakpoints: plan.breakpoints.clone(),
-            named: HashMap::new(),
+            data_ids: HashMap::new(),
             frames: Handles::new("frame", "stack"),
             variables: Handles::new("variables_reference", "scopes"),
             details: HashMap::new(),
@@ -255,25 +265,25 @@ impl Session {
             core: Mutex::new(core),
             output: above.map(|it| Arc::clone(&it.inner.output)).unwrap_or_default(),
             one_output: above.is_some(),
-            held: above.map(|it| Arc::clone(&it.inner.held)).unwrap_or_default(),
+            partial_output: above.map(|it| Arc::clone(&it.inner.partial_output)).unwrap_or_default(),
             state: watch::channel(State::Launching).0,
             changes: broadcast::channel(CHANGES).0,
-            marked: watch::channel(0).0,
+            fence_reached: watch::channel(0).0,
             finished: CancellationToken::new(),
-            owner,
+            reverse_handler,
             session: OnceLock::new(),
-            bell,
+            change_signal,
         });
         let Connection { reader, writer, process, stdout, .. } = connection;
         let handler: Arc<dyn Handler> = Arc::<Inner>::clone(&inner);
-        let options = Options {
-            or: plan.adapter.quirks.or_operator.clone(),
+        let options = HubOptions {
+            or_operator: plan.adapter.quirks.or_operator.clone(),
             exception_names: plan.adapter.quirks.exception_names.clone(),
-            marks: plan.adapter.quirks.output_fence.is_some(),
+            has_output_fence: plan.adapter.quirks.output_fence.is_some(),
             wrap: plan.adapter.quirks.wrap.clone(),
-            same: Box::new(shared::real_path),
-            about: json!({ "session": id, "title": plan.title, "adapter": plan.adapter.name }),
-            former: plan.of_persons.clone(),
+            canonical_path: Box::new(shared::real_path),
+            session_info: json!({ "session": id, "title": plan.title, "adapter": plan.adapter.name }),
+            initial_breakpoints: plan.user_breakpoints.clone(),
         };
         let (hub, agent) = HubHandle::spawn(&id, options, reader, writer, tracker);
         let (reader, writer) = tokio::io::split(agent);
@@ -288,14 +298,14 @@ impl Session {
             plan: plan.clone(),
             grant,
             run: OnceLock::new(),
-            door: OnceLock::new(),
-            former: Mutex::default(),
+            listener: OnceLock::new(),
+            previous_names: Mutex::default(),
             client,
             hub,
-            seen: AtomicU64::new(0),
-            asked_marks: AtomicU64::new(0),
+            observed_takeovers: AtomicU64::new(0),
+            sent_fences: AtomicU64::new(0),
             inner,
-            over: CancellationToken::new(),
+            ended: CancellationToken::new(),
         });
         let written = stdout.map(|mut stdout| {
             let inner = Arc::downgrade(&session.inner);
@@ -306,13 +316,13 @@ impl Session {
                 }
             })
         });
-        // Nobody else sets it.
+        // Only this line sets it.
         drop(session.inner.session.set(Arc::downgrade(&session)));
         tracker.spawn(Arc::clone(&session).supervise(process, written));
         session
     }
 
-    /// `initialize`, `launch` or `attach`, breakpoints, `configurationDone`.
+    /// Sends `initialize`, `launch` or `attach`, breakpoints and `configurationDone`.
     pub(crate) async fn handshake(&self, plan: &LaunchPlan, clock: &Clock) -> Result<(), DapError> {
         let hello = json!({
             "clientID": "pilcrow", "clientName": "Pilcrow", "adapterID": plan.adapter.name, "locale": "en",
@@ -323,12 +333,12 @@ impl Session {
         });
         let capabilities = self.ask("initialize", hello, Need::NotTerminated, clock).await?;
         if capabilities["supportsCancelRequest"] == true {
-            self.client.tell_cancels();
+            self.client.enable_cancel();
         }
         self.inner.core().capabilities = capabilities;
 
-        // Sent before anything is waited for: some adapters answer it only after the configuration, and
-        // some say that they are initialized only after it came.
+        // Sent before waiting for anything: some adapters answer it only after the configuration, and some
+        // report `initialized` only after it arrived.
         let arguments = crate::client::envelope::without_nulls(plan.arguments.clone());
         let flight = self.client.send(plan.request, arguments).await;
         let flight = match flight {
@@ -339,7 +349,7 @@ impl Session {
         let mut answered = false;
         let ready = self.configuring(clock);
         let ready = tokio::select! {
-            // `ready` is made again where the answer came first.
+            // `ready` is created again if the answer came first.
             ready = ready => Some(ready),
             outcome = &mut answer => match outcome {
                 Ok(_) => { answered = true; None }
@@ -357,7 +367,7 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until the adapter takes breakpoints.
+    /// Waits until the adapter accepts breakpoints.
     async fn configuring(&self, clock: &Clock) -> Result<(), DapError> {
         let mut states = self.inner.state.subscribe();
         let ready = async { states.wait_for(|state| *state != State::Launching).await.is_ok() };
@@ -369,13 +379,13 @@ impl Session {
         if let State::Terminated(_) = self.state() {
             return Err(self.crashed("it ended before it was ready").await);
         }
-        let why = "it did not say in time that it is initialized".to_owned();
+        let why = "it did not report in time that it is initialized".to_owned();
         let late = DapError::Late { adapter: self.adapter.name.clone(), why };
         if in_time { Ok(()) } else { Err(late) }
     }
 
     async fn configure(&self, clock: &Clock) -> Result<(), DapError> {
-        if self.is_theirs() {
+        if self.is_external() {
             self.inner.take(Input::Configured);
             return Ok(());
         }
@@ -401,24 +411,25 @@ impl Session {
         self.inner.core().machine.state().clone()
     }
 
-    /// Grows with every resume: what was told of an earlier stop is of another epoch.
+    /// Grows with every resume; handles of an earlier stop belong to another epoch.
     pub fn epoch(&self) -> u64 {
         self.inner.core().machine.epoch()
     }
 
-    /// The number of the program's process, where the adapter tells it.
+    /// The program's process id, if the adapter reports it.
     pub fn process(&self) -> Option<i64> {
         self.inner.core().process
     }
 
-    /// Whether its program is run by its child sessions and not by itself.
+    /// Whether child sessions run the program, and not this one.
     pub fn adapter_launches_only(&self) -> bool {
-        self.parent.is_none() && self.adapter.quirks.launcher && !self.is_theirs()
+        self.parent.is_none() && self.adapter.quirks.launcher && !self.is_external()
     }
 
-    /// Whether the person's editor holds it, and we only look on through the editor.
-    pub fn is_theirs(&self) -> bool {
-        self.plan.theirs
+    /// Whether the user's editor owns the session and the agent observes it through the
+    /// editor.
+    pub fn is_external(&self) -> bool {
+        self.plan.external
     }
 
     pub(crate) fn plan(&self) -> &LaunchPlan {
@@ -429,7 +440,7 @@ impl Session {
         self.grant.as_ref()
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_terminated(&self) -> bool {
         matches!(self.state(), State::Terminated(_))
     }
 
@@ -437,56 +448,55 @@ impl Session {
         matches!(self.state(), State::Stopped(_))
     }
 
-    /// Fires when nothing more is to come of it.
+    /// Fires when no more events are expected.
     pub(crate) fn finished(&self) -> CancellationToken {
         self.inner.finished.clone()
     }
 
-    /// Adds to what its program wrote.
     pub(crate) fn push_output(&self, category: Category, text: &str) {
         self.inner.write(category, text);
     }
 
-    /// Every change of state from now on, in order.
+    /// Every later change of state, in order.
     pub fn changes(&self) -> broadcast::Receiver<State> {
         self.inner.changes.subscribe()
     }
 
-    /// Ends when it is over: the adapter is ended and reaped. Cancel-safe.
-    pub async fn over(&self) {
-        self.over.cancelled().await;
+    /// Waits until the adapter is ended and reaped. Cancel-safe.
+    pub async fn ended(&self) {
+        self.ended.cancelled().await;
     }
 
-    /// Whether the adapter says that it can.
+    /// Whether the adapter has a capability.
     pub fn can(&self, capability: &str) -> bool {
         self.inner.core().capabilities[capability] == true
     }
 
-    /// All that the adapter says it can.
+    /// The adapter's capabilities.
     pub fn capabilities(&self) -> Value {
         self.inner.core().capabilities.clone()
     }
 
-    /// Waits until the program is stopped or over, or the deadline passes. `Ok` in every case: the state
-    /// says which.
+    /// Waits until the program stops or ends, the user takes control, or the deadline
+    /// passes. Returns the state in every case.
     ///
     /// # Errors
     /// [`DapError::Cancelled`].
-    pub async fn settled(&self, clock: &Clock) -> Result<State, DapError> {
+    pub async fn wait_for_stop(&self, clock: &Clock) -> Result<State, DapError> {
         let mut states = self.inner.state.subscribe();
-        let taken = self.taken();
+        let taken = self.control_lost();
         let settled = async {
             let found = states.wait_for(|state| matches!(state, State::Stopped(_) | State::Terminated(_)));
-            let over = found.await.is_ok_and(|state| matches!(*state, State::Terminated(_)));
-            if over {
-                // The last output and the exit code may come after the word that it is over.
-                self.over().await;
+            let terminated = found.await.is_ok_and(|state| matches!(*state, State::Terminated(_)));
+            if terminated {
+                // The last output and the exit code may come after `terminated`.
+                self.ended().await;
             }
         };
         tokio::select! {
             biased;
             () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
-            () = taken => tracing::debug!(session = self.id, "the person took control"),
+            () = taken => tracing::debug!(session = self.id, "the user took control"),
             settled = tokio::time::timeout_at(clock.until, settled) => if settled.is_err() {
                 tracing::debug!(session = self.id, "still running at the deadline");
             }
@@ -494,39 +504,39 @@ impl Session {
         Ok(self.state())
     }
 
-    /// Waits, at most until `until`, for what its program wrote before now, where its adapter can be made to
-    /// tell when that has come.
-    pub(crate) async fn caught_up(&self, until: Instant) {
-        let code = self.adapter.quirks.output_fence.as_deref().filter(|_| !self.is_theirs());
+    /// Waits until `until` for the output that the program wrote before now, if the
+    /// adapter supports an output fence.
+    pub(crate) async fn wait_for_output(&self, until: Instant) {
+        let code = self.adapter.quirks.output_fence.as_deref().filter(|_| !self.is_external());
         let Some(code) = code else { return };
-        let number = self.asked_marks.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.sent_fences.fetch_add(1, Ordering::Relaxed) + 1;
         let arguments = json!({ "expression": output_fence::code(code, number), "context": "repl" });
-        let mut marked = self.inner.marked.subscribe();
+        let mut reached = self.inner.fence_reached.subscribe();
         let clock = Clock { until, cancel: CancellationToken::new() };
         let all = async {
             self.client.request("evaluate", arguments, clock.left(), &clock.cancel).await.ok()?;
-            marked.wait_for(|marked| *marked >= number).await.ok().map(|_| ())
+            reached.wait_for(|reached| *reached >= number).await.ok().map(|_| ())
         };
         tokio::select! {
-            // What came stays; there is nothing to take back.
+            // Received output stays; nothing needs to be undone.
             _ = self.client.closed() => {}
             all = tokio::time::timeout_at(until, all) => {
                 let came = all.is_ok_and(|it| it.is_some());
-                tracing::debug!(session = self.id, came, "the output until now");
+                tracing::debug!(session = self.id, came, "output up to the fence");
             }
         }
     }
 
-    /// Where it is stopped beside another thread's stop, waits for that one, which is the one to look at.
-    pub(crate) async fn focused(&self, until: Instant) {
+    /// Waits until the stop in focus follows, if this one was reported beside it.
+    pub(crate) async fn wait_for_focus(&self, until: Instant) {
         let mut states = self.inner.state.subscribe();
-        let other = states.wait_for(|state| !matches!(state, State::Stopped(stop) if stop.beside));
-        // One that stays alone is shown as it is.
+        let other = states.wait_for(|state| !matches!(state, State::Stopped(stop) if stop.preserves_focus));
+        // A stop without such a follower is shown as it is.
         let came = tokio::time::timeout_at(until, other).await.is_ok();
         tracing::trace!(session = self.id, came, "the stop in focus");
     }
 
-    /// Whether `command`, which needs `need`, fits the state.
+    /// Checks whether `command`, which needs `need`, fits the state.
     ///
     /// # Errors
     /// [`DapError::WrongState`] with the state's name.
@@ -534,7 +544,7 @@ impl Session {
         Ok(self.inner.core().machine.check(command, need)?)
     }
 
-    /// Asks the adapter. What the state forbids is not sent.
+    /// Sends a request to the adapter, unless the state forbids it.
     ///
     /// # Errors
     /// [`DapError`].
@@ -546,7 +556,7 @@ impl Session {
         clock: &Clock,
     ) -> Result<Value, DapError> {
         self.inner.core().machine.check(command, need)?;
-        if RUNS.contains(&command) {
+        if CONTROL_COMMANDS.contains(&command) {
             self.in_control(command)?;
         }
         match self.client.request(command, arguments, clock.left(), &clock.cancel).await {
@@ -560,7 +570,7 @@ impl Session {
                 if let ("dataBreakpointInfo", Some(id)) = (command, body["dataId"].as_str()) {
                     let access = body["accessTypes"].as_array().into_iter().flatten();
                     let access = access.filter_map(|it| it.as_str().map(str::to_owned)).collect();
-                    self.inner.core().named.insert(id.to_owned(), access);
+                    self.inner.core().data_ids.insert(id.to_owned(), access);
                 }
                 Ok(body)
             }
@@ -568,7 +578,7 @@ impl Session {
         }
     }
 
-    /// A failed request; a closed stream is explained by how the session ended.
+    /// The error of a failed request; the session's end explains a closed stream.
     async fn explain(&self, error: RequestError) -> DapError {
         match error {
             RequestError::Closed { command, .. } => {
@@ -579,8 +589,8 @@ impl Session {
     }
 
     async fn crashed(&self, without: &str) -> DapError {
-        // The one who watches says why, soon after the stream closed.
-        let wait = tokio::time::timeout(2 * LAST_WORDS, self.over()).await;
+        // `supervise` records the reason soon after the stream closed.
+        let wait = tokio::time::timeout(2 * EXIT_TIMEOUT, self.ended()).await;
         tracing::trace!(in_time = wait.is_ok(), "the end of the session");
         let why = match self.state() {
             State::Terminated(end) => end.failure.unwrap_or_else(|| without.to_owned()),

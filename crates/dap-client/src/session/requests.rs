@@ -1,4 +1,5 @@
-//! What a session is asked for: breakpoints, running on, stacks, variables, expressions, output.
+//! Common requests of a session: breakpoints, execution, stacks, variables,
+//! expressions and output.
 
 use paths::AbsPath;
 use serde_json::{Value, json};
@@ -10,19 +11,19 @@ use crate::debuggee::{Input, Need, State, WrongState};
 use crate::error::DapError;
 use adapters::ExceptionNames;
 
-/// The nearest that an adapter has which takes no such breakpoint.
+/// Advice for an adapter that does not support such a breakpoint.
 const PLAIN: &str = "set a plain breakpoint and look at each stop";
 
 impl Session {
-    /// The breakpoints as they are.
     pub fn breakpoints(&self) -> Breakpoints {
         self.inner.core().breakpoints.clone()
     }
 
-    /// Changes breakpoints and tells the adapter of every file, function and filter that changed.
+    /// Changes breakpoints and sends every changed file, function and filter to the
+    /// adapter.
     ///
     /// # Errors
-    /// [`DapError`]; what the adapter did not take is as it was.
+    /// [`DapError`]; the previous breakpoints are restored then.
     pub async fn change_breakpoints(
         &self,
         change: impl FnOnce(&mut Breakpoints),
@@ -65,7 +66,7 @@ impl Session {
     pub(super) async fn send_source(&self, path: &AbsPath, clock: &Clock) -> Result<(), DapError> {
         let all = self.breakpoints();
         for (it, _) in all.list().filter(|(it, _)| it.path == *path) {
-            self.takes(it.condition.as_ref(), it.hit.as_ref())?;
+            self.check_conditions(it.condition.as_ref(), it.hit.as_ref())?;
             if it.log.is_some() && !self.can("supportsLogPoints") {
                 return Err(self.lacks("write log messages", Some(PLAIN.to_owned())));
             }
@@ -76,8 +77,12 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the adapter takes this condition and hit count of a breakpoint.
-    pub(super) fn takes(&self, condition: Option<&String>, hit: Option<&String>) -> Result<(), DapError> {
+    /// Checks whether the adapter supports a breakpoint's condition and hit count.
+    pub(super) fn check_conditions(
+        &self,
+        condition: Option<&String>,
+        hit: Option<&String>,
+    ) -> Result<(), DapError> {
         let needs = [
             (condition, "supportsConditionalBreakpoints", "stop on a condition"),
             (hit, "supportsHitConditionalBreakpoints", "count hits"),
@@ -89,7 +94,7 @@ impl Session {
         }
         match (self.adapter.quirks.hit_count, hit) {
             (Some(hits), Some(hit)) if hits.sent(hit).is_none() => {
-                let nearest = "write a number, the pass from which on it stops".to_owned();
+                let nearest = "write the number of the first hit that stops".to_owned();
                 Err(self.lacks(&format!("read the hit count `{hit}`"), Some(nearest)))
             }
             _ => Ok(()),
@@ -101,7 +106,7 @@ impl Session {
             return Err(self.lacks("stop at functions by name", Some("name the file and line".to_owned())));
         }
         for (it, _) in self.breakpoints().functions() {
-            self.takes(it.condition.as_ref(), it.hit.as_ref())?;
+            self.check_conditions(it.condition.as_ref(), it.hit.as_ref())?;
         }
         let arguments = self.inner.core().breakpoints.function_arguments(self.adapter.quirks.hit_count);
         let body = self.ask("setFunctionBreakpoints", arguments, Need::NotTerminated, clock).await?;
@@ -109,7 +114,8 @@ impl Session {
         Ok(())
     }
 
-    /// The exception filters in force: those asked for, else the definition's, else the adapter's own choice.
+    /// The exception filters in force: requested, else from the definition, else the
+    /// adapter's defaults.
     pub fn filters(&self) -> Vec<String> {
         let core = self.inner.core();
         let offered = core.capabilities["exceptionBreakpointFilters"].as_array().map(Vec::as_slice);
@@ -121,12 +127,15 @@ impl Session {
         if let Some(wanted) = &core.breakpoints.exceptions {
             return wanted.clone();
         }
-        let own = &self.adapter.exceptions;
-        let on = offered.iter().filter(|(name, default)| match own.is_empty() {
-            true => *default,
-            false => own.iter().any(|it| it == name),
-        });
-        on.map(|(name, _)| (*name).to_owned()).collect()
+        let defined = &self.adapter.exceptions;
+        let is_on = |name: &str, default: bool| {
+            if defined.is_empty() { default } else { defined.iter().any(|it| it == name) }
+        };
+        offered
+            .iter()
+            .filter(|(name, default)| is_on(name, *default))
+            .map(|(name, _)| (*name).to_owned())
+            .collect()
     }
 
     pub(super) async fn send_exceptions(&self, clock: &Clock) -> Result<(), DapError> {
@@ -187,7 +196,7 @@ impl Session {
         self.ask("setExceptionBreakpoints", arguments, Need::NotTerminated, clock).await.map(drop)
     }
 
-    /// An exception that is named itself.
+    /// The exception option for an exception by name.
     fn by_name(
         &self,
         own: &ExceptionNames,
@@ -209,12 +218,12 @@ impl Session {
         }
     }
 
-    /// Whether the adapter has this mode for exceptions; DAP §BreakpointMode.
+    /// Checks whether the adapter has a mode for exceptions; DAP §BreakpointMode.
     fn has_mode(&self, name: &str, mode: &str) -> Result<(), DapError> {
-        let told = self.inner.core().capabilities["breakpointModes"].clone();
+        let reported = self.inner.core().capabilities["breakpointModes"].clone();
         let applies =
             |it: &&Value| it["appliesTo"].as_array().is_some_and(|it| it.iter().any(|it| it == "exception"));
-        let modes: Vec<&str> = told
+        let modes: Vec<&str> = reported
             .as_array()
             .into_iter()
             .flatten()
@@ -224,9 +233,10 @@ impl Session {
         if modes.contains(&mode) {
             return Ok(());
         }
-        let nearest = match modes.is_empty() {
-            true => format!("name `{name}` without a mode"),
-            false => format!("there are: {}", modes.join(", ")),
+        let nearest = if modes.is_empty() {
+            format!("name `{name}` without a mode")
+        } else {
+            format!("there are: {}", modes.join(", "))
         };
         Err(self.lacks(&format!("stop at exceptions `{name}` in the mode `{mode}`"), Some(nearest)))
     }
@@ -235,11 +245,11 @@ impl Session {
         DapError::Unsupported { adapter: self.adapter.name.clone(), what: what.to_owned(), nearest }
     }
 
-    /// Runs on with `command` (`continue`, `next`, `stepIn`, `stepOut`). Where it goes is told by
-    /// [`Session::settled`].
+    /// Resumes with `command` (`continue`, `next`, `stepIn`, `stepOut`).
+    /// [`Session::wait_for_stop`] waits for the result.
     ///
     /// # Errors
-    /// [`DapError`]; refused by the adapter, the program is still stopped.
+    /// [`DapError`]; the program stays stopped if the adapter refuses.
     pub async fn run(&self, command: &str, thread: Option<i64>, clock: &Clock) -> Result<(), DapError> {
         self.run_with(command, thread, json!({}), clock).await
     }
@@ -247,7 +257,7 @@ impl Session {
     /// [`Self::run`] with further arguments, such as the `granularity` of a step.
     ///
     /// # Errors
-    /// [`DapError`]; refused by the adapter, the program is still stopped.
+    /// [`DapError`]; the program stays stopped if the adapter refuses.
     pub async fn run_with(
         &self,
         command: &str,
@@ -256,20 +266,21 @@ impl Session {
         clock: &Clock,
     ) -> Result<(), DapError> {
         self.in_control(command)?;
-        let thread = self.thread(command, thread, clock).await?;
+        let thread = self.resolve_thread(command, thread, clock).await?;
         arguments["threadId"] = json!(thread);
         self.run_raw(command, arguments, clock).await.map(drop)
     }
 
-    /// [`Self::run_with`] with the arguments as they are, for any request that [`runs_on`]; the answer's body.
+    /// Sends any request that [`runs_on`] with unchanged arguments; returns the
+    /// answer's body.
     ///
     /// # Errors
-    /// [`DapError`]; refused by the adapter, the program is still stopped.
+    /// [`DapError`]; the program stays stopped if the adapter refuses.
     pub async fn run_raw(&self, command: &str, arguments: Value, clock: &Clock) -> Result<Value, DapError> {
         self.in_control(command)?;
-        // From here on a person who takes control is news.
+        // A later takeover by the user is news to the agent.
         self.control_taken();
-        // Before it is sent: the next stop may come before the answer.
+        // Checked and applied before sending, because the next stop may precede the answer.
         {
             let core = self.inner.core();
             let need = if command == "restart" { Need::NotTerminated } else { Need::Stopped };
@@ -282,7 +293,7 @@ impl Session {
                 self.inner.take(Input::NotResumed);
                 Err(error)
             }
-            // It may have ended before it answered, which is what a last step does.
+            // The program may end before the adapter answers, for example at a last step.
             Err(DapError::Crashed { .. } | DapError::WrongState(_)) if self.ended_well() => Ok(Value::Null),
             other => other,
         }
@@ -292,7 +303,7 @@ impl Session {
         matches!(self.state(), State::Terminated(end) if end.failure.is_none())
     }
 
-    /// Stops the program.
+    /// Pauses the program.
     ///
     /// # Errors
     /// [`DapError`].
@@ -307,8 +318,6 @@ impl Session {
         self.ask("pause", json!({ "threadId": thread }), Need::NotTerminated, clock).await.map(drop)
     }
 
-    /// Its threads.
-    ///
     /// # Errors
     /// [`DapError`].
     pub async fn threads(&self, clock: &Clock) -> Result<Vec<Thread>, DapError> {
@@ -320,8 +329,8 @@ impl Session {
         Ok(threads.filter_map(read).collect())
     }
 
-    /// The thread that is meant: the one named, else the one that stopped, else the first.
-    pub(super) async fn thread(
+    /// The thread to use: the named one, else the one that stopped, else the first.
+    pub(super) async fn resolve_thread(
         &self,
         command: &str,
         named: Option<i64>,
@@ -338,12 +347,13 @@ impl Session {
             return Ok(thread);
         }
         let threads = self.threads(clock).await?;
-        let none = || DapError::Invalid("the adapter names no thread; there is nothing to run on".to_owned());
+        let none =
+            || DapError::Invalid("the adapter reports no thread, so there is nothing to run".to_owned());
         threads.first().map(|thread| thread.id).ok_or_else(none)
     }
 
-    /// The frames of a thread, top first: at most `levels` of them from `start` on, and how many there are where
-    /// that is known.
+    /// At most `levels` frames of a thread from `start` on, top first, and the total if
+    /// it is known.
     ///
     /// # Errors
     /// [`DapError`].
@@ -354,23 +364,23 @@ impl Session {
         levels: u64,
         clock: &Clock,
     ) -> Result<(Vec<Frame>, Option<u64>), DapError> {
-        let thread = self.thread("stack", thread, clock).await?;
+        let thread = self.resolve_thread("stack", thread, clock).await?;
         let epoch = self.inner.core().machine.epoch();
-        // Without this, an adapter may not know where to begin (DAP §Capabilities).
+        // Without this capability, an adapter may ignore the start (DAP §Capabilities).
         let pages = self.can("supportsDelayedStackTraceLoading");
         let (from, most) = if pages { (start, levels) } else { (0, start.saturating_add(levels)) };
         let arguments = json!({ "threadId": thread, "startFrame": from, "levels": most });
         let body = self.ask("stackTrace", arguments, Need::Stopped, clock).await?;
         let mut core = self.inner.core();
-        current(&core.machine, epoch, "stack")?;
+        check_epoch(&core.machine, epoch, "stack")?;
         let mut frames = Vec::new();
-        let told = body["stackFrames"].as_array().map(Vec::as_slice).unwrap_or_default();
-        // Some adapters give all whatever was asked for.
-        let is_all = told.len() as u64 > most;
-        let total = body["totalFrames"].as_u64().or(is_all.then_some(told.len() as u64));
+        let reported = body["stackFrames"].as_array().map(Vec::as_slice).unwrap_or_default();
+        // Some adapters return all frames, whatever was requested.
+        let is_all = reported.len() as u64 > most;
+        let total = body["totalFrames"].as_u64().or(is_all.then_some(reported.len() as u64));
         let skip = if is_all || !pages { start } else { 0 };
         let as_size = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
-        for it in told.iter().skip(as_size(skip)).take(as_size(levels)) {
+        for it in reported.iter().skip(as_size(skip)).take(as_size(levels)) {
             let name = it["name"].as_str().unwrap_or("?").to_owned();
             let source = &it["source"];
             let on_disk = source["sourceReference"].as_i64().unwrap_or(0) == 0;
@@ -381,7 +391,7 @@ impl Session {
             let label = file.as_ref().map_or(name.clone(), |file| format!("{name} at {file}:{line}"));
             let reference = it["id"].as_i64().unwrap_or(0);
             let subtle = |hint: &Value| matches!(hint.as_str(), Some("subtle" | "deemphasize" | "label"));
-            let id = core.frames.give(epoch, reference, &label);
+            let id = core.frames.assign(epoch, reference, &label);
             let instruction = it["instructionPointerReference"].as_str().map(str::to_owned);
             if core.details_epoch != epoch {
                 core.details_epoch = epoch;
@@ -401,21 +411,21 @@ impl Session {
         Ok((frames, total))
     }
 
-    /// The groups of variables of a frame.
+    /// The scopes of a frame.
     ///
     /// # Errors
     /// [`DapError`]; a frame of an earlier stop is refused by name.
     pub async fn scopes(&self, frame: i64, clock: &Clock) -> Result<Vec<Scope>, DapError> {
-        let (epoch, frame) = self.frame("scopes", Some(frame))?;
+        let (epoch, frame) = self.resolve_frame("scopes", Some(frame))?;
         let body = self.ask("scopes", json!({ "frameId": frame }), Need::Stopped, clock).await?;
         let mut core = self.inner.core();
-        current(&core.machine, epoch, "scopes")?;
+        check_epoch(&core.machine, epoch, "scopes")?;
         let mut scopes = Vec::new();
         for it in body["scopes"].as_array().into_iter().flatten() {
             let name = it["name"].as_str().unwrap_or("?").to_owned();
             let reference = it["variablesReference"].as_i64().unwrap_or(0);
             scopes.push(Scope {
-                variables: core.variables.give(epoch, reference, &name),
+                variables: core.variables.assign(epoch, reference, &name),
                 count: count(it),
                 expensive: it["expensive"] == true,
                 hint: it["presentationHint"].as_str().map(str::to_owned),
@@ -425,16 +435,21 @@ impl Session {
         Ok(scopes)
     }
 
-    /// What is in a scope or a value.
+    /// The variables in a scope or value.
     ///
     /// # Errors
     /// [`DapError`]; a number of an earlier stop is refused by name.
-    pub async fn variables(&self, of: i64, page: &Page, clock: &Clock) -> Result<Vec<Variable>, DapError> {
+    pub async fn variables(
+        &self,
+        container: i64,
+        page: &Page,
+        clock: &Clock,
+    ) -> Result<Vec<Variable>, DapError> {
         let (epoch, handle) = {
             let core = self.inner.core();
             core.machine.check("variables", Need::Stopped)?;
             let epoch = core.machine.epoch();
-            (epoch, core.variables.find(epoch, of)?.clone())
+            (epoch, core.variables.find(epoch, container)?.clone())
         };
         let paged = page.count > 0 && self.can("supportsVariablePaging") || page.filter.is_some();
         let mut arguments = json!({ "variablesReference": handle.reference, "filter": page.filter });
@@ -445,17 +460,17 @@ impl Session {
         let sent_page = arguments.get("count").is_some();
         let body = self.ask("variables", arguments, Need::Stopped, clock).await?;
         let mut core = self.inner.core();
-        current(&core.machine, epoch, "variables")?;
+        check_epoch(&core.machine, epoch, "variables")?;
         let all = body["variables"].as_array().cloned().unwrap_or_default();
         let limit = if page.count > 0 { page.count } else { u64::MAX };
-        // An adapter that does not page gave all.
+        // An adapter that does not page returned all.
         let skip = if sent_page && all.len() as u64 <= limit { 0 } else { page.start };
         let (skip, limit) = (usize::try_from(skip), usize::try_from(limit));
         let chosen = all.iter().skip(skip.unwrap_or(usize::MAX)).take(limit.unwrap_or(usize::MAX));
-        Ok(chosen.map(|it| variable(&mut core, epoch, it, "value", &handle.name)).collect())
+        Ok(chosen.map(|it| read_variable(&mut core, epoch, it, "value", &handle.name)).collect())
     }
 
-    /// What `expression` comes to, in a frame or globally.
+    /// Evaluates `expression`, in a frame or globally.
     ///
     /// # Errors
     /// [`DapError`]; a frame of an earlier stop is refused by name.
@@ -467,7 +482,7 @@ impl Session {
         clock: &Clock,
     ) -> Result<Variable, DapError> {
         let (epoch, frame_reference) = match frame {
-            Some(_) => self.frame("evaluate", frame).map(|(epoch, frame)| (epoch, Some(frame)))?,
+            Some(_) => self.resolve_frame("evaluate", frame).map(|(epoch, frame)| (epoch, Some(frame)))?,
             None => (self.inner.core().machine.epoch(), None),
         };
         let quoted = self.adapter.quirks.evaluates_shell && context != "repl" && is_expansion(expression);
@@ -475,18 +490,18 @@ impl Session {
         let arguments = json!({ "expression": sent, "frameId": frame_reference, "context": context });
         let body = self.ask("evaluate", arguments, Need::Stopped, clock).await?;
         let mut core = self.inner.core();
-        let mut value = variable(&mut core, epoch, &body, "result", "");
+        let mut value = read_variable(&mut core, epoch, &body, "result", "");
         value.name = expression.to_owned();
         Ok(value)
     }
 
-    /// Sets a variable of a scope or value; its new value.
+    /// Sets a variable of a scope or value; returns its new value.
     ///
     /// # Errors
     /// [`DapError`].
     pub async fn set_variable(
         &self,
-        of: i64,
+        container: i64,
         name: &str,
         value: &str,
         clock: &Clock,
@@ -499,18 +514,18 @@ impl Session {
             let core = self.inner.core();
             core.machine.check("set_variable", Need::Stopped)?;
             let epoch = core.machine.epoch();
-            (epoch, core.variables.find(epoch, of)?.clone())
+            (epoch, core.variables.find(epoch, container)?.clone())
         };
         let arguments = json!({ "variablesReference": handle.reference, "name": name, "value": value });
         let body = self.ask("setVariable", arguments, Need::Stopped, clock).await?;
         let mut core = self.inner.core();
-        let mut set = variable(&mut core, epoch, &body, "value", &handle.name);
+        let mut set = read_variable(&mut core, epoch, &body, "value", &handle.name);
         set.name = name.to_owned();
         Ok(set)
     }
 
-    /// What is known of the exception that stopped a thread: its name, and the rest for people. `None`
-    /// where the adapter does not tell.
+    /// Name and description of the exception that stopped a thread; `None` if the
+    /// adapter does not report it.
     ///
     /// # Errors
     /// [`DapError`].
@@ -518,7 +533,7 @@ impl Session {
         if !self.can("supportsExceptionInfoRequest") {
             return Ok(None);
         }
-        let thread = self.thread("exception_info", None, clock).await?;
+        let thread = self.resolve_thread("exception_info", None, clock).await?;
         let body = self.ask("exceptionInfo", json!({ "threadId": thread }), Need::Stopped, clock).await?;
         let text = |value: &Value| value.as_str().unwrap_or_default().trim().to_owned();
         let said = text(&body["description"]);
@@ -526,19 +541,19 @@ impl Session {
         Ok(Some((text(&body["exceptionId"]), said)))
     }
 
-    /// Output since `from`.
     pub fn output(&self, from: u64) -> Since {
-        self.inner.let_go();
+        self.inner.flush_partial_output();
         self.inner.output().since(from)
     }
 
-    /// Whether its output is that of its parent: that of all programs that a launcher runs is one.
+    /// Whether the output is the parent's; a launcher receives the output of all its
+    /// programs as one.
     pub fn shares_output(&self) -> bool {
         self.inner.one_output
     }
 
-    /// The adapter's number of a frame, and the epoch that it is of.
-    pub(super) fn frame(&self, command: &str, frame: Option<i64>) -> Result<(u64, i64), DapError> {
+    /// The epoch, and the adapter's number of a frame.
+    pub(super) fn resolve_frame(&self, command: &str, frame: Option<i64>) -> Result<(u64, i64), DapError> {
         let core = self.inner.core();
         core.machine.check(command, Need::Stopped)?;
         let epoch = core.machine.epoch();
@@ -547,14 +562,15 @@ impl Session {
     }
 }
 
-/// Whether a name is one of an exception rather than of a filter: `KeyError`, `decimal.Overflow`, `struct.error`.
+/// Whether a name is an exception and not a filter: `KeyError`, `decimal.Overflow`,
+/// `struct.error`.
 fn is_exception(name: &str) -> bool {
     let is_name = |it: &str| !it.is_empty() && it.chars().all(|c| c.is_alphanumeric() || c == '_');
     (name.starts_with(char::is_uppercase) || name.contains('.')) && name.split('.').all(is_name)
 }
 
-/// Whether an expression of a shell is one expansion and nothing else: not in quotes it is split into words
-/// and stands for names of files.
+/// Whether a shell expression is a single expansion. Without quotes, the shell
+/// would split it into words and expand file names.
 fn is_expansion(expression: &str) -> bool {
     let Some(rest) = expression.trim().strip_prefix('$') else { return false };
     let is_name = |it: &str| it.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !it.is_empty();
@@ -562,13 +578,13 @@ fn is_expansion(expression: &str) -> bool {
     is_name(rest) || braced.is_some_and(|it| !it.contains(['"', '{', '}', '`', '\\']))
 }
 
-/// An answer that came after the program ran on is about nothing.
-fn current(machine: &crate::debuggee::Machine, epoch: u64, command: &str) -> Result<(), DapError> {
+/// Refuses an answer that arrived after the program was resumed.
+fn check_epoch(machine: &crate::debuggee::Machine, epoch: u64, command: &str) -> Result<(), DapError> {
     machine.check(command, Need::Stopped)?;
     if machine.epoch() == epoch {
         return Ok(());
     }
-    let help = "it ran on meanwhile; ask again";
+    let help = "it was resumed meanwhile; ask again";
     let error = WrongState { command: command.to_owned(), state: machine.state().name(), help };
     Err(error.into())
 }
@@ -578,7 +594,7 @@ fn count(it: &Value) -> Option<u64> {
     (named.is_some() || indexed.is_some()).then(|| named.unwrap_or(0) + indexed.unwrap_or(0))
 }
 
-pub(super) fn variable(
+pub(super) fn read_variable(
     core: &mut super::Core,
     epoch: u64,
     it: &Value,
@@ -589,7 +605,7 @@ pub(super) fn variable(
     let expression = it["evaluateName"].as_str().map(str::to_owned);
     let label = expression.clone().unwrap_or_else(|| format!("{within} {name}").trim().to_owned());
     let reference = it["variablesReference"].as_i64().unwrap_or(0);
-    let variables = if reference > 0 { core.variables.give(epoch, reference, &label) } else { 0 };
+    let variables = if reference > 0 { core.variables.assign(epoch, reference, &label) } else { 0 };
     // lldb-dap 19 answers `setVariable` with `result`.
     let text = if it[value].is_null() { &it["result"] } else { &it[value] };
     let text = text.as_str().map_or_else(|| text.to_string(), str::to_owned);
@@ -609,7 +625,7 @@ mod tests {
     use super::is_expansion;
 
     #[test]
-    fn an_expansion_of_a_shell_is_told_from_what_holds_one() {
+    fn a_single_shell_expansion_is_recognized() {
         for one in ["$f", " $1 ", "${f}", "${a[1]}", "${f%.sh}"] {
             assert!(is_expansion(one), "{one}");
         }

@@ -1,4 +1,5 @@
-//! A session that a person has joined: who has control, who ended it, what is left when the agent stops.
+//! Sessions shared with joined clients: control, the socket, and the agent's
+//! departure.
 
 use std::sync::atomic::Ordering;
 
@@ -7,130 +8,132 @@ use serde_json::{Value, json};
 use tokio_util::task::TaskTracker;
 use workspace::RunId;
 
-use super::{Clock, Controller, Session, SessionListener, Shared};
+use super::{Clock, Controller, HubStatus, Session, SessionListener};
 use crate::debuggee::State;
 use crate::error::DapError;
 use crate::hub::HubHandle;
 
 impl Session {
-    /// The hub that persons join.
+    /// The hub that clients join.
     pub fn hub(&self) -> &HubHandle {
         &self.hub
     }
 
-    /// Where it can be joined from other processes, once it runs.
-    pub fn door(&self) -> Option<AbsPath> {
-        self.door.get().and_then(SessionListener::path)
+    /// The socket at which other processes join, once the program runs.
+    pub fn socket_path(&self) -> Option<AbsPath> {
+        self.listener.get().and_then(SessionListener::path)
     }
 
-    /// Lets other processes join. Nothing when they can already.
-    pub(crate) fn open_door(&self, folder: &StateDir, tracker: &TaskTracker) {
-        match SessionListener::open(folder, &self.id, &self.hub, tracker) {
-            Ok(door) => drop(self.door.set(door)),
+    /// Lets other processes join.
+    pub(crate) fn listen(&self, directory: &StateDir, tracker: &TaskTracker) {
+        match SessionListener::open(directory, &self.id, &self.hub, tracker) {
+            Ok(listener) => drop(self.listener.set(listener)),
             Err(error) => tracing::warn!(session = self.id, "no other process can join it: {error}"),
         }
     }
 
-    /// The names under which it was launched before, oldest first.
+    /// The session's names, including those it replaced, oldest first.
     fn names(&self) -> Vec<String> {
-        let former = self.former.lock();
-        former.iter().map(|(name, _)| name.clone()).chain([self.id.clone()]).collect()
+        let previous = self.previous_names.lock();
+        previous.iter().map(|(name, _)| name.clone()).chain([self.id.clone()]).collect()
     }
 
-    /// It came after `before`: whoever asks for that one is led here.
-    pub(crate) fn comes_after(&self, before: &Self, folder: Option<&StateDir>, tracker: &TaskTracker) {
-        let lead = |name: &String| match folder
-            .map(|folder| SessionListener::open(folder, name, &self.hub, tracker))
+    /// Makes the names of `before` lead to this session.
+    pub(crate) fn replaces(&self, before: &Self, directory: Option<&StateDir>, tracker: &TaskTracker) {
+        let listen = |name: &String| match directory
+            .map(|directory| SessionListener::open(directory, name, &self.hub, tracker))
         {
             Some(Err(error)) => {
                 tracing::warn!(session = self.id, "{name} does not lead to it: {error}");
                 None
             }
-            Some(Ok(door)) => Some(door),
+            Some(Ok(listener)) => Some(listener),
             None => None,
         };
-        let former = before.names().into_iter().map(|name| (name.clone(), lead(&name))).collect();
-        *self.former.lock() = former;
+        let names = before.names().into_iter().map(|name| (name.clone(), listen(&name))).collect();
+        *self.previous_names.lock() = names;
     }
 
-    /// What an editor is given to join it.
+    /// The launch configuration with which a client joins.
     pub(crate) fn configuration(&self) -> Value {
         json!({ "name": self.title, "type": "pilcrow", "request": "attach", "session": self.id,
-            "pipe": self.door().map(|it| it.to_string()) })
+            "pipe": self.socket_path().map(|it| it.to_string()) })
     }
 
-    /// Says which run started it, for [`crate::Sessions::stop`]. The first word stays.
+    /// Records the run that started it, for [`crate::Sessions::stop`]. The first call
+    /// wins.
     pub fn started_by(&self, run: RunId) {
         drop(self.run.set(run));
     }
 
-    /// The run that started it.
     pub fn run_id(&self) -> Option<&RunId> {
         self.run.get()
     }
 
-    /// The person gives control back to the agent.
-    pub async fn hand_back(&self) {
-        self.hub.hand_back().await;
+    /// Returns control to the agent.
+    pub async fn return_control(&self) {
+        self.hub.return_control().await;
     }
 
-    /// Who has control, and how many look on.
-    pub fn shared(&self) -> Shared {
-        *self.hub.shared().borrow()
+    pub fn hub_status(&self) -> HubStatus {
+        *self.hub.status().borrow()
     }
 
-    /// Ends when the last person left, or the session is over. Cancel-safe.
-    pub async fn left(&self) {
-        let mut shared = self.hub.shared();
+    /// Waits until the last client left or the session ended. Cancel-safe.
+    pub async fn joined_clients_left(&self) {
+        let mut status = self.hub.status();
         tokio::select! {
-            // Both are states that stay.
-            _ = shared.wait_for(|shared| shared.persons == 0) => {}
-            () = self.over() => {}
+            // Both are lasting states.
+            _ = status.wait_for(|status| status.joined_clients == 0) => {}
+            () = self.ended() => {}
         }
     }
 
-    /// Whether a person took control since this side last ran the program on. Asked once, it is known.
+    /// Whether the user took control since the agent last ran the program; resets on
+    /// each call.
     pub fn control_taken(&self) -> bool {
-        let taken = self.shared().taken;
-        self.seen.swap(taken, Ordering::Relaxed) < taken
+        let taken = self.hub_status().takeovers;
+        self.observed_takeovers.swap(taken, Ordering::Relaxed) < taken
     }
 
-    /// Ends when a person takes control, or has since this side last ran on or looked. Cancel-safe.
-    pub(crate) async fn taken(&self) {
-        let (seen, mut shared) = (self.seen.load(Ordering::Relaxed), self.hub.shared());
-        if shared.wait_for(|shared| shared.taken > seen).await.is_err() {
-            // The hub is over, which the state tells.
+    /// Waits until the user takes control, counted like [`Self::control_taken`].
+    /// Cancel-safe.
+    pub(crate) async fn control_lost(&self) {
+        let (observed, mut status) = (self.observed_takeovers.load(Ordering::Relaxed), self.hub.status());
+        if status.wait_for(|status| status.takeovers > observed).await.is_err() {
+            // The hub has ended, which the state reports.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Whether the agent may run, change or end the program.
+    /// Checks whether the agent may run, change or end the program.
     ///
     /// # Errors
-    /// [`DapError::Control`] while the person has control.
+    /// [`DapError::Control`] while the user has control.
     pub fn in_control(&self, command: &str) -> Result<(), DapError> {
-        match self.shared().controller {
+        match self.hub_status().controller {
             Controller::Agent => Ok(()),
-            Controller::Person => Err(DapError::Control(command.to_owned())),
+            Controller::User => Err(DapError::Control(command.to_owned())),
         }
     }
 
-    /// The work that started it was stopped: a session that a person has joined goes on without the
-    /// agent's breakpoints, any other ends. A program that was only attached to runs on.
+    /// Ends the session after the run that started it was stopped. A joined session
+    /// continues without the agent's breakpoints, and an attached program keeps
+    /// running.
     pub async fn stop(&self, clock: &Clock) {
         if matches!(self.state(), State::Terminated(_)) {
             return;
         }
-        if self.shared().persons > 0 {
+        if self.hub_status().joined_clients > 0 {
             self.inner.core().breakpoints = crate::Breakpoints::default();
-            self.hub.forget_agent().await;
+            self.hub.drop_agent_breakpoints().await;
         } else {
             self.close(clock).await;
         }
     }
 }
 
-/// One spelling for a file, links resolved; what is not there stays as it is written.
+/// The canonical path of a file; a missing file keeps its spelling.
 pub(super) fn real_path(path: &str) -> String {
     std::path::Path::new(path)
         .canonicalize()

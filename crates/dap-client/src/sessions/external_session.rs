@@ -1,9 +1,12 @@
-//! Sessions that the person's editor started and holds: the agent looks into them through the editor.
+//! Sessions that the user's editor owns; the agent observes them through the
+//! editor.
 //!
-//! There is no stream to the adapter. What passes between editor and adapter is told by the editor, in
-//! order ([`ExternalSession::heard`]); what the agent asks goes through the editor ([`Ask`]). In between is the
-//! hub, so that breakpoints have owners and control is the person's. What must stay true: nothing is
-//! started, set or ended by looking on.
+//! There is no stream to the adapter. The editor reports its messages in order
+//! ([`ExternalSession::handle_message`]) and forwards the agent's requests
+//! ([`ExternalAdapter`]). A hub in between merges breakpoints and gives the user
+//! control.
+//!
+//! Invariants: observing starts, sets and ends nothing.
 
 use std::sync::Arc;
 
@@ -25,23 +28,23 @@ use crate::hub::{ClientId, Envelope, HubHandle, Input, Kind};
 use crate::launch::LaunchPlan;
 use crate::session::{Clock, Session};
 use crate::sessions::Sessions;
-use crate::sessions::reverse::NoRuns;
+use crate::sessions::reverse::DenySpawns;
 use crate::transport::Connection;
 use adapters::DebuggerDefinition;
 
-/// Between the hub and us.
+/// Bytes between the hub and the relay.
 const PIPE: usize = 64 * 1024;
-/// How long an editor may take from the start of a session until its adapter takes breakpoints: it may
-/// build the program first.
+/// Time from the start of a session until its adapter accepts breakpoints; the
+/// editor may build the program first.
 const BEGIN: std::time::Duration = std::time::Duration::from_secs(600);
 
-/// How the editor is asked.
-pub trait Ask: Send + Sync + 'static {
-    /// Has the editor send a request to the adapter of its session; the answer's body, or why there is none.
-    fn ask(&self, command: &str, arguments: Value) -> BoxFuture<'static, Result<Value, String>>;
+/// Sends requests to the adapter of an external session, through the editor.
+pub trait ExternalAdapter: Send + Sync + 'static {
+    /// Returns the body of the adapter's answer, or why there is none.
+    fn request(&self, command: &str, arguments: Value) -> BoxFuture<'static, Result<Value, String>>;
 }
 
-/// What an editor says of a session that it started.
+/// A session that an editor started.
 #[derive(Debug, Clone)]
 pub struct ExternalStart {
     pub title: String,
@@ -50,23 +53,23 @@ pub struct ExternalStart {
     pub root: AbsPath,
 }
 
-/// A session of the editor's. Dropped, the agent looks on no more.
+/// An external session. Dropping it ends the observation.
 pub struct ExternalSession {
     session: Arc<Session>,
-    edge: HubHandle,
+    hub: HubHandle,
     client: ClientId,
     capabilities: watch::Sender<Option<Value>>,
     _end: DropGuard,
 }
 
 impl Sessions {
-    /// Looks into a session that the editor has just started, because the adapter of `parent` asked for it where one is
-    /// given. Does not wait for its adapter.
-    pub async fn look_into(
+    /// Observes a session that the editor has just started, as a child of `parent` if
+    /// its adapter requested it. Does not wait for its adapter.
+    pub async fn open_external(
         &self,
         started: &ExternalStart,
         parent: Option<&Session>,
-        editor: Arc<dyn Ask>,
+        editor: Arc<dyn ExternalAdapter>,
     ) -> ExternalSession {
         let (ours, hubs) = tokio::io::duplex(PIPE);
         let (reader, writer) = tokio::io::split(hubs);
@@ -93,46 +96,51 @@ impl Sessions {
             title: started.title.clone(),
             program: None,
             breakpoints: Breakpoints::default(),
-            of_persons: Vec::new(),
-            theirs: true,
+            user_breakpoints: Vec::new(),
+            external: true,
             connect: None,
         };
-        let session = self.enter(&plan, connection, None, Arc::new(NoRuns), parent);
-        let edge = session.hub().clone();
-        let client = edge.beside().await;
-        let (capabilities, told) = watch::channel(None);
+        let session = self.register(&plan, connection, None, Arc::new(DenySpawns), parent);
+        let hub = session.hub().clone();
+        let client = hub.join_external().await;
+        let (capabilities, reported) = watch::channel(None);
         let end = CancellationToken::new();
-        let relay =
-            Relay { edge: edge.clone(), editor, told, end: end.clone(), tracker: self.tracker().clone() };
+        let relay = Relay {
+            hub: hub.clone(),
+            editor,
+            capabilities: reported,
+            end: end.clone(),
+            tracker: self.tracker().clone(),
+        };
         self.tracker().spawn(relay.run(ours));
-        let (of, clock) = (Arc::clone(&session), Clock::new(BEGIN, &end));
+        let (observed, clock) = (Arc::clone(&session), Clock::new(BEGIN, &end));
         self.tracker().spawn(async move {
-            if let Err(error) = of.handshake(&plan, &clock).await {
-                tracing::debug!(session = of.id, %error, "a session of the editor's did not begin");
-                of.not_begun(&error.to_string());
+            if let Err(error) = observed.handshake(&plan, &clock).await {
+                tracing::debug!(session = observed.id, %error, "an external session did not start");
+                observed.fail_start(&error.to_string());
             }
         });
-        ExternalSession { session, edge, client, capabilities, _end: end.drop_guard() }
+        ExternalSession { session, hub, client, capabilities, _end: end.drop_guard() }
     }
 }
 
 impl ExternalSession {
-    /// The session, as the tools know it.
     pub fn session(&self) -> &Arc<Session> {
         &self.session
     }
 
-    /// Takes a message that passed between editor and adapter, and not one of [`Ask`]: an event, a request
-    /// of the editor, or the answer to one. Waits for room.
-    pub async fn heard(&self, message: &RawValue) {
+    /// Handles a message between editor and adapter that is no request of
+    /// [`ExternalAdapter`]: an event, a request of the editor, or its answer. Waits for
+    /// room.
+    pub async fn handle_message(&self, message: &RawValue) {
         let message = match Envelope::parse(message.get().as_bytes()) {
             Ok(message) => message,
             Err(malformed) => return tracing::debug!(session = self.session.id, "skipped {malformed}"),
         };
         let (kind, name) = (message.kind, message.name.as_str());
         match (kind, name) {
-            (Kind::Event, _) => return self.edge.heard(Input::Adapter(message)).await,
-            // What the adapter asks of the editor is the editor's.
+            (Kind::Event, _) => return self.hub.forward_external(Input::Adapter(message)).await,
+            // The editor answers the adapter's requests.
             (_, "runInTerminal" | "startDebugging") => {}
             (Kind::Request, "initialize") => {
                 let about = message.content();
@@ -140,39 +148,40 @@ impl ExternalSession {
                     || about["columnsStartAt1"] == false
                     || about["pathFormat"].as_str().is_some_and(|it| it != "path");
                 if differs {
-                    self.session.give_up("the editor counts lines or columns, or names files, otherwise");
+                    self.session.fail("the editor counts lines or columns, or names files, otherwise");
                 }
             }
             (Kind::Response, "initialize") if message.success() => {
                 let mut capabilities = message.content();
-                // The numbers of its requests are not ours.
+                // The editor numbers its requests differently.
                 capabilities["supportsCancelRequest"] = json!(false);
                 self.capabilities.send_replace(Some(capabilities));
             }
-            _ => self.edge.heard(Input::Overheard { client: self.client, message }).await,
+            _ => self.hub.forward_external(Input::ExternalMessage { client: self.client, message }).await,
         }
     }
 }
 
-/// Carries what the agent asks to the editor.
+/// Forwards the agent's requests to the editor.
 struct Relay {
-    edge: HubHandle,
-    editor: Arc<dyn Ask>,
-    told: watch::Receiver<Option<Value>>,
+    hub: HubHandle,
+    editor: Arc<dyn ExternalAdapter>,
+    capabilities: watch::Receiver<Option<Value>>,
     end: CancellationToken,
     tracker: TaskTracker,
 }
 
 impl Relay {
-    /// Ends with the session or the editor's word, which closes the stream.
+    /// Ends with the session or when the editor reports the end, which closes the
+    /// stream.
     async fn run(self, stream: DuplexStream) {
         let (reader, _writer) = tokio::io::split(stream);
         let mut frames = frames(reader);
         loop {
             let frame = tokio::select! {
-                // Nothing is wanted of what would be read.
+                // The session has ended and needs no input.
                 () = self.end.cancelled() => return,
-                () = self.edge.closed() => return,
+                () = self.hub.closed() => return,
                 frame = frames.next() => frame,
             };
             let Some(Ok(frame)) = frame else { return };
@@ -186,28 +195,29 @@ impl Relay {
     }
 
     fn answer(&self, message: Envelope) {
-        let (edge, editor, mut told) = (self.edge.clone(), Arc::clone(&self.editor), self.told.clone());
+        let (hub, editor, mut reported) =
+            (self.hub.clone(), Arc::clone(&self.editor), self.capabilities.clone());
         let end = self.end.clone();
         self.tracker.spawn(async move {
             let (command, arguments) = (message.name.clone(), message.content());
             let ask = async {
                 match command.as_str() {
                     "initialize" => {
-                        let capabilities = told.wait_for(Option::is_some).await;
+                        let capabilities = reported.wait_for(Option::is_some).await;
                         capabilities
                             .map(|it| it.clone().unwrap_or_default())
-                            .map_err(|_| "it is over".to_owned())
+                            .map_err(|_| "the session has ended".to_owned())
                     }
                     "attach" | "configurationDone" | "cancel" => Ok(Value::Null),
-                    // Leaving what is the editor's ends nothing.
+                    // Leaving an external session ends nothing.
                     "disconnect" if arguments["terminateDebuggee"] != true => Ok(Value::Null),
-                    _ => editor.ask(&command, arguments).await,
+                    _ => editor.request(&command, arguments).await,
                 }
             };
             let outcome = tokio::select! {
-                // The hub refuses all that wait.
+                // The hub refuses all waiting requests.
                 () = end.cancelled() => return,
-                () = edge.closed() => return,
+                () = hub.closed() => return,
                 outcome = ask => outcome,
             };
             let mut answer = match outcome {
@@ -217,7 +227,7 @@ impl Relay {
             if let Some(seq) = message.raw("seq") {
                 answer.set_raw("request_seq", seq.to_owned());
             }
-            edge.heard(Input::Adapter(answer)).await;
+            hub.forward_external(Input::Adapter(answer)).await;
         });
     }
 }

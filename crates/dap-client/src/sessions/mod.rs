@@ -1,8 +1,8 @@
-//! All debug sessions of one process: which adapter is taken for a program, starting it, finding a session,
-//! ending all.
+//! All debug sessions of one process: choice of the adapter, start, lookup and
+//! shutdown.
 //!
-//! Asks nobody: [`Sessions::plan`] says what would run, whoever calls gets the grant, and
-//! [`Sessions::start`] is given it.
+//! Asks for no permission: [`Sessions::plan`] says what would run, the caller
+//! obtains a grant and passes it to [`Sessions::start`].
 
 mod external_session;
 mod program_run;
@@ -20,7 +20,7 @@ use parking_lot::{Mutex, MutexGuard};
 use paths::{AbsPath, StateDir};
 use policy::SpawnGrant;
 use process::Processes;
-use reverse::{NoRuns, Reverse, Runs};
+use reverse::{DenySpawns, ReverseRequests, SpawnApprover};
 use serde_json::{Map, Value, json};
 use shell::CommandLine;
 use tokio::sync::watch;
@@ -34,39 +34,38 @@ use crate::launch::{LaunchPlan, LaunchSpec, Target};
 use crate::session::{Clock, Identity, Session};
 use crate::transport::{self, Connection};
 
-pub use external_session::{Ask, ExternalSession, ExternalStart};
-pub use program_run::Ran;
+pub use external_session::{ExternalAdapter, ExternalSession, ExternalStart};
+pub use program_run::ProgramOutput;
 
-/// Sessions that are over, kept for a look at what they wrote.
-const KEPT: usize = 16;
+/// Ended sessions that stay listed for their output.
+const MAX_ENDED_SESSIONS: usize = 16;
 
 pub struct Sessions {
     me: Weak<Self>,
-    bell: watch::Sender<u64>,
+    change_signal: watch::Sender<u64>,
     definitions: Mutex<Arc<DebuggerDefinitions>>,
     programs: ProjectPrograms,
     processes: Arc<Processes>,
     tracker: TaskTracker,
     next: AtomicU64,
     list: Mutex<Vec<Arc<Session>>>,
-    /// To which run which session was shown, in the order in which that was last.
+    /// The runs that were shown a session, in the order of the last time.
     shown: Mutex<Vec<(RunId, String)>>,
-    /// Where sessions can be joined from other processes.
-    doors: OnceLock<StateDir>,
+    /// Directory of the sockets at which other processes join.
+    socket_dir: OnceLock<StateDir>,
 }
 
 impl Sessions {
-    /// None yet.
     pub fn new(
         definitions: DebuggerDefinitions,
         programs: ProjectPrograms,
         processes: Arc<Processes>,
     ) -> Arc<Self> {
         let (tracker, next, list) = (TaskTracker::new(), AtomicU64::new(1), Mutex::default());
-        let bell = watch::channel(0).0;
+        let change_signal = watch::channel(0).0;
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
-            bell,
+            change_signal,
             definitions: Mutex::new(Arc::new(definitions)),
             programs,
             processes,
@@ -74,7 +73,7 @@ impl Sessions {
             next,
             list,
             shown: Mutex::default(),
-            doors: OnceLock::new(),
+            socket_dir: OnceLock::new(),
         })
     }
 
@@ -82,31 +81,33 @@ impl Sessions {
         &self.processes
     }
 
-    /// Where sessions are joined from other processes.
-    pub(crate) fn doors(&self) -> Option<&StateDir> {
-        self.doors.get()
+    pub(crate) fn socket_dir(&self) -> Option<&StateDir> {
+        self.socket_dir.get()
     }
 
     pub(crate) fn tracker(&self) -> &TaskTracker {
         &self.tracker
     }
 
-    /// From now on each session can be joined at a socket in `folder`. The first folder stays.
-    pub fn announce(&self, folder: StateDir) {
-        drop(self.doors.set(folder));
+    /// Lets other processes join later sessions at sockets in `directory`. The first
+    /// call wins.
+    pub fn announce(&self, directory: StateDir) {
+        drop(self.socket_dir.set(directory));
     }
 
-    /// Rung at every change of a session's state, output or tree. Cancel-safe to wait for.
-    pub fn bell(&self) -> &watch::Sender<u64> {
-        &self.bell
+    /// Incremented at every change of a session's state, output or tree. Cancel-safe to
+    /// wait for.
+    pub fn change_signal(&self) -> &watch::Sender<u64> {
+        &self.change_signal
     }
 
-    /// The adapters that are known.
+    /// The known adapters.
     pub fn definitions(&self) -> Arc<DebuggerDefinitions> {
         Arc::clone(&self.definitions.lock())
     }
 
-    /// Other adapters, for sessions that are begun from now on. Gives the names of those that are not as they were.
+    /// Replaces the definitions for later sessions; returns the names of those that
+    /// differ.
     pub fn take_definitions(&self, fresh: DebuggerDefinitions) -> Vec<String> {
         let mut definitions = self.definitions.lock();
         let names = definitions.differences(&fresh);
@@ -114,13 +115,13 @@ impl Sessions {
         names
     }
 
-    /// What would be started for `spec`. Blocking.
+    /// Plans the start for `spec`. Blocks.
     ///
     /// # Errors
     /// [`DapError::NoAdapter`], [`DapError::Missing`], [`DapError::Unsupported`].
     pub fn plan(&self, spec: &LaunchSpec) -> Result<LaunchPlan, DapError> {
-        let fitting = self.fitting(spec)?;
-        let found = fitting.iter().find_map(|adapter| {
+        let matching = self.matching_adapters(spec)?;
+        let found = matching.iter().find_map(|adapter| {
             let program = self
                 .programs
                 .find(&adapter.name, &adapter.command.candidates, &spec.root)
@@ -129,12 +130,12 @@ impl Sessions {
             Some((Arc::clone(adapter), program))
         });
         let (adapter, program) = found.ok_or_else(|| DapError::Missing {
-            adapter: fitting.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(" or "),
-            hint: fitting.iter().map(|it| it.install.hint(&it.name)).collect::<Vec<_>>().join("` or `"),
+            adapter: matching.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(" or "),
+            hint: matching.iter().map(|it| it.install.hint(&it.name)).collect::<Vec<_>>().join("` or `"),
         })?;
         let attaches = matches!(spec.target, Target::Process(_) | Target::Port { .. });
         let template = if attaches { adapter.attach.as_ref() } else { Some(&adapter.launch) };
-        let laid_over = spec.test.as_deref().and_then(|it| adapter.tests.get(it)?.launch.as_ref());
+        let test_template = spec.test.as_deref().and_then(|it| adapter.tests.get(it)?.launch.as_ref());
         let template = template.ok_or_else(|| DapError::Unsupported {
             adapter: adapter.name.clone(),
             what: "attach to what runs already".to_owned(),
@@ -142,11 +143,11 @@ impl Sessions {
         })?;
         let variables = self.variables(&adapter, spec);
         let mut arguments = fill(template, &variables).unwrap_or_else(|| json!({}));
-        if let Some(over) = laid_over.and_then(|it| fill(it, &variables)) {
-            merge(&mut arguments, over);
+        if let Some(test_arguments) = test_template.and_then(|it| fill(it, &variables)) {
+            merge(&mut arguments, test_arguments);
         }
-        if let Some(over) = &spec.arguments {
-            merge(&mut arguments, over.clone());
+        if let Some(requested) = &spec.arguments {
+            merge(&mut arguments, requested.clone());
         }
         if let Some(wrap) = adapter.quirks.wrap.as_ref().filter(|_| !attaches) {
             wrap.apply(&mut arguments);
@@ -160,7 +161,7 @@ impl Sessions {
             };
             let own = word.strip_prefix("${").and_then(|it| adapter.variables.get(it.strip_suffix('}')?));
             let value = fill(&json!(word), &variables).and_then(|it| it.as_str().map(str::to_owned));
-            // A port is chosen at the start; what the definition looks for must be there.
+            // The port is chosen at the start; programs of the definition must exist.
             args.push(match own {
                 Some(_) => value.ok_or_else(missing)?,
                 None => word.clone(),
@@ -194,18 +195,18 @@ impl Sessions {
             request: if attaches { "attach" } else { "launch" },
             root: spec.root.clone(),
             breakpoints,
-            of_persons: Vec::new(),
+            user_breakpoints: Vec::new(),
             adapter,
             command,
             arguments,
             program,
-            theirs: false,
+            external: false,
             connect,
         })
     }
 
-    /// The adapters that would do, best first; at least one.
-    fn fitting(&self, spec: &LaunchSpec) -> Result<Vec<Arc<DebuggerDefinition>>, DapError> {
+    /// The suitable adapters, best first; at least one.
+    fn matching_adapters(&self, spec: &LaunchSpec) -> Result<Vec<Arc<DebuggerDefinition>>, DapError> {
         let definitions = self.definitions();
         let known = || definitions.list().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
         let none = |what: String| DapError::NoAdapter { what, known: known() };
@@ -218,18 +219,18 @@ impl Sessions {
             }
             return adapter.map(|it| vec![it]).ok_or_else(|| none(format!("the name `{name}`")));
         }
-        let fitting = match &spec.target {
+        let matching = match &spec.target {
             _ if spec.test.is_some() => {
                 let test = spec.test.as_deref().unwrap_or_default();
-                let mut fitting = definitions.ranked(|it| it.tests.contains_key(test));
-                fitting.sort_by_key(|it| it.tests.get(test).and_then(|it| it.rank).unwrap_or(it.rank));
-                fitting
+                let mut matching = definitions.ranked(|it| it.tests.contains_key(test));
+                matching.sort_by_key(|it| it.tests.get(test).and_then(|it| it.rank).unwrap_or(it.rank));
+                matching
             }
             Target::Program(path) => definitions.for_program(path.as_path()),
             Target::Module(_) => definitions.ranked(|it| it.launches("module")),
             Target::Process(_) | Target::Port { .. } => Vec::new(),
         };
-        if fitting.is_empty() { Err(none(spec.target.title(&spec.root))) } else { Ok(fitting) }
+        if matching.is_empty() { Err(none(spec.target.title(&spec.root))) } else { Ok(matching) }
     }
 
     fn variables(&self, adapter: &DebuggerDefinition, spec: &LaunchSpec) -> Map<String, Value> {
@@ -248,9 +249,9 @@ impl Sessions {
         }
         match &spec.target {
             Target::Program(path) => {
-                let folder = if path.as_path().is_dir() { Some(path.clone()) } else { path.parent() };
+                let directory = if path.as_path().is_dir() { Some(path.clone()) } else { path.parent() };
                 set("program", json!(path.to_string()));
-                set("folder", json!(folder.map(|it| it.to_string())));
+                set("folder", json!(directory.map(|it| it.to_string())));
             }
             Target::Module(name) => set("module", json!(name)),
             Target::Process(pid) => set("pid", json!(pid)),
@@ -260,7 +261,7 @@ impl Sessions {
             }
         }
         for (name, candidates) in &adapter.variables {
-            let find = |it: &String| self.nearest(&adapter.name, it, spec);
+            let find = |it: &String| self.find_nearest_program(&adapter.name, it, spec);
             if let Some(path) = candidates.iter().find_map(find) {
                 set(name, json!(path.to_string_lossy()));
             }
@@ -268,77 +269,80 @@ impl Sessions {
         variables
     }
 
-    /// A program of an adapter's variables: what is in a folder is looked for from where the program runs, since
-    /// a project may hold others.
-    fn nearest(&self, owner: &str, candidate: &String, spec: &LaunchSpec) -> Option<PathBuf> {
+    /// Finds a program of an adapter's variables, from the program's working directory
+    /// upwards, because a project may contain several.
+    fn find_nearest_program(&self, owner: &str, candidate: &String, spec: &LaunchSpec) -> Option<PathBuf> {
         if let Some(name) = candidate.strip_prefix("${venv}/") {
             let program = self.programs.environment(&spec.cwd)?.join(name);
             return program.is_file().then_some(program);
         }
         let names = std::slice::from_ref(candidate);
-        let folders = spec.cwd.as_path().ancestors().take_while(|it| it.starts_with(spec.root.as_path()));
-        let within = folders.filter(|_| candidate.contains('/')).filter_map(AbsPath::new);
-        let mut folders = within.chain([spec.root.clone()]);
-        folders.find_map(|folder| self.programs.find(owner, names, &folder).into_iter().next())
+        let ancestors = spec.cwd.as_path().ancestors().take_while(|it| it.starts_with(spec.root.as_path()));
+        let within = ancestors.filter(|_| candidate.contains('/')).filter_map(AbsPath::new);
+        let mut directories = within.chain([spec.root.clone()]);
+        directories.find_map(|directory| self.programs.find(owner, names, &directory).into_iter().next())
     }
 
-    /// Starts what was planned, up to where the program runs; programs that the adapter wants run in a
-    /// terminal are refused. Dropping the future ends what was started.
+    /// Starts a planned session until its program runs. The adapter's `runInTerminal`
+    /// requests are refused. Dropping the future ends what was started.
     ///
     /// # Errors
-    /// [`DapError`]; nothing is left running then.
+    /// [`DapError`]; nothing keeps running then.
     pub async fn start(
         &self,
         plan: &LaunchPlan,
         grant: &SpawnGrant,
         clock: &Clock,
     ) -> Result<Arc<Session>, DapError> {
-        self.start_with(plan, grant, Arc::new(NoRuns), clock).await
+        self.start_with(plan, grant, Arc::new(DenySpawns), clock).await
     }
 
-    /// [`Self::start`] with somebody who is asked about programs that the adapter wants run.
+    /// [`Self::start`] with an approver for the programs that the adapter asks to run.
     ///
     /// # Errors
-    /// [`DapError`]; nothing is left running then.
+    /// [`DapError`]; nothing keeps running then.
     pub async fn start_with(
         &self,
         plan: &LaunchPlan,
         grant: &SpawnGrant,
-        runs: Arc<dyn Runs>,
+        approver: Arc<dyn SpawnApprover>,
         clock: &Clock,
     ) -> Result<Arc<Session>, DapError> {
         let connect = async {
             match &plan.connect {
-                Some((host, port)) => transport::reach(&plan.adapter.name, host, *port, clock.until).await,
+                Some((host, port)) => {
+                    transport::connect_to(&plan.adapter.name, host, *port, clock.until).await
+                }
                 None => {
-                    let doors = self.doors();
-                    transport::open(&self.processes, plan, grant, doors, clock.until, &self.tracker).await
+                    let socket_dir = self.socket_dir();
+                    transport::open(&self.processes, plan, grant, socket_dir, clock.until, &self.tracker)
+                        .await
                 }
             }
         };
         let connection = tokio::select! {
             biased;
-            // What was started so far is owned by `connect` and killed with it.
+            // `connect` owns what was started so far and kills it when dropped.
             () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
             connection = connect => connection?,
         };
-        let session = self.enter(plan, connection, Some(grant.clone()), runs, None);
-        let unfinished = GiveUp(Some(Arc::clone(&session)));
+        let session = self.register(plan, connection, Some(grant.clone()), approver, None);
+        let unfinished = StartGuard(Some(Arc::clone(&session)));
         match session.handshake(plan, clock).await {
             Ok(()) => {
                 unfinished.defuse();
-                if let Some(folder) = self.doors.get() {
-                    session.open_door(folder, &self.tracker);
+                if let Some(directory) = self.socket_dir.get() {
+                    session.listen(directory, &self.tracker);
                 }
                 Ok(session)
             }
             Err(error) => {
-                session.not_begun(&error.to_string());
-                session.over().await;
+                session.fail_start(&error.to_string());
+                session.ended().await;
                 let needs = plan.adapter.quirks.requires.as_ref();
                 Err(match (error, needs) {
                     (DapError::Refused { adapter, command, reason }, _) => {
-                        // A build that failed is told in its output alone.
+                        // Only the output reports a failed build.
                         let pieces = session.output(0).pieces;
                         let said: Vec<&str> = pieces.iter().flat_map(|it| it.text.lines()).collect();
                         let said = said[said.len().saturating_sub(20)..].join("\n");
@@ -348,7 +352,7 @@ impl Sessions {
                     (DapError::Crashed { adapter, why }, Some(needs)) => {
                         DapError::Crashed { adapter, why: format!("{why}\nit needs {needs}") }
                     }
-                    // What was left of the time says nothing, and the session is gone.
+                    // The remaining time is no useful information, and the session has ended.
                     (DapError::Timeout { adapter, command, .. }, _) => {
                         DapError::Late { adapter, why: format!("it did not answer `{command}` in time") }
                     }
@@ -358,41 +362,44 @@ impl Sessions {
         }
     }
 
-    /// A session over `connection`, in the list.
-    pub(crate) fn enter(
+    /// Creates and lists a session over `connection`.
+    pub(crate) fn register(
         &self,
         plan: &LaunchPlan,
         mut connection: Connection,
         grant: Option<SpawnGrant>,
-        runs: Arc<dyn Runs>,
+        approver: Arc<dyn SpawnApprover>,
         parent: Option<&Session>,
     ) -> Arc<Session> {
         let id = format!("debug-{}", self.next.fetch_add(1, Ordering::Relaxed));
-        let owner = Reverse::new(self.me.clone(), runs, connection.address.take());
-        let identity = Identity { id, grant, owner };
-        let session = Session::new(identity, plan, connection, self.bell.clone(), parent, &self.tracker);
+        let reverse_handler = ReverseRequests::new(self.me.clone(), approver, connection.address.take());
+        let identity = Identity { id, grant, reverse_handler };
+        let session =
+            Session::new(identity, plan, connection, self.change_signal.clone(), parent, &self.tracker);
         self.add(Arc::clone(&session));
-        self.bell.send_modify(|rung| *rung = rung.wrapping_add(1));
+        self.change_signal.send_modify(|count| *count = count.wrapping_add(1));
         session
     }
 
     fn add(&self, session: Arc<Session>) {
         let mut list = self.lock();
         list.push(session);
-        let mut excess = list.iter().filter(|it| it.is_over()).count().saturating_sub(KEPT);
+        let mut excess =
+            list.iter().filter(|it| it.is_terminated()).count().saturating_sub(MAX_ENDED_SESSIONS);
         list.retain(|it| {
-            let drop_it = excess > 0 && it.is_over();
+            let drop_it = excess > 0 && it.is_terminated();
             excess -= usize::from(drop_it);
             !drop_it
         });
     }
 
-    /// All sessions, oldest first, with the last that are over.
+    /// All live sessions and the last that ended, oldest first.
     pub fn list(&self) -> Vec<Arc<Session>> {
         self.lock().clone()
     }
 
-    /// A session was shown to `run` as it is: where it is of that run it is meant from now on where none is named.
+    /// Records that `run` was shown a session; a call without a name then means this
+    /// one, if the run started it.
     pub fn show(&self, session: &Session, run: &RunId) {
         let list = self.list();
         let mut shown = self.shown.lock();
@@ -401,8 +408,9 @@ impl Sessions {
         shown.push((run.clone(), session.id.clone()));
     }
 
-    /// Of its own that `run` was shown the last that lives: itself while it is stopped, else what is meant of its
-    /// tree. What another run started may be in the middle of something.
+    /// The last live session that `run` started and was shown: itself if stopped, else
+    /// the focus of its tree. Sessions of other runs do not count, because those runs
+    /// may be using them.
     fn shown_last(&self, list: &[Arc<Session>], run: &RunId) -> Option<Arc<Session>> {
         let shown = self.shown.lock().clone();
         let shown = shown.iter().rev().filter(|(to, _)| to == run);
@@ -414,14 +422,14 @@ impl Sessions {
             if session.is_stopped() {
                 return Some(Arc::clone(session));
             }
-            if self.tree(&root).iter().any(|it| !it.is_over()) {
+            if self.tree(&root).iter().any(|it| !it.is_terminated()) {
                 return Some(self.focus(&root));
             }
         }
         None
     }
 
-    /// Of a tree the session that is stopped and was shown last, to whomever.
+    /// The stopped session of a tree that was shown last, to any run.
     fn shown_of(&self, root: &Session) -> Option<Arc<Session>> {
         let shown = self.shown.lock().clone();
         let tree = self.tree(root);
@@ -429,15 +437,16 @@ impl Sessions {
         shown.iter().rev().find_map(|(_, id)| stopped(id))
     }
 
-    /// The session of that name, or what it launched; without a name the one of `run` that it was shown last, where
-    /// that lives, else that of the only live tree, else of the last one.
+    /// The session of that name, or what it launched. Without a name: the run's last
+    /// shown session if it is live, else the one of the only live tree, else the last.
     ///
     /// # Errors
     /// [`DapError::NoSession`], [`DapError::Ambiguous`].
     pub fn get(&self, id: Option<&str>, run: &RunId) -> Result<Arc<Session>, DapError> {
         let list = self.list();
-        let names = |of: &[&Arc<Session>]| {
-            of.iter()
+        let names = |sessions: &[&Arc<Session>]| {
+            sessions
+                .iter()
                 .map(|it| format!("{} ({}, {})", it.id, it.title, it.state().name()))
                 .collect::<Vec<_>>()
                 .join(", ")
@@ -455,7 +464,7 @@ impl Sessions {
             return Ok(shown);
         }
         let roots: Vec<_> = list.iter().filter(|it| it.parent.is_none()).collect();
-        let lives = |root: &&&Arc<Session>| self.tree(root).iter().any(|it| !it.is_over());
+        let lives = |root: &&&Arc<Session>| self.tree(root).iter().any(|it| !it.is_terminated());
         let live: Vec<_> = roots.iter().filter(lives).copied().collect();
         match (live.as_slice(), roots.last()) {
             ([one], _) => Ok(self.shown_of(one).unwrap_or_else(|| self.focus(one))),
@@ -464,7 +473,7 @@ impl Sessions {
                 Err(DapError::NoSession("there is no debug session; `launch` a program".to_owned()))
             }
             (many, _) => {
-                // Those that wait for somebody first.
+                // Stopped sessions first.
                 let meant: Vec<_> = many.iter().map(|root| self.focus(root)).collect();
                 let running = meant.iter().filter(|it| !it.is_stopped());
                 let all: Vec<_> = list.iter().filter(|it| it.is_stopped()).chain(running).collect();
@@ -473,34 +482,37 @@ impl Sessions {
         }
     }
 
-    /// The person gives control of all sessions back to the agent.
-    pub async fn hand_back(&self) {
+    /// Returns control of all sessions to the agent.
+    pub async fn return_control(&self) {
         let sessions = self.list();
-        futures_util::future::join_all(sessions.iter().map(|session| session.hub().hand_back())).await;
+        futures_util::future::join_all(sessions.iter().map(|session| session.hub().return_control())).await;
     }
 
-    /// The sessions of ours that a person has joined and that are not over.
+    /// The live sessions of this process that a client has joined.
     pub fn joined(&self) -> Vec<Arc<Session>> {
-        let joined = |it: &Arc<Session>| it.shared().persons > 0 && !it.is_theirs() && !it.is_over();
+        let joined = |it: &Arc<Session>| {
+            it.hub_status().joined_clients > 0 && !it.is_external() && !it.is_terminated()
+        };
         self.list().into_iter().filter(joined).collect()
     }
 
-    /// A run was stopped: what it started ends, but for sessions that a person has joined or started: those
-    /// only lose the agent's breakpoints.
+    /// Ends what a stopped run started. Sessions that a client has joined, or that the
+    /// user started, only lose the agent's breakpoints.
     pub async fn stop(&self, run: &RunId, deadline: Duration) {
         let clock = Clock::new(deadline, &CancellationToken::new());
-        let of_run = |it: &Arc<Session>| it.run_id() == Some(run) || it.is_theirs();
+        let of_run = |it: &Arc<Session>| it.run_id() == Some(run) || it.is_external();
         let started: Vec<_> = self.list().into_iter().filter(of_run).collect();
         futures_util::future::join_all(started.iter().map(|session| session.stop(&clock))).await;
     }
 
-    /// Ends all sessions with what they launched, within `deadline`; what they were attached to runs on.
+    /// Ends all sessions and the programs they launched, within `deadline`; attached
+    /// programs keep running.
     pub async fn shutdown(&self, deadline: Duration) {
         let clock = Clock::new(deadline, &CancellationToken::new());
         let live: Vec<_> =
             self.list().into_iter().filter(|it| !matches!(it.state(), State::Terminated(_))).collect();
         let ends = futures_util::future::join_all(live.iter().map(|session| session.close(&clock)));
-        // What is not ours must be let go of before its adapter is killed.
+        // The adapter must detach from an attached process before it is killed.
         let patience = live.iter().map(|session| session.patience(deadline)).max().unwrap_or(deadline);
         let ended = tokio::time::timeout(patience, ends).await;
         self.tracker.close();
@@ -511,24 +523,24 @@ impl Sessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Session>>> {
-        // The list is always whole, so a panic elsewhere does no harm to it.
+        // Every use leaves the list consistent, so a panic elsewhere does no harm.
         self.list.lock()
     }
 }
 
-/// Ends a session whose start was dropped in the middle.
-struct GiveUp(Option<Arc<Session>>);
+/// Ends a session whose start was dropped.
+struct StartGuard(Option<Arc<Session>>);
 
-impl GiveUp {
+impl StartGuard {
     fn defuse(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for GiveUp {
+impl Drop for StartGuard {
     fn drop(&mut self) {
         if let Some(session) = self.0.take() {
-            session.not_begun("its start was given up");
+            session.fail_start("its start was given up");
         }
     }
 }

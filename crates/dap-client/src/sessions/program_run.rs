@@ -1,6 +1,6 @@
-//! Running a program to its end before a session: a build, a list of tests.
+//! Runs a program to its end before a session: a build, a list of tests.
 //!
-//! Only under a grant. What must stay true: it ends with the deadline or the cancel; what it wrote is
+//! Only with a grant. Invariants: the program ends with the deadline or the cancellation; its output is
 //! bounded.
 
 use policy::SpawnGrant;
@@ -11,18 +11,17 @@ use crate::error::DapError;
 use crate::session::Clock;
 use crate::sessions::Sessions;
 
-/// How much of its standard output is kept.
+/// Bytes stored of its standard output.
 const OUTPUT: u64 = 64 * 1024 * 1024;
 
-/// How a program ended, and what it wrote.
+/// Exit status and output of a program.
 #[derive(Debug, Clone)]
-pub struct Ran {
-    /// It ended with 0.
+pub struct ProgramOutput {
     pub success: bool,
     pub status: String,
     /// The first 64 MiB of its standard output.
     pub stdout: String,
-    /// The last of its standard error.
+    /// The end of its standard error.
     pub stderr: String,
 }
 
@@ -36,7 +35,7 @@ impl Sessions {
         command: &CommandLine,
         grant: &SpawnGrant,
         clock: &Clock,
-    ) -> Result<Ran, DapError> {
+    ) -> Result<ProgramOutput, DapError> {
         let name = command.program.display().to_string();
         let spawned = self.processes().spawn(command, grant).await;
         let mut process = spawned.map_err(|source| DapError::Spawn { adapter: name.clone(), source })?;
@@ -47,20 +46,20 @@ impl Sessions {
             if let Some(stdout) = stdout
                 && let Err(error) = stdout.take(OUTPUT).read_to_end(&mut bytes).await
             {
-                tracing::debug!(%error, "what a program wrote is read in part");
+                tracing::debug!(%error, "the output of a program was read in part");
             }
             (process.exited().await, bytes)
         };
         let ran = tokio::select! {
             biased;
-            // The process is owned here and killed with this future.
+            // This future owns the process and kills it when dropped.
             () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
             ran = tokio::time::timeout_at(clock.until, ran) => ran,
         };
         let (status, bytes) = ran.map_err(|_| {
             DapError::Invalid(format!("{command} did not end in time; give it more `timeout`"))
         })?;
-        Ok(Ran {
+        Ok(ProgramOutput {
             success: status.success(),
             status: status.to_string(),
             stdout: String::from_utf8_lossy(&bytes).into_owned(),

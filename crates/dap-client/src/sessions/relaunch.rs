@@ -1,5 +1,5 @@
-//! A program launched again, by an adapter that has no restart of its own: another session, to which those
-//! who had joined the one before are led.
+//! Relaunch of a program whose adapter has no restart: a new session that joined
+//! clients are led to.
 
 use std::sync::Arc;
 
@@ -10,55 +10,55 @@ use crate::error::DapError;
 use crate::hub::HubHandle;
 use crate::session::{Clock, Session};
 use crate::sessions::Sessions;
-use crate::sessions::reverse::Runs;
+use crate::sessions::reverse::SpawnApprover;
 
 impl Sessions {
-    /// Ends `root` with all below it, and starts the same program with the breakpoints that it has now.
-    /// Persons who had joined are told to join again, and where (DAP §Terminated Event, `restart`); the
-    /// name of the old session leads to the new one.
+    /// Ends `root` and its descendants, and starts the same program with the current
+    /// breakpoints. Joined clients are sent the new session to join (DAP §Terminated
+    /// Event, `restart`), and the old session's name leads to the new one.
     ///
     /// # Errors
-    /// [`DapError`]; the old session is over then.
+    /// [`DapError`]; the old session has ended then.
     pub async fn relaunch(
         &self,
         root: &Arc<Session>,
-        runs: Arc<dyn Runs>,
+        approver: Arc<dyn SpawnApprover>,
         clock: &Clock,
     ) -> Result<Arc<Session>, DapError> {
-        let (mut plan, grant) = self.again(root).ok_or_else(|| DapError::Unsupported {
+        let (mut plan, grant) = self.restart_plan(root).ok_or_else(|| DapError::Unsupported {
             adapter: root.adapter.name.clone(),
-            what: "start what the person's editor started".to_owned(),
+            what: "start what the user's editor started".to_owned(),
             nearest: None,
         })?;
-        // In place from the start too: their clients come again only later.
-        plan.of_persons = root.hub().relaunching().await;
-        let word = Word { hub: Some(root.hub().clone()), tracker: self.tracker().clone() };
+        // In place from the start, because the clients join again only later.
+        plan.user_breakpoints = root.hub().begin_relaunch().await;
+        let guard = RelaunchGuard { hub: Some(root.hub().clone()), tracker: self.tracker().clone() };
         self.terminate(root, clock).await;
-        let fresh = self.start_with(&plan, &grant, runs, clock).await?;
-        fresh.comes_after(root, self.doors(), self.tracker());
-        word.give(fresh.configuration()).await;
+        let fresh = self.start_with(&plan, &grant, approver, clock).await?;
+        fresh.replaces(root, self.socket_dir(), self.tracker());
+        guard.finish(fresh.configuration()).await;
         Ok(fresh)
     }
 }
 
-/// That the hub is told how it went, also where that was given up.
-struct Word {
+/// Reports the outcome to the hub, even if the relaunch is dropped.
+struct RelaunchGuard {
     hub: Option<HubHandle>,
     tracker: TaskTracker,
 }
 
-impl Word {
-    async fn give(mut self, configuration: Value) {
+impl RelaunchGuard {
+    async fn finish(mut self, configuration: Value) {
         if let Some(hub) = self.hub.take() {
-            hub.relaunched(Some(configuration)).await;
+            hub.end_relaunch(Some(configuration)).await;
         }
     }
 }
 
-impl Drop for Word {
+impl Drop for RelaunchGuard {
     fn drop(&mut self) {
         if let (Some(hub), Ok(runtime)) = (self.hub.take(), tokio::runtime::Handle::try_current()) {
-            self.tracker.spawn_on(async move { hub.relaunched(None).await }, &runtime);
+            self.tracker.spawn_on(async move { hub.end_relaunch(None).await }, &runtime);
         }
     }
 }

@@ -1,8 +1,9 @@
-//! What an adapter asks of us (DAP §Reverse Requests): a session for a child of the program, or a program
-//! run in a terminal. Every request is answered, with what was done or with why not.
+//! Reverse requests of an adapter (DAP §Reverse Requests): child sessions, and
+//! programs to run in a terminal.
 //!
-//! There is no terminal here: a program runs as a process of ours, with its output in that of the session.
-//! Whether it may is asked of [`Runs`]. What must stay true: what was started for a session ends with it.
+//! There is no terminal: a program runs as a child process, and its output goes to
+//! the session's. The [`SpawnApprover`] decides whether it may run. Invariants:
+//! every request is answered; programs end with the session.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -18,39 +19,43 @@ use shell::CommandLine;
 use tokio::io::AsyncReadExt;
 
 use crate::debuggee::Category;
-use crate::session::{Owner, Session};
+use crate::session::{ReverseRequestHandler, Session};
 use crate::sessions::Sessions;
 use crate::transport::Address;
 
-/// How long a program that was run for an adapter may take to end when its session is over.
+/// Time for a program started for an adapter to end after its session.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// Who is asked whether a program that an adapter names may run.
-pub trait Runs: Send + Sync + 'static {
-    /// The permission for exactly `command`, or why not. May wait for a person.
+/// Decides whether a program that an adapter names may run.
+pub trait SpawnApprover: Send + Sync + 'static {
+    /// The permission for exactly `command`, or why not. May wait for the user.
     fn grant(&self, adapter: &str, command: &CommandLine) -> BoxFuture<'static, Result<SpawnGrant, String>>;
 }
 
-pub struct NoRuns;
+pub struct DenySpawns;
 
-impl Runs for NoRuns {
+impl SpawnApprover for DenySpawns {
     fn grant(&self, _: &str, _: &CommandLine) -> BoxFuture<'static, Result<SpawnGrant, String>> {
-        Box::pin(std::future::ready(Err("nobody can be asked whether it may run".to_owned())))
+        Box::pin(std::future::ready(Err("the user cannot be asked whether it may run".to_owned())))
     }
 }
 
-/// What the reverse requests of one session need.
-pub(crate) struct Reverse {
+/// State for the reverse requests of one session.
+pub(crate) struct ReverseRequests {
     pub(crate) sessions: Weak<Sessions>,
-    pub(crate) runs: Arc<dyn Runs>,
-    /// Where its adapter can be reached again.
+    pub(crate) approver: Arc<dyn SpawnApprover>,
+    /// Where another connection to its adapter can be opened.
     pub(crate) address: Option<Address>,
     started: Mutex<Vec<Process>>,
 }
 
-impl Reverse {
-    pub(crate) fn new(sessions: Weak<Sessions>, runs: Arc<dyn Runs>, address: Option<Address>) -> Arc<Self> {
-        Arc::new(Self { sessions, runs, address, started: Mutex::default() })
+impl ReverseRequests {
+    pub(crate) fn new(
+        sessions: Weak<Sessions>,
+        approver: Arc<dyn SpawnApprover>,
+        address: Option<Address>,
+    ) -> Arc<Self> {
+        Arc::new(Self { sessions, approver, address, started: Mutex::default() })
     }
 
     async fn run_in_terminal(
@@ -66,17 +71,17 @@ impl Reverse {
             .map(|it| it.as_str().map(str::to_owned).ok_or("`args` is not a list of texts"))
             .collect::<Result<_, _>>()?;
         let (program, args) = words.split_first().ok_or("`args` names no program")?;
-        // `null` takes a variable away, which is not done: the program has it then.
+        // A `null` value removes a variable, which is not supported: the program keeps it.
         let env = arguments["env"].as_object().into_iter().flatten();
         let env = env.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
         let cwd = arguments["cwd"].as_str().and_then(AbsPath::new);
         let cwd = cwd.unwrap_or_else(|| session.plan().root.clone());
         let command = CommandLine { program: PathBuf::from(program), args: args.to_vec(), env, cwd };
-        let grant = self.runs.grant(&session.adapter.name, &command).await?;
+        let grant = self.approver.grant(&session.adapter.name, &command).await?;
         let spawned = sessions.processes().spawn_apart(&command, &grant, &[]).await;
         let mut process = spawned.map_err(|error| error.to_string())?;
         let id = process.id();
-        // It has no terminal, so nothing is ever typed.
+        // It has no terminal, so it receives no input.
         drop(process.take_stdin());
         if let Some(mut stdout) = process.take_stdout() {
             let session = Arc::downgrade(session);
@@ -93,12 +98,12 @@ impl Reverse {
     }
 
     fn started(&self) -> parking_lot::MutexGuard<'_, Vec<Process>> {
-        // The list is always whole, so a panic elsewhere does no harm to it.
+        // Every use leaves the list consistent, so a panic elsewhere does no harm.
         self.started.lock()
     }
 }
 
-impl Owner for Reverse {
+impl ReverseRequestHandler for ReverseRequests {
     fn answer(
         self: Arc<Self>,
         session: Arc<Session>,
@@ -106,7 +111,7 @@ impl Owner for Reverse {
         arguments: Value,
     ) -> BoxFuture<'static, Result<Value, String>> {
         Box::pin(async move {
-            let sessions = self.sessions.upgrade().ok_or("the session is over")?;
+            let sessions = self.sessions.upgrade().ok_or("the session has ended")?;
             match command.as_str() {
                 "startDebugging" => {
                     let started = sessions.start_child(&session, &self, arguments).await;
@@ -131,7 +136,7 @@ impl Owner for Reverse {
         Box::pin(async move {
             let started = std::mem::take(&mut *self.started());
             for process in started {
-                // One that ended by itself has an exit code, which no adapter may have told.
+                // A program that ended by itself has an exit code, which the adapter may not report.
                 let ended = tokio::time::timeout(GRACE, process.exited()).await;
                 process.end(GRACE).await;
                 let wrote = process.stderr_tail();

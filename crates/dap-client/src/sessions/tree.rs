@@ -1,7 +1,9 @@
-//! Sessions in trees: child sessions that an adapter asked for, and what counts as *the* session of a tree.
+//! Session trees: child sessions that an adapter requested, and the session of a
+//! tree to show.
 //!
-//! What must stay true: a child has the breakpoints of its parent from the start; it never outlives its
-//! root; which session is shown is decided here, so that no caller has to know an adapter's shape.
+//! Invariants: a child has its parent's breakpoints from the start and never
+//! outlives its root. This module alone decides which session is shown, so that
+//! callers need not know how an adapter arranges sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,33 +16,34 @@ use crate::error::DapError;
 use crate::launch::LaunchPlan;
 use crate::session::{Clock, OUTPUT, Session};
 use crate::sessions::Sessions;
-use crate::sessions::reverse::Reverse;
+use crate::sessions::reverse::ReverseRequests;
 use crate::transport;
 
-/// How long a child session may take to begin.
+/// Time for a child session to start.
 const BEGIN: Duration = Duration::from_secs(60);
-/// Sessions of one tree that may live at once.
-const LIVE: usize = 64;
-/// How long the stop to look at may come after one that is told beside it.
-const BESIDE: Duration = Duration::from_secs(1);
-/// How long the last of a session may take, once its program is over: longer than each of its steps together.
-const OVER: Duration = Duration::from_secs(15);
-/// How long a launcher may take to say that it is over, once the program is.
-const LAUNCHER: Duration = Duration::from_secs(3);
+/// Live sessions allowed in one tree.
+const MAX_LIVE_SESSIONS: usize = 64;
+/// Time for the stop in focus to follow one that was reported beside it.
+const FOCUS_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time for a session to end after its program: longer than all of its steps
+/// together.
+const END_TIMEOUT: Duration = Duration::from_secs(15);
+/// Time for a launcher to report its end after the program's.
+const LAUNCHER_END_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Sessions {
-    /// Starts the session that `arguments` of `startDebugging` ask for, up to a connection; the rest goes
-    /// on by itself.
+    /// Starts the session that a `startDebugging` request asks for. Returns once
+    /// connected; the handshake continues in a task.
     pub(crate) async fn start_child(
         &self,
         parent: &Arc<Session>,
-        reverse: &Reverse,
+        reverse: &ReverseRequests,
         arguments: Value,
     ) -> Result<(), DapError> {
         let configuration = arguments["configuration"].clone();
-        let live = self.tree(parent).iter().filter(|it| !it.is_over()).count();
-        if parent.is_over() || live >= LIVE {
-            let why = format!("{live} sessions of this program are live, which is as many as there may be");
+        let live = self.tree(parent).iter().filter(|it| !it.is_terminated()).count();
+        if parent.is_terminated() || live >= MAX_LIVE_SESSIONS {
+            let why = format!("{live} sessions of this program are live, which is the limit");
             return Err(DapError::Invalid(why));
         }
         let request = if arguments["request"] == "attach" { "attach" } else { "launch" };
@@ -48,8 +51,8 @@ impl Sessions {
             title: configuration["name"].as_str().unwrap_or("a child").to_owned(),
             request,
             breakpoints: parent.breakpoints().unplaced(),
-            // In place from the start too: their clients are asked to join it only later.
-            of_persons: parent.hub().of_persons().await,
+            // In place from the start, because the clients are asked to join it only later.
+            user_breakpoints: parent.hub().user_breakpoints().await,
             arguments: configuration,
             connect: None,
             ..parent.plan().clone()
@@ -58,141 +61,153 @@ impl Sessions {
         let named = plan.adapter.quirks.child_port.as_deref();
         let named = named.and_then(|it| plan.arguments.pointer(it)?.as_u64()?.try_into().ok());
         let grant = parent.grant();
-        let grant = grant.ok_or_else(|| DapError::Invalid("the person's editor starts these".to_owned()))?;
+        let grant = grant.ok_or_else(|| DapError::Invalid("the user's editor starts these".to_owned()))?;
         let connection = match (named, &reverse.address) {
-            (Some(port), _) => transport::reach(&plan.adapter.name, "127.0.0.1", port, clock.until).await?,
-            (None, Some(address)) => transport::again(&plan.adapter.name, address, clock.until).await?,
+            (Some(port), _) => {
+                transport::connect_to(&plan.adapter.name, "127.0.0.1", port, clock.until).await?
+            }
+            (None, Some(address)) => transport::reconnect(&plan.adapter.name, address, clock.until).await?,
             (None, None) => {
-                let (processes, doors) = (self.processes(), self.doors());
-                transport::open(processes, &plan, grant, doors, clock.until, self.tracker()).await?
+                let (processes, socket_dir) = (self.processes(), self.socket_dir());
+                transport::open(processes, &plan, grant, socket_dir, clock.until, self.tracker()).await?
             }
         };
-        let child =
-            self.enter(&plan, connection, Some(grant.clone()), Arc::clone(&reverse.runs), Some(parent));
+        let child = self.register(
+            &plan,
+            connection,
+            Some(grant.clone()),
+            Arc::clone(&reverse.approver),
+            Some(parent),
+        );
         parent.run_id().cloned().into_iter().for_each(|run| child.started_by(run));
-        let (parent, doors) = (Arc::clone(parent), self.doors().cloned());
+        let (parent, socket_dir) = (Arc::clone(parent), self.socket_dir().cloned());
         let tracker = self.tracker().clone();
         self.tracker().spawn(async move {
             if let Err(error) = child.handshake(&plan, &clock).await {
-                tracing::warn!(session = child.id, %error, "a child session did not begin");
-                return child.not_begun(&error.to_string());
+                tracing::warn!(session = child.id, %error, "a child session did not start");
+                return child.fail_start(&error.to_string());
             }
-            if let Some(folder) = doors {
-                child.open_door(&folder, &tracker);
+            if let Some(directory) = socket_dir {
+                child.listen(&directory, &tracker);
             }
-            // Whoever has joined the parent is asked to join the child.
+            // Clients of the parent are asked to join the child.
             let configuration = child.configuration();
-            parent.hub().child(configuration.clone()).await;
-            child.over().await;
-            parent.hub().child_over(configuration).await;
+            parent.hub().child_started(configuration.clone()).await;
+            child.ended().await;
+            parent.hub().child_ended(configuration).await;
         });
         Ok(())
     }
 
-    /// The session with all that descend from it, itself first.
-    pub fn tree(&self, of: &Session) -> Vec<Arc<Session>> {
+    /// The session and its descendants, itself first.
+    pub fn tree(&self, root: &Session) -> Vec<Arc<Session>> {
         let mut tree: Vec<Arc<Session>> = Vec::new();
         // Children come after their parents in the list.
         for it in self.list() {
             let within = |parent: &String| tree.iter().any(|above| above.id == *parent);
-            if it.id == of.id || it.parent.as_ref().is_some_and(within) {
+            if it.id == root.id || it.parent.as_ref().is_some_and(within) {
                 tree.push(it);
             }
         }
         tree
     }
 
-    /// The session at the top of its tree.
-    pub fn root_of(&self, of: &Arc<Session>) -> Arc<Session> {
+    pub fn root_of(&self, session: &Arc<Session>) -> Arc<Session> {
         let list = self.list();
-        let mut at = Arc::clone(of);
-        while let Some(parent) = at.parent.as_ref().and_then(|id| list.iter().find(|it| it.id == *id)) {
-            at = Arc::clone(parent);
+        let mut root = Arc::clone(session);
+        while let Some(parent) = root.parent.as_ref().and_then(|id| list.iter().find(|it| it.id == *id)) {
+            root = Arc::clone(parent);
         }
-        at
+        root
     }
 
-    /// The session of a tree that is meant when none is named: the newest that is stopped, else the first
-    /// live one that runs a program, else the root.
+    /// The session of a tree to use when none is named: the newest stopped one, else
+    /// the first live one that runs a program, else the root.
     pub fn focus(&self, root: &Arc<Session>) -> Arc<Session> {
         let tree = self.tree(root);
         let stopped = tree.iter().rev().find(|it| it.is_stopped());
-        let live = || tree.iter().find(|it| !it.is_over() && !it.adapter_launches_only());
-        // Of a program that is over the session that ran it knows most.
-        let last = || Some(self.program_of(root)).filter(|_| root.is_over());
+        let live = || tree.iter().find(|it| !it.is_terminated() && !it.adapter_launches_only());
+        // The session that ran an ended program knows most about it.
+        let last = || Some(self.program_of(root)).filter(|_| root.is_terminated());
         stopped.or_else(live).cloned().or_else(last).unwrap_or_else(|| Arc::clone(root))
     }
 
-    /// The session of a tree that runs the program which was launched: the first that does not launch only.
-    pub fn program_of(&self, of: &Arc<Session>) -> Arc<Session> {
-        let root = self.root_of(of);
+    /// The session of a tree that runs the launched program: the first that does not
+    /// only launch.
+    pub fn program_of(&self, session: &Arc<Session>) -> Arc<Session> {
+        let root = self.root_of(session);
         self.tree(&root).into_iter().find(|it| !it.adapter_launches_only()).unwrap_or(root)
     }
 
-    /// Waits until `session`, or another of its tree anew, is stopped, or the program is over, or a person takes
-    /// control of one, or the deadline passes; the session that this is about.
+    /// Waits until `session` is stopped, another of its tree stops, the program ends,
+    /// the user takes control of one, or the deadline passes. Returns the session
+    /// concerned.
     ///
     /// # Errors
     /// [`DapError::Cancelled`].
-    pub async fn settled(&self, session: &Arc<Session>, clock: &Clock) -> Result<Arc<Session>, DapError> {
+    pub async fn wait_for_stop(
+        &self,
+        session: &Arc<Session>,
+        clock: &Clock,
+    ) -> Result<Arc<Session>, DapError> {
         let root = self.root_of(session);
         let before: Vec<(String, Stop, u64)> = self.stops(&root, session);
-        let mut bell = self.bell().subscribe();
+        let mut changes = self.change_signal().subscribe();
         let found = async {
             loop {
-                bell.borrow_and_update();
-                if let Some(found) = self.is_settled(&root, session, &before) {
+                changes.borrow_and_update();
+                if let Some(found) = self.find_stopped(&root, session, &before) {
                     return found;
                 }
-                let live = self.tree(&root).into_iter().filter(|it| !it.is_over());
-                // The session itself is among them where nothing else is.
+                let live = self.tree(&root).into_iter().filter(|it| !it.is_terminated());
+                // Includes the session itself, so that the list is not empty.
                 let live = live.chain([Arc::clone(session)]);
                 let taken = live.map(|it| {
                     Box::pin(async move {
-                        it.taken().await;
+                        it.control_lost().await;
                         it
                     })
                 });
                 let taken = futures_util::future::select_all(taken);
-                // Both are states, looked at anew: dropping a wait loses nothing.
+                // Both are states that are checked again, so dropping a wait loses nothing.
                 tokio::select! {
                     biased;
-                    rung = bell.changed() => if rung.is_err() {
+                    changed = changes.changed() => if changed.is_err() {
                         return Arc::clone(session);
                     },
-                    (of, ..) = taken => return of,
+                    (session, ..) = taken => return session,
                 }
             }
         };
         let found = tokio::select! {
             biased;
             () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
-            // Dropping the wait loses nothing: it looks at the states.
+            // Dropping the wait loses nothing, because it checks states.
             found = tokio::time::timeout_at(clock.until, found) => found.ok(),
         };
         let Some(found) = found else { return Ok(self.focus(&root)) };
-        found.focused(clock.until.min(Instant::now() + BESIDE)).await;
+        found.wait_for_focus(clock.until.min(Instant::now() + FOCUS_TIMEOUT)).await;
         if found.is_stopped() {
             let until = clock.until.min(Instant::now() + OUTPUT);
             tokio::select! {
                 biased;
                 () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
-                () = found.caught_up(until) => {}
+                () = found.wait_for_output(until) => {}
             }
         }
-        if found.is_over() {
-            // The last output and the exit code may come after the word that it is over.
-            let last = Clock::new(OVER, &clock.cancel);
-            found.settled(&last).await?;
+        if found.is_terminated() {
+            // The last output and the exit code may follow `terminated`.
+            let last = Clock::new(END_TIMEOUT, &clock.cancel);
+            found.wait_for_stop(&last).await?;
             if root.id != found.id && root.adapter_launches_only() {
-                let last = Clock::new(LAUNCHER, &clock.cancel);
-                root.settled(&last).await?;
+                let last = Clock::new(LAUNCHER_END_TIMEOUT, &clock.cancel);
+                root.wait_for_stop(&last).await?;
             }
         }
         Ok(found)
     }
 
-    fn is_settled(
+    fn find_stopped(
         &self,
         root: &Arc<Session>,
         session: &Arc<Session>,
@@ -202,16 +217,16 @@ impl Sessions {
             return Some(Arc::clone(session));
         }
         let tree = self.tree(root);
-        let anew = |it: &&Arc<Session>| match it.state() {
+        let is_new = |it: &&Arc<Session>| match it.state() {
             State::Stopped(stop) => !before.contains(&(it.id.clone(), stop, it.epoch())),
             _ => false,
         };
-        if let Some(found) = tree.iter().find(anew) {
+        if let Some(found) = tree.iter().find(is_new) {
             return Some(Arc::clone(found));
         }
-        if session.is_over() {
-            let others = tree.iter().any(|it| !it.is_over() && !it.adapter_launches_only());
-            // What the program wrote is known to the session that ran it, not to its launcher.
+        if session.is_terminated() {
+            let others = tree.iter().any(|it| !it.is_terminated() && !it.adapter_launches_only());
+            // The session that ran the program has its output, not the launcher.
             let meant =
                 || if session.adapter_launches_only() { self.focus(root) } else { Arc::clone(session) };
             return (!others || session.parent.is_some()).then(meant);
@@ -232,7 +247,7 @@ impl Sessions {
     /// Changes the breakpoints of a whole tree.
     ///
     /// # Errors
-    /// [`DapError`] of `session`; what others of its tree refuse is in the log.
+    /// [`DapError`] of `session`; failures of others in its tree are logged.
     pub async fn change_breakpoints(
         &self,
         session: &Arc<Session>,
@@ -241,31 +256,33 @@ impl Sessions {
     ) -> Result<(), DapError> {
         let outcome = session.change_breakpoints(&change, clock).await;
         if outcome.is_ok() {
-            for it in
-                self.tree(&self.root_of(session)).iter().filter(|it| it.id != session.id && !it.is_over())
+            for it in self
+                .tree(&self.root_of(session))
+                .iter()
+                .filter(|it| it.id != session.id && !it.is_terminated())
             {
                 if let Err(error) = it.change_breakpoints(&change, clock).await {
-                    tracing::warn!(session = it.id, %error, "its breakpoints are not those of its tree");
+                    tracing::warn!(session = it.id, %error, "its breakpoints differ from those of its tree");
                 }
             }
         }
         outcome
     }
 
-    /// Ends a session with all below it, and one that only launched it.
+    /// Ends a session with its descendants, and a root that only launched it.
     pub async fn terminate(&self, session: &Arc<Session>, clock: &Clock) {
         let root = self.root_of(session);
-        let of = if root.adapter_launches_only() { &root } else { session };
-        for it in self.tree(of).iter().rev().filter(|it| !it.is_over()) {
+        let top = if root.adapter_launches_only() { &root } else { session };
+        for it in self.tree(top).iter().rev().filter(|it| !it.is_terminated()) {
             it.terminate(clock).await;
         }
     }
 
-    /// How the program of a session ended, where it is over: its launcher may know more than itself.
+    /// How a session's program ended; its launcher may have reported the exit code.
     pub fn end_of(&self, session: &Arc<Session>) -> Option<End> {
         let State::Terminated(end) = session.state() else { return None };
         let root = self.root_of(session);
-        // It says nothing of other processes.
+        // The launcher reports only the launched program's exit code.
         let is_launched = || self.program_of(&root).id == session.id;
         match root.state() {
             State::Terminated(more)
@@ -277,19 +294,19 @@ impl Sessions {
         }
     }
 
-    /// What a session was started with, for starting it again with the breakpoints that it has now.
-    /// `None` where we did not start it.
-    pub fn again(&self, session: &Session) -> Option<(LaunchPlan, policy::SpawnGrant)> {
+    /// The plan and grant to start a session again with its current breakpoints; `None`
+    /// if Pilcrow did not start it.
+    pub fn restart_plan(&self, session: &Session) -> Option<(LaunchPlan, policy::SpawnGrant)> {
         let grant = session.grant().cloned()?;
         Some((LaunchPlan { breakpoints: session.breakpoints().unplaced(), ..session.plan().clone() }, grant))
     }
 
-    /// What there is of a tree, for data.
+    /// A session's members for structured results.
     pub fn describe(&self, session: &Session) -> Value {
         let children = self.tree(session);
         let children: Vec<&str> = children.iter().skip(1).map(|it| it.id.as_str()).collect();
         json!({ "session": session.id, "parent": session.parent, "title": session.title,
             "adapter": session.adapter.name, "state": session.state().name(), "children": children,
-            "of_editor": session.is_theirs() })
+            "of_editor": session.is_external() })
     }
 }

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 pub const LONG: Duration = Duration::from_secs(30);
 
 pub struct Bench {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     pub sessions: Arc<Sessions>,
     pub processes: Arc<Processes>,
     pub root: AbsPath,
@@ -33,16 +33,16 @@ pub fn within(time: Duration) -> Clock {
     Clock::new(time, &CancellationToken::new())
 }
 
-/// What the hub sent to the adapters is what the published schema says, in every test that ends well; where the
-/// tools are set up.
+/// Checks the hub's messages to the adapters against the published schema, in every
+/// test that passes, if the tools are set up.
 impl Drop for Bench {
     fn drop(&mut self) {
         let Some(schema) = Schema::of_environment().filter(|_| !std::thread::panicking()) else { return };
         for name in ["record", "record-of-child"] {
-            let file = self.folder.path().join(name);
+            let file = self.directory.path().join(name);
             let messages = if file.exists() { testing::recorded(&file) } else { Vec::new() };
-            // An odd number goes back as it came; and what a restart takes is that of a launch and of an attachment
-            // alike, of which the schema allows one.
+            // An odd id returns unchanged. The arguments of a restart are those of a launch and an
+            // attach, of which the schema allows one.
             let odd = |it: &Value| it["request_seq"].is_string() || it["command"] == "restart";
             messages.iter().filter(|it| !odd(it)).for_each(|it| schema.check(it).unwrap());
         }
@@ -54,18 +54,18 @@ impl Bench {
         Self::with(script, "", &[])
     }
 
-    /// With more of its definition, and more arguments of its command.
+    /// With additions to its definition, and more arguments of its command.
     pub fn with(mut script: Script, more: &str, args: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let root = AbsPath::new(folder.path().canonicalize().unwrap()).unwrap();
-        script.record = Some(folder.path().join("record"));
-        script.pid_file = Some(folder.path().join("pid"));
+        let directory = tempfile::tempdir().unwrap();
+        let root = AbsPath::new(directory.path().canonicalize().unwrap()).unwrap();
+        script.record = Some(directory.path().join("record"));
+        script.pid_file = Some(directory.path().join("pid"));
         if let Some(child) = &mut script.child {
-            child.record = Some(folder.path().join("record-of-child"));
+            child.record = Some(directory.path().join("record-of-child"));
         }
-        let file = folder.path().join("script.json");
+        let file = directory.path().join("script.json");
         std::fs::write(&file, serde_json::to_string(&script).unwrap()).unwrap();
-        std::fs::write(folder.path().join("a.txt"), "one\ntwo\nthree\n").unwrap();
+        std::fs::write(directory.path().join("a.txt"), "one\ntwo\nthree\n").unwrap();
         let mut words = vec![file.to_string_lossy().into_owned()];
         words.extend(args.iter().map(|it| (*it).to_owned()));
         let text = format!(
@@ -80,7 +80,7 @@ impl Bench {
         let processes = Processes::new(None);
         let programs = ProjectPrograms { search: SearchPath::default(), workspace: root.clone() };
         let sessions = Sessions::new(definitions, programs, Arc::clone(&processes));
-        Self { folder, sessions, processes, root }
+        Self { directory, sessions, processes, root }
     }
 
     pub fn at(&self, line: u64) -> SourceBreakpoint {
@@ -127,7 +127,7 @@ impl Bench {
         self.start_plan(&self.plan(|_| ()), &clock()).await.map(|_| ()).unwrap_err().to_string()
     }
 
-    /// What the adapter got, as `command` or `response`.
+    /// The adapter's received messages, as `command` or `response`.
     pub fn got(&self) -> Vec<String> {
         let name = |message: Value| {
             let name = if message["type"] == "request" { &message["command"] } else { &message["type"] };
@@ -137,17 +137,17 @@ impl Bench {
     }
 
     pub fn record(&self) -> Vec<Value> {
-        testing::recorded(&self.folder.path().join("record"))
+        testing::recorded(&self.directory.path().join("record"))
     }
 
-    /// Whether the adapter's process is there, also as a zombie.
+    /// Whether the adapter's process exists, also as a zombie.
     pub fn adapter_lives(&self) -> bool {
-        let pid = std::fs::read_to_string(self.folder.path().join("pid")).unwrap();
+        let pid = std::fs::read_to_string(self.directory.path().join("pid")).unwrap();
         Path::new("/proc").join(pid.trim()).exists()
     }
 }
 
-/// Waits until it is stopped or over.
+/// Waits until the program is stopped or has ended.
 pub async fn settled(session: &Session) -> State {
-    session.settled(&clock()).await.unwrap()
+    session.wait_for_stop(&clock()).await.unwrap()
 }

@@ -1,9 +1,9 @@
-//! Child sessions, and programs that an adapter wants run.
+//! Child sessions, and programs that an adapter asks to run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use dap_client::{Category, Runs, State};
+use dap_client::{Category, SpawnApprover, State};
 use futures_util::future::BoxFuture;
 use paths::StateDir;
 use policy::{Policy, PolicyOptions, SpawnGrant, TrustStore};
@@ -34,7 +34,7 @@ fn with_child_over(transport: &str, args: &[&str]) -> Bench {
     let configuration = json!({"name": "a.txt [7]", "__pendingTargetId": "t1"});
     let start = asks(50, "startDebugging", json!({"request": "launch", "configuration": configuration}));
     let mut script = Script::new().on("launch", [Step::Body(json!({})), start]);
-    // The record is one file for both.
+    // Both write to one record.
     child.capabilities = script.capabilities.clone();
     script.child = Some(Box::new(child));
     let more = format!("transport.kind = \"{transport}\"\nquirks.launcher = true");
@@ -45,7 +45,7 @@ fn with_child_over(transport: &str, args: &[&str]) -> Bench {
 async fn a_child_session_at_the_same_socket() {
     let bench = with_child_over("socket", &["--socket", "${socket}"]);
     let root = bench.start().await;
-    let child = bench.sessions.settled(&root, &clock()).await.unwrap();
+    let child = bench.sessions.wait_for_stop(&root, &clock()).await.unwrap();
     assert_eq!((child.id.as_str(), child.parent.as_deref()), ("debug-2", Some("debug-1")));
     assert!(matches!(child.state(), State::Stopped(_)));
     bench.sessions.terminate(&child, &clock()).await;
@@ -56,7 +56,7 @@ async fn a_child_session_at_the_same_socket() {
 async fn a_child_session_is_what_is_debugged() {
     let bench = with_child();
     let root = bench.start().await;
-    let child = bench.sessions.settled(&root, &clock()).await.unwrap();
+    let child = bench.sessions.wait_for_stop(&root, &clock()).await.unwrap();
     assert_eq!((child.title.as_str(), child.parent.as_deref()), ("a.txt [7]", Some("debug-1")));
     assert!(matches!(child.state(), State::Stopped(_)));
     assert_eq!(
@@ -69,7 +69,7 @@ async fn a_child_session_is_what_is_debugged() {
         child.id,
         "its launcher has nothing to show"
     );
-    // Its breakpoints were in place before it ran.
+    // Its breakpoints were set before it ran.
     let placed: Vec<bool> = child.breakpoints().list().map(|(_, placed)| placed.verified).collect();
     assert_eq!(placed, [true]);
     let answer = bench.record().into_iter().find(|it| it["type"] == "response").unwrap();
@@ -82,22 +82,23 @@ async fn a_child_session_is_what_is_debugged() {
     assert!(!bench.adapter_lives());
 }
 
-/// D8: whoever has joined the launcher is asked to join what it launches.
+/// Clients of the launcher are asked to join its child sessions.
 #[tokio::test]
-async fn a_person_is_asked_to_join_a_child_session() {
+async fn a_user_is_asked_to_join_a_child_session() {
     let bench = with_child();
     let root = bench.start().await;
-    let mut person = crate::hub::Person::joined_for_children(&root).await;
-    let asked = person.asked("startDebugging").await;
+    let mut user = crate::hub::UserClient::joined_for_children(&root).await;
+    let asked = user.asked("startDebugging").await;
     assert_eq!(asked["request"], "attach");
     assert_eq!(asked["configuration"]["session"], "debug-2", "{asked}");
-    let child = bench.sessions.settled(&root, &clock()).await.unwrap();
+    let child = bench.sessions.wait_for_stop(&root, &clock()).await.unwrap();
     bench.sessions.terminate(&child, &clock()).await;
 }
 
-/// What the person set in the meantime holds in a child from its start, until they join that one themselves.
+/// The user's current breakpoints are set in a child from its start, until a client
+/// joins the child.
 #[tokio::test]
-async fn a_child_session_has_the_breakpoints_of_the_person_as_they_are() {
+async fn a_child_session_has_the_users_current_breakpoints() {
     let start = asks(50, "startDebugging", json!({"request": "launch", "configuration": {"name": "child"}}));
     let mut script = Script::new()
         .on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
@@ -109,13 +110,13 @@ async fn a_child_session_has_the_breakpoints_of_the_person_as_they_are() {
     let mut plan = bench.plan(|_| ());
     let path = bench.root.join("a.txt").to_string();
     let set = |line: u64| json!({"source": {"path": path}, "breakpoints": [{"line": line}]});
-    plan.of_persons = vec![("setBreakpoints", set(5))];
+    plan.user_breakpoints = vec![("setBreakpoints", set(5))];
     let root = bench.start_plan(&plan, &clock()).await.unwrap();
-    bench.sessions.settled(&root, &clock()).await.unwrap();
-    let mut person = crate::hub::Person::joined(&root).await;
-    person.ask("setBreakpoints", set(7)).await;
+    bench.sessions.wait_for_stop(&root, &clock()).await.unwrap();
+    let mut user = crate::hub::UserClient::joined(&root).await;
+    user.ask("setBreakpoints", set(7)).await;
     root.run("next", None, &clock()).await.unwrap();
-    let child = bench.sessions.settled(&root, &clock()).await.unwrap();
+    let child = bench.sessions.wait_for_stop(&root, &clock()).await.unwrap();
     assert_eq!(child.parent.as_deref(), Some("debug-1"));
     let record = testing::recorded(bench.root.join("record-of-child").as_path());
     let sent: Vec<_> = record.iter().filter(|it| it["command"] == "setBreakpoints").collect();
@@ -128,37 +129,37 @@ async fn a_child_session_has_the_breakpoints_of_the_person_as_they_are() {
 async fn the_end_of_the_child_is_the_end_of_the_program() {
     let bench = with_child();
     let root = bench.start().await;
-    let child = bench.sessions.settled(&root, &clock()).await.unwrap();
+    let child = bench.sessions.wait_for_stop(&root, &clock()).await.unwrap();
     child.run("continue", None, &clock()).await.unwrap();
-    let over = bench.sessions.settled(&child, &clock()).await.unwrap();
-    assert_eq!((over.id.as_str(), over.state().name()), ("debug-2", "terminated"));
-    assert_eq!(over.output(0).pieces[0].text, "bye\n");
+    let ended = bench.sessions.wait_for_stop(&child, &clock()).await.unwrap();
+    assert_eq!((ended.id.as_str(), ended.state().name()), ("debug-2", "terminated"));
+    assert_eq!(ended.output(0).pieces[0].text, "bye\n");
     bench.sessions.terminate(&root, &clock()).await;
-    tokio::time::timeout(LONG, root.over()).await.unwrap();
+    tokio::time::timeout(LONG, root.ended()).await.unwrap();
     assert!(!bench.adapter_lives());
 }
 
 #[tokio::test]
-async fn a_program_that_never_stops_is_told_of_by_the_session_that_ran_it() {
+async fn a_program_that_never_stops_is_reported_by_its_session() {
     let child = Script::new().on(
         "configurationDone",
         [Step::Body(json!({})), Step::output("bye"), Step::event("terminated", json!({}))],
     );
     let start =
         asks(50, "startDebugging", json!({"request": "launch", "configuration": {"name": "a.txt [7]"}}));
-    let over = [
+    let end = [
         start,
         Step::wait_for("response", 1),
         Step::output("written"),
         Step::DelayMs(300),
         Step::event("terminated", json!({})),
     ];
-    let mut script = Script::new().on("launch", [Step::Body(json!({}))].into_iter().chain(over));
+    let mut script = Script::new().on("launch", [Step::Body(json!({}))].into_iter().chain(end));
     script.child = Some(Box::new(child));
     let more = "transport.kind = \"connect\"\nquirks.launcher = true";
     let bench = Bench::with(script, more, &["--port", "${port}"]);
     let root = bench.start().await;
-    let found = bench.sessions.settled(&root, &clock()).await.unwrap();
+    let found = bench.sessions.wait_for_stop(&root, &clock()).await.unwrap();
     assert_eq!((found.id.as_str(), found.state().name()), ("debug-2", "terminated"));
     let pieces = found.output(0).pieces;
     let wrote: String = pieces.iter().map(|it| it.text.as_str()).collect();
@@ -166,27 +167,27 @@ async fn a_program_that_never_stops_is_told_of_by_the_session_that_ran_it() {
     assert!(found.shares_output() && !root.shares_output() && root.output(0) == found.output(0));
 }
 
-/// A launcher that is told the exit code by what we put before the program.
+/// A launcher that reports the exit code through a wrapper around the program.
 const WRAP: &str = "[quirks.wrap]\nprogram = \"by\"\nwords = \"words\"\ndefault = \"node\"\ncommand = [\"sh\"]\n\
     exit_code_text = \"ours: ${code}\\n\"";
 
 #[tokio::test]
-async fn an_exit_code_that_is_told_in_pieces_is_known_and_not_shown() {
+async fn an_exit_code_in_pieces_is_read_and_not_shown() {
     let said = |text: &str| Step::event("output", json!({"category": "stderr", "output": text}));
-    let over = Step::event("terminated", json!({}));
-    let pieces = [Step::Body(json!({})), said("oh noou"), said("rs: "), said("3\n"), over];
+    let end = Step::event("terminated", json!({}));
+    let pieces = [Step::Body(json!({})), said("oh noou"), said("rs: "), said("3\n"), end];
     let bench = Bench::with(Script::new().on("configurationDone", pieces), WRAP, &[]);
     let session = bench.start().await;
-    tokio::time::timeout(LONG, session.over()).await.unwrap();
-    let State::Terminated(end) = session.state() else { panic!("it is over") };
+    tokio::time::timeout(LONG, session.ended()).await.unwrap();
+    let State::Terminated(end) = session.state() else { panic!("not terminated") };
     assert_eq!(end.exit_code, Some(3));
     let wrote: String = session.output(0).pieces.into_iter().map(|it| it.text).collect();
     assert_eq!(wrote, "oh no");
 }
 
-/// Also where the program did not end its last line; and it is nothing for whoever has joined.
+/// Also if the program did not end its last line; joined clients do not see it.
 #[tokio::test]
-async fn the_exit_code_that_the_launcher_tells_is_that_of_the_program() {
+async fn the_exit_code_from_the_launcher_is_the_programs() {
     let child = || {
         Script::new()
             .on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
@@ -206,22 +207,24 @@ async fn the_exit_code_that_the_launcher_tells_is_that_of_the_program() {
     let more = format!("transport.kind = \"connect\"\nquirks.launcher = true\n{WRAP}");
     let bench = Bench::with(script, &more, &["--port", "${port}"]);
     let root = bench.start().await;
-    bench.sessions.settled(&root, &clock()).await.unwrap();
+    bench.sessions.wait_for_stop(&root, &clock()).await.unwrap();
     let both = || bench.sessions.tree(&root).iter().skip(1).all(|it| matches!(it.state(), State::Stopped(_)));
-    let mut bell = bench.sessions.bell().subscribe();
+    let mut changes = bench.sessions.change_signal().subscribe();
     while !both() || bench.sessions.tree(&root).len() < 3 {
-        tokio::time::timeout(LONG, bell.changed()).await.unwrap().unwrap();
+        tokio::time::timeout(LONG, changes.changed()).await.unwrap().unwrap();
     }
     let tree = bench.sessions.tree(&root);
-    let mut person = crate::hub::Person::joined(&root).await;
+    let mut user = crate::hub::UserClient::joined(&root).await;
     for it in &tree[1..] {
         it.run("continue", None, &clock()).await.unwrap();
     }
-    person.ask("x/end", json!({})).await;
-    tokio::time::timeout(LONG, root.over()).await.unwrap();
+    user.ask("x/end", json!({})).await;
+    for it in &tree {
+        tokio::time::timeout(LONG, it.ended()).await.unwrap();
+    }
     let code = |it: &Arc<dap_client::Session>| match it.state() {
         State::Terminated(end) => end.exit_code,
-        _ => panic!("it is over"),
+        _ => panic!("not terminated"),
     };
     assert_eq!(tree.iter().map(code).collect::<Vec<_>>(), [Some(3), Some(3), None]);
     let end = |it: &Arc<dap_client::Session>| bench.sessions.end_of(it).unwrap().exit_code;
@@ -232,12 +235,12 @@ async fn the_exit_code_that_the_launcher_tells_is_that_of_the_program() {
     );
     assert_eq!(bench.sessions.focus(&root).id, tree[1].id);
     let wrote: String = root.output(0).pieces.iter().map(|it| it.text.as_str()).collect();
-    assert_eq!((wrote.as_str(), person.wrote().await.concat().as_str()), ("oh no", "oh no"));
+    assert_eq!((wrote.as_str(), user.wrote().await.concat().as_str()), ("oh no", "oh no"));
     bench.sessions.terminate(&root, &clock()).await;
 }
 
 #[tokio::test]
-async fn a_child_that_cannot_be_reached_is_refused_and_the_parent_goes_on() {
+async fn an_unreachable_child_is_refused_and_the_parent_continues() {
     let start =
         asks(9, "startDebugging", json!({"request": "attach", "configuration": {"connect": {"port": 1}}}));
     let script = Script::new().on("launch", [Step::Body(json!({}))]).on(
@@ -246,16 +249,16 @@ async fn a_child_that_cannot_be_reached_is_refused_and_the_parent_goes_on() {
     );
     let bench = Bench::with(script, "quirks.child_port = \"/connect/port\"", &[]);
     let session = bench.start().await;
-    // The port is tried again until the deadline: the parent's end is what ends it here.
+    // The port is retried until the deadline; here the parent's end stops it.
     bench.sessions.terminate(&session, &clock()).await;
     assert_eq!(bench.sessions.list().len(), 1);
     assert!(!bench.adapter_lives());
 }
 
-/// Grants what it is asked for, and notes it.
-struct Agrees(Policy, parking_lot::Mutex<Vec<String>>);
+/// Grants everything and records it.
+struct ApproveAll(Policy, parking_lot::Mutex<Vec<String>>);
 
-impl Runs for Agrees {
+impl SpawnApprover for ApproveAll {
     fn grant(&self, by: &str, command: &CommandLine) -> BoxFuture<'static, Result<SpawnGrant, String>> {
         self.1.lock().push(command.to_string());
         let grant = self.0.grant_invoked(by, command).map_err(|denied| denied.to_string());
@@ -274,22 +277,22 @@ fn wants_terminal() -> Bench {
 }
 
 #[tokio::test]
-async fn a_program_for_a_terminal_runs_as_ours_and_ends_with_the_session() {
+async fn a_program_for_a_terminal_ends_with_the_session() {
     let bench = wants_terminal();
     let policy =
         PolicyOptions::new(TrustStore::new(StateDir::new(bench.root.join("state"))), bench.root.clone());
-    let agrees = Arc::new(Agrees(Policy::new(policy.clone()), parking_lot::Mutex::default()));
+    let approver = Arc::new(ApproveAll(Policy::new(policy.clone()), parking_lot::Mutex::default()));
     let plan = bench.plan(|_| ());
     let grant = Policy::new(policy).grant_invoked("scripted", &plan.command).unwrap();
-    let runs: Arc<dyn Runs> = Arc::<Agrees>::clone(&agrees);
-    let session = bench.sessions.start_with(&plan, &grant, runs, &clock()).await.unwrap();
-    assert!(agrees.1.lock()[0].starts_with("/bin/sh -c"));
+    let shared: Arc<dyn SpawnApprover> = Arc::<ApproveAll>::clone(&approver);
+    let session = bench.sessions.start_with(&plan, &grant, shared, &clock()).await.unwrap();
+    assert!(approver.1.lock()[0].starts_with("/bin/sh -c"));
     let answer = bench.record().into_iter().find(|it| it["type"] == "response").unwrap();
     let pid = answer["body"]["processId"].as_u64().unwrap();
-    let mut bell = bench.sessions.bell().subscribe();
+    let mut changes = bench.sessions.change_signal().subscribe();
     let said = async {
         while session.output(0).pieces.is_empty() {
-            bell.changed().await.unwrap();
+            changes.changed().await.unwrap();
         }
     };
     tokio::time::timeout(LONG, said).await.unwrap();
@@ -302,7 +305,7 @@ async fn a_program_for_a_terminal_runs_as_ours_and_ends_with_the_session() {
     assert_eq!((last.category, last.text.as_str()), (Category::Stderr, "oh\n"));
 }
 
-/// Where no adapter tells how it ended.
+/// For adapters that do not report it.
 #[tokio::test]
 async fn a_program_for_a_terminal_that_ends_has_an_exit_code() {
     let run = asks(5, "runInTerminal", json!({"cwd": "/", "args": ["/bin/sh", "-c", "exit 7"]}));
@@ -313,32 +316,32 @@ async fn a_program_for_a_terminal_that_ends_has_an_exit_code() {
     );
     let policy =
         PolicyOptions::new(TrustStore::new(StateDir::new(bench.root.join("state"))), bench.root.clone());
-    let runs = Arc::new(Agrees(Policy::new(policy.clone()), parking_lot::Mutex::default()));
+    let approver = Arc::new(ApproveAll(Policy::new(policy.clone()), parking_lot::Mutex::default()));
     let plan = bench.plan(|_| ());
     let grant = Policy::new(policy).grant_invoked("scripted", &plan.command).unwrap();
-    let session = bench.sessions.start_with(&plan, &grant, runs, &clock()).await.unwrap();
-    tokio::time::timeout(LONG, session.over()).await.unwrap();
+    let session = bench.sessions.start_with(&plan, &grant, approver, &clock()).await.unwrap();
+    tokio::time::timeout(LONG, session.ended()).await.unwrap();
     let State::Terminated(end) = session.state() else { panic!("{:?}", session.state()) };
     assert_eq!((end.exit_code, end.failure), (Some(7), None));
 }
 
 #[tokio::test]
-async fn without_an_agreement_nothing_runs_and_the_adapter_is_told() {
+async fn without_approval_nothing_runs_and_the_adapter_is_informed() {
     let bench = wants_terminal();
     let session = bench.start().await;
     let answer = bench.record().into_iter().find(|it| it["type"] == "response").unwrap();
     assert_eq!(answer["success"], false);
-    assert_eq!(answer["message"], "nobody can be asked whether it may run");
+    assert_eq!(answer["message"], "the user cannot be asked whether it may run");
     bench.sessions.terminate(&session, &clock()).await;
 }
 
 #[tokio::test]
-async fn what_waits_is_named_first_where_it_is_not_known_which_is_meant() {
+async fn stopped_sessions_are_named_first_when_ambiguous() {
     let bench = with_child();
     let (one, other) = (bench.start().await, bench.start().await);
     let children = [
-        bench.sessions.settled(&one, &clock()).await.unwrap(),
-        bench.sessions.settled(&other, &clock()).await.unwrap(),
+        bench.sessions.wait_for_stop(&one, &clock()).await.unwrap(),
+        bench.sessions.wait_for_stop(&other, &clock()).await.unwrap(),
     ];
     let run = RunId::new();
     one.started_by(run.clone());

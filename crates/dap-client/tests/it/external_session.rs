@@ -1,11 +1,10 @@
-//! Sessions that the person's editor holds, with a scripted editor: what looking on sends, and what it
-//! never does.
+//! Sessions that the user's editor owns, with a scripted editor.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use dap_client::hub::Controller;
-use dap_client::{Ask, DapError, ExternalSession, ExternalStart, Page, Session, State};
+use dap_client::{DapError, ExternalAdapter, ExternalSession, ExternalStart, Page, Session, State};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -13,15 +12,15 @@ use testing::debug_adapter::Script;
 
 use crate::bench::{Bench, LONG, clock, settled};
 
-/// Answers what is asked of it, and keeps it.
+/// Answers requests and records them.
 #[derive(Default)]
 struct Editor {
     answers: HashMap<&'static str, Value>,
     asked: Mutex<Vec<(String, Value)>>,
 }
 
-impl Ask for Editor {
-    fn ask(&self, command: &str, arguments: Value) -> BoxFuture<'static, Result<Value, String>> {
+impl ExternalAdapter for Editor {
+    fn request(&self, command: &str, arguments: Value) -> BoxFuture<'static, Result<Value, String>> {
         self.asked.lock().push((command.to_owned(), arguments));
         let answer = self.answers.get(command).cloned();
         let answer = answer.ok_or_else(|| format!("the adapter does not know {command}"));
@@ -34,7 +33,7 @@ impl Editor {
         self.asked.lock().iter().map(|(command, _)| command.clone()).collect()
     }
 
-    /// The lines of the breakpoints that were sent last, once `count` were.
+    /// The lines in the `count`th set of breakpoints.
     async fn lines(&self, count: usize) -> Vec<Value> {
         let sent = || {
             let asked = self.asked.lock();
@@ -56,13 +55,13 @@ impl Editor {
 struct Followed {
     bench: Bench,
     editor: Arc<Editor>,
-    theirs: ExternalSession,
+    external: ExternalSession,
     session: Arc<Session>,
     seq: i64,
 }
 
 impl Followed {
-    /// Stopped, with one breakpoint of the person's at line 3.
+    /// Stopped, with one breakpoint of the user at line 3.
     async fn stopped() -> Self {
         let bench = Bench::new(Script::new());
         let frame = json!({"id": 1000, "name": "main", "line": 3, "column": 1,
@@ -84,9 +83,9 @@ impl Followed {
             kind: "scripted".to_owned(),
             root: bench.root.clone(),
         };
-        let theirs = bench.sessions.look_into(&started, None, Arc::<Editor>::clone(&editor)).await;
-        let session = Arc::clone(theirs.session());
-        let mut followed = Self { bench, editor, theirs, session, seq: 0 };
+        let external = bench.sessions.open_external(&started, None, Arc::<Editor>::clone(&editor)).await;
+        let session = Arc::clone(external.session());
+        let mut followed = Self { bench, editor, external, session, seq: 0 };
         let about = json!({"linesStartAt1": true, "columnsStartAt1": true, "pathFormat": "path"});
         let can = json!({"supportsCancelRequest": true, "supportsSetVariable": true});
         followed.exchange("initialize", about, can).await;
@@ -101,7 +100,7 @@ impl Followed {
     }
 
     async fn hear(&self, message: Value) {
-        self.theirs.heard(&serde_json::value::to_raw_value(&message).unwrap()).await;
+        self.external.handle_message(&serde_json::value::to_raw_value(&message).unwrap()).await;
     }
 
     async fn event(&mut self, name: &str, body: Value) {
@@ -109,7 +108,7 @@ impl Followed {
         self.hear(json!({"seq": self.seq, "type": "event", "event": name, "body": body})).await;
     }
 
-    /// What the editor itself asks, and the answer.
+    /// A request of the editor itself, and the answer.
     async fn exchange(&mut self, command: &str, arguments: Value, body: Value) {
         self.seq += 1;
         let seq = self.seq;
@@ -127,18 +126,18 @@ impl Followed {
     }
 
     async fn controller(&self, wanted: Controller) {
-        let mut shared = self.session.hub().shared();
-        tokio::time::timeout(LONG, shared.wait_for(|it| it.controller == wanted)).await.unwrap().unwrap();
+        let mut status = self.session.hub().status();
+        tokio::time::timeout(LONG, status.wait_for(|it| it.controller == wanted)).await.unwrap().unwrap();
     }
 }
 
 #[tokio::test]
-async fn looking_on_sets_nothing_and_the_person_has_control() {
+async fn observing_sets_nothing_and_the_user_has_control() {
     let followed = Followed::stopped().await;
     let session = &followed.session;
     assert!(followed.editor.asked().is_empty(), "{:?}", followed.editor.asked());
-    assert_eq!(session.shared().controller, Controller::Person);
-    assert!(session.is_theirs());
+    assert_eq!(session.hub_status().controller, Controller::User);
+    assert!(session.is_external());
     let (frames, _) = session.stack(None, 0, 20, &clock()).await.unwrap();
     assert_eq!(frames[0].line, 3);
     let scopes = session.scopes(frames[0].id, &clock()).await.unwrap();
@@ -152,17 +151,17 @@ async fn looking_on_sets_nothing_and_the_person_has_control() {
 }
 
 #[tokio::test]
-async fn handed_control_the_agent_runs_and_the_person_takes_it_back() {
+async fn the_agent_gets_control_and_the_user_takes_it_back() {
     let mut followed = Followed::stopped().await;
     let session = Arc::clone(&followed.session);
-    session.hand_back().await;
+    session.return_control().await;
     followed.controller(Controller::Agent).await;
     session.run("next", None, &clock()).await.unwrap();
     followed.event("stopped", json!({"reason": "step", "threadId": 1, "allThreadsStopped": true})).await;
     let State::Stopped(stop) = settled(&session).await else { panic!("{:?}", session.state()) };
     assert_eq!(stop.reason, "step");
     followed.exchange("continue", json!({"threadId": 1}), json!({"allThreadsContinued": true})).await;
-    followed.controller(Controller::Person).await;
+    followed.controller(Controller::User).await;
     assert!(session.control_taken());
     let mut changes = session.changes();
     let runs = async {
@@ -181,11 +180,11 @@ async fn breakpoints_of_both_stay() {
     let session = Arc::clone(&followed.session);
     session.change_breakpoints(|all| all.add(followed.bench.at(2)), &clock()).await.unwrap();
     assert_eq!(followed.editor.lines(1).await, [2, 3]);
-    // The editor knows of its own alone, so the agent's are sent after them.
+    // The editor sends only its own, so the hub sends all again.
     followed.sets(&[1]).await;
     assert_eq!(followed.editor.lines(2).await, [1, 2]);
     session.disconnect(&clock()).await;
-    assert_eq!(followed.editor.lines(3).await, [1], "the person's stay");
+    assert_eq!(followed.editor.lines(3).await, [1], "the user's stay");
     assert!(matches!(session.state(), State::Stopped(_)), "leaving ends nothing");
 }
 
@@ -193,19 +192,19 @@ async fn breakpoints_of_both_stay() {
 async fn nothing_of_ours_ends_it() {
     let mut followed = Followed::stopped().await;
     followed.bench.sessions.shutdown(LONG).await;
-    assert!(matches!(followed.session.state(), State::Terminated(_)), "over for us");
+    assert!(matches!(followed.session.state(), State::Terminated(_)), "ended here");
     assert!(followed.editor.asked().is_empty(), "{:?}", followed.editor.asked());
 
     followed = Followed::stopped().await;
     followed.event("exited", json!({"exitCode": 3})).await;
     followed.event("terminated", json!({})).await;
-    tokio::time::timeout(LONG, followed.session.over()).await.unwrap();
-    let State::Terminated(end) = followed.session.state() else { panic!("it is over") };
+    tokio::time::timeout(LONG, followed.session.ended()).await.unwrap();
+    let State::Terminated(end) = followed.session.state() else { panic!("not terminated") };
     assert_eq!(end.exit_code, Some(3));
     assert!(followed.editor.asked().is_empty(), "{:?}", followed.editor.asked());
 
     followed = Followed::stopped().await;
-    let Followed { theirs, session, .. } = followed;
-    drop(theirs);
-    assert!(tokio::time::timeout(LONG, session.over()).await.is_ok(), "the editor went");
+    let Followed { external, session, .. } = followed;
+    drop(external);
+    assert!(tokio::time::timeout(LONG, session.ended()).await.is_ok(), "the editor went");
 }

@@ -1,4 +1,5 @@
-//! What is asked for less often: each consults the adapter's capabilities, and says what is nearest.
+//! Rare requests: each checks the adapter's capabilities and names the nearest
+//! alternative.
 
 use dap_client::{DapError, Session};
 use serde_json::{Value, json};
@@ -10,7 +11,8 @@ fn stops_at_start() -> Script {
     Script::new().on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
 }
 
-/// One that can all, and answers with what it was asked where a test looks.
+/// An adapter with all capabilities; it answers with its arguments where a test
+/// checks them.
 fn able() -> Bench {
     let mut script = stops_at_start()
         .on(
@@ -72,7 +74,7 @@ fn asked(bench: &Bench, command: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_the_adapter_can_is_asked_as_the_protocol_says() {
+async fn supported_requests_are_sent_as_the_protocol_says() {
     let bench = able();
     let session = bench.start().await;
     settled(&session).await;
@@ -119,7 +121,7 @@ async fn what_the_adapter_can_is_asked_as_the_protocol_says() {
 }
 
 #[tokio::test]
-async fn what_it_cannot_is_not_sent_and_the_nearest_is_named() {
+async fn unsupported_requests_are_refused_with_an_alternative() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
     settled(&session).await;
@@ -147,7 +149,7 @@ async fn what_it_cannot_is_not_sent_and_the_nearest_is_named() {
         assert!(nearest, "{error}");
     }
     assert!(!session.restart(&clock()).await.unwrap());
-    assert!(session.breakpoints().instructions().is_empty(), "what was refused is not kept");
+    assert!(session.breakpoints().instructions().is_empty(), "refused breakpoints are not stored");
     let sent = bench.got();
     for command in ["gotoTargets", "stepBack", "readMemory", "restart", "setInstructionBreakpoints", "source"]
     {

@@ -1,10 +1,11 @@
-//! One session for two with a scripted adapter: what a person who joins sees, may do, and leaves behind.
+//! Shared sessions with a scripted adapter: what a joined client receives, may do,
+//! and leaves behind.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use dap_client::hub::{Controller, Envelope, Kind, sockets};
-use dap_client::{Client, Clock, DapError, Handler, NoRuns, Session, State};
+use dap_client::{Client, Clock, DapError, DenySpawns, Handler, Session, State};
 use futures_util::future::BoxFuture;
 use paths::StateDir;
 use serde_json::value::RawValue;
@@ -24,21 +25,21 @@ fn stops_at_start() -> Script {
     Script::new().on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
 }
 
-/// A person's debugger, as scripted as it gets.
-pub struct Person {
+/// A scripted client of a session.
+pub struct UserClient {
     stream: DuplexStream,
     codec: MessageCodec,
     buffer: BytesMut,
     seq: i64,
-    /// What came, in order.
+    /// Received messages, in order.
     got: Vec<Envelope>,
     read: usize,
 }
 
-impl Person {
+impl UserClient {
     async fn connect(session: &Session) -> Self {
-        let (stream, theirs) = tokio::io::duplex(1 << 16);
-        let (reader, writer) = tokio::io::split(theirs);
+        let (stream, external) = tokio::io::duplex(1 << 16);
+        let (reader, writer) = tokio::io::split(external);
         session.hub().join(reader, writer).await;
         let codec = MessageCodec::new(Framing::ContentLength, Limits::default());
         Self { stream, codec, buffer: BytesMut::new(), seq: 0, got: Vec::new(), read: 0 }
@@ -48,12 +49,12 @@ impl Person {
         Self::joined_as(session, json!({"adapterID": "pilcrow", "supportsRunInTerminalRequest": true})).await
     }
 
-    /// One that starts child sessions of its own.
+    /// A client that starts child sessions.
     pub async fn joined_for_children(session: &Session) -> Self {
         Self::joined_as(session, json!({"adapterID": "pilcrow", "supportsStartDebuggingRequest": true})).await
     }
 
-    /// The arguments of a request of the adapter, which is answered.
+    /// Answers the next request of this command; returns its arguments.
     pub async fn asked(&mut self, command: &str) -> Value {
         let asked = self.wait(command, |it| it.kind == Kind::Request && it.name == command).await;
         let mut answer = Envelope::answer(command, Value::Null);
@@ -63,12 +64,12 @@ impl Person {
     }
 
     async fn joined_as(session: &Session, about: Value) -> Self {
-        let mut person = Self::connect(session).await;
-        assert!(person.ask("initialize", about).await.success());
-        assert!(person.ask("attach", json!({})).await.success());
-        person.event("initialized").await;
-        assert!(person.ask("configurationDone", json!({})).await.success());
-        person
+        let mut user = Self::connect(session).await;
+        assert!(user.ask("initialize", about).await.success());
+        assert!(user.ask("attach", json!({})).await.success());
+        user.event("initialized").await;
+        assert!(user.ask("configurationDone", json!({})).await.success());
+        user
     }
 
     async fn write(&mut self, text: &str) {
@@ -94,7 +95,7 @@ impl Person {
         self.wait(name, |it| it.kind == Kind::Event && it.name == name).await
     }
 
-    /// The next that fits, of those that were not waited for yet.
+    /// The next matching message after those already returned.
     async fn wait(&mut self, what: &str, fits: impl Fn(&Envelope) -> bool) -> Envelope {
         tokio::time::timeout(LONG, async {
             loop {
@@ -128,7 +129,7 @@ impl Person {
         tokio::time::timeout(LONG, async { while self.more().await {} }).await.unwrap();
     }
 
-    /// All output that it was told, until the end.
+    /// All output that it received, until the end.
     pub async fn wrote(mut self) -> Vec<String> {
         self.end().await;
         let output = self.got.iter().filter(|it| it.name == "output");
@@ -144,9 +145,9 @@ impl Person {
     }
 }
 
-/// What the hub sent is what the published schema says, in every test that ends well; where the tools are
-/// set up.
-impl Drop for Person {
+/// Checks the hub's messages against the published schema, in every test that
+/// passes, if the tools are set up.
+impl Drop for UserClient {
     fn drop(&mut self) {
         let Some(schema) = Schema::of_environment().filter(|_| !std::thread::panicking()) else { return };
         for it in &self.got {
@@ -155,77 +156,78 @@ impl Drop for Person {
     }
 }
 
-/// Waits until the hub knows of so many persons.
-async fn persons(session: &Session, count: usize) {
-    let mut shared = session.hub().shared();
-    tokio::time::timeout(LONG, shared.wait_for(|it| it.persons == count)).await.unwrap().unwrap();
+/// Waits until the hub has this many joined clients.
+async fn wait_for_joined(session: &Session, count: usize) {
+    let mut status = session.hub().status();
+    tokio::time::timeout(LONG, status.wait_for(|it| it.joined_clients == count)).await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn d1_a_step_of_the_agent_is_seen_by_the_person() {
+async fn the_user_sees_a_step_of_the_agent() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
     settled(&session).await;
-    let mut person = Person::joined(&session).await;
-    assert_eq!(person.event("stopped").await.content()["reason"], "breakpoint");
+    let mut user = UserClient::joined(&session).await;
+    assert_eq!(user.event("stopped").await.content()["reason"], "breakpoint");
     session.run("next", None, &clock()).await.unwrap();
     settled(&session).await;
-    let went_on = person.event("continued").await.content();
+    let went_on = user.event("continued").await.content();
     assert_eq!(went_on, json!({"threadId": 1, "allThreadsContinued": true}));
-    assert_eq!(person.event("stopped").await.content()["reason"], "step");
-    let theirs = person.ask("stackTrace", json!({"threadId": 1})).await.content();
+    assert_eq!(user.event("stopped").await.content()["reason"], "step");
+    let external = user.ask("stackTrace", json!({"threadId": 1})).await.content();
     let (ours, _) = session.stack(None, 0, 20, &clock()).await.unwrap();
-    assert_eq!(theirs["stackFrames"][0]["line"], json!(ours[0].line), "both see the same line");
-    assert_eq!(theirs["stackFrames"][0]["id"], 1000, "the adapter's own number");
+    assert_eq!(external["stackFrames"][0]["line"], json!(ours[0].line), "both see the same line");
+    assert_eq!(external["stackFrames"][0]["id"], 1000, "the adapter's own number");
     session.terminate(&clock()).await;
 }
 
-/// An adapter may tell that the program runs on, before its answer or after it, or leave it to the answer.
+/// An adapter may report `continued` before its answer, after it, or not at all.
 #[tokio::test]
-async fn each_run_is_told_once_to_those_who_did_not_ask() {
-    let told = || Step::event("continued", json!({"threadId": 1, "allThreadsContinued": true}));
+async fn each_run_is_reported_once_to_other_clients() {
+    let continued = || Step::event("continued", json!({"threadId": 1, "allThreadsContinued": true}));
     for steps in [
-        vec![Step::Body(json!({})), told(), Step::stopped("step")],
-        vec![told(), Step::Body(json!({})), Step::stopped("step")],
-        vec![told(), Step::stopped("step"), Step::Body(json!({}))],
+        vec![Step::Body(json!({})), continued(), Step::stopped("step")],
+        vec![continued(), Step::Body(json!({})), Step::stopped("step")],
+        vec![continued(), Step::stopped("step"), Step::Body(json!({}))],
         vec![Step::Body(json!({})), Step::stopped("step")],
         vec![Step::stopped("step"), Step::Body(json!({}))],
     ] {
         let bench = Bench::new(stops_at_start().on("next", steps.clone()));
         let session = bench.start().await;
         settled(&session).await;
-        let mut person = Person::joined(&session).await;
-        person.event("stopped").await;
+        let mut user = UserClient::joined(&session).await;
+        user.event("stopped").await;
         for round in 1..=2 {
             session.run("next", None, &clock()).await.unwrap();
             settled(&session).await;
-            person.event("stopped").await;
-            person.ask("threads", json!({})).await;
-            assert_eq!(person.count("continued"), round, "{steps:?}: {:?}", person.names());
+            user.event("stopped").await;
+            user.ask("threads", json!({})).await;
+            assert_eq!(user.count("continued"), round, "{steps:?}: {:?}", user.names());
         }
         session.terminate(&clock()).await;
     }
 }
 
-/// What an adapter cannot restart is launched again; a person goes on there.
+/// A program that the adapter cannot restart is launched again, and the user
+/// continues there.
 #[tokio::test]
-async fn who_has_joined_is_led_to_a_program_that_is_launched_again() {
+async fn a_joined_client_is_led_to_a_relaunched_program() {
     let bench = Bench::new(stops_at_start());
-    let folder = StateDir::new(bench.root.join("run"));
-    bench.sessions.announce(folder.clone());
+    let directory = StateDir::new(bench.root.join("run"));
+    bench.sessions.announce(directory.clone());
     let session = bench.start().await;
     settled(&session).await;
-    let mut person = Person::joined(&session).await;
-    person.event("stopped").await;
+    let mut user = UserClient::joined(&session).await;
+    user.event("stopped").await;
     let path = bench.root.join("a.txt").to_string();
     let set = |lines: Value| json!({"source": {"path": path}, "breakpoints": lines});
-    person.ask("setBreakpoints", set(json!([{"line": 7, "condition": "n == 3"}]))).await;
-    let again = bench.sessions.relaunch(&session, Arc::new(NoRuns), &clock()).await.unwrap();
+    user.ask("setBreakpoints", set(json!([{"line": 7, "condition": "n == 3"}]))).await;
+    let again = bench.sessions.relaunch(&session, Arc::new(DenySpawns), &clock()).await.unwrap();
     settled(&again).await;
-    let told = person.event("terminated").await.content();
-    assert_eq!((person.count("terminated"), &told["restart"]["session"]), (1, &json!("debug-2")), "{told}");
-    assert_eq!(told["restart"]["pipe"], json!(again.door().unwrap().to_string()));
-    // The second program did not run before it had the person's breakpoint.
+    let ended = user.event("terminated").await.content();
+    assert_eq!((user.count("terminated"), &ended["restart"]["session"]), (1, &json!("debug-2")), "{ended}");
+    assert_eq!(ended["restart"]["pipe"], json!(again.socket_path().unwrap().to_string()));
+    // The second program did not run before the user's breakpoint was set.
     let record = bench.record();
     let begin = record.iter().rposition(|it| it["command"] == "launch").unwrap();
     let sent: Vec<&Value> = record[begin..]
@@ -235,22 +237,22 @@ async fn who_has_joined_is_led_to_a_program_that_is_launched_again() {
     let both = json!([{"line": 2}, {"line": 7, "condition": "n == 3"}]);
     assert_eq!(sent[sent.len() - 2]["arguments"]["breakpoints"], both, "{sent:?}");
     assert_eq!(sent.last().unwrap()["command"], "configurationDone", "{sent:?}");
-    person.end().await;
-    // Whoever has come says what holds.
-    let mut person = Person::joined(&again).await;
-    person.ask("threads", json!({})).await;
+    user.end().await;
+    // A joined client's own breakpoints replace the previous ones.
+    let mut user = UserClient::joined(&again).await;
+    user.ask("threads", json!({})).await;
     let last = bench.record().into_iter().rfind(|it| it["command"] == "setBreakpoints").unwrap();
     assert_eq!(last["arguments"]["breakpoints"], json!([{"line": 2}]), "{last}");
-    drop(person);
-    // By the old name too, and after another time.
-    let third = bench.sessions.relaunch(&again, Arc::new(NoRuns), &clock()).await.unwrap();
+    drop(user);
+    // By the old names too, after another relaunch.
+    let third = bench.sessions.relaunch(&again, Arc::new(DenySpawns), &clock()).await.unwrap();
     settled(&third).await;
     for name in ["debug-1", "debug-2", "debug-3"] {
-        let sockets = sockets(&folder).unwrap();
+        let sockets = sockets(&directory).unwrap();
         let found = sockets.iter().find(|it| it.session == name).unwrap();
         let (reader, writer) = wire::local::Stream::connect(found.path.as_path()).await.unwrap().split();
         let tracker = TaskTracker::new();
-        let client = Client::spawn(name, reader, writer, Arc::new(Nobody), &tracker);
+        let client = Client::spawn(name, reader, writer, Arc::new(RefuseRequests), &tracker);
         let about = client.request("pilcrow/session", json!({}), LONG, &CancellationToken::new()).await;
         let about: Value = serde_json::from_str(about.unwrap().get()).unwrap();
         assert_eq!(about["session"], "debug-3", "{name}");
@@ -261,9 +263,10 @@ async fn who_has_joined_is_led_to_a_program_that_is_launched_again() {
     assert!(!bench.adapter_lives());
 }
 
-/// The program does not run before all is in place that persons had set before, also where the agent sets nothing.
+/// The program does not run before the user's earlier breakpoints are set, even if
+/// the agent sets none.
 #[tokio::test]
-async fn a_program_waits_for_all_that_persons_had_set() {
+async fn a_program_waits_for_the_users_earlier_breakpoints() {
     let body = json!({"breakpoints": "${placed}"});
     let mut script = stops_at_start()
         .on("setBreakpoints", [Step::DelayMs(150), Step::Body(body.clone())])
@@ -272,7 +275,7 @@ async fn a_program_waits_for_all_that_persons_had_set() {
     let bench = Bench::new(script);
     let mut plan = bench.plan(|_| ());
     plan.breakpoints = dap_client::Breakpoints::default();
-    plan.of_persons = vec![
+    plan.user_breakpoints = vec![
         ("setBreakpoints", json!({"source": {"path": "/p/b.txt"}, "breakpoints": [{"line": 3}]})),
         ("setFunctionBreakpoints", json!({"breakpoints": [{"name": "f"}]})),
     ];
@@ -285,97 +288,98 @@ async fn a_program_waits_for_all_that_persons_had_set() {
 }
 
 #[tokio::test]
-async fn who_has_joined_is_told_of_the_end_where_it_cannot_be_launched_again() {
+async fn a_joined_client_learns_of_the_end_if_a_relaunch_fails() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
     settled(&session).await;
-    let mut person = Person::joined(&session).await;
-    person.event("stopped").await;
+    let mut user = UserClient::joined(&session).await;
+    user.event("stopped").await;
     let gone = Clock::new(Duration::ZERO, &CancellationToken::new());
-    assert!(bench.sessions.relaunch(&session, Arc::new(NoRuns), &gone).await.is_err());
-    let told = person.event("terminated").await.content();
-    assert!(told["restart"].is_null(), "{told}");
-    person.end().await;
-    assert_eq!(person.count("terminated"), 1);
+    assert!(bench.sessions.relaunch(&session, Arc::new(DenySpawns), &gone).await.is_err());
+    let ended = user.event("terminated").await.content();
+    assert!(ended["restart"].is_null(), "{ended}");
+    user.end().await;
+    assert_eq!(user.count("terminated"), 1);
     bench.sessions.shutdown(LONG).await;
 }
 
-struct Nobody;
+struct RefuseRequests;
 
-impl Handler for Nobody {
+impl Handler for RefuseRequests {
     fn event(&self, _: &str, _: Option<&RawValue>) {}
 
     fn request(&self, _: &str, _: Option<&RawValue>) -> BoxFuture<'static, Result<Value, String>> {
-        Box::pin(std::future::ready(Err("nobody is asked".to_owned())))
+        Box::pin(std::future::ready(Err("no requests are expected".to_owned())))
     }
 }
 
 #[tokio::test]
-async fn d2_the_person_takes_control_during_the_agents_wait() {
+async fn the_user_takes_control_while_the_agent_waits() {
     let script = stops_at_start()
         .on("continue", [Step::Body(json!({}))])
         .on("pause", [Step::Body(json!({})), Step::stopped("pause")]);
     let bench = Bench::new(script);
     let session = bench.start().await;
     settled(&session).await;
-    let mut person = Person::joined(&session).await;
-    person.event("stopped").await;
+    let mut user = UserClient::joined(&session).await;
+    user.event("stopped").await;
     session.run("continue", None, &clock()).await.unwrap();
-    person.event("continued").await;
+    user.event("continued").await;
     let wait = {
         let session = Arc::clone(&session);
-        tokio::spawn(async move { session.settled(&clock()).await })
+        tokio::spawn(async move { session.wait_for_stop(&clock()).await })
     };
     let (of, sessions) = (Arc::clone(&session), Arc::clone(&bench.sessions));
-    let of_tree = tokio::spawn(async move { sessions.settled(&of, &clock()).await.map(|it| it.state()) });
-    assert!(person.ask("continue", json!({"threadId": 1})).await.success());
+    let of_tree =
+        tokio::spawn(async move { sessions.wait_for_stop(&of, &clock()).await.map(|it| it.state()) });
+    assert!(user.ask("continue", json!({"threadId": 1})).await.success());
     let tree = tokio::time::timeout(Duration::from_secs(20), of_tree).await.unwrap().unwrap().unwrap();
     assert_eq!(tree, State::Running, "a wait for any of the tree ends too");
     let state = tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap().unwrap().unwrap();
     assert_eq!(state, State::Running, "the wait ends at once, with the state as it is");
     assert!(session.control_taken());
-    assert_eq!(session.shared().controller, Controller::Person);
+    assert_eq!(session.hub_status().controller, Controller::User);
 
-    // The agent may look, not run, until it is handed back.
-    assert!(person.ask("pause", json!({"threadId": 1})).await.success());
+    // The agent may inspect, not run, until control is returned.
+    assert!(user.ask("pause", json!({"threadId": 1})).await.success());
     assert!(matches!(settled(&session).await, State::Stopped(_)));
     session.stack(None, 0, 1, &clock()).await.unwrap();
     let error = session.run("next", None, &clock()).await.unwrap_err();
     assert!(matches!(error, DapError::Control(_)), "{error}");
     assert!(error.to_string().starts_with("control_taken_by_user"), "{error}");
-    session.hub().hand_back().await;
-    let mut shared = session.hub().shared();
-    shared.wait_for(|it| it.controller == Controller::Agent).await.unwrap();
+    session.hub().return_control().await;
+    let mut status = session.hub().status();
+    status.wait_for(|it| it.controller == Controller::Agent).await.unwrap();
     session.run("next", None, &clock()).await.unwrap();
     session.terminate(&clock()).await;
 }
 
 #[tokio::test]
-async fn d2_the_last_person_who_leaves_gives_control_back() {
+async fn the_last_client_that_leaves_returns_control() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
     settled(&session).await;
-    let mut person = Person::joined(&session).await;
-    assert!(person.ask("next", json!({"threadId": 1})).await.success());
-    assert_eq!(session.shared().controller, Controller::Person);
-    drop(person);
-    persons(&session, 0).await;
-    assert_eq!(session.shared().controller, Controller::Agent);
+    let mut user = UserClient::joined(&session).await;
+    assert!(user.ask("next", json!({"threadId": 1})).await.success());
+    assert_eq!(session.hub_status().controller, Controller::User);
+    drop(user);
+    wait_for_joined(&session, 0).await;
+    assert_eq!(session.hub_status().controller, Controller::Agent);
     session.terminate(&clock()).await;
 }
 
 #[tokio::test]
-async fn d3_breakpoints_of_both_live_beside_each_other() {
+async fn breakpoints_of_agent_and_user_coexist() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
     settled(&session).await;
-    let mut person = Person::joined(&session).await;
+    let mut user = UserClient::joined(&session).await;
     let path = bench.root.join("a.txt").to_string();
     let set = |lines: &[i64]| {
         let breakpoints: Vec<Value> = lines.iter().map(|line| json!({"line": line})).collect();
         json!({"source": {"path": path}, "breakpoints": breakpoints})
     };
-    let answer = person.ask("setBreakpoints", set(&[3, 1])).await.content();
+    let answer = user.ask("setBreakpoints", set(&[3, 1])).await.content();
     assert_eq!(answer["breakpoints"].as_array().unwrap().len(), 2, "its own, in its own order: {answer}");
     let last = |bench: &Bench| -> Vec<Value> {
         let sent = bench.record().into_iter().rfind(|it| it["command"] == "setBreakpoints").unwrap();
@@ -389,16 +393,16 @@ async fn d3_breakpoints_of_both_live_beside_each_other() {
         .unwrap();
     assert_eq!(last(&bench), [1, 3], "the agent takes away its own alone");
     session.change_breakpoints(|all| all.add(bench.at(2)), &clock()).await.unwrap();
-    assert!(person.ask("disconnect", json!({})).await.success());
-    persons(&session, 0).await;
-    // One more request of the agent is behind what the hub sent for the one who left.
+    assert!(user.ask("disconnect", json!({})).await.success());
+    wait_for_joined(&session, 0).await;
+    // This request follows what the hub sent for the client that left.
     session.threads(&clock()).await.unwrap();
-    assert_eq!(last(&bench), [2], "the person's go with the person");
+    assert_eq!(last(&bench), [2], "the user's go with the user");
     session.terminate(&clock()).await;
 }
 
 #[tokio::test]
-async fn d4_who_joins_late_is_told_what_happened() {
+async fn a_late_client_receives_past_events() {
     let script = Script::new().on(
         "configurationDone",
         [
@@ -415,8 +419,8 @@ async fn d4_who_joins_late_is_told_what_happened() {
     let session = bench.start().await;
     settled(&session).await;
     session.threads(&clock()).await.unwrap();
-    let mut person = Person::joined(&session).await;
-    person.event("output").await;
+    let mut user = UserClient::joined(&session).await;
+    user.event("output").await;
     let expected = [
         "initialize",
         "attach",
@@ -429,18 +433,18 @@ async fn d4_who_joins_late_is_told_what_happened() {
         "stopped",
         "output",
     ];
-    assert_eq!(person.names(), expected);
-    let output = person.got.last().unwrap().content();
+    assert_eq!(user.names(), expected);
+    let output = user.got.last().unwrap().content();
     assert_eq!(
         (output["output"].as_str(), output["pilcrowReplay"].as_bool()),
         (Some("before\n"), Some(true))
     );
     assert_eq!(
-        person.ask("stackTrace", json!({"threadId": 1})).await.content()["stackFrames"][0]["name"],
+        user.ask("stackTrace", json!({"threadId": 1})).await.content()["stackFrames"][0]["name"],
         "main"
     );
-    // Another counts from 0.
-    let mut odd = Person::joined_as(
+    // Another client counts from 0.
+    let mut odd = UserClient::joined_as(
         &session,
         json!({"adapterID": "x", "linesStartAt1": false, "columnsStartAt1": false}),
     )
@@ -454,80 +458,80 @@ async fn d4_who_joins_late_is_told_what_happened() {
 }
 
 #[tokio::test]
-async fn d5_an_editor_leaves_and_the_session_lives() {
+async fn an_editor_leaves_and_the_session_continues() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
     settled(&session).await;
-    let mut person = Person::joined(&session).await;
-    assert!(person.ask("disconnect", json!({"terminateDebuggee": false})).await.success());
-    person.end().await;
-    assert_eq!(person.count("terminated"), 0);
-    let mut second = Person::joined(&session).await;
+    let mut user = UserClient::joined(&session).await;
+    assert!(user.ask("disconnect", json!({"terminateDebuggee": false})).await.success());
+    user.end().await;
+    assert_eq!(user.count("terminated"), 0);
+    let mut second = UserClient::joined(&session).await;
     second.event("stopped").await;
     drop(second);
-    persons(&session, 0).await;
+    wait_for_joined(&session, 0).await;
     assert!(bench.adapter_lives());
     session.run("next", None, &clock()).await.unwrap();
     assert!(matches!(settled(&session).await, State::Stopped(_)));
-    assert!(!bench.got().contains(&"disconnect".to_owned()), "the adapter was not told");
+    assert!(!bench.got().contains(&"disconnect".to_owned()), "the adapter was not informed");
     session.terminate(&clock()).await;
 }
 
 #[tokio::test]
-async fn d5_the_agents_stop_leaves_a_joined_session_to_the_person() {
+async fn a_stopped_run_leaves_a_joined_session_to_the_user() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
     settled(&session).await;
-    let mut person = Person::joined(&session).await;
+    let mut user = UserClient::joined(&session).await;
     session.stop(&clock()).await;
-    let mut shared = session.hub().shared();
-    shared.wait_for(|it| it.controller == Controller::Person).await.unwrap();
+    let mut status = session.hub().status();
+    status.wait_for(|it| it.controller == Controller::User).await.unwrap();
     assert!(bench.adapter_lives());
-    assert!(person.ask("threads", json!({})).await.success());
+    assert!(user.ask("threads", json!({})).await.success());
     let sent = bench.record().into_iter().rfind(|it| it["command"] == "setBreakpoints").unwrap();
     assert_eq!(sent["arguments"]["breakpoints"], json!([]), "the agent's own breakpoints go");
-    // Joined by nobody it ends.
-    drop(person);
-    persons(&session, 0).await;
+    // Without clients it ends.
+    drop(user);
+    wait_for_joined(&session, 0).await;
     session.stop(&clock()).await;
     assert!(!bench.adapter_lives());
 }
 
 #[tokio::test]
-async fn d5_a_person_ends_the_program_for_both() {
+async fn the_user_ends_the_program_for_both() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
     settled(&session).await;
-    let mut person = Person::joined(&session).await;
-    assert!(person.ask("terminate", json!({})).await.success());
-    person.event("terminated").await;
-    let State::Terminated(end) = settled(&session).await else { panic!("it is over") };
+    let mut user = UserClient::joined(&session).await;
+    assert!(user.ask("terminate", json!({})).await.success());
+    user.event("terminated").await;
+    let State::Terminated(end) = settled(&session).await else { panic!("not terminated") };
     assert_eq!(end.failure, None);
-    assert!(session.shared().ended_by_person);
-    person.end().await;
+    assert!(session.hub_status().ended_by_user);
+    user.end().await;
     assert!(!bench.adapter_lives());
 }
 
 #[tokio::test]
-async fn d6_a_crash_of_the_adapter_is_told_to_both_at_once() {
+async fn a_crash_of_the_adapter_is_reported_to_both_at_once() {
     let script = stops_at_start().on("evaluate", [Step::Stderr("oh no\n".into()), Step::Crash(3)]);
     let bench = Bench::new(script);
     let session = bench.start().await;
     settled(&session).await;
-    let mut person = Person::joined(&session).await;
-    let answer = person.ask("evaluate", json!({"expression": "n"})).await;
+    let mut user = UserClient::joined(&session).await;
+    let answer = user.ask("evaluate", json!({"expression": "n"})).await;
     assert!(!answer.success());
     assert!(answer.value("body")["error"]["format"].as_str().unwrap().contains("adapter is gone"));
-    person.event("terminated").await;
-    person.end().await;
-    // What it said last is waited for.
-    tokio::time::timeout(LONG, session.over()).await.unwrap();
-    let State::Terminated(end) = session.state() else { panic!("it is over") };
+    user.event("terminated").await;
+    user.end().await;
+    // The session waits for the adapter's last output.
+    tokio::time::timeout(LONG, session.ended()).await.unwrap();
+    let State::Terminated(end) = session.state() else { panic!("not terminated") };
     assert!(end.failure.is_some_and(|why| why.contains("oh no")));
 }
 
 #[tokio::test]
-async fn d7_what_is_odd_does_no_harm() {
+async fn malformed_messages_do_no_harm() {
     let script = stops_at_start().on(
         "next",
         [
@@ -542,47 +546,47 @@ async fn d7_what_is_odd_does_no_harm() {
     let bench = Bench::new(script);
     let session = bench.start().await;
     settled(&session).await;
-    let mut person = Person::joined(&session).await;
+    let mut user = UserClient::joined(&session).await;
     session.run("next", None, &clock()).await.unwrap();
     settled(&session).await;
-    let unknown = person.event("x/unknown").await;
+    let unknown = user.event("x/unknown").await;
     assert_eq!(unknown.content(), json!({"big": 12_345_678_901_234_567u64}), "as it came");
-    // And from the person's side.
-    person.write("Content-Length: nonsense\r\n\r\n").await;
-    person.send(Envelope::answer("runInTerminal", json!({}))).await;
-    let refused = person.ask("x/unknown", json!({"a": [1]})).await;
+    // And from the client.
+    user.write("Content-Length: nonsense\r\n\r\n").await;
+    user.send(Envelope::answer("runInTerminal", json!({}))).await;
+    let refused = user.ask("x/unknown", json!({"a": [1]})).await;
     assert_eq!(refused.value("message"), "no script for x/unknown", "the adapter answers it");
-    assert!(person.ask("threads", json!({})).await.success());
-    // Which debugpy does not survive.
-    let whose = person.ask("setBreakpoints", json!({"source": {"name": "a.py"}, "breakpoints": []})).await;
+    assert!(user.ask("threads", json!({})).await.success());
+    // debugpy does not survive this one.
+    let whose = user.ask("setBreakpoints", json!({"source": {"name": "a.py"}, "breakpoints": []})).await;
     assert_eq!(whose.value("message"), "invalidArguments");
     assert!(!bench.record().iter().any(|it| it["arguments"]["source"]["name"] == "a.py"));
-    // The adapter refuses it with no body, which the schema wants; it passes as it came.
-    person.got.retain(|it| it.name != "x/unknown");
+    // The adapter refuses it without a body, which the schema requires; the hub passes it unchanged.
+    user.got.retain(|it| it.name != "x/unknown");
     session.terminate(&clock()).await;
 }
 
 #[tokio::test]
-async fn d8_a_child_session_is_offered_to_editors_that_can() {
+async fn a_child_session_is_offered_to_capable_editors() {
     let bench = Bench::new(stops_at_start());
     let (session, child) = (bench.start().await, bench.start().await);
     settled(&session).await;
     let about = json!({"adapterID": "x", "supportsStartDebuggingRequest": true});
-    let mut person = Person::joined_as(&session, about.clone()).await;
+    let mut user = UserClient::joined_as(&session, about.clone()).await;
     let configuration = json!({"name": child.title, "session": child.id});
-    session.hub().child(configuration.clone()).await;
-    let asked = person.wait("startDebugging", |it| it.kind == Kind::Request).await;
+    session.hub().child_started(configuration.clone()).await;
+    let asked = user.wait("startDebugging", |it| it.kind == Kind::Request).await;
     let arguments = asked.content();
     assert_eq!(
         (arguments["request"].as_str(), arguments["configuration"]["session"].as_str()),
         (Some("attach"), Some("debug-2"))
     );
-    // One who comes later is asked too, as long as the child is there.
-    let mut late = Person::joined_as(&session, about.clone()).await;
+    // A client that joins later is asked too, as long as the child lives.
+    let mut late = UserClient::joined_as(&session, about.clone()).await;
     let asked = late.wait("startDebugging", |it| it.kind == Kind::Request).await;
     assert_eq!(asked.content(), arguments);
-    session.hub().child_over(configuration).await;
-    let mut later = Person::joined_as(&session, about).await;
+    session.hub().child_ended(configuration).await;
+    let mut later = UserClient::joined_as(&session, about).await;
     assert!(later.ask("threads", json!({})).await.success());
     assert!(!later.got.iter().any(|it| it.name == "startDebugging"), "{:?}", later.names());
     session.terminate(&clock()).await;
@@ -590,12 +594,12 @@ async fn d8_a_child_session_is_offered_to_editors_that_can() {
 }
 
 #[tokio::test]
-async fn while_the_person_has_control_the_agent_restarts_nothing() {
+async fn while_the_user_has_control_the_agent_restarts_nothing() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
     settled(&session).await;
-    let mut person = Person::joined(&session).await;
-    assert!(person.ask("next", json!({"threadId": 1})).await.success());
+    let mut user = UserClient::joined(&session).await;
+    assert!(user.ask("next", json!({"threadId": 1})).await.success());
     settled(&session).await;
     assert!(!session.can("supportsRestartRequest"));
     let error = session.restart(&clock()).await.unwrap_err();
@@ -604,7 +608,7 @@ async fn while_the_person_has_control_the_agent_restarts_nothing() {
 }
 
 #[tokio::test]
-async fn d9_a_terminal_is_asked_of_the_editor_and_else_refused() {
+async fn a_terminal_is_requested_from_the_editor_or_refused() {
     let ask = |seq: i64| Step::Request {
         seq: json!(seq),
         command: "runInTerminal".into(),
@@ -616,17 +620,17 @@ async fn d9_a_terminal_is_asked_of_the_editor_and_else_refused() {
     let bench = Bench::new(script);
     let session = bench.start().await;
     settled(&session).await;
-    let mut person = Person::joined(&session).await;
-    person.send(Envelope::request("x/ask", json!({}))).await;
-    let asked = person.wait("runInTerminal", |it| it.kind == Kind::Request).await;
+    let mut user = UserClient::joined(&session).await;
+    user.send(Envelope::request("x/ask", json!({}))).await;
+    let asked = user.wait("runInTerminal", |it| it.kind == Kind::Request).await;
     let mut answer = Envelope::answer("runInTerminal", json!({"processId": 42}));
     answer.set("request_seq", &asked.value("seq"));
-    person.send(answer).await;
-    person.wait("x/ask", |it| it.kind == Kind::Response && it.name == "x/ask").await;
-    // One that has no terminal is not asked; the agent refuses.
-    let mut plain = Person::joined_as(&session, json!({"adapterID": "x"})).await;
-    drop(person);
-    persons(&session, 1).await;
+    user.send(answer).await;
+    user.wait("x/ask", |it| it.kind == Kind::Response && it.name == "x/ask").await;
+    // A client without a terminal is not asked; the agent refuses.
+    let mut plain = UserClient::joined_as(&session, json!({"adapterID": "x"})).await;
+    drop(user);
+    wait_for_joined(&session, 1).await;
     assert!(plain.ask("x/ask", json!({})).await.success());
     let answers: Vec<Value> = bench.record().into_iter().filter(|it| it["type"] == "response").collect();
     assert_eq!((&answers[0]["request_seq"], &answers[0]["body"]["processId"]), (&json!(70), &json!(42)));
@@ -635,7 +639,7 @@ async fn d9_a_terminal_is_asked_of_the_editor_and_else_refused() {
 }
 
 #[tokio::test]
-async fn d10_a_hundred_thousand_lines_are_bounded_for_one_who_does_not_read() {
+async fn output_is_bounded_for_a_client_that_does_not_read() {
     let script = stops_at_start().on(
         "continue",
         [
@@ -647,42 +651,42 @@ async fn d10_a_hundred_thousand_lines_are_bounded_for_one_who_does_not_read() {
     let bench = Bench::new(script);
     let session = bench.start().await;
     settled(&session).await;
-    let mut person = Person::joined(&session).await;
-    person.event("stopped").await;
+    let mut user = UserClient::joined(&session).await;
+    user.event("stopped").await;
     session.run("continue", None, &clock()).await.unwrap();
-    // The person reads nothing meanwhile, and holds up nobody.
-    let state = session.settled(&within(Duration::from_secs(300))).await.unwrap();
+    // The client reads nothing meanwhile, and blocks no other.
+    let state = session.wait_for_stop(&within(Duration::from_secs(300))).await.unwrap();
     assert_eq!(state.name(), "stopped");
-    assert_eq!(person.event("stopped").await.content()["reason"], "breakpoint", "what matters is not lost");
-    let got = person.count("output");
+    assert_eq!(user.event("stopped").await.content()["reason"], "breakpoint", "what matters is not lost");
+    let got = user.count("output");
     assert!(got < 20_000, "{got}");
-    // When there is room again it is told what was left out.
-    assert!(person.ask("threads", json!({})).await.success());
-    let mut late = Person::joined(&session).await;
+    // Once there is room again, it learns how much was left out.
+    assert!(user.ask("threads", json!({})).await.success());
+    let mut late = UserClient::joined(&session).await;
     late.event("output").await;
     let replay = late.got.iter().find(|it| it.name == "output").unwrap().content();
-    assert!(replay["output"].as_str().unwrap().contains("earlier pieces of output are not kept"), "{replay}");
+    assert!(replay["output"].as_str().unwrap().contains("earlier pieces of output were dropped"), "{replay}");
     session.terminate(&clock()).await;
 }
 
 #[tokio::test]
 async fn another_process_joins_at_the_socket() {
     let bench = Bench::new(stops_at_start());
-    let folder = StateDir::new(bench.root.join("run"));
-    bench.sessions.announce(folder.clone());
+    let directory = StateDir::new(bench.root.join("run"));
+    bench.sessions.announce(directory.clone());
     let session = bench.start().await;
     settled(&session).await;
-    let found = dap_client::hub::sockets(&folder).unwrap();
+    let found = dap_client::hub::sockets(&directory).unwrap();
     assert_eq!(
         (found.len(), found[0].session.as_str(), found[0].process),
         (1, "debug-1", std::process::id())
     );
-    assert_eq!(session.door().as_ref(), Some(&found[0].path));
+    assert_eq!(session.socket_path().as_ref(), Some(&found[0].path));
     let stream = wire::local::Stream::connect(found[0].path.as_path()).await.unwrap();
     drop(stream);
     session.terminate(&clock()).await;
     let gone = async {
-        while !dap_client::hub::sockets(&folder).unwrap().is_empty() {
+        while !dap_client::hub::sockets(&directory).unwrap().is_empty() {
             tokio::task::yield_now().await;
         }
     };

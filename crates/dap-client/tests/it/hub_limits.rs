@@ -1,16 +1,16 @@
-//! What the hub's machine keeps of one client, and of an adapter that does not answer, is bounded; and what the
-//! state forbids does not reach the adapter.
+//! Limits of the hub's state machine for clients and for adapters that do not
+//! answer, and requests that the state forbids.
 
-use dap_client::hub::{Controller, Envelope, Hub, Input, Options, Output, Who};
+use dap_client::hub::{Controller, Envelope, Hub, HubOptions, Input, Output, Role};
 use serde_json::{Value, json};
 
 const AGENT: u64 = 0;
-const PERSON: u64 = 1;
+const USER: u64 = 1;
 const OTHER: u64 = 2;
-/// Requests of one client that may wait.
-const WAITING: usize = 512;
-/// Events that are held while a set is not answered.
-const HELD: usize = 4096;
+/// Limit of one client's waiting requests.
+const MAX_WAITING_REQUESTS: usize = 512;
+/// Limit of the events deferred while a set is in flight.
+const MAX_DEFERRED_EVENTS: usize = 4096;
 
 struct Bench {
     hub: Hub,
@@ -18,47 +18,47 @@ struct Bench {
 }
 
 impl Bench {
-    /// The agent asks for the adapter's capabilities, and a person is there.
+    /// With an agent and a user's client.
     fn new() -> Self {
-        let options = Options {
-            or: None,
+        let options = HubOptions {
+            or_operator: None,
             exception_names: None,
-            marks: false,
+            has_output_fence: false,
             wrap: None,
-            same: Box::new(str::to_owned),
-            about: json!({}),
-            former: Vec::new(),
+            canonical_path: Box::new(str::to_owned),
+            session_info: json!({}),
+            initial_breakpoints: Vec::new(),
         };
         let mut bench = Self { hub: Hub::new(options), seq: 0 };
-        bench.hub.take(Input::Joined { client: AGENT, who: Who::Agent });
-        bench.hub.take(Input::Joined { client: PERSON, who: Who::Person });
+        bench.hub.handle(Input::Joined { client: AGENT, role: Role::Agent });
+        bench.hub.handle(Input::Joined { client: USER, role: Role::User });
         bench
     }
 
-    /// What the person is told upon a request of a client.
+    /// The messages to the user's client after a request.
     fn ask(&mut self, client: u64, command: &str, arguments: Value) -> Vec<Envelope> {
         self.seq += 1;
         let mut message = Envelope::request(command, arguments);
         message.set("seq", &json!(self.seq));
-        let outputs = self.hub.take(Input::Client { client, message });
-        let told = |it| match it {
-            Output::Client { client: PERSON, message } => Some(message),
+        let outputs = self.hub.handle(Input::Client { client, message });
+        let to_user = |it| match it {
+            Output::Client { client: USER, message } => Some(message),
             _ => None,
         };
-        outputs.into_iter().filter_map(told).collect()
+        outputs.into_iter().filter_map(to_user).collect()
     }
 
     fn busy(&mut self, count: usize, command: &str, arguments: &Value) -> usize {
         let refused = |it: &Envelope| !it.success() && it.value("message") == "busy";
-        (0..count).flat_map(|_| self.ask(PERSON, command, arguments.clone())).filter(refused).count()
+        (0..count).flat_map(|_| self.ask(USER, command, arguments.clone())).filter(refused).count()
     }
 
-    /// The adapter answers the first request and takes breakpoints from then on.
+    /// The adapter answers the first request and reports `initialized`.
     fn adapter_is_there(&mut self) {
         let mut answer = Envelope::answer("initialize", json!({}));
         answer.set("request_seq", &json!(1));
-        self.hub.take(Input::Adapter(answer));
-        self.hub.take(Input::Adapter(Envelope::event("initialized", json!({}))));
+        self.hub.handle(Input::Adapter(answer));
+        self.hub.handle(Input::Adapter(Envelope::event("initialized", json!({}))));
     }
 }
 
@@ -66,7 +66,7 @@ impl Bench {
 fn requests_that_wait_for_the_adapter_are_counted() {
     let mut bench = Bench::new();
     bench.ask(AGENT, "initialize", json!({}));
-    assert_eq!(bench.busy(WAITING + 7, "initialize", &json!({})), 7);
+    assert_eq!(bench.busy(MAX_WAITING_REQUESTS + 7, "initialize", &json!({})), 7);
 }
 
 #[test]
@@ -74,16 +74,20 @@ fn requests_that_wait_for_their_turn_are_counted() {
     let mut bench = Bench::new();
     bench.ask(AGENT, "initialize", json!({}));
     bench.adapter_is_there();
-    bench.ask(PERSON, "initialize", json!({}));
-    bench.ask(PERSON, "attach", json!({}));
+    bench.ask(USER, "initialize", json!({}));
+    bench.ask(USER, "attach", json!({}));
     let set = json!({ "source": { "path": "/p/a" }, "breakpoints": [] });
-    assert_eq!(bench.busy(WAITING + 7, "setBreakpoints", &set), 7, "the adapter answers none of them");
-    // One that waits can be taken back, and whoever leaves is let go.
-    let told = bench.ask(PERSON, "disconnect", json!({}));
-    assert!(told.iter().any(|it| it.name == "disconnect" && it.success()), "{told:?}");
+    assert_eq!(
+        bench.busy(MAX_WAITING_REQUESTS + 7, "setBreakpoints", &set),
+        7,
+        "the adapter answers none of them"
+    );
+    // Leaving is always possible.
+    let sent = bench.ask(USER, "disconnect", json!({}));
+    assert!(sent.iter().any(|it| it.name == "disconnect" && it.success()), "{sent:?}");
 }
 
-/// What the hub says to the adapter.
+/// The messages to the adapter.
 fn to_adapter(outputs: Vec<Output>) -> Vec<Envelope> {
     let said = |it| match it {
         Output::Adapter(message) => Some(message),
@@ -92,20 +96,20 @@ fn to_adapter(outputs: Vec<Output>) -> Vec<Envelope> {
     outputs.into_iter().filter_map(said).collect()
 }
 
-/// The answer to what the hub said to the adapter.
+/// The adapter's answer to a message of the hub.
 fn answer(to: &Envelope, body: Value) -> Input {
     let mut answer = Envelope::answer(&to.name, body);
     answer.set("request_seq", &to.value("seq"));
     Input::Adapter(answer)
 }
 
-/// A person and another in a session whose program runs.
-fn two_persons() -> Bench {
+/// A session with two joined clients, whose program runs.
+fn two_users() -> Bench {
     let mut bench = Bench::new();
     bench.ask(AGENT, "initialize", json!({}));
     bench.adapter_is_there();
-    bench.hub.take(Input::Joined { client: OTHER, who: Who::Person });
-    for client in [PERSON, OTHER] {
+    bench.hub.handle(Input::Joined { client: OTHER, role: Role::User });
+    for client in [USER, OTHER] {
         for command in ["initialize", "attach", "configurationDone"] {
             bench.ask(client, command, json!({}));
         }
@@ -118,12 +122,12 @@ fn stopped() -> Input {
     Input::Adapter(Envelope::event("stopped", body))
 }
 
-/// What goes out upon a request of a client: to the adapter, and the answer to the client.
+/// The messages to the adapter after a request, and the answer to the client.
 fn asked(bench: &mut Bench, client: u64, command: &str) -> (Vec<Envelope>, Option<Envelope>) {
     bench.seq += 1;
     let mut message = Envelope::request(command, json!({ "threadId": 1 }));
     message.set("seq", &json!(bench.seq));
-    let outputs = bench.hub.take(Input::Client { client, message });
+    let outputs = bench.hub.handle(Input::Client { client, message });
     let answer = outputs.iter().find_map(|it| match it {
         Output::Client { client: to, message } if *to == client && message.name == command => {
             Some(message.clone())
@@ -133,135 +137,136 @@ fn asked(bench: &mut Bench, client: u64, command: &str) -> (Vec<Envelope>, Optio
     (to_adapter(outputs), answer)
 }
 
-/// debugpy answers nothing any more after a `continue` of what runs.
+/// debugpy stops answering after a `continue` of a running program.
 #[test]
-fn what_the_state_forbids_does_not_reach_the_adapter() {
-    let mut bench = two_persons();
-    let (sent, refused) = asked(&mut bench, PERSON, "next");
+fn forbidden_requests_do_not_reach_the_adapter() {
+    let mut bench = two_users();
+    let (sent, refused) = asked(&mut bench, USER, "next");
     assert!(sent.is_empty(), "{sent:?}");
     let refused = refused.unwrap();
     assert_eq!((refused.success(), refused.value("message")), (false, json!("notStopped")));
     let sentence = refused.value("body")["error"]["format"].to_string();
     assert!(sentence.contains("`next` does not fit: the session is running"), "{sentence}");
-    assert_eq!(bench.hub.shared().controller, Controller::Agent, "it changed nothing");
-    let (sent, answered) = asked(&mut bench, PERSON, "continue");
+    assert_eq!(bench.hub.status().controller, Controller::Agent, "it changed nothing");
+    let (sent, answered) = asked(&mut bench, USER, "continue");
     assert!(sent.is_empty(), "{sent:?}");
     let answered = answered.unwrap();
     assert!(answered.success());
     assert_eq!(answered.content(), json!({ "allThreadsContinued": true }));
-    assert_eq!(bench.hub.shared().controller, Controller::Person);
-    assert_eq!(asked(&mut bench, PERSON, "pause").0.len(), 1);
+    assert_eq!(bench.hub.status().controller, Controller::User);
+    assert_eq!(asked(&mut bench, USER, "pause").0.len(), 1);
 
-    bench.hub.take(stopped());
-    let (sent, refused) = asked(&mut bench, PERSON, "pause");
+    bench.hub.handle(stopped());
+    let (sent, refused) = asked(&mut bench, USER, "pause");
     assert!(sent.is_empty() && !refused.unwrap().success());
-    // From when the first is sent, the program runs.
-    let (first, _) = asked(&mut bench, PERSON, "continue");
+    // The program counts as running once the first is sent.
+    let (first, _) = asked(&mut bench, USER, "continue");
     let (second, answered) = asked(&mut bench, OTHER, "continue");
     assert_eq!((first.len(), second.len()), (1, 0));
     assert!(answered.unwrap().success());
     let (sent, refused) = asked(&mut bench, OTHER, "stepIn");
     assert!(sent.is_empty() && !refused.unwrap().success());
-    bench.hub.take(Input::HandBack);
+    bench.hub.handle(Input::ReturnControl);
     assert!(asked(&mut bench, AGENT, "continue").0.is_empty());
     assert_eq!(asked(&mut bench, OTHER, "pause").0.len(), 1, "it may be stopped at once");
-    // A stop may come before the answer, which then says nothing of it.
-    bench.hub.take(stopped());
+    // A stop may precede the answer, which then does not concern it.
+    bench.hub.handle(stopped());
     assert_eq!(asked(&mut bench, OTHER, "next").0.len(), 1);
-    bench.hub.take(answer(&first[0], json!({})));
+    bench.hub.handle(answer(&first[0], json!({})));
     assert!(asked(&mut bench, OTHER, "next").0.is_empty());
 }
 
 #[test]
-fn who_was_told_that_it_runs_is_told_where_it_does_not() {
-    let mut bench = two_persons();
-    bench.hub.take(stopped());
-    let (first, _) = asked(&mut bench, PERSON, "continue");
+fn a_refused_run_is_corrected_for_other_clients() {
+    let mut bench = two_users();
+    bench.hub.handle(stopped());
+    let (first, _) = asked(&mut bench, USER, "continue");
     asked(&mut bench, OTHER, "continue");
     let mut refusal = Envelope::refusal("continue", "no", "no");
     refusal.set("request_seq", &first[0].value("seq"));
-    let told = bench.hub.take(Input::Adapter(refusal));
+    let outputs = bench.hub.handle(Input::Adapter(refusal));
     let stops =
         |it: &Output| matches!(it, Output::Client { client: OTHER, message } if message.name == "stopped");
-    assert_eq!(told.iter().filter(|it| stops(it)).count(), 1, "{told:?}");
+    assert_eq!(outputs.iter().filter(|it| stops(it)).count(), 1, "{outputs:?}");
     assert_eq!(asked(&mut bench, OTHER, "continue").0.len(), 1, "and may go on");
 }
 
-/// What is not answered is given up, in the words of an error, and forbids nothing from then on.
+/// An unanswered request fails with an error, and forbids nothing afterwards.
 #[test]
 fn a_request_that_the_adapter_never_answers_has_a_deadline() {
-    let mut bench = two_persons();
-    bench.hub.take(stopped());
+    let mut bench = two_users();
+    bench.hub.handle(stopped());
     for command in ["continue", "stackTrace", "evaluate", "setBreakpoints"] {
         bench.seq += 1;
         let arguments = if command == "setBreakpoints" { set(1) } else { json!({ "threadId": 1 }) };
         let mut message = Envelope::request(command, arguments);
         message.set("seq", &json!(bench.seq));
-        let outputs = bench.hub.take(Input::Client { client: PERSON, message });
+        let outputs = bench.hub.handle(Input::Client { client: USER, message });
         let due = outputs.iter().find_map(|it| match it {
             Output::Deadline { number, .. } => Some(*number),
             _ => None,
         });
         let number = due.unwrap_or_else(|| panic!("{command} has no deadline"));
-        let told = bench.hub.take(Input::Late { number });
-        let answer = told.iter().find_map(|it| match it {
-            Output::Client { client: PERSON, message } if message.name == command => Some(message),
+        let sent = bench.hub.handle(Input::DeadlinePassed { number });
+        let answer = sent.iter().find_map(|it| match it {
+            Output::Client { client: USER, message } if message.name == command => Some(message),
             _ => None,
         });
-        let answer = answer.unwrap_or_else(|| panic!("{command} is not answered: {told:?}"));
+        let answer = answer.unwrap_or_else(|| panic!("{command} is not answered: {sent:?}"));
         assert_eq!((answer.success(), answer.value("message")), (false, json!("timeout")));
-        assert!(answer.value("body")["error"]["format"].to_string().contains("has not answered"));
-        assert!(bench.hub.take(Input::Late { number }).is_empty(), "once");
+        assert!(answer.value("body")["error"]["format"].to_string().contains("did not answer"));
+        assert!(bench.hub.handle(Input::DeadlinePassed { number }).is_empty(), "once");
     }
     for command in ["continue", "pause"] {
         assert_eq!(asked(&mut bench, OTHER, command).0.len(), 1, "{command}: whether it runs is not known");
     }
 }
 
-/// A person's editor that says nothing does not hold up what the adapter asked for: the agent is asked then.
+/// A silent client does not block a request of the adapter: the agent is asked
+/// next.
 #[test]
-fn what_a_persons_editor_does_not_answer_is_asked_of_the_next() {
+fn a_request_that_a_client_does_not_answer_goes_to_the_next() {
     let mut bench = Bench::new();
     bench.ask(AGENT, "initialize", json!({}));
     bench.adapter_is_there();
-    bench.ask(PERSON, "initialize", json!({ "supportsRunInTerminalRequest": true }));
-    bench.ask(PERSON, "attach", json!({}));
-    bench.ask(PERSON, "configurationDone", json!({}));
+    bench.ask(USER, "initialize", json!({ "supportsRunInTerminalRequest": true }));
+    bench.ask(USER, "attach", json!({}));
+    bench.ask(USER, "configurationDone", json!({}));
     let mut asks = Envelope::request("runInTerminal", json!({ "args": ["x"], "cwd": "/" }));
     asks.set("seq", &json!(70));
-    let outputs = bench.hub.take(Input::Adapter(asks));
+    let outputs = bench.hub.handle(Input::Adapter(asks));
     let asked = |of: u64, outputs: &[Output]| {
         let of = |it: &&Output| matches!(it, Output::Client { client, message } if *client == of && message.name == "runInTerminal");
         outputs.iter().filter(of).count()
     };
-    assert_eq!((asked(PERSON, &outputs), asked(AGENT, &outputs)), (1, 0), "{outputs:?}");
+    assert_eq!((asked(USER, &outputs), asked(AGENT, &outputs)), (1, 0), "{outputs:?}");
     let due = outputs.iter().find_map(|it| match it {
         Output::Deadline { number, .. } => Some(*number),
         _ => None,
     });
     let number = due.expect("it has a deadline");
-    let outputs = bench.hub.take(Input::Late { number });
-    assert_eq!((asked(PERSON, &outputs), asked(AGENT, &outputs)), (0, 1), "{outputs:?}");
-    assert!(bench.hub.take(Input::Late { number }).is_empty(), "once");
+    let outputs = bench.hub.handle(Input::DeadlinePassed { number });
+    assert_eq!((asked(USER, &outputs), asked(AGENT, &outputs)), (0, 1), "{outputs:?}");
+    assert!(bench.hub.handle(Input::DeadlinePassed { number }).is_empty(), "once");
 }
 
-/// The adapter knows a request by another number than who sent it.
+/// The hub and the client number requests differently.
 #[test]
-fn what_a_client_cancels_is_named_to_the_adapter_by_its_number_there() {
+fn a_cancelled_request_is_named_by_the_adapters_number() {
     let mut bench = Bench::new();
     bench.ask(AGENT, "initialize", json!({}));
     let mut answer = Envelope::answer("initialize", json!({ "supportsCancelRequest": true }));
     answer.set("request_seq", &json!(1));
-    bench.hub.take(Input::Adapter(answer));
-    bench.hub.take(Input::Adapter(Envelope::event("initialized", json!({}))));
-    bench.ask(PERSON, "initialize", json!({}));
-    bench.ask(PERSON, "attach", json!({}));
-    bench.ask(PERSON, "configurationDone", json!({}));
+    bench.hub.handle(Input::Adapter(answer));
+    bench.hub.handle(Input::Adapter(Envelope::event("initialized", json!({}))));
+    bench.ask(USER, "initialize", json!({}));
+    bench.ask(USER, "attach", json!({}));
+    bench.ask(USER, "configurationDone", json!({}));
     let mut send = |command: &str, arguments: Value| {
         bench.seq += 1;
         let mut message = Envelope::request(command, arguments);
         message.set("seq", &json!(bench.seq));
-        let outputs = bench.hub.take(Input::Client { client: PERSON, message });
+        let outputs = bench.hub.handle(Input::Client { client: USER, message });
         let sent = outputs.into_iter().find_map(|it| match it {
             Output::Adapter(message) if message.name == command => Some(message),
             _ => None,
@@ -281,59 +286,59 @@ fn set(line: i64) -> Value {
 }
 
 #[test]
-fn events_about_breakpoints_are_held_in_part_and_all_told() {
+fn deferred_breakpoint_events_are_bounded_and_all_sent() {
     let mut bench = Bench::new();
     bench.ask(AGENT, "initialize", json!({}));
     bench.adapter_is_there();
     for (command, arguments) in [("initialize", json!({})), ("attach", json!({}))] {
-        bench.ask(PERSON, command, arguments);
+        bench.ask(USER, command, arguments);
     }
-    bench.ask(PERSON, "configurationDone", json!({}));
+    bench.ask(USER, "configurationDone", json!({}));
     let mut asked = Envelope::request("setBreakpoints", set(1));
     asked.set("seq", &json!(99));
-    let asked = to_adapter(bench.hub.take(Input::Client { client: PERSON, message: asked }));
+    let asked = to_adapter(bench.hub.handle(Input::Client { client: USER, message: asked }));
     let lines = |outputs: Vec<Output>| -> Vec<i64> {
-        let told = outputs.into_iter().filter_map(|it| match it {
-            Output::Client { client: PERSON, message } if message.name == "breakpoint" => Some(message),
+        let sent = outputs.into_iter().filter_map(|it| match it {
+            Output::Client { client: USER, message } if message.name == "breakpoint" => Some(message),
             _ => None,
         });
-        told.filter_map(|it| it.content()["breakpoint"]["line"].as_i64()).collect()
+        sent.filter_map(|it| it.content()["breakpoint"]["line"].as_i64()).collect()
     };
-    let total = i64::try_from(HELD).unwrap() + 3;
-    let mut told = Vec::new();
+    let total = i64::try_from(MAX_DEFERRED_EVENTS).unwrap() + 3;
+    let mut sent = Vec::new();
     for line in 0..total {
         let body =
             json!({ "reason": "new", "breakpoint": { "id": 1000 + line, "verified": true, "line": line } });
-        told.extend(lines(bench.hub.take(Input::Adapter(Envelope::event("breakpoint", body)))));
+        sent.extend(lines(bench.hub.handle(Input::Adapter(Envelope::event("breakpoint", body)))));
     }
-    assert_eq!(told, [0, 1, 2], "beyond the bound the oldest is told");
-    told.extend(lines(bench.hub.take(answer(&asked[0], json!({ "breakpoints": [{ "id": 1 }] })))));
-    assert_eq!(told, (0..total).collect::<Vec<_>>(), "none is lost, and each comes in its turn");
+    assert_eq!(sent, [0, 1, 2], "beyond the limit the oldest is sent");
+    sent.extend(lines(bench.hub.handle(answer(&asked[0], json!({ "breakpoints": [{ "id": 1 }] })))));
+    assert_eq!(sent, (0..total).collect::<Vec<_>>(), "none is lost, and the order is kept");
 }
 
 #[test]
-fn what_an_editor_asked_itself_is_not_waited_for_without_end() {
+fn unanswered_external_requests_are_bounded() {
     const EDITOR: u64 = 2;
     let mut bench = Bench::new();
     bench.ask(AGENT, "initialize", json!({}));
     bench.adapter_is_there();
-    bench.hub.take(Input::Beside { client: EDITOR });
+    bench.hub.handle(Input::ExternalClientJoined { client: EDITOR });
     let mut asked = Envelope::request("setBreakpoints", set(1));
     asked.set("seq", &json!(99));
-    let asked = to_adapter(bench.hub.take(Input::Client { client: AGENT, message: asked }));
+    let asked = to_adapter(bench.hub.handle(Input::Client { client: AGENT, message: asked }));
     let mut seq = 0;
     let mut overhear = |bench: &mut Bench, command: &str, arguments: Value| {
         seq += 1;
         let mut message = Envelope::request(command, arguments);
         message.set("seq", &json!(seq));
-        to_adapter(bench.hub.take(Input::Overheard { client: EDITOR, message }))
+        to_adapter(bench.hub.handle(Input::ExternalMessage { client: EDITOR, message }))
     };
-    // All of these crossed the agent's set, and none is answered: it is sent again, once.
+    // All of these cross the agent's set, and none is answered: the set is sent again, once.
     for line in 0..3000 {
         assert!(overhear(&mut bench, "setBreakpoints", set(2 + line)).is_empty());
     }
     let body = json!({ "breakpoints": [{ "id": 1, "verified": true }, { "id": 2, "verified": true }] });
-    let again = to_adapter(bench.hub.take(answer(&asked[0], body.clone())));
+    let again = to_adapter(bench.hub.handle(answer(&asked[0], body.clone())));
     assert_eq!(again.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["setBreakpoints"]);
     let lines: Vec<Value> = again[0].content()["breakpoints"]
         .as_array()
@@ -341,11 +346,11 @@ fn what_an_editor_asked_itself_is_not_waited_for_without_end() {
         .flatten()
         .map(|it| it["line"].clone())
         .collect();
-    assert!(lines.contains(&json!(1)) && lines.contains(&json!(3001)), "both want theirs: {lines:?}");
-    assert!(to_adapter(bench.hub.take(answer(&again[0], body))).is_empty());
-    // The bound is that of a client: the request before the last so many is given up.
+    assert!(lines.contains(&json!(1)) && lines.contains(&json!(3001)), "both want external: {lines:?}");
+    assert!(to_adapter(bench.hub.handle(answer(&again[0], body))).is_empty());
+    // The limit is that of one client: the oldest request is abandoned.
     let sent: usize =
-        (0..WAITING).map(|_| overhear(&mut bench, "next", json!({ "threadId": 1 })).len()).sum();
+        (0..MAX_WAITING_REQUESTS).map(|_| overhear(&mut bench, "next", json!({ "threadId": 1 })).len()).sum();
     assert!(sent > 0, "the agent's breakpoints are put back, which the adapter may have dropped");
     assert_eq!(overhear(&mut bench, "next", json!({ "threadId": 1 })).len(), 0, "no set is left");
 }

@@ -1,24 +1,26 @@
-//! The hub's machine under random traffic of an adapter and three persons beside the agent.
+//! The hub's state machine under random traffic of an adapter, the agent and three
+//! joined clients.
 //!
-//! The adapter here keeps to the protocol in what it does, and is as odd as allowed in how it tells: late
-//! answers, answers after the next stop, `continued` or not, double and unknown answers.
+//! The adapter keeps to the protocol, but reports as oddly as allowed: late
+//! answers, answers after the next stop, `continued` or not, double and unknown
+//! answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dap_client::hub::{Controller, Envelope, Hub, Input, Kind, Options, Output, View, Who};
+use dap_client::hub::{Controller, Envelope, Hub, HubOptions, Input, Kind, Output, Role, View};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 #[derive(Debug, Clone)]
 enum Op {
-    /// A person joins, or goes one step further in joining.
+    /// A client joins, or takes the next step of its handshake.
     Advance(u64),
-    Ask(u64, &'static str),
+    ExternalAdapter(u64, &'static str),
     Run(u64, i64, bool),
     Breakpoints(u64, Vec<i64>),
     CancelLast(u64),
     Leave(u64),
-    /// The adapter answers one of those that wait.
+    /// The adapter answers a waiting request.
     Answer(usize, bool),
     Stop(i64, bool),
     ContinuedByItself,
@@ -28,19 +30,19 @@ enum Op {
     Twice,
     ReverseRequest,
     Reply(usize, bool),
-    HandBack,
+    ReturnControl,
 }
 
 fn ops() -> impl Strategy<Value = Op> {
     let client = || 0..4u64;
-    let person = || 1..4u64;
+    let user = || 1..4u64;
     prop_oneof![
-        6 => person().prop_map(Op::Advance),
-        3 => (client(), prop_oneof![Just("threads"), Just("stackTrace"), Just("x/unknown")]).prop_map(|(c, w)| Op::Ask(c, w)),
+        6 => user().prop_map(Op::Advance),
+        3 => (client(), prop_oneof![Just("threads"), Just("stackTrace"), Just("x/unknown")]).prop_map(|(c, w)| Op::ExternalAdapter(c, w)),
         4 => (client(), 1..4i64, any::<bool>()).prop_map(|(c, t, s)| Op::Run(c, t, s)),
         2 => (client(), proptest::collection::vec(1..6i64, 0..4)).prop_map(|(c, l)| Op::Breakpoints(c, l)),
         1 => client().prop_map(Op::CancelLast),
-        1 => person().prop_map(Op::Leave),
+        1 => user().prop_map(Op::Leave),
         8 => (any::<usize>(), proptest::bool::weighted(0.8)).prop_map(|(i, g)| Op::Answer(i, g)),
         4 => (1..4i64, any::<bool>()).prop_map(|(t, a)| Op::Stop(t, a)),
         1 => Just(Op::ContinuedByItself),
@@ -50,11 +52,11 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => Just(Op::Twice),
         1 => Just(Op::ReverseRequest),
         2 => (any::<usize>(), any::<bool>()).prop_map(|(i, g)| Op::Reply(i, g)),
-        1 => Just(Op::HandBack),
+        1 => Just(Op::ReturnControl),
     ]
 }
 
-/// A thread, whether all others too, and the moment in the client's own view.
+/// A thread, whether all others run too, and the time in the client's own view.
 type Run = (i64, bool, u64);
 
 #[derive(Default)]
@@ -64,7 +66,7 @@ struct Peer {
     step: u8,
     live: bool,
     next: i64,
-    /// Sent and not answered: command, and what a run asked for with the moment.
+    /// Unanswered requests: the command, and the run with its time.
     open: BTreeMap<i64, (String, Option<Run>)>,
     answered: BTreeSet<i64>,
     last_seq: i64,
@@ -74,7 +76,7 @@ struct Peer {
 
 struct Waiting {
     request: Value,
-    /// A run that was carried out when it came; else it was refused then.
+    /// Whether a run was carried out when it arrived.
     ran: Option<bool>,
 }
 
@@ -84,7 +86,7 @@ struct World {
     /// The adapter's threads: whether each is stopped.
     threads: BTreeMap<i64, bool>,
     waiting: Vec<Waiting>,
-    seen: BTreeSet<i64>,
+    received: BTreeSet<i64>,
     last_answer: Option<Value>,
     asked: BTreeMap<String, u32>,
     next: i64,
@@ -94,28 +96,28 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let options = Options {
-            or: None,
+        let options = HubOptions {
+            or_operator: None,
             exception_names: None,
-            marks: false,
+            has_output_fence: false,
             wrap: None,
-            same: Box::new(str::to_owned),
-            about: json!({}),
-            former: Vec::new(),
+            canonical_path: Box::new(str::to_owned),
+            session_info: json!({}),
+            initial_breakpoints: Vec::new(),
         };
         let mut world = Self {
             hub: Hub::new(options),
             peers: (0..4).map(|id| (id, Peer { next: 1000 * (id as i64 + 1), ..Peer::default() })).collect(),
             threads: BTreeMap::from([(1, false)]),
             waiting: Vec::new(),
-            seen: BTreeSet::new(),
+            received: BTreeSet::new(),
             last_answer: None,
             asked: BTreeMap::new(),
             next: 0,
             refuse_next: false,
             lines: Vec::new(),
         };
-        world.give(Input::Joined { client: 0, who: Who::Agent });
+        world.give(Input::Joined { client: 0, role: Role::Agent });
         let agent = world.peers.get_mut(&0).unwrap();
         (agent.joined, agent.live, agent.step) = (true, true, 3);
         world.send(0, "initialize", json!({"adapterID": "x"}), None);
@@ -126,7 +128,7 @@ impl World {
     }
 
     fn give(&mut self, input: Input) {
-        for output in self.hub.take(input) {
+        for output in self.hub.handle(input) {
             match output {
                 Output::Adapter(message) => self.at_adapter(&message),
                 Output::Client { client, message } => self.at_client(client, &message),
@@ -153,7 +155,7 @@ impl World {
 
     fn at_adapter(&mut self, message: &Envelope) {
         let seq = message.value("seq").as_i64().expect("a number");
-        assert!(self.seen.insert(seq), "the adapter sees {seq} twice");
+        assert!(self.received.insert(seq), "the adapter receives {seq} twice");
         if message.kind == Kind::Response {
             let to = message.key("request_seq");
             let count = self.asked.get_mut(&to).unwrap_or_else(|| panic!("the adapter did not ask {to}"));
@@ -166,7 +168,7 @@ impl World {
             let known = self.waiting.iter().any(|it| it.request["seq"] == *id);
             assert!(known, "cancel is for what waits here: {request}");
         }
-        // What runs is carried out, or refused, when it comes; its answer may come late.
+        // A run is carried out or refused when it arrives; its answer may come late.
         let mut ran = None;
         if message.name == "continue" {
             let thread = request["arguments"]["threadId"].as_i64().unwrap();
@@ -269,7 +271,7 @@ impl World {
                 let peer = self.peers.get_mut(&client).unwrap();
                 if !peer.joined {
                     peer.joined = true;
-                    self.give(Input::Joined { client, who: Who::Person });
+                    self.give(Input::Joined { client, role: Role::User });
                 }
                 let peer = self.peers.get_mut(&client).unwrap();
                 let step = peer.step;
@@ -286,7 +288,7 @@ impl World {
                     _ => {}
                 }
             }
-            Op::Ask(client, command) if self.peers[&client].joined => {
+            Op::ExternalAdapter(client, command) if self.peers[&client].joined => {
                 self.send(client, command, json!({"deep": [1]}), None);
             }
             Op::Run(client, thread, single) if self.peers[&client].joined => {
@@ -322,11 +324,11 @@ impl World {
                     json!({"reason": "pause", "threadId": thread, "allThreadsStopped": all}),
                 );
             }
-            // Tells what its own requests already did.
+            // Reports what its own requests already did.
             Op::ContinuedByItself if self.threads.values().all(|stopped| !stopped) => {
                 self.event("continued", json!({"threadId": 1, "allThreadsContinued": true}));
             }
-            // A program that is stopped starts no threads, and that it runs was answered before.
+            // A stopped program starts no threads, and all runs were answered before.
             Op::Thread(thread, true)
                 if !self.threads.contains_key(&thread)
                     && self.threads.values().all(|stopped| !stopped)
@@ -370,7 +372,7 @@ impl World {
                     self.give(Input::Client { client, message });
                 }
             }
-            Op::HandBack => self.give(Input::HandBack),
+            Op::ReturnControl => self.give(Input::ReturnControl),
             _ => {}
         }
     }
@@ -386,8 +388,8 @@ impl World {
                 assert_eq!(peer.view.stopped_threads(), stopped, "client {id}");
             }
         }
-        if self.hub.shared().persons == 0 {
-            assert_eq!(self.hub.shared().controller, Controller::Agent, "nobody else is there");
+        if self.hub.status().joined_clients == 0 {
+            assert_eq!(self.hub.status().controller, Controller::Agent, "no other client is joined");
         }
     }
 }
@@ -396,12 +398,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn everybody_is_answered_once_and_sees_what_the_adapter_does(ops in proptest::collection::vec(ops(), 0..120)) {
+    fn all_requests_are_answered_once_and_views_match(ops in proptest::collection::vec(ops(), 0..120)) {
         let mut world = World::new();
         for op in ops {
             world.act(op);
         }
-        // Everything that waits is answered, then all is quiet.
+        // All waiting requests are answered.
         while !world.waiting.is_empty() {
             world.answer(0, true);
         }
@@ -414,14 +416,14 @@ proptest! {
         }
         world.check();
         prop_assert!(world.asked.values().all(|count| *count == 1), "each question of the adapter is answered: {:?}", world.asked);
-        // The adapter dies: what waited is told, once, and all are sent away.
+        // The adapter closes: waiting requests are answered once, and all clients are disconnected.
         for client in 1..4 {
             if world.peers[&client].joined {
                 world.send(client, "evaluate", json!({"expression": "1"}), None);
             }
         }
         let waits: Vec<u64> = world.peers.iter().filter(|(_, it)| !it.open.is_empty()).map(|(id, _)| *id).collect();
-        world.give(Input::Gone { why: "it died".into() });
+        world.give(Input::AdapterClosed { reason: "it died".into() });
         for id in waits {
             prop_assert!(world.peers[&id].open.is_empty(), "client {id} still waits");
         }

@@ -1,4 +1,5 @@
-//! Sessions with a scripted debug adapter in a process of its own: one that behaves, and ones that do not.
+//! Sessions with a scripted debug adapter in its own process: a well-behaved one,
+//! and misbehaving ones.
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests write scripts for their adapters")]
 

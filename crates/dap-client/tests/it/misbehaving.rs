@@ -1,4 +1,4 @@
-//! Adapters that do what adapters were seen to do, and worse. One test each.
+//! Observed and worse misbehaviour of adapters. One test each.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn terminated(session: &dap_client::Session) -> End {
     }
 }
 
-/// A session with it reaches a stop, steps, looks, and ends well.
+/// A session with it reaches a stop, steps, inspects, and ends well.
 async fn works(script: Script) -> Bench {
     let bench =
         Bench::new(script.on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")]));
@@ -134,7 +134,7 @@ async fn no_exited_before_the_end() {
 }
 
 #[tokio::test]
-async fn output_behind_the_goodbye() {
+async fn output_after_the_last_answer() {
     let script = Script::new()
         .on(
             "configurationDone",
@@ -151,9 +151,9 @@ async fn output_behind_the_goodbye() {
     assert_eq!(session.output(0).pieces[0].text, "last words\n");
 }
 
-/// gdb reads what its program writes in a thread of its own, by lines.
+/// gdb reads its program's output line by line in its own thread.
 #[tokio::test]
-async fn output_of_a_thread_of_its_own() {
+async fn output_from_a_thread_of_the_adapter() {
     let late = |line: &str| {
         let output = format!("{line}${{arguments.expression}}\n");
         [
@@ -176,20 +176,20 @@ async fn output_of_a_thread_of_its_own() {
         );
     let bench = Bench::with(script, "quirks.output_fence = \"${mark}\"", &[]);
     let session = bench.start().await;
-    bench.sessions.settled(&session, &clock()).await.unwrap();
+    bench.sessions.wait_for_stop(&session, &clock()).await.unwrap();
     let text = |session: &dap_client::Session| {
         session.output(0).pieces.into_iter().map(|it| it.text).collect::<String>()
     };
     assert_eq!(text(&session), "before the stop");
-    let person = crate::hub::Person::joined(&session).await;
+    let user = crate::hub::UserClient::joined(&session).await;
     session.run("continue", None, &clock()).await.unwrap();
-    bench.sessions.settled(&session, &clock()).await.unwrap();
+    bench.sessions.wait_for_stop(&session, &clock()).await.unwrap();
     assert_eq!(text(&session), "before the stopthe end");
-    assert_eq!(person.wrote().await, ["before the stop", "the end"]);
+    assert_eq!(user.wrote().await, ["before the stop", "the end"]);
 }
 
 #[tokio::test]
-async fn exited_after_the_end_is_still_heard() {
+async fn exited_after_the_end_is_still_handled() {
     let bench = Bench::new(
         Script::new()
             .on("configurationDone", [Step::Body(json!({})), Step::event("terminated", Value::Null)])
@@ -200,7 +200,7 @@ async fn exited_after_the_end_is_still_heard() {
 }
 
 #[tokio::test]
-async fn death_at_each_stage_is_told_with_the_last_words() {
+async fn death_at_each_stage_is_reported_with_the_last_output() {
     let dies = |text: &str| vec![Step::Stderr(format!("oh no: {text}\n")), Step::Crash(3)];
     for command in ["initialize", "launch", "setBreakpoints", "configurationDone"] {
         let bench = Bench::new(Script::new().on(command, dies(command)));
@@ -216,7 +216,7 @@ async fn death_at_each_stage_is_told_with_the_last_words() {
     let said = Bench::new(script).refused().await;
     assert!(said.contains("oh no: at the start"), "{said}");
 
-    // While it is asked: what waits ends at once, with the reason.
+    // During a request, all waiting requests end at once, with the reason.
     let script = Script::new()
         .on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
         .on("stackTrace", dies("stackTrace"));
@@ -231,17 +231,17 @@ async fn death_at_each_stage_is_told_with_the_last_words() {
 }
 
 #[tokio::test]
-async fn one_that_never_gets_ready_is_ended_at_the_deadline() {
+async fn an_adapter_that_never_gets_ready_is_ended_at_the_deadline() {
     let bench = Bench::new(Script::new().on("initialize", [Step::Body(json!({}))]));
     let start = bench.start_plan(&bench.plan(|_| ()), &within(Duration::from_millis(500))).await;
     let error = start.map(|_| ()).unwrap_err();
-    let said = "scripted: it did not say in time that it is initialized; it was ended";
+    let said = "scripted: it did not report in time that it is initialized; it was ended";
     assert_eq!((error.to_string().as_str(), error.code()), (said, policy::ErrorCode::Timeout));
     assert!(!bench.adapter_lives());
 }
 
 #[tokio::test]
-async fn one_that_never_answers_its_first_request_is_said_to_be_ended() {
+async fn an_adapter_that_never_answers_is_reported_as_ended() {
     let bench = Bench::new(Script::new().on("initialize", [Step::wait_for("never", 1)]));
     let start = bench.start_plan(&bench.plan(|_| ()), &within(Duration::from_millis(500))).await;
     let error = start.map(|_| ()).unwrap_err();
@@ -250,16 +250,16 @@ async fn one_that_never_answers_its_first_request_is_said_to_be_ended() {
 }
 
 #[tokio::test]
-async fn a_person_who_ends_it_is_answered_also_where_the_adapter_says_nothing() {
+async fn ending_the_program_is_answered_by_a_silent_adapter_too() {
     let mut script = Script::new()
         .on("terminate", [Step::wait_for("never", 1)])
         .on("disconnect", [Step::wait_for("never", 1)]);
     script.capabilities["supportsTerminateRequest"] = json!(true);
     let bench = Bench::new(script);
     let session = bench.start().await;
-    let mut person = crate::hub::Person::joined(&session).await;
-    assert!(person.ask("terminate", json!({})).await.success());
-    tokio::time::timeout(crate::bench::LONG, session.over()).await.unwrap();
+    let mut user = crate::hub::UserClient::joined(&session).await;
+    assert!(user.ask("terminate", json!({})).await.success());
+    tokio::time::timeout(crate::bench::LONG, session.ended()).await.unwrap();
     assert_eq!(terminated(&session).failure, None);
     let record = bench.record();
     let sent = record.iter().find(|it| it["command"] == "disconnect").unwrap();
@@ -268,7 +268,7 @@ async fn a_person_who_ends_it_is_answered_also_where_the_adapter_says_nothing() 
 }
 
 #[tokio::test]
-async fn a_refused_launch_is_told_in_the_adapters_words() {
+async fn a_refused_launch_is_reported_in_the_adapters_words() {
     let bench = Bench::new(Script::new().on("launch", [Step::Fail("no such program".into())]));
     assert_eq!(bench.refused().await, "scripted refused `launch`: no such program");
     assert!(!bench.adapter_lives());
@@ -287,20 +287,20 @@ async fn a_hundred_thousand_lines_of_output_stay_bounded() {
         ],
     ));
     let session = bench.start().await;
-    // A busy machine takes its time for so much.
-    let state = session.settled(&within(Duration::from_secs(150))).await.unwrap();
+    // A busy machine needs this long.
+    let state = session.wait_for_stop(&within(Duration::from_secs(150))).await.unwrap();
     assert_eq!(state.name(), "stopped");
     let output = session.output(0);
-    let kept: usize = output.pieces.iter().map(|piece| piece.text.len()).sum();
-    assert!(kept <= 256 * 1024, "{kept}");
-    assert_eq!(output.dropped + kept as u64, 100_000 * 17 + 9);
+    let stored: usize = output.pieces.iter().map(|piece| piece.text.len()).sum();
+    assert!(stored <= 256 * 1024, "{stored}");
+    assert_eq!(output.dropped + stored as u64, 100_000 * 17 + 9);
     let last = output.pieces.last().unwrap();
     assert_eq!((last.category, last.text.as_str()), (Category::Stderr, "the last\n"));
     session.terminate(&clock()).await;
 }
 
 #[tokio::test]
-async fn one_that_does_not_say_goodbye_is_ended_all_the_same() {
+async fn an_adapter_that_ignores_disconnect_is_ended() {
     let script = Script::new().on("disconnect", [Step::wait_for("never", 1)]);
     let bench = Bench::new(script);
     let session = bench.start().await;
@@ -323,6 +323,6 @@ async fn a_start_that_is_dropped_leaves_nothing() {
         }
     }
     let session = bench.sessions.get(None, &workspace::RunId::new()).unwrap();
-    tokio::time::timeout(crate::bench::LONG, session.over()).await.unwrap();
+    tokio::time::timeout(crate::bench::LONG, session.ended()).await.unwrap();
     assert!(!bench.adapter_lives());
 }

@@ -1,4 +1,4 @@
-//! What a session promises with an adapter that keeps to the protocol.
+//! Sessions with an adapter that keeps to the protocol.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn breakpoints_are_in_place_before_the_program_runs() {
 }
 
 #[tokio::test]
-async fn steps_stop_again_and_what_was_handed_out_is_refused_by_name() {
+async fn steps_stop_again_and_stale_handles_are_refused_by_name() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
     settled(&session).await;
@@ -83,7 +83,7 @@ async fn a_refused_step_leaves_the_program_stopped() {
 }
 
 #[tokio::test]
-async fn changes_of_state_are_told_in_order() {
+async fn changes_of_state_are_published_in_order() {
     let bench = Bench::new(stops_at_start().on(
         "continue",
         [
@@ -100,11 +100,11 @@ async fn changes_of_state_are_told_in_order() {
     assert_eq!(settled(&session).await, State::Terminated(end.clone()));
     assert_eq!(changes.try_recv().unwrap(), State::Running);
     assert_eq!(changes.try_recv().unwrap(), State::Terminated(end));
-    assert!(!bench.adapter_lives(), "it is reaped when the session is over");
+    assert!(!bench.adapter_lives(), "it is reaped when the session has ended");
 }
 
 #[tokio::test]
-async fn what_the_adapter_lacks_is_said_before_it_is_sent() {
+async fn unsupported_requests_are_refused_before_they_are_sent() {
     let bench = Bench::new(Script::new());
     let plan = bench.plan(|all| all.add(SourceBreakpoint { log: Some("n".into()), ..bench.at(3) }));
     let error = bench.start_plan(&plan, &clock()).await.map(|_| ()).unwrap_err();
@@ -114,15 +114,15 @@ async fn what_the_adapter_lacks_is_said_before_it_is_sent() {
     let plan = bench.plan(|all| all.exceptions = Some(vec!["raised".into()]));
     let error = bench.start_plan(&plan, &clock()).await.map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("there are: uncaught"), "{error}");
-    // It is listed as what did not begin, and not as an adapter that failed.
+    // It is listed as a session that did not start, not as a failed adapter.
     let last = bench.sessions.list().pop().unwrap();
-    let State::Terminated(end) = last.state() else { panic!("it is over") };
-    assert!(end.unbegun && end.failure.is_some_and(|it| it.contains("there are: uncaught")));
+    let State::Terminated(end) = last.state() else { panic!("not terminated") };
+    assert!(end.start_failed && end.failure.is_some_and(|it| it.contains("there are: uncaught")));
 }
 
-/// The person is asked about that.
+/// The user approves this command.
 #[test]
-fn what_runs_a_module_is_no_folder_of_the_project() {
+fn the_interpreter_of_a_module_is_no_project_directory() {
     let bench = Bench::new(Script::new());
     let mut spec = bench.spec();
     spec.target = Target::Module("pkg".into());
@@ -206,7 +206,7 @@ async fn exceptions_have_modes_and_names() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_given_up_is_cancelled_at_the_adapter() {
+async fn an_abandoned_request_is_cancelled_at_the_adapter() {
     let mut script =
         stops_at_start().on("evaluate", [Step::wait_for("cancel", 1), Step::Body(json!({"result": "late"}))]);
     script.capabilities["supportsCancelRequest"] = json!(true);
@@ -215,7 +215,7 @@ async fn a_request_that_is_given_up_is_cancelled_at_the_adapter() {
     settled(&session).await;
     let error = session.evaluate("n", None, "watch", &within(Duration::from_millis(200))).await.unwrap_err();
     assert!(matches!(error, DapError::Timeout { .. }), "{error}");
-    // The late answer came before this one, and did no harm.
+    // The late answer came before this one and did no harm.
     session.stack(None, 0, 1, &clock()).await.unwrap();
     let record = bench.record();
     let asked = record.iter().find(|it| it["command"] == "evaluate").unwrap();
@@ -224,9 +224,9 @@ async fn a_request_that_is_given_up_is_cancelled_at_the_adapter() {
     session.terminate(&clock()).await;
 }
 
-/// An adapter that was asked to leave, and the end of its session.
+/// Checks that the adapter was asked to leave the program running.
 async fn left(bench: &Bench, session: &dap_client::Session) {
-    let State::Terminated(end) = settled(session).await else { panic!("it is over") };
+    let State::Terminated(end) = settled(session).await else { panic!("not terminated") };
     assert_eq!((end.asked, end.failure), (Some(Ending::Left), None));
     let record = bench.record();
     let sent: Vec<_> = record.iter().filter(|it| it["command"] == "disconnect").collect();
@@ -234,9 +234,9 @@ async fn left(bench: &Bench, session: &dap_client::Session) {
     assert!(!bench.got().contains(&"terminate".to_owned()));
 }
 
-/// An adapter that cannot is not asked to end what it was attached to, which is refused in words.
+/// An adapter without the capability is not asked to end an attached program.
 #[tokio::test]
-async fn what_was_attached_to_is_ended_only_by_an_adapter_that_can() {
+async fn an_attached_program_is_ended_only_by_a_capable_adapter() {
     for (capability, sent) in [
         ("supportTerminateDebuggee", ("disconnect", json!({"terminateDebuggee": true}))),
         ("supportsTerminateRequest", ("terminate", json!({}))),
@@ -261,17 +261,18 @@ async fn what_was_attached_to_is_ended_only_by_an_adapter_that_can() {
     }
 }
 
-/// What an adapter gives of a stack is what was asked for, whether it pages, gives all or ignores the beginning.
+/// The requested part is returned whether the adapter pages, returns all or ignores
+/// the start.
 #[tokio::test]
-async fn a_stack_is_read_in_parts_however_much_the_adapter_gives() {
+async fn a_stack_is_read_in_parts_whatever_the_adapter_returns() {
     let frames = |from: u64, to: u64| -> Vec<Value> {
         (from..to).map(|it| json!({"id": it + 1, "name": format!("f{it}"), "line": 1, "column": 1})).collect()
     };
     for (pages, given, asked, total) in [
         (true, frames(2, 4), json!([2, 2]), None),
-        // All, though it said that it pages.
+        // All, though it reported paging.
         (true, frames(0, 9), json!([2, 2]), Some(9)),
-        // Without a beginning.
+        // Without a start.
         (false, frames(0, 4), json!([0, 4]), None),
         (false, frames(0, 9), json!([0, 4]), Some(9)),
     ] {
@@ -291,7 +292,7 @@ async fn a_stack_is_read_in_parts_however_much_the_adapter_gives() {
 }
 
 #[tokio::test]
-async fn what_was_only_attached_to_runs_on_when_we_end() {
+async fn an_attached_program_keeps_running_when_pilcrow_ends() {
     for shutdown in [true, false] {
         let mut script = stops_at_start();
         script.capabilities["supportsTerminateRequest"] = json!(true);
@@ -309,13 +310,13 @@ async fn what_was_only_attached_to_runs_on_when_we_end() {
 }
 
 #[tokio::test]
-async fn the_code_of_a_program_that_was_ended_is_not_taken_for_its_own() {
-    let over = [Step::event("exited", json!({"exitCode": 0})), Step::Body(json!({}))];
-    let bench = Bench::new(stops_at_start().on("disconnect", over));
+async fn the_exit_code_of_an_ended_program_is_marked_as_asked() {
+    let end = [Step::event("exited", json!({"exitCode": 0})), Step::Body(json!({}))];
+    let bench = Bench::new(stops_at_start().on("disconnect", end));
     let session = bench.start().await;
     settled(&session).await;
     session.terminate(&clock()).await;
-    let State::Terminated(end) = session.state() else { panic!("it is over") };
+    let State::Terminated(end) = session.state() else { panic!("not terminated") };
     assert_eq!((end.exit_code, end.asked), (Some(0), Some(Ending::Terminated)));
 }
 
@@ -340,7 +341,7 @@ async fn a_code_that_is_the_signal_of_the_last_stop_is_a_signal() {
         let session = bench.start().await;
         settled(&session).await;
         session.run("continue", None, &clock()).await.unwrap();
-        let State::Terminated(end) = settled(&session).await else { panic!("it is over") };
+        let State::Terminated(end) = settled(&session).await else { panic!("not terminated") };
         assert_eq!((end.exit_code, end.signal), expected, "{code}");
     }
 }
@@ -366,7 +367,7 @@ async fn sessions_are_found_by_name_and_all_end_together() {
 }
 
 #[tokio::test]
-async fn what_was_shown_last_is_meant_where_none_is_named() {
+async fn the_session_shown_last_is_used_when_none_is_named() {
     let bench = Bench::new(stops_at_start());
     let (first, second) = (bench.start().await, bench.start().await);
     settled(&first).await;
@@ -382,7 +383,7 @@ async fn what_was_shown_last_is_meant_where_none_is_named() {
     assert_eq!(meant().unwrap(), second.id);
     let third = bench.start().await;
     settled(&third).await;
-    assert_eq!(meant().unwrap(), second.id, "nobody saw the third");
+    assert_eq!(meant().unwrap(), second.id, "the third was not shown");
     second.terminate(&clock()).await;
     assert_eq!(meant().unwrap(), first.id, "of those that live the one shown last");
     first.terminate(&clock()).await;
@@ -390,25 +391,25 @@ async fn what_was_shown_last_is_meant_where_none_is_named() {
 }
 
 #[tokio::test]
-async fn what_another_run_was_shown_is_not_meant() {
+async fn a_session_shown_to_another_run_is_not_used() {
     let bench = Bench::new(stops_at_start());
-    let (mine, theirs) = (bench.start().await, bench.start().await);
+    let (mine, external) = (bench.start().await, bench.start().await);
     let (run, other) = (RunId::new(), RunId::new());
     mine.started_by(run.clone());
-    theirs.started_by(other.clone());
+    external.started_by(other.clone());
     let meant = |run: &RunId| bench.sessions.get(None, run).map(|it| it.id.clone());
     settled(&mine).await;
-    settled(&theirs).await;
+    settled(&external).await;
     bench.sessions.show(&mine, &run);
-    bench.sessions.show(&theirs, &other);
+    bench.sessions.show(&external, &other);
     assert_eq!(meant(&run).unwrap(), mine.id);
-    assert_eq!(meant(&other).unwrap(), theirs.id);
-    // A look at what is not its own does not make it so.
-    bench.sessions.show(&theirs, &run);
+    assert_eq!(meant(&other).unwrap(), external.id);
+    // Being shown a session of another run does not change that.
+    bench.sessions.show(&external, &run);
     assert_eq!(meant(&run).unwrap(), mine.id);
     let third = RunId::new();
-    bench.sessions.show(&theirs, &third);
+    bench.sessions.show(&external, &third);
     assert_eq!(meant(&third).unwrap_err().code(), ErrorCode::Ambiguous);
     mine.terminate(&clock()).await;
-    theirs.terminate(&clock()).await;
+    external.terminate(&clock()).await;
 }

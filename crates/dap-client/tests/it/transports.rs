@@ -1,4 +1,4 @@
-//! The ways to reach an adapter, and adapters that are slow or never there.
+//! Transports to an adapter, and adapters that are slow or never ready.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn reached(bench: &Bench) {
 }
 
 #[tokio::test]
-async fn a_port_that_we_choose_opened_late() {
+async fn a_chosen_port_that_opens_late() {
     let script = Script::new().at_start(Step::DelayMs(300));
     reached(&Bench::with(script, "transport.kind = \"connect\"", &["--port", "${port}"])).await;
 }
@@ -38,11 +38,11 @@ async fn one_that_connects_to_us() {
 async fn a_socket_that_it_opens_late_and_leaves_behind() {
     let script = Script::new().at_start(Step::DelayMs(300));
     let bench = Bench::with(script, "transport.kind = \"socket\"", &["--socket", "${socket}"]);
-    let folder = StateDir::new(bench.root.join("run"));
-    bench.sessions.announce(folder.clone());
+    let directory = StateDir::new(bench.root.join("run"));
+    bench.sessions.announce(directory.clone());
     let session = bench.start().await;
     let there = |session: &str| {
-        let names = folder.list().unwrap();
+        let names = directory.list().unwrap();
         names.iter().filter(|it| it.ends_with(session)).count()
     };
     assert_eq!(there(".adapter"), 1);
@@ -55,7 +55,7 @@ async fn a_socket_that_it_opens_late_and_leaves_behind() {
 }
 
 #[tokio::test]
-async fn one_that_dies_before_its_socket_is_open() {
+async fn an_adapter_that_dies_before_its_socket_is_open() {
     let script = Script::new().at_start(Step::Stderr("no licence\n".into())).at_start(Step::Crash(5));
     let bench = Bench::with(script, "transport.kind = \"socket\"", &["--socket", "${socket}"]);
     let said = bench.refused().await;
@@ -63,7 +63,7 @@ async fn one_that_dies_before_its_socket_is_open() {
 }
 
 #[tokio::test]
-async fn one_that_dies_before_its_port_is_open() {
+async fn an_adapter_that_dies_before_its_port_is_open() {
     let script = Script::new().at_start(Step::Stderr("no licence\n".into())).at_start(Step::Crash(5));
     let bench = Bench::with(script, "transport.kind = \"connect\"", &["--port", "${port}"]);
     let said = bench.refused().await;
@@ -71,7 +71,7 @@ async fn one_that_dies_before_its_port_is_open() {
 }
 
 #[tokio::test]
-async fn one_that_never_opens_its_port_is_ended_at_the_deadline() {
+async fn an_adapter_that_opens_no_port_is_ended_at_the_deadline() {
     let script = Script::new().at_start(Step::DelayMs(60_000));
     let bench = Bench::with(script, "transport.kind = \"listen\"", &["--connect", "${port}"]);
     let start = bench.start_plan(&bench.plan(|_| ()), &within(Duration::from_millis(500))).await;

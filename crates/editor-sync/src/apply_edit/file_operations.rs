@@ -1,4 +1,4 @@
-//! File operations on their way, after the texts that go with them, and how all of a commit is taken back.
+//! File operations of a commit after its text edits, and reverts of commits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,25 +7,30 @@ use paths::AbsPath;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
-use workspace::{ChangeKind, ContentHash, FileChange, RunId, Settled};
+use workspace::{ApplyOutcome, ChangeKind, ContentHash, FileChange, RunId};
 
-use super::in_flight::{MadeFor, Reply, Wanted, absence};
-use super::{BACK, EditorPort, HASTE, not_sent, stopped};
-use crate::buffers::OpenDocuments;
-use crate::edit_reconciliation::Answer;
+use super::in_flight::{BaseText, Reply, RequestedEdits, not_applied_reason};
+use super::{EditorPort, REVERT_LABEL, STOP_GRACE, not_sent, stopped};
+use crate::buffers::EditorBuffers;
+use crate::edit_reconciliation::ReplyKind;
 
-/// How often the disk is looked at for a file operation.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval at which the disk is checked for the result of a file operation.
+const DISK_POLL: Duration = Duration::from_millis(50);
 
 impl EditorPort {
-    /// File operations go one by one, after the text edits.
-    async fn operate(&self, label: &str, operation: &Operation<'_>, haste: &CancellationToken) -> Settled {
+    /// Applies one file operation.
+    async fn apply_operation(
+        &self,
+        label: &str,
+        operation: &Operation<'_>,
+        stop: &CancellationToken,
+    ) -> ApplyOutcome {
         let (kind, edit) = operation.to_json(&self.documents);
         if !self.client.resource_operations.iter().any(|known| known == kind) {
-            let reason = format!("this editor cannot {kind} files; close the file there first");
-            return Settled::Absent { reason: Some(reason) };
+            let reason = format!("the editor cannot {kind} files; close the file in the editor first");
+            return ApplyOutcome::NotApplied { reason: Some(reason) };
         }
-        if haste.is_cancelled() {
+        if stop.is_cancelled() {
             return stopped();
         }
         let params = self.request(label, &[edit]);
@@ -33,38 +38,38 @@ impl EditorPort {
         let editor = &self.client.editor;
         let result = self.peer.request("workspace/applyEdit", &params, editor.reply(), &never).await;
         let reply = Reply::read(result);
-        let mut ends = Instant::now() + editor.after_reply(reply.answer == Answer::Applied);
-        if haste.is_cancelled() {
-            ends = ends.min(Instant::now() + HASTE);
+        let mut ends = Instant::now() + editor.after_reply(reply.kind == ReplyKind::Applied);
+        if stop.is_cancelled() {
+            ends = ends.min(Instant::now() + STOP_GRACE);
         }
         let mut changes = self.documents.changes();
         loop {
             changes.borrow_and_update();
             if operation.is_done(&self.documents) {
-                return Settled::Landed;
+                return ApplyOutcome::Applied;
             }
             tokio::select! {
                 result = changes.changed() => if result.is_err() { break },
-                // A file that nobody has open any more comes and goes without a notification.
-                () = sleep(LOOK) => {}
+                // Changes of a closed file come without a notification.
+                () = sleep(DISK_POLL) => {}
             }
             if Instant::now() >= ends {
                 break;
             }
         }
-        match reply.answer {
-            Answer::None => Settled::Unknown,
-            _ => Settled::Absent { reason: Some(absence(&reply)) },
+        match reply.kind {
+            ReplyKind::None => ApplyOutcome::Unknown,
+            _ => ApplyOutcome::NotApplied { reason: Some(not_applied_reason(&reply)) },
         }
     }
 
-    pub(super) async fn carry_out(
+    pub(super) async fn apply_changes(
         &self,
         run: &RunId,
         changes: &[FileChange],
-        haste: &CancellationToken,
-    ) -> Vec<Settled> {
-        let wanted: Vec<(usize, Wanted)> = changes
+        stop: &CancellationToken,
+    ) -> Vec<ApplyOutcome> {
+        let requested: Vec<(usize, RequestedEdits)> = changes
             .iter()
             .enumerate()
             .filter(|(_, change)| !change.edits.is_empty())
@@ -74,153 +79,166 @@ impl EditorPort {
                     ChangeKind::Modified => change.path.clone(),
                     ChangeKind::Created | ChangeKind::Deleted => return None,
                 };
-                let made_for = MadeFor::Text(change.before.clone()?);
-                Some((index, Wanted { path, edits: change.edits.clone(), made_for }))
+                let base_text = BaseText::Text(change.before.clone()?);
+                Some((index, RequestedEdits { path, edits: change.edits.clone(), base_text }))
             })
             .collect();
-        let (indexes, wanted): (Vec<usize>, Vec<Wanted>) = wanted.into_iter().unzip();
-        // What comes now cannot be told from what was looked out for.
-        wanted.iter().for_each(|wanted| self.outlook.end(&wanted.path));
-        let texts = self.make(run, &wanted, haste).await;
-        let mut settled: Vec<Option<Settled>> = vec![None; changes.len()];
+        let (indexes, requested): (Vec<usize>, Vec<RequestedEdits>) = requested.into_iter().unzip();
+        // The edits of this commit cannot be distinguished from late ones.
+        requested.iter().for_each(|requested| self.late.end(&requested.path));
+        let texts = self.apply_edits(run, &requested, stop).await;
+        let mut outcomes: Vec<Option<ApplyOutcome>> = vec![None; changes.len()];
         for (index, text) in indexes.into_iter().zip(texts) {
-            settled[index] = Some(text);
+            outcomes[index] = Some(text);
         }
-        // What cannot be brought back comes last.
+        // Deletions come last, because they are the hardest to revert.
         let mut order: Vec<usize> = (0..changes.len()).collect();
         order.sort_by_key(|index| changes[*index].kind == ChangeKind::Deleted);
         for index in order {
             let change = &changes[index];
             let operation = match &change.kind {
                 ChangeKind::Modified => {
-                    // Nothing to change in the text: as it should be.
-                    settled[index].get_or_insert(Settled::Landed);
+                    // No text edits: nothing to do.
+                    outcomes[index].get_or_insert(ApplyOutcome::Applied);
                     continue;
                 }
                 ChangeKind::Created => Operation::Create { path: &change.path },
                 ChangeKind::Deleted => Operation::Delete { path: &change.path },
                 ChangeKind::Renamed { from } => Operation::Rename { from, to: &change.path },
             };
-            if settled.iter().flatten().any(|settled| *settled != Settled::Landed) {
-                let text_landed = settled[index] == Some(Settled::Landed);
-                if text_landed && let ChangeKind::Renamed { from } = &change.kind {
-                    settled[index] = Some(self.unmake(from, change).await);
+            if outcomes.iter().flatten().any(|outcome| *outcome != ApplyOutcome::Applied) {
+                let text_applied = outcomes[index] == Some(ApplyOutcome::Applied);
+                if text_applied && let ChangeKind::Renamed { from } = &change.kind {
+                    outcomes[index] = Some(self.revert_text_of_failed_move(from, change).await);
                 }
-                settled[index].get_or_insert_with(not_sent);
+                outcomes[index].get_or_insert_with(not_sent);
                 continue;
             }
-            let text_made = settled[index].is_some();
-            let mut outcome = self.operate("pilcrow", &operation, haste).await;
-            if text_made
-                && matches!(outcome, Settled::Absent { .. })
+            let has_text = outcomes[index].is_some();
+            let mut outcome = self.apply_operation("pilcrow", &operation, stop).await;
+            if has_text
+                && matches!(outcome, ApplyOutcome::NotApplied { .. })
                 && let ChangeKind::Renamed { from } = &change.kind
-                && let Settled::Elsewhere { detail, .. } = self.unmake(from, change).await
+                && let ApplyOutcome::Misplaced { detail, .. } =
+                    self.revert_text_of_failed_move(from, change).await
             {
-                outcome = Settled::Elsewhere { detail, reverted: false };
+                outcome = ApplyOutcome::Misplaced { detail, reverted: false };
             }
-            settled[index] = Some(outcome);
+            outcomes[index] = Some(outcome);
         }
-        settled.into_iter().map(|settled| settled.unwrap_or(Settled::Unknown)).collect()
+        outcomes.into_iter().map(|outcome| outcome.unwrap_or(ApplyOutcome::Unknown)).collect()
     }
 
-    /// Takes the text edits of a file back whose move did not come about, stopped or not.
-    async fn unmake(&self, path: &AbsPath, change: &FileChange) -> Settled {
+    /// Reverts the text edits of a file whose move failed, even if the run is stopped.
+    async fn revert_text_of_failed_move(&self, path: &AbsPath, change: &FileChange) -> ApplyOutcome {
         match self.revert_text(path, change, &CancellationToken::new()).await {
-            Settled::Landed => not_sent(),
-            _ => Settled::Elsewhere {
-                detail: "its text was changed, but it was not moved, and the text could not be taken back"
+            ApplyOutcome::Applied => not_sent(),
+            _ => ApplyOutcome::Misplaced {
+                detail: "its text was changed, but the move failed, and the text could not be reverted"
                     .to_owned(),
                 reverted: false,
             },
         }
     }
 
-    async fn revert_text(&self, path: &AbsPath, change: &FileChange, haste: &CancellationToken) -> Settled {
+    async fn revert_text(
+        &self,
+        path: &AbsPath,
+        change: &FileChange,
+        stop: &CancellationToken,
+    ) -> ApplyOutcome {
         let planned_on = change.before.as_ref().map(|text| ContentHash::of(text.as_bytes()));
-        let landed = planned_on.and_then(|hash| self.landed.lock().remove(&(path.clone(), hash)));
-        let Some(landed) = landed else {
-            return Settled::Absent { reason: Some("nothing is known to have landed there".to_owned()) };
+        let applied = planned_on.and_then(|hash| self.applied.lock().remove(&(path.clone(), hash)));
+        let Some(applied) = applied else {
+            return ApplyOutcome::NotApplied { reason: Some("no applied edit of it is known".to_owned()) };
         };
-        let made_for = MadeFor::Moment(landed.moment, landed.text);
-        let wanted = Wanted { path: path.clone(), edits: landed.inverse, made_for };
-        let back = self.make_together(None, std::slice::from_ref(&wanted), haste).await;
-        match back.into_iter().next() {
-            Some(Settled::Moved) => {
-                Settled::Absent { reason: Some("it was changed there meanwhile".to_owned()) }
+        let base_text = BaseText::Revision(applied.revision, applied.text);
+        let requested = RequestedEdits { path: path.clone(), edits: applied.inverse, base_text };
+        let outcomes = self.apply_in_one_request(None, std::slice::from_ref(&requested), stop).await;
+        match outcomes.into_iter().next() {
+            Some(ApplyOutcome::Stale) => {
+                ApplyOutcome::NotApplied { reason: Some("the user changed it since".to_owned()) }
             }
-            other => other.unwrap_or(Settled::Unknown),
+            other => other.unwrap_or(ApplyOutcome::Unknown),
         }
     }
 
-    pub(super) async fn take_all_back(
+    pub(super) async fn revert_changes(
         &self,
         changes: &[FileChange],
-        haste: &CancellationToken,
-    ) -> Vec<Settled> {
-        let mut settled = Vec::with_capacity(changes.len());
+        stop: &CancellationToken,
+    ) -> Vec<ApplyOutcome> {
+        let mut outcomes = Vec::with_capacity(changes.len());
         for change in changes {
-            settled.push(match &change.kind {
-                ChangeKind::Modified if change.edits.is_empty() => Settled::Landed,
-                ChangeKind::Modified => self.revert_text(&change.path, change, haste).await,
+            outcomes.push(match &change.kind {
+                ChangeKind::Modified if change.edits.is_empty() => ApplyOutcome::Applied,
+                ChangeKind::Modified => self.revert_text(&change.path, change, stop).await,
                 ChangeKind::Created => {
-                    self.operate(BACK, &Operation::Delete { path: &change.path }, haste).await
+                    self.apply_operation(REVERT_LABEL, &Operation::Delete { path: &change.path }, stop).await
                 }
                 ChangeKind::Renamed { from } => {
                     let back = Operation::Rename { from: &change.path, to: from };
-                    match self.operate(BACK, &back, haste).await {
-                        Settled::Landed => self.restore(from, change, haste).await,
+                    match self.apply_operation(REVERT_LABEL, &back, stop).await {
+                        ApplyOutcome::Applied => self.restore_moved_text(from, change, stop).await,
                         other => other,
                     }
                 }
                 ChangeKind::Deleted => {
                     let back = Operation::Create { path: &change.path };
-                    match self.operate(BACK, &back, haste).await {
-                        Settled::Landed => self.refill(change, haste).await,
+                    match self.apply_operation(REVERT_LABEL, &back, stop).await {
+                        ApplyOutcome::Applied => self.restore_deleted_text(change, stop).await,
                         other => other,
                     }
                 }
             });
         }
-        settled
+        outcomes
     }
 
-    /// The text of a file that has moved back.
-    async fn restore(&self, path: &AbsPath, change: &FileChange, haste: &CancellationToken) -> Settled {
-        let (Some(before), Some(after)) = (&change.before, &change.after) else { return Settled::Landed };
+    /// Restores the text of a file that was moved back.
+    async fn restore_moved_text(
+        &self,
+        path: &AbsPath,
+        change: &FileChange,
+        stop: &CancellationToken,
+    ) -> ApplyOutcome {
+        let (Some(before), Some(after)) = (&change.before, &change.after) else {
+            return ApplyOutcome::Applied;
+        };
         if change.edits.is_empty() || before == after {
-            return Settled::Landed;
+            return ApplyOutcome::Applied;
         }
         let edits = text::invert(before, &change.edits).unwrap_or_default();
-        let made_for = MadeFor::Text(Arc::clone(after));
-        let wanted = Wanted { path: path.clone(), edits, made_for };
-        let back = self.make_together(None, std::slice::from_ref(&wanted), haste).await;
-        back.into_iter().next().unwrap_or(Settled::Unknown)
+        let base_text = BaseText::Text(Arc::clone(after));
+        let requested = RequestedEdits { path: path.clone(), edits, base_text };
+        let outcomes = self.apply_in_one_request(None, std::slice::from_ref(&requested), stop).await;
+        outcomes.into_iter().next().unwrap_or(ApplyOutcome::Unknown)
     }
 
-    /// The text of a file that was deleted, put into an empty one; the editor opens it for that.
-    async fn refill(&self, change: &FileChange, haste: &CancellationToken) -> Settled {
+    /// Restores the text of a deleted file that was created again; the editor opens it.
+    async fn restore_deleted_text(&self, change: &FileChange, stop: &CancellationToken) -> ApplyOutcome {
         let before = change.before.as_deref().unwrap_or_default();
         let start = json!({ "line": 0, "character": 0 });
         let edit = json!({
             "textDocument": { "uri": self.documents.uri_of(&change.path), "version": null },
             "edits": [{ "range": { "start": start, "end": start }, "newText": before }],
         });
-        let params = self.request(BACK, &[edit]);
+        let params = self.request(REVERT_LABEL, &[edit]);
         let never = CancellationToken::new();
         let editor = &self.client.editor;
         let mut changes = self.documents.changes();
         let reply = self.peer.request("workspace/applyEdit", &params, editor.reply(), &never).await;
         let reply = Reply::read(reply);
-        let ends = Instant::now() + editor.after_reply(reply.answer == Answer::Applied);
+        let ends = Instant::now() + editor.after_reply(reply.kind == ReplyKind::Applied);
         loop {
             changes.borrow_and_update();
-            if self.documents.at(&change.path).is_some_and(|open| *open.text == *before) {
-                return Settled::Landed;
+            if self.documents.by_path(&change.path).is_some_and(|open| *open.text == *before) {
+                return ApplyOutcome::Applied;
             }
             tokio::select! {
-                result = changes.changed() => if result.is_err() { return Settled::Unknown },
-                () = sleep_until(ends) => return Settled::Absent { reason: Some(absence(&reply)) },
-                () = haste.cancelled() => return Settled::Unknown,
+                result = changes.changed() => if result.is_err() { return ApplyOutcome::Unknown },
+                () = sleep_until(ends) => return ApplyOutcome::NotApplied { reason: Some(not_applied_reason(&reply)) },
+                () = stop.cancelled() => return ApplyOutcome::Unknown,
             }
         }
     }
@@ -233,7 +251,7 @@ enum Operation<'a> {
 }
 
 impl Operation<'_> {
-    fn to_json(&self, documents: &OpenDocuments) -> (&'static str, Value) {
+    fn to_json(&self, documents: &EditorBuffers) -> (&'static str, Value) {
         match self {
             Self::Create { path } => ("create", json!({ "kind": "create", "uri": documents.uri_of(path) })),
             Self::Rename { from, to } => {
@@ -244,14 +262,14 @@ impl Operation<'_> {
         }
     }
 
-    fn is_done(&self, documents: &OpenDocuments) -> bool {
-        let is_there = |path: &AbsPath| path.as_path().symlink_metadata().is_ok();
+    fn is_done(&self, documents: &EditorBuffers) -> bool {
+        let exists = |path: &AbsPath| path.as_path().symlink_metadata().is_ok();
         match self {
-            Self::Create { path } => is_there(path) || documents.at(path).is_some(),
-            Self::Delete { path } => !is_there(path) && documents.at(path).is_none(),
+            Self::Create { path } => exists(path) || documents.by_path(path).is_some(),
+            Self::Delete { path } => !exists(path) && documents.by_path(path).is_none(),
             Self::Rename { from, to } => {
-                let came = is_there(to) || documents.at(to).is_some();
-                came && !is_there(from) && documents.at(from).is_none()
+                let arrived = exists(to) || documents.by_path(to).is_some();
+                arrived && !exists(from) && documents.by_path(from).is_none()
             }
         }
     }

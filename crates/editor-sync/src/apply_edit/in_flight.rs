@@ -1,5 +1,7 @@
-//! Edits of texts on their way: made for the text as it is now, sent in one request, and followed by the change
-//! notifications until each has landed, is absent, or went elsewhere and is taken back.
+//! Text edits in flight.
+//!
+//! The port maps them to the current text, sends them in one request, and follows them through the
+//! change notifications until each is applied, not applied, or misplaced and reverted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,302 +12,316 @@ use text::TextEdit;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use wire::{InFlight, RequestError};
-use workspace::{ContentHash, RunId, Settled};
+use workspace::{ApplyOutcome, ContentHash, RunId};
 
-use super::{BACK, EditorPort, HASTE, LATE_ANSWER, Landed, not_sent, stopped};
-use crate::buffers::{BOM, Moment, Open, Since, Step, without_bom};
-use crate::edit_reconciliation::{Answer, Settling, Verdict};
-use crate::rebase::{self, Placed};
+use super::{AppliedEdit, EditorPort, LATE_REPLY, REVERT_LABEL, STOP_GRACE, not_sent, stopped};
+use crate::buffers::{BOM, ChangesSince, OpenBuffer, Revision, Step, without_bom};
+use crate::edit_reconciliation::{EditOutcome, EditReconciler, ReplyKind};
+use crate::rebase::{self, PositionedEdit};
 
-/// How long a document of version 0 may go on changing before an edit is sent all the same.
+/// Maximum wait for a document of version 0 to stop changing before an edit.
 const MAX_QUIET: Duration = Duration::from_secs(5);
 
-/// Edits that are to be made in one document.
-pub(super) struct Wanted {
+/// Edits to apply to one document.
+pub(super) struct RequestedEdits {
     pub(super) path: AbsPath,
     pub(super) edits: Vec<TextEdit>,
-    pub(super) made_for: MadeFor,
+    pub(super) base_text: BaseText,
 }
 
-pub(super) enum MadeFor {
-    /// This text, without a byte order mark.
+pub(super) enum BaseText {
+    /// The planned text, without a byte order mark.
     Text(Arc<str>),
-    /// The text at this moment, exactly as the editor has it.
-    Moment(Moment, Arc<str>),
+    /// The editor's exact text at this revision.
+    Revision(Revision, Arc<str>),
 }
 
-/// One document's part of a request.
-pub(super) struct Flight {
+/// The edits of one document in a request.
+pub(super) struct InFlightEdit {
     pub(super) path: AbsPath,
-    pub(super) base: Open,
-    pub(super) placed: Vec<Placed>,
-    pub(super) settling: Settling,
-    pub(super) moment: Moment,
-    pub(super) verdict: Option<Verdict>,
-    /// Hash of the text that a commit's edits were made for.
+    pub(super) base: OpenBuffer,
+    pub(super) positioned: Vec<PositionedEdit>,
+    pub(super) reconciler: EditReconciler,
+    pub(super) revision: Revision,
+    pub(super) outcome: Option<EditOutcome>,
+    /// Hash of the text that the edits of a commit were planned on.
     pub(super) planned_on: Option<ContentHash>,
 }
 
-/// How a request was answered.
+/// The reply to a request.
 pub(super) struct Reply {
-    pub(super) answer: Answer,
+    pub(super) kind: ReplyKind,
     pub(super) reason: Option<String>,
 }
 
 impl EditorPort {
-    /// The document as it is, and the edits in it; `None` when it is not open. An error when they
-    /// have no place there.
-    pub(super) fn now(&self, wanted: &Wanted) -> Result<Option<(Open, Vec<TextEdit>)>, rebase::Conflict> {
+    /// The current document and the edits mapped to it; `None` when it is not open.
+    pub(super) fn rebase_onto_current(
+        &self,
+        requested: &RequestedEdits,
+    ) -> Result<Option<(OpenBuffer, Vec<TextEdit>)>, rebase::Conflict> {
         let conflict = rebase::Conflict { edit: 0 };
-        let (steps, open, old, strict) = match &wanted.made_for {
-            MadeFor::Moment(moment, text) => {
-                let Some((steps, open)) = self.documents.way_since(moment) else { return Err(conflict) };
+        let (steps, open, old, strict) = match &requested.base_text {
+            BaseText::Revision(revision, text) => {
+                let Some((steps, open)) = self.documents.steps_since_revision(revision) else {
+                    return Err(conflict);
+                };
                 (steps, open, text, false)
             }
-            MadeFor::Text(text) => {
-                let Some(open) = self.documents.at(&wanted.path) else { return Ok(None) };
+            BaseText::Text(text) => {
+                let Some(open) = self.documents.by_path(&requested.path) else { return Ok(None) };
                 if without_bom(&open.text) == &**text {
                     (Vec::new(), open, text, true)
                 } else {
                     let hash = ContentHash::of(text.as_bytes());
-                    let Some((steps, open)) = self.documents.way_from(&wanted.path, hash) else {
+                    let Some((steps, open)) = self.documents.steps_from_text(&requested.path, hash) else {
                         return Err(conflict);
                     };
                     (steps, open, text, true)
                 }
             }
         };
-        // The mark is part of the editor's text and not of the document's.
-        let shift = match wanted.made_for {
-            MadeFor::Text(_) if open.text.starts_with(BOM) => BOM.len(),
+        // The byte order mark is part of the editor's text, not of the document's.
+        let bom = match requested.base_text {
+            BaseText::Text(_) if open.text.starts_with(BOM) => BOM.len(),
             _ => 0,
         };
         let shifted: Vec<TextEdit>;
-        let (old, edits) = if shift == 0 {
-            (old.to_string(), &wanted.edits)
+        let (old, edits) = if bom == 0 {
+            (old.to_string(), &requested.edits)
         } else {
-            let by = |edit: &TextEdit| {
-                TextEdit::replace(edit.range.start + shift..edit.range.end + shift, &edit.new_text)
+            let shift = |edit: &TextEdit| {
+                TextEdit::replace(edit.range.start + bom..edit.range.end + bom, &edit.new_text)
             };
-            shifted = wanted.edits.iter().map(by).collect();
+            shifted = requested.edits.iter().map(shift).collect();
             (format!("{BOM}{old}"), &shifted)
         };
         let edits = rebase::rebase(&old, edits, &steps, strict)?;
         Ok(Some((open, edits)))
     }
 
-    /// Ready to be sent, or what keeps it from that.
-    fn prepare(&self, wanted: &Wanted) -> Result<Flight, Settled> {
-        let Ok(Some((open, edits))) = self.now(wanted) else { return Err(Settled::Moved) };
-        let placed = rebase::place(&open.text, &open.lines, self.documents.encoding(), &edits)
-            .map_err(|invalid| Settled::Absent { reason: Some(invalid.to_string()) })?;
-        let settling =
-            Settling::new(&open.text, open.lines.ends(), self.documents.encoding(), placed.clone());
-        let moment = open.moment();
-        let path = wanted.path.clone();
-        let planned_on = match &wanted.made_for {
-            MadeFor::Text(text) => Some(ContentHash::of(text.as_bytes())),
-            MadeFor::Moment(..) => None,
+    /// Prepares the edits for sending, or returns the outcome that prevents it.
+    fn prepare(&self, requested: &RequestedEdits) -> Result<InFlightEdit, ApplyOutcome> {
+        let Ok(Some((open, edits))) = self.rebase_onto_current(requested) else {
+            return Err(ApplyOutcome::Stale);
         };
-        Ok(Flight { planned_on, path, base: open, placed, settling, moment, verdict: None })
+        let positioned = rebase::position_edits(&open.text, &open.lines, self.documents.encoding(), &edits)
+            .map_err(|invalid| ApplyOutcome::NotApplied { reason: Some(invalid.to_string()) })?;
+        let reconciler =
+            EditReconciler::new(&open.text, open.lines.ends(), self.documents.encoding(), positioned.clone());
+        let revision = open.revision();
+        let path = requested.path.clone();
+        let planned_on = match &requested.base_text {
+            BaseText::Text(text) => Some(ContentHash::of(text.as_bytes())),
+            BaseText::Revision(..) => None,
+        };
+        Ok(InFlightEdit { planned_on, path, base: open, positioned, reconciler, revision, outcome: None })
     }
 
-    /// Makes edits in open documents and proves it. In the order of `wanted`.
-    pub(super) async fn make(
+    /// Applies edits to open documents; returns one proven outcome for each, in order.
+    pub(super) async fn apply_edits(
         &self,
         run: &RunId,
-        wanted: &[Wanted],
-        haste: &CancellationToken,
-    ) -> Vec<Settled> {
-        let mut settled: Vec<Settled> = Vec::with_capacity(wanted.len());
+        requested: &[RequestedEdits],
+        stop: &CancellationToken,
+    ) -> Vec<ApplyOutcome> {
+        let mut outcomes: Vec<ApplyOutcome> = Vec::with_capacity(requested.len());
         if self.client.editor.one_request {
-            return self.make_together(Some(run), wanted, haste).await;
+            return self.apply_in_one_request(Some(run), requested, stop).await;
         }
-        for one in wanted {
-            if settled.iter().any(|settled| *settled != Settled::Landed) {
-                settled.push(not_sent());
+        for document in requested {
+            if outcomes.iter().any(|outcome| *outcome != ApplyOutcome::Applied) {
+                outcomes.push(not_sent());
             } else {
-                settled.extend(self.make_together(Some(run), std::slice::from_ref(one), haste).await);
+                outcomes
+                    .extend(self.apply_in_one_request(Some(run), std::slice::from_ref(document), stop).await);
             }
         }
-        settled
+        outcomes
     }
 
-    /// In one request, and what is absent in another. Without a run something is taken back.
-    pub(super) async fn make_together(
+    /// Applies edits in one request, and repeats those not applied once.
+    ///
+    /// Reverts without a run.
+    pub(super) async fn apply_in_one_request(
         &self,
         run: Option<&RunId>,
-        wanted: &[Wanted],
-        haste: &CancellationToken,
-    ) -> Vec<Settled> {
-        let label = if run.is_some() { "pilcrow" } else { BACK };
-        let mut settled: Vec<Option<Settled>> = vec![None; wanted.len()];
+        requested: &[RequestedEdits],
+        stop: &CancellationToken,
+    ) -> Vec<ApplyOutcome> {
+        let label = if run.is_some() { "pilcrow" } else { REVERT_LABEL };
+        let mut outcomes: Vec<Option<ApplyOutcome>> = vec![None; requested.len()];
         for attempt in 0..2 {
-            let open: Vec<usize> = (0..wanted.len()).filter(|index| settled[*index].is_none()).collect();
-            if open.is_empty() {
+            let pending: Vec<usize> =
+                (0..requested.len()).filter(|index| outcomes[*index].is_none()).collect();
+            if pending.is_empty() {
                 break;
             }
-            for index in &open {
-                self.quiet(&wanted[*index].path, haste).await;
+            for index in &pending {
+                self.wait_for_quiet(&requested[*index].path, stop).await;
             }
             let mut flights = Vec::new();
-            for index in &open {
-                match self.prepare(&wanted[*index]) {
+            for index in &pending {
+                match self.prepare(&requested[*index]) {
                     Ok(flight) => flights.push(flight),
-                    Err(reason) => settled[*index] = Some(reason),
+                    Err(reason) => outcomes[*index] = Some(reason),
                 }
             }
-            if flights.len() < open.len() || haste.is_cancelled() {
-                let why = || if haste.is_cancelled() { stopped() } else { not_sent() };
-                return settled.into_iter().map(|settled| settled.unwrap_or_else(why)).collect();
+            if flights.len() < pending.len() || stop.is_cancelled() {
+                let why = || if stop.is_cancelled() { stopped() } else { not_sent() };
+                return outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(why)).collect();
             }
-            let (reply, request) = self.fly(label, &mut flights, haste).await;
-            let mut open_ended = Vec::new();
-            for (index, flight) in open.into_iter().zip(flights) {
-                let again = attempt == 0 && !haste.is_cancelled();
-                if run.is_some() && flight.is_open_ended(reply.answer) {
-                    settled[index] = Some(Settled::Unknown);
-                    open_ended.push(flight);
+            let (reply, request) = self.send_and_follow(label, &mut flights, stop).await;
+            let mut unresolved = Vec::new();
+            for (index, flight) in pending.into_iter().zip(flights) {
+                let may_retry = attempt == 0 && !stop.is_cancelled();
+                if run.is_some() && flight.may_be_late(reply.kind) {
+                    outcomes[index] = Some(ApplyOutcome::Unknown);
+                    unresolved.push(flight);
                 } else {
-                    settled[index] = self.conclude(flight, &reply, again, haste).await;
+                    outcomes[index] = self.conclude(flight, &reply, may_retry, stop).await;
                 }
             }
-            if let (Some(run), Some(request), false) = (run, request, open_ended.is_empty()) {
-                self.look_out(run, open_ended, request);
+            if let (Some(run), Some(request), false) = (run, request, unresolved.is_empty()) {
+                self.watch_late(run, unresolved, request);
             }
         }
-        settled.into_iter().map(|settled| settled.unwrap_or(Settled::Unknown)).collect()
+        outcomes.into_iter().map(|outcome| outcome.unwrap_or(ApplyOutcome::Unknown)).collect()
     }
 
-    /// What a flight came to; `None` when it is to be made again.
+    /// The outcome of an edit; `None` if it has to be sent again.
     async fn conclude(
         &self,
-        flight: Flight,
+        flight: InFlightEdit,
         reply: &Reply,
-        again: bool,
-        haste: &CancellationToken,
-    ) -> Option<Settled> {
-        let verdict = flight.verdict.clone().unwrap_or_else(|| flight.settling.decide(reply.answer));
-        Some(match verdict {
-            Verdict::Landed { inverse } => {
-                let text = Arc::from(flight.settling.text());
-                let landed = Landed { at: Instant::now(), moment: flight.moment, text, inverse };
+        may_retry: bool,
+        stop: &CancellationToken,
+    ) -> Option<ApplyOutcome> {
+        let outcome = flight.outcome.clone().unwrap_or_else(|| flight.reconciler.decide(reply.kind));
+        Some(match outcome {
+            EditOutcome::Applied { inverse } => {
+                let text = Arc::from(flight.reconciler.text());
+                let applied = AppliedEdit { at: Instant::now(), revision: flight.revision, text, inverse };
                 if let Some(hash) = flight.planned_on {
-                    self.landed.lock().insert((flight.path, hash), landed);
+                    self.applied.lock().insert((flight.path, hash), applied);
                 }
-                Settled::Landed
+                ApplyOutcome::Applied
             }
-            Verdict::Absent if again => return None,
-            Verdict::Absent => Settled::Absent { reason: Some(absence(reply)) },
-            Verdict::Conflict => Settled::Moved,
-            Verdict::Unknown => Settled::Unknown,
-            Verdict::Elsewhere { detail, inverse } => {
-                let back = match inverse {
-                    Some(inverse) => self.take_back(&flight, inverse, haste).await,
-                    None => Err("it was changed there meanwhile".to_owned()),
+            EditOutcome::NotApplied if may_retry => return None,
+            EditOutcome::NotApplied => ApplyOutcome::NotApplied { reason: Some(not_applied_reason(reply)) },
+            EditOutcome::Conflict => ApplyOutcome::Stale,
+            EditOutcome::Unknown => ApplyOutcome::Unknown,
+            EditOutcome::Misplaced { detail, inverse } => {
+                let reverted = match inverse {
+                    Some(inverse) => self.revert_misplaced(&flight, inverse, stop).await,
+                    None => Err("the user changed it since".to_owned()),
                 };
-                match back {
-                    Ok(()) => Settled::Elsewhere { detail, reverted: true },
-                    Err(why) => Settled::Elsewhere { detail: format!("{detail}; {why}"), reverted: false },
+                match reverted {
+                    Ok(()) => ApplyOutcome::Misplaced { detail, reverted: true },
+                    Err(reason) => {
+                        ApplyOutcome::Misplaced { detail: format!("{detail}; {reason}"), reverted: false }
+                    }
                 }
             }
         })
     }
 
-    /// Undoes a misplaced edit at once.
-    pub(super) async fn take_back(
+    /// Reverts a misplaced edit.
+    pub(super) async fn revert_misplaced(
         &self,
-        flight: &Flight,
+        flight: &InFlightEdit,
         inverse: Vec<TextEdit>,
-        haste: &CancellationToken,
+        stop: &CancellationToken,
     ) -> Result<(), String> {
-        let text = Arc::from(flight.settling.text());
-        let made_for = MadeFor::Moment(flight.moment.clone(), text);
-        let wanted = Wanted { path: flight.path.clone(), edits: inverse, made_for };
-        let mut reply = Reply { answer: Answer::None, reason: None };
+        let text = Arc::from(flight.reconciler.text());
+        let base_text = BaseText::Revision(flight.revision.clone(), text);
+        let requested = RequestedEdits { path: flight.path.clone(), edits: inverse, base_text };
+        let mut reply = Reply { kind: ReplyKind::None, reason: None };
         for _ in 0..2 {
-            let Ok(back) = self.prepare(&wanted) else {
-                return Err("it was changed there meanwhile".to_owned());
+            let Ok(revert) = self.prepare(&requested) else {
+                return Err("the user changed it since".to_owned());
             };
-            let mut flights = [back];
-            (reply, _) =
-                self.fly("taking back an edit that went to a wrong place", &mut flights, haste).await;
-            let [back] = flights;
-            match back.verdict.unwrap_or_else(|| back.settling.decide(reply.answer)) {
-                Verdict::Landed { .. } => return Ok(()),
-                Verdict::Absent => {}
-                _ => return Err("the way back did not land either".to_owned()),
+            let mut flights = [revert];
+            (reply, _) = self.send_and_follow("pilcrow: revert a misplaced edit", &mut flights, stop).await;
+            let [revert] = flights;
+            match revert.outcome.unwrap_or_else(|| revert.reconciler.decide(reply.kind)) {
+                EditOutcome::Applied { .. } => return Ok(()),
+                EditOutcome::NotApplied => {}
+                _ => return Err("the editor did not apply the revert either".to_owned()),
             }
         }
-        Err(format!("the way back did not land either: {}", absence(&reply)))
+        Err(format!("the editor did not apply the revert either: {}", not_applied_reason(&reply)))
     }
 
-    /// Sends one request for all flights and follows the changes until each is decided or time is up.
-    /// With the request, if it has no answer yet.
-    async fn fly(
+    /// Sends one request for all edits and follows the changes.
+    ///
+    /// Ends when each edit has an outcome or time is up.
+    ///
+    /// Returns the request too if it has no reply yet.
+    async fn send_and_follow(
         &self,
         label: &str,
-        flights: &mut [Flight],
-        haste: &CancellationToken,
+        flights: &mut [InFlightEdit],
+        stop: &CancellationToken,
     ) -> (Reply, Option<InFlight>) {
-        let _following = self.documents.follow();
+        let _history = self.documents.keep_history();
         let mut changes = self.documents.changes();
-        let edits: Vec<Value> = flights.iter().map(Flight::to_json).collect();
+        let edits: Vec<Value> = flights.iter().map(InFlightEdit::to_json).collect();
         let params = self.request(label, &edits);
-        let mut reply = Reply { answer: Answer::None, reason: None };
+        let mut reply = Reply { kind: ReplyKind::None, reason: None };
         let editor = &self.client.editor;
         let sent = match timeout(editor.reply(), self.peer.room()).await {
             Ok(Ok(room)) => room.request("workspace/applyEdit", &params),
             Ok(Err(closed)) => Err(RequestError::Closed { method: "workspace/applyEdit".to_owned(), closed }),
             Err(_) => return (reply, None),
         };
-        // Dropped unanswered, it tells the editor that nobody waits any more.
+        // Dropping it without a reply sends a cancellation.
         let mut request = match sent {
             Ok(request) => request,
             Err(error) => return (Reply::read(Err(error)), None),
         };
-        let (mut replied, mut hastened) = (false, false);
+        let (mut replied, mut stopping) = (false, false);
         let mut ends = Instant::now() + editor.reply();
         loop {
             changes.borrow_and_update();
             for flight in flights.iter_mut() {
-                self.pull(flight, reply.answer);
+                self.observe_changes(flight, reply.kind);
             }
-            let all = flights.iter().all(|flight| flight.verdict.is_some());
-            if all && replied {
+            let all_decided = flights.iter().all(|flight| flight.outcome.is_some());
+            if all_decided && replied {
                 break;
             }
-            if all {
-                ends = ends.min(Instant::now() + LATE_ANSWER);
+            if all_decided {
+                ends = ends.min(Instant::now() + LATE_REPLY);
             }
             tokio::select! {
-                // Nothing is lost when this is dropped, nor with the others.
+                // Cancel safe, like the others.
                 result = request.answered(), if !replied => {
                     replied = true;
                     reply = Reply::read(result);
-                    if reply.answer == Answer::None {
+                    if reply.kind == ReplyKind::None {
                         break;
                     }
-                    let wait = editor.after_reply(reply.answer == Answer::Applied);
+                    let wait = editor.after_reply(reply.kind == ReplyKind::Applied);
                     ends = ends.min(Instant::now() + wait);
-                    if !hastened {
+                    if !stopping {
                         ends = Instant::now() + wait;
                     }
                 }
-                // Nothing is lost when this is dropped: what was told is found by `pull`.
+                // Cancel safe: `observe_changes` finds the notified changes.
                 result = changes.changed() => if result.is_err() { break },
                 () = sleep_until(ends) => break,
-                () = haste.cancelled(), if !hastened => {
-                    hastened = true;
-                    ends = ends.min(Instant::now() + HASTE);
+                () = stop.cancelled(), if !stopping => {
+                    stopping = true;
+                    ends = ends.min(Instant::now() + STOP_GRACE);
                 }
             }
         }
         for flight in flights.iter_mut() {
-            self.pull(flight, reply.answer);
+            self.observe_changes(flight, reply.kind);
         }
         if !replied {
-            tracing::warn!("an edit was not answered");
+            tracing::warn!("no reply to an edit");
         }
         (reply, (!replied).then_some(request))
     }
@@ -318,37 +334,37 @@ impl EditorPort {
         params
     }
 
-    /// Folds what came since.
-    pub(super) fn pull(&self, flight: &mut Flight, answer: Answer) {
-        if flight.verdict.is_some() {
+    /// Passes new changes of the document to the reconciler.
+    pub(super) fn observe_changes(&self, flight: &mut InFlightEdit, reply: ReplyKind) {
+        if flight.outcome.is_some() {
             return;
         }
-        match self.documents.since(&flight.moment) {
-            Since::Steps(steps) => {
+        match self.documents.since(&flight.revision) {
+            ChangesSince::Steps(steps) => {
                 for step in steps {
-                    flight.settling.fold(&step);
-                    flight.moment.sequence += 1;
-                    flight.verdict = flight.settling.known(answer);
-                    if flight.verdict.is_some() {
+                    flight.reconciler.observe(&step);
+                    flight.revision.sequence += 1;
+                    flight.outcome = flight.reconciler.final_outcome(reply);
+                    if flight.outcome.is_some() {
                         return;
                     }
                 }
-                flight.verdict = flight.settling.known(answer);
+                flight.outcome = flight.reconciler.final_outcome(reply);
             }
-            Since::Reopened(open) => {
-                let edits = text::diff_edits(flight.settling.text(), &open.text);
-                flight.settling.fold(&Step { edits, whole: true });
-                flight.moment = open.moment();
-                flight.verdict = flight.settling.known(answer);
+            ChangesSince::Reopened(open) => {
+                let edits = text::diff_edits(flight.reconciler.text(), &open.text);
+                flight.reconciler.observe(&Step { edits, whole: true });
+                flight.revision = open.revision();
+                flight.outcome = flight.reconciler.final_outcome(reply);
             }
-            // Whatever became of it, the disk is the truth now.
-            Since::Closed => flight.verdict = Some(Verdict::Conflict),
-            Since::Forgotten => flight.verdict = Some(Verdict::Unknown),
+            // The disk is the truth for a closed document.
+            ChangesSince::Closed => flight.outcome = Some(EditOutcome::Conflict),
+            ChangesSince::Forgotten => flight.outcome = Some(EditOutcome::Unknown),
         }
     }
 
-    /// Waits until nobody types in a document whose version the editor cannot check.
-    async fn quiet(&self, path: &AbsPath, haste: &CancellationToken) {
+    /// Waits for a pause in typing in a document whose version the editor cannot check.
+    async fn wait_for_quiet(&self, path: &AbsPath, stop: &CancellationToken) {
         let quiet = self.client.editor.quiet();
         let ends = Instant::now() + MAX_QUIET;
         let mut changes = self.documents.changes();
@@ -356,31 +372,31 @@ impl EditorPort {
         let mut since = Instant::now();
         while !quiet.is_zero() && Instant::now() < ends {
             changes.borrow_and_update();
-            let Some(open) = self.documents.at(path).filter(|open| open.version == 0) else { return };
+            let Some(open) = self.documents.by_path(path).filter(|open| open.version == 0) else { return };
             if last.replace(open.sequence) != Some(open.sequence) {
                 since = Instant::now();
             }
             tokio::select! {
                 () = sleep_until(since + quiet) => return,
-                () = haste.cancelled() => return,
+                () = stop.cancelled() => return,
                 result = changes.changed() => if result.is_err() { return },
             }
         }
     }
 }
 
-impl Flight {
+impl InFlightEdit {
     fn to_json(&self) -> Value {
-        let position = |it: text::Position| json!({ "line": it.line, "character": it.character });
-        let edit = |placed: &Placed| {
+        let position = |at: text::Position| json!({ "line": at.line, "character": at.character });
+        let edit = |positioned: &PositionedEdit| {
             json!({
-                "range": { "start": position(placed.start), "end": position(placed.end) },
-                "newText": placed.edit.new_text,
+                "range": { "start": position(positioned.start), "end": position(positioned.end) },
+                "newText": positioned.edit.new_text,
             })
         };
         json!({
             "textDocument": { "uri": self.base.uri, "version": self.base.version },
-            "edits": self.placed.iter().map(edit).collect::<Vec<_>>(),
+            "edits": self.positioned.iter().map(edit).collect::<Vec<_>>(),
         })
     }
 }
@@ -392,26 +408,28 @@ impl Reply {
                 let value: Value = serde_json::from_str(raw.get()).unwrap_or_default();
                 let reason = value["failureReason"].as_str().map(str::to_owned);
                 let applied = value["applied"].as_bool() == Some(true);
-                Self { answer: if applied { Answer::Applied } else { Answer::Refused }, reason }
+                Self { kind: if applied { ReplyKind::Applied } else { ReplyKind::Refused }, reason }
             }
             Err(RequestError::Rpc { error, .. }) => {
-                Self { answer: Answer::Refused, reason: Some(error.message) }
+                Self { kind: ReplyKind::Refused, reason: Some(error.message) }
             }
             Err(RequestError::Encode { reason, .. }) => {
-                Self { answer: Answer::Refused, reason: Some(reason) }
+                Self { kind: ReplyKind::Refused, reason: Some(reason) }
             }
             Err(error) => {
-                tracing::warn!(%error, "an edit was not answered");
-                Self { answer: Answer::None, reason: None }
+                tracing::warn!(%error, "no reply to an edit");
+                Self { kind: ReplyKind::None, reason: None }
             }
         }
     }
 }
 
-pub(super) fn absence(reply: &Reply) -> String {
-    match (reply.answer, &reply.reason) {
+pub(super) fn not_applied_reason(reply: &Reply) -> String {
+    match (reply.kind, &reply.reason) {
         (_, Some(reason)) => reason.clone(),
-        (Answer::Applied, None) => "the editor said that it applied the edit, but did not".to_owned(),
-        _ => "the editor refused it and gave no reason".to_owned(),
+        (ReplyKind::Applied, None) => {
+            "the editor reported the edit as applied, but did not apply it".to_owned()
+        }
+        _ => "the editor refused it without a reason".to_owned(),
     }
 }

@@ -1,8 +1,10 @@
-//! Edits whose end was not heard of in time: they may still be made, long after the run is over.
+//! Edits without a reply in time.
 //!
-//! What must stay true: one that shows up and that the editor says it made is taken back; one that it
-//! says nothing about may be the person's own doing, so it stays and is told, with what undo needs.
-//! While another edit of the same document is made nothing can be told apart, so the lookout ends.
+//! The editor may still apply them long after the run ended.
+//!
+//! Invariants: the port reverts a late edit that the editor confirms. An edit without a reply may be
+//! the user's own, so it stays, and the port reports it with what undo needs. The watch on a document
+//! ends when another edit of it begins, because the two cannot be distinguished.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::OnceLock;
@@ -15,165 +17,168 @@ use tokio_util::sync::CancellationToken;
 use wire::InFlight;
 use workspace::RunId;
 
-use super::in_flight::{Flight, Reply};
-use super::{EditorPort, Held, LATE_ANSWER};
-use crate::edit_reconciliation::{Answer, Verdict};
+use super::in_flight::{InFlightEdit, Reply};
+use super::{DocumentLocks, EditorPort, LATE_REPLY};
+use crate::edit_reconciliation::{EditOutcome, ReplyKind};
 
-/// For how long one is looked out for.
-const LOOKOUT: Duration = Duration::from_secs(300);
-/// Runs' edits that are remembered as open-ended.
-const MAX_OPEN_ENDED: usize = 64;
+/// Maximum time to watch for a late edit.
+const LATE_WATCH: Duration = Duration::from_secs(300);
+/// Maximum number of remembered edits without a known outcome.
+const MAX_UNRESOLVED: usize = 64;
 
-/// An edit that showed up after its run had been told that nothing is known of it.
+/// An edit that appeared after its run ended without knowing its outcome.
 #[derive(Debug, Clone)]
-pub struct Late {
+pub struct LateEdit {
     pub run: RunId,
     pub path: AbsPath,
-    /// The text without it, as the editor has it.
+    /// The editor's text without it.
     pub before: String,
-    /// The text right after it.
+    /// The editor's text right after it.
     pub after: String,
-    /// Why it was not taken back.
-    pub stays: Option<String>,
+    /// The reason why it was not reverted.
+    pub not_reverted: Option<String>,
 }
 
-type Tell = dyn Fn(Late) + Send + Sync;
+type OnLateEdit = dyn Fn(LateEdit) + Send + Sync;
 
-/// What is looked out for.
+/// The edits without a known outcome.
 #[derive(Default)]
-pub(super) struct Outlook {
-    open: Mutex<HashMap<AbsPath, CancellationToken>>,
-    open_ended: Mutex<VecDeque<(RunId, AbsPath)>>,
-    tell: OnceLock<Box<Tell>>,
+pub(super) struct LateEdits {
+    watches: Mutex<HashMap<AbsPath, CancellationToken>>,
+    unresolved: Mutex<VecDeque<(RunId, AbsPath)>>,
+    callback: OnceLock<Box<OnLateEdit>>,
 }
 
-impl Outlook {
-    /// Nothing is looked out for in this document any more.
+impl LateEdits {
+    /// Ends the watch on a document.
     pub fn end(&self, path: &AbsPath) {
-        if let Some(open) = self.open.lock().remove(path) {
-            open.cancel();
+        if let Some(watch) = self.watches.lock().remove(path) {
+            watch.cancel();
         }
     }
 
     fn begin(&self, run: &RunId, path: &AbsPath) -> CancellationToken {
-        let mut open_ended = self.open_ended.lock();
-        open_ended.push_back((run.clone(), path.clone()));
-        if open_ended.len() > MAX_OPEN_ENDED {
-            open_ended.pop_front();
+        let mut unresolved = self.unresolved.lock();
+        unresolved.push_back((run.clone(), path.clone()));
+        if unresolved.len() > MAX_UNRESOLVED {
+            unresolved.pop_front();
         }
         let token = CancellationToken::new();
-        if let Some(older) = self.open.lock().insert(path.clone(), token.clone()) {
+        if let Some(older) = self.watches.lock().insert(path.clone(), token.clone()) {
             older.cancel();
         }
         token
     }
 }
 
-struct Watched {
-    flight: Flight,
-    over: CancellationToken,
+struct WatchedEdit {
+    flight: InFlightEdit,
+    /// Fires when the watch ends.
+    ended: CancellationToken,
 }
 
-impl Flight {
-    /// Whether it may have landed, and may yet.
-    pub(super) fn is_open_ended(&self, answer: Answer) -> bool {
-        answer == Answer::None
-            && self.verdict.is_none()
-            && self.settling.decide(Answer::None) == Verdict::Unknown
+impl InFlightEdit {
+    /// Whether the editor may have applied it, or may apply it later.
+    pub(super) fn may_be_late(&self, reply: ReplyKind) -> bool {
+        reply == ReplyKind::None
+            && self.outcome.is_none()
+            && self.reconciler.decide(ReplyKind::None) == EditOutcome::Unknown
     }
 }
 
 impl EditorPort {
-    /// Hears of every edit that shows up late. Only the first call counts.
-    pub fn on_late(&self, tell: impl Fn(Late) + Send + Sync + 'static) {
-        if self.outlook.tell.set(Box::new(tell)).is_err() {
-            tracing::debug!("late edits are told somebody already");
+    /// Sets the callback for late edits. Only the first call has an effect.
+    pub fn on_late(&self, callback: impl Fn(LateEdit) + Send + Sync + 'static) {
+        if self.late.callback.set(Box::new(callback)).is_err() {
+            tracing::debug!("a callback for late edits is set already");
         }
     }
 
-    /// The documents of which this run was not told whether its edits landed. Each is told once.
-    pub fn open_ended(&self, run: &RunId) -> Vec<AbsPath> {
-        let mut all = self.outlook.open_ended.lock();
-        let (theirs, others) = std::mem::take(&mut *all).into_iter().partition(|(of, _)| of == run);
+    /// The documents of a run with edits of unknown outcome. Returns each only once.
+    pub fn take_unresolved(&self, run: &RunId) -> Vec<AbsPath> {
+        let mut all = self.late.unresolved.lock();
+        let (own, others): (VecDeque<_>, _) =
+            std::mem::take(&mut *all).into_iter().partition(|(owner, _)| owner == run);
         *all = others;
-        let theirs: VecDeque<(RunId, AbsPath)> = theirs;
-        theirs.into_iter().map(|(_, path)| path).collect()
+        own.into_iter().map(|(_, path)| path).collect()
     }
 
-    /// Nobody waits for these any more, but they may still come.
-    pub(super) fn look_out(&self, run: &RunId, flights: Vec<Flight>, mut request: InFlight) {
+    /// Watches for edits that the editor may still apply.
+    pub(super) fn watch_late(&self, run: &RunId, flights: Vec<InFlightEdit>, mut request: InFlight) {
         request.give_up();
-        let watch = |flight: Flight| Watched { over: self.outlook.begin(run, &flight.path), flight };
-        let watched: Vec<Watched> = flights.into_iter().map(watch).collect();
+        let watch = |flight: InFlightEdit| WatchedEdit { ended: self.late.begin(run, &flight.path), flight };
+        let watched: Vec<WatchedEdit> = flights.into_iter().map(watch).collect();
         let Some(this) = self.this.upgrade() else { return };
         let run = run.clone();
         self.tracker.spawn(async move { this.watch(&run, watched, request).await });
     }
 
-    async fn watch(&self, run: &RunId, mut watched: Vec<Watched>, mut request: InFlight) {
+    async fn watch(&self, run: &RunId, mut watched: Vec<WatchedEdit>, mut request: InFlight) {
         let mut changes = self.documents.changes();
-        let mut answer = None;
-        let mut ends = Instant::now() + LOOKOUT;
+        let mut reply_kind = None;
+        let mut ends = Instant::now() + LATE_WATCH;
         loop {
             changes.borrow_and_update();
-            watched.retain(|it| !it.over.is_cancelled());
-            for it in &mut watched {
-                self.pull(&mut it.flight, answer.unwrap_or(Answer::None));
+            watched.retain(|edit| !edit.ended.is_cancelled());
+            for edit in &mut watched {
+                self.observe_changes(&mut edit.flight, reply_kind.unwrap_or(ReplyKind::None));
             }
-            let seen = watched.iter().filter(|it| it.flight.verdict.is_some()).count();
-            if seen == watched.len() && (seen == 0 || answer.is_some()) {
+            let decided = watched.iter().filter(|edit| edit.flight.outcome.is_some()).count();
+            if decided == watched.len() && (decided == 0 || reply_kind.is_some()) {
                 break;
             }
-            if seen > 0 {
-                ends = ends.min(Instant::now() + LATE_ANSWER);
+            if decided > 0 {
+                ends = ends.min(Instant::now() + LATE_REPLY);
             }
             tokio::select! {
-                // Nothing is lost with any of these: answers and changes are kept.
-                result = request.answered(), if answer.is_none() => {
+                // All cancel safe.
+                result = request.answered(), if reply_kind.is_none() => {
                     let reply = Reply::read(result);
-                    let wait = self.client.editor.after_reply(reply.answer == Answer::Applied);
+                    let wait = self.client.editor.after_reply(reply.kind == ReplyKind::Applied);
                     ends = ends.min(Instant::now() + wait);
-                    answer = Some(reply.answer);
+                    reply_kind = Some(reply.kind);
                 }
                 result = changes.changed() => if result.is_err() { return },
                 () = sleep_until(ends) => break,
                 _ = self.peer.closed() => return,
             }
         }
-        for it in watched {
-            self.settle_late(run, it, answer.unwrap_or(Answer::None)).await;
+        for edit in watched {
+            self.conclude_late(run, edit, reply_kind.unwrap_or(ReplyKind::None)).await;
         }
     }
 
-    async fn settle_late(&self, run: &RunId, watched: Watched, answer: Answer) {
-        let Watched { flight, over } = watched;
-        let _turn = self.turn.lock().await;
-        if over.is_cancelled() {
+    async fn conclude_late(&self, run: &RunId, watched: WatchedEdit, reply: ReplyKind) {
+        let WatchedEdit { flight, ended } = watched;
+        let _queue = self.queue.lock().await;
+        if ended.is_cancelled() {
             return;
         }
-        self.outlook.end(&flight.path);
-        // What nobody answered for is told only when nothing else explains it.
-        let verdict = match answer {
-            Answer::Applied => flight.verdict.clone().or_else(|| Some(flight.settling.decide(answer))),
-            Answer::Refused | Answer::None => flight.verdict.clone(),
+        self.late.end(&flight.path);
+        // Without a confirmation only an unambiguous outcome counts.
+        let outcome = match reply {
+            ReplyKind::Applied => flight.outcome.clone().or_else(|| Some(flight.reconciler.decide(reply))),
+            ReplyKind::Refused | ReplyKind::None => flight.outcome.clone(),
         };
         let path = flight.path.clone();
-        tracing::debug!(%path, ?answer, ?verdict, "the end of an edit that was looked out for");
-        let inverse = match verdict {
-            Some(Verdict::Landed { inverse } | Verdict::Elsewhere { inverse: Some(inverse), .. }) => inverse,
+        tracing::debug!(%path, ?reply, ?outcome, "a late edit ended");
+        let inverse = match outcome {
+            Some(
+                EditOutcome::Applied { inverse } | EditOutcome::Misplaced { inverse: Some(inverse), .. },
+            ) => inverse,
             _ => return,
         };
-        let after = flight.settling.text().to_owned();
+        let after = flight.reconciler.text().to_owned();
         let Ok(before) = text::apply(&after, &inverse) else { return };
-        let stays = if answer == Answer::Applied {
-            self.held.lock().insert(path.clone());
-            let _held = Held { port: self, paths: vec![path.clone()] };
-            self.take_back(&flight, inverse, &CancellationToken::new()).await.err()
+        let not_reverted = if reply == ReplyKind::Applied {
+            self.locked.lock().insert(path.clone());
+            let _held = DocumentLocks { port: self, paths: vec![path.clone()] };
+            self.revert_misplaced(&flight, inverse, &CancellationToken::new()).await.err()
         } else {
-            Some("the editor did not say that it made it, so it may be yours".to_owned())
+            Some("the editor did not confirm it, so it may be the user's own".to_owned())
         };
-        if let Some(tell) = self.outlook.tell.get() {
-            tell(Late { run: run.clone(), path, before, after, stays });
+        if let Some(callback) = self.late.callback.get() {
+            callback(LateEdit { run: run.clone(), path, before, after, not_reverted });
         }
     }
 }

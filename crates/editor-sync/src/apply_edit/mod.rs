@@ -1,10 +1,11 @@
-//! The editor port: makes a commit's changes in open documents, and believes nothing but the change
+//! The port to a connected editor.
+//!
+//! It applies the changes of a commit to open documents and verifies them by the change
 //! notifications that follow.
 //!
-//! What must stay true: one edit is in flight per connection; while it is, its documents are held;
-//! every edit ends as landed, elsewhere, absent, moved or unknown; what landed elsewhere is taken
-//! back at once; only what is absent is sent again, once, made for the text as it is then; what
-//! nobody knows the end of is looked out for (`late`).
+//! Invariants: one edit is in flight per connection, and its documents are locked meanwhile; every edit
+//! has an [`ApplyOutcome`]; the port reverts a misplaced edit at once; it sends an edit that was not
+//! applied once more, mapped to the current text; it watches for edits without a known outcome (`late`).
 
 mod file_operations;
 mod in_flight;
@@ -15,7 +16,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use in_flight::{MadeFor, Wanted};
+use in_flight::{BaseText, RequestedEdits};
 use parking_lot::{Condvar, Mutex};
 use paths::AbsPath;
 use text::{ChangeLog, TextEdit};
@@ -23,154 +24,160 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::{ChangeKind, ContentHash, Document, Editor, FileChange, RunId, Settled};
+use workspace::{ApplyOutcome, ChangeKind, ContentHash, Document, Editor, FileChange, RunId};
 
-use crate::buffers::{BOM, Moment, OpenDocuments};
+use crate::buffers::{BOM, EditorBuffers, Revision};
 use crate::editors::ClientFacts;
-pub use late::Late;
-use late::Outlook;
+pub use late::LateEdit;
+use late::LateEdits;
 
-/// How long a read of a held document waits.
-const HOLD: Duration = Duration::from_secs(15);
-/// How long an edit in flight gets after Stop.
-const HASTE: Duration = Duration::from_secs(1);
-/// How long the answer of an edit that is seen to have landed is waited for.
-const LATE_ANSWER: Duration = Duration::from_secs(1);
-/// Stopped runs that are remembered.
+/// Maximum wait of a read for a locked document.
+const LOCK_WAIT: Duration = Duration::from_secs(15);
+/// Time that an edit in flight has after its run was stopped.
+const STOP_GRACE: Duration = Duration::from_secs(1);
+/// Maximum wait for the reply to an edit that is already applied.
+const LATE_REPLY: Duration = Duration::from_secs(1);
+/// Maximum number of remembered stopped runs.
 const MAX_STOPPED: usize = 64;
 
-/// At most so many bytes are gone through to tell changes in whole lines.
+/// Maximum number of bytes to process when changes are aligned to lines.
 const MAX_ALIGNED: usize = 64 << 20;
 
-/// The way into one connected editor.
+/// The port to one connected editor.
 pub struct EditorPort {
     peer: wire::Peer,
-    documents: Arc<OpenDocuments>,
+    documents: Arc<EditorBuffers>,
     client: ClientFacts,
-    /// One edit in flight.
-    turn: tokio::sync::Mutex<()>,
-    held: Mutex<HashSet<AbsPath>>,
+    /// Held while an edit is in flight.
+    queue: tokio::sync::Mutex<()>,
+    locked: Mutex<HashSet<AbsPath>>,
     released: Condvar,
-    haste: Mutex<Haste>,
+    stop_requests: Mutex<StopRequests>,
     /// By path and the text that the edits were planned on.
-    landed: Mutex<HashMap<(AbsPath, ContentHash), Landed>>,
-    outlook: Outlook,
+    applied: Mutex<HashMap<(AbsPath, ContentHash), AppliedEdit>>,
+    late: LateEdits,
     tracker: TaskTracker,
     this: Weak<Self>,
 }
 
-/// Who was told to hurry.
+/// The runs to stop.
 #[derive(Default)]
-struct Haste {
-    /// Runs with something to be made in the editor, with how many such things.
-    going: HashMap<RunId, (CancellationToken, usize)>,
-    /// Runs that were stopped, newest last: what comes of them later is not sent.
+struct StopRequests {
+    /// Runs with edits in the editor, with the number of these.
+    active: HashMap<RunId, (CancellationToken, usize)>,
+    /// Stopped runs, newest last. The port sends no more edits of them.
     stopped: VecDeque<RunId>,
     all: bool,
 }
 
-/// An edit that was seen to land.
-struct Landed {
+/// An edit that the editor applied.
+struct AppliedEdit {
     at: Instant,
-    moment: Moment,
+    revision: Revision,
     text: Arc<str>,
     inverse: Vec<TextEdit>,
 }
 
 impl EditorPort {
-    /// The editor at the other end of `peer`, whose documents are `documents`.
-    /// What goes on by itself is a task of `tracker`.
+    /// A port to the client of `peer`. `tracker` owns its tasks.
     pub fn new(
         peer: wire::Peer,
-        documents: Arc<OpenDocuments>,
+        documents: Arc<EditorBuffers>,
         client: ClientFacts,
         tracker: &TaskTracker,
     ) -> Arc<Self> {
         let ClientFacts { name, version, document_changes, editor, .. } = &client;
         let version = version.as_deref().unwrap_or_default();
-        // Neovim takes versioned edits and does not say so, hence this is only noted.
+        // Neovim supports versioned edits without announcing it, so this is only logged.
         tracing::info!(name, version, document_changes, spoken_to_as = editor.name, "{}", editor.about);
         Arc::new_cyclic(|this| Self {
             peer,
             documents,
             client,
-            turn: tokio::sync::Mutex::default(),
-            held: Mutex::default(),
+            queue: tokio::sync::Mutex::default(),
+            locked: Mutex::default(),
             released: Condvar::new(),
-            haste: Mutex::default(),
-            landed: Mutex::default(),
-            outlook: Outlook::default(),
+            stop_requests: Mutex::default(),
+            applied: Mutex::default(),
+            late: LateEdits::default(),
             tracker: tracker.clone(),
             this: Weak::clone(this),
         })
     }
 
-    /// Stop was asked for: what this run has not yet sent is not sent, and what it has in flight is
-    /// settled within a second by what is known then. Other runs feel nothing of it.
-    pub fn hasten(&self, run: &RunId) {
-        let mut haste = self.haste.lock();
-        if let Some((token, _)) = haste.going.get(run) {
+    /// Stops the edits of a run.
+    ///
+    /// The port sends no more edits of it, and decides those in flight within a second.
+    ///
+    /// Other runs are not affected.
+    pub fn stop_run(&self, run: &RunId) {
+        let mut stop = self.stop_requests.lock();
+        if let Some((token, _)) = stop.active.get(run) {
             token.cancel();
         }
-        haste.stopped.push_back(run.clone());
-        if haste.stopped.len() > MAX_STOPPED {
-            haste.stopped.pop_front();
+        stop.stopped.push_back(run.clone());
+        if stop.stopped.len() > MAX_STOPPED {
+            stop.stopped.pop_front();
         }
     }
 
-    /// The same for every run, for the end of the server.
-    pub fn hasten_all(&self) {
-        let mut haste = self.haste.lock();
-        haste.all = true;
-        haste.going.values().for_each(|(token, _)| token.cancel());
+    /// Stops the edits of every run, when the server ends.
+    pub fn stop_all(&self) {
+        let mut stop = self.stop_requests.lock();
+        stop.all = true;
+        stop.active.values().for_each(|(token, _)| token.cancel());
     }
 
-    fn hold(&self, changes: &[FileChange]) -> Held<'_> {
+    fn lock_documents(&self, changes: &[FileChange]) -> DocumentLocks<'_> {
         let mut paths: Vec<AbsPath> = changes.iter().map(|change| change.path.clone()).collect();
         paths.extend(changes.iter().filter_map(|change| match &change.kind {
             ChangeKind::Renamed { from } => Some(from.clone()),
             _ => None,
         }));
-        self.held.lock().extend(paths.iter().cloned());
-        Held { port: self, paths }
+        self.locked.lock().extend(paths.iter().cloned());
+        DocumentLocks { port: self, paths }
     }
 
     /// Blocks while an edit of the document is in flight.
     fn wait_released(&self, path: &AbsPath) {
-        if !self.held.lock().contains(path) {
+        if !self.locked.lock().contains(path) {
             return;
         }
         let wait = || {
-            let mut held = self.held.lock();
-            if self.released.wait_while_for(&mut held, |held| held.contains(path), HOLD).timed_out() {
-                tracing::warn!(%path, "an edit in flight is not settled; its text is read all the same");
+            let mut locked = self.locked.lock();
+            if self
+                .released
+                .wait_while_for(&mut locked, |locked| locked.contains(path), LOCK_WAIT)
+                .timed_out()
+            {
+                tracing::warn!(%path, "an edit is still in flight; read its document anyway");
             }
         };
         match Handle::try_current().map(|handle| handle.runtime_flavor()) {
             Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
-            // Nothing would be settled while its only thread waits.
+            // Waiting would block the only thread, and with it the edit.
             Ok(_) => {}
             Err(_) => wait(),
         }
     }
 
-    /// The haste of a run while it has something to be made.
-    fn start<'a>(&'a self, run: &'a RunId) -> Going<'a> {
-        let mut haste = self.haste.lock();
-        let is_stopped = haste.all || haste.stopped.contains(run);
-        let (token, count) = haste.going.entry(run.clone()).or_default();
+    /// Registers an edit of a run, so that it can be stopped.
+    fn register<'a>(&'a self, run: &'a RunId) -> ActiveRun<'a> {
+        let mut stop = self.stop_requests.lock();
+        let is_stopped = stop.all || stop.stopped.contains(run);
+        let (token, count) = stop.active.entry(run.clone()).or_default();
         *count += 1;
         let token = token.clone();
         if is_stopped {
             token.cancel();
         }
-        Going { port: self, run, token }
+        ActiveRun { port: self, run, token }
     }
 }
 
-/// For how long a commit may ask for what landed to be taken back.
+/// How long an applied edit can be reverted by its commit.
 const REVERTIBLE: Duration = Duration::from_secs(300);
-const BACK: &str = "pilcrow: taken back";
+const REVERT_LABEL: &str = "pilcrow: revert";
 
 impl Editor for EditorPort {
     fn documents(&self) -> Vec<Document> {
@@ -183,35 +190,34 @@ impl Editor for EditorPort {
     }
 
     fn rebase(&self, change: &FileChange) -> Option<Vec<TextEdit>> {
-        let made_for = MadeFor::Text(change.before.clone()?);
-        let wanted = Wanted { path: change.path.clone(), edits: change.edits.clone(), made_for };
-        let (open, edits) = self.now(&wanted).ok()??;
+        let base_text = BaseText::Text(change.before.clone()?);
+        let requested = RequestedEdits { path: change.path.clone(), edits: change.edits.clone(), base_text };
+        let (open, edits) = self.rebase_onto_current(&requested).ok()??;
         if !open.text.starts_with(BOM) {
             return Some(edits);
         }
-        let by = |edit: &TextEdit| {
+        let without_bom = |edit: &TextEdit| {
             let start = edit.range.start.checked_sub(BOM.len())?;
             Some(TextEdit::replace(start..edit.range.end - BOM.len(), &edit.new_text))
         };
-        edits.iter().map(by).collect()
+        edits.iter().map(without_bom).collect()
     }
 
     fn changes(&self, path: &AbsPath, since: &str) -> Option<ChangeLog> {
-        let (steps, open) = self.documents.way_from(path, ContentHash::of(since.as_bytes()))?;
-        // Where the mark is part of the text, or the client did not say what it changed, nothing is
-        // known exactly.
+        let (steps, open) = self.documents.steps_from_text(path, ContentHash::of(since.as_bytes()))?;
+        // Positions are not exact if the mark is part of the text or the client sent whole texts.
         if open.text.starts_with(BOM) || steps.iter().any(|step| step.whole) {
             return None;
         }
         let mut log = ChangeLog::new();
-        // A way that is this long takes too long to be walked.
+        // Aligning this many steps takes too long.
         if steps.len().saturating_mul(since.len()) > MAX_ALIGNED {
             steps.iter().for_each(|step| log.push(step.edits.clone()));
             return Some(log);
         }
         let mut text = since.to_owned();
         for step in &steps {
-            // Further edits of a step would have to be moved together with this one.
+            // Several edits of a step cannot be aligned independently.
             let edits = match step.edits.as_slice() {
                 [edit] => vec![text::align_to_lines(&text, edit)],
                 edits => edits.to_vec(),
@@ -222,79 +228,81 @@ impl Editor for EditorPort {
         Some(log)
     }
 
-    fn moves(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+    fn change_counter(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
         Some(self.documents.changes())
     }
 
-    fn apply<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn apply<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<ApplyOutcome>> {
         Box::pin(async move {
             if !self.client.apply_edit {
-                let reason = "this editor takes no edits from a language server; close the file there";
-                let refused = Settled::Absent { reason: Some(reason.to_owned()) };
+                let reason = "the editor does not support workspace/applyEdit; close the file in the editor";
+                let refused = ApplyOutcome::NotApplied { reason: Some(reason.to_owned()) };
                 return vec![refused; changes.len()];
             }
-            let haste = self.start(run);
-            let _turn = tokio::select! {
-                turn = self.turn.lock() => turn,
-                // Its place in the queue is lost, and it needs none.
-                () = haste.token.cancelled() => return vec![stopped(); changes.len()],
+            let stop = self.register(run);
+            let _queue = tokio::select! {
+                queue = self.queue.lock() => queue,
+                // Not cancel safe, but a stopped run needs no place in the queue.
+                () = stop.token.cancelled() => return vec![stopped(); changes.len()],
             };
-            let _held = self.hold(changes);
-            self.landed.lock().retain(|_, landed| landed.at.elapsed() < REVERTIBLE);
-            self.carry_out(run, changes, &haste.token).await
+            let _held = self.lock_documents(changes);
+            self.applied.lock().retain(|_, applied| applied.at.elapsed() < REVERTIBLE);
+            self.apply_changes(run, changes, &stop.token).await
         })
     }
 
-    fn revert<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn revert<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<ApplyOutcome>> {
         Box::pin(async move {
-            let _turn = self.turn.lock().await;
-            // What is half done has to be undone, stopped or not.
+            let _queue = self.queue.lock().await;
+            // A revert is completed even if the run is stopped.
             let never = CancellationToken::new();
-            let _held = self.hold(changes);
-            self.take_all_back(changes, &never).await
+            let _held = self.lock_documents(changes);
+            self.revert_changes(changes, &never).await
         })
     }
 }
 
-/// A run that has something to be made.
-struct Going<'a> {
+/// A registered edit of a run.
+struct ActiveRun<'a> {
     port: &'a EditorPort,
     run: &'a RunId,
     token: CancellationToken,
 }
 
-impl Drop for Going<'_> {
+impl Drop for ActiveRun<'_> {
     fn drop(&mut self) {
-        let mut haste = self.port.haste.lock();
-        if let Some((_, count)) = haste.going.get_mut(self.run) {
+        let mut stop = self.port.stop_requests.lock();
+        if let Some((_, count)) = stop.active.get_mut(self.run) {
             *count -= 1;
             if *count == 0 {
-                haste.going.remove(self.run);
+                stop.active.remove(self.run);
             }
         }
     }
 }
 
-struct Held<'a> {
+struct DocumentLocks<'a> {
     port: &'a EditorPort,
     paths: Vec<AbsPath>,
 }
 
-impl Drop for Held<'_> {
+impl Drop for DocumentLocks<'_> {
     fn drop(&mut self) {
-        let mut held = self.port.held.lock();
+        let mut locked = self.port.locked.lock();
         for path in &self.paths {
-            held.remove(path);
+            locked.remove(path);
         }
-        drop(held);
+        drop(locked);
         self.port.released.notify_all();
     }
 }
 
-fn not_sent() -> Settled {
-    Settled::Absent { reason: Some("not sent, since another file's edit did not land".to_owned()) }
+fn not_sent() -> ApplyOutcome {
+    ApplyOutcome::NotApplied {
+        reason: Some("not sent, because the edit of another file was not applied".to_owned()),
+    }
 }
 
-fn stopped() -> Settled {
-    Settled::Absent { reason: Some("stopped before it was sent".to_owned()) }
+fn stopped() -> ApplyOutcome {
+    ApplyOutcome::NotApplied { reason: Some("stopped before it was sent".to_owned()) }
 }

@@ -1,5 +1,4 @@
-//! Commits that reach into the editor: what is open and what is not are one commit, undo goes the
-//! same way, and nobody reads a text that is in flight.
+//! Commits and undo across open and closed files.
 
 use std::time::Instant;
 
@@ -14,20 +13,20 @@ async fn open_files_change_in_the_editor_and_closed_ones_on_the_disk() {
     for personality in all_personalities() {
         let rig = Rig::new(personality, &[("a", "foo\n"), ("b", "foo\n"), ("c", "foo\n")]);
         let (a, b) = (rig.open("a").await, rig.open("b").await);
-        // b holds typing that was never saved.
+        // b has unsaved typing.
         rig.editor.type_in(&b, 0..0, "typed\n").await;
-        rig.sees(&b).await;
+        rig.synced(&b).await;
         let all = |rig: &Rig| ["a", "b", "c"].map(|path| rig.replace(path, "foo", "bar")).to_vec();
         rig.commit(all(&rig)).await.unwrap();
         assert_eq!([&a, &b].map(|uri| rig.editor.text(uri)), ["bar\n", "typed\nbar\n"]);
         assert_eq!(["a", "b", "c"].map(|path| rig.on_disk(path)), ["foo\n", "foo\n", "bar\n"]);
-        assert_eq!(rig.documents.unsaved(), [rig.path("a"), rig.path("b")], "nothing was saved for anybody");
+        assert_eq!(rig.documents.unsaved(), [rig.path("a"), rig.path("b")], "nothing is saved");
         assert!(
             rig.editor.got_of("workspace/applyEdit").iter().all(|edit| edit["params"]["metadata"].is_null())
         );
-        // Undo, after more typing, through the editor too.
+        // Undo after more typing goes through the editor too.
         rig.editor.type_in(&b, 0..0, "more ").await;
-        rig.sees(&b).await;
+        rig.synced(&b).await;
         rig.undo().await.unwrap();
         assert_eq!([&a, &b].map(|uri| rig.editor.text(uri)), ["foo\n", "more typed\nfoo\n"]);
         assert_eq!(["a", "b", "c"].map(|path| rig.on_disk(path)), ["foo\n"; 3]);
@@ -35,28 +34,28 @@ async fn open_files_change_in_the_editor_and_closed_ones_on_the_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn typing_between_plan_and_commit_is_followed() {
+async fn edits_are_mapped_over_typing_after_the_plan() {
     let rig = Rig::new(Personality::vscode(), &[("a", "1\n2\n3\nfoo\n")]);
     let a = rig.open("a").await;
     let plan = rig.plan(vec![rig.replace("a", "foo", "bar")]).unwrap();
     rig.editor.type_in(&a, 4..4, "three\nand ").await;
-    rig.sees(&a).await;
+    rig.synced(&a).await;
     let commit = rig.commit_plan(plan).await.unwrap();
     assert_eq!(rig.editor.text(&a), "1\n2\nthree\nand 3\nbar\n");
-    assert_eq!(commit.files[0].edits, [TextEdit::replace(16..19, "bar")], "told where it landed");
-    // Typing in the place itself is a conflict, and nothing is sent.
+    assert_eq!(commit.files[0].edits, [TextEdit::replace(16..19, "bar")], "the commit has the final place");
+    // Typing in the place is a conflict, and nothing is sent.
     let plan = rig.plan(vec![rig.replace("a", "bar", "qux")]).unwrap();
     rig.editor.type_after(&a, "ba", "X").await;
-    rig.sees(&a).await;
+    rig.synced(&a).await;
     let error = rig.commit_plan(plan).await.unwrap_err();
     assert_eq!((error.code(), rig.edits_sent()), (ErrorCode::StaleText, 1));
-    // Nor is it taken back over what was typed.
+    // Undo does not overwrite the typing either.
     assert!(rig.workspace.plan_undo(&Undo::LastRun).is_err());
     assert_eq!(rig.editor.text(&a), "1\n2\nthree\nand 3\nbaXr\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_files_fate_is_told() {
+async fn a_failed_commit_reports_every_file() {
     for personality in [Personality::neovim(), Personality::vscode()] {
         let rig = Rig::new(personality, &[("a", "foo\n"), ("b", "foo\nfoo\n"), ("c", "foo\n")]);
         let (a, b) = (rig.open("a").await, rig.open("b").await);
@@ -69,13 +68,15 @@ async fn every_files_fate_is_told() {
         let error = rig.commit(all).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::NotApplied, "{error}");
         let text = error.to_string();
-        for part in ["/a: reverted", "/b: unchanged (it landed elsewhere and was reverted", "/c: unchanged"] {
+        for part in
+            ["/a: reverted", "/b: unchanged (the editor misplaced it, and it was reverted", "/c: unchanged"]
+        {
             assert!(text.contains(part), "{part} in {text}");
         }
         assert_eq!([&a, &b].map(|uri| rig.editor.text(uri)), ["foo\n", "foo\nfoo\n"]);
         assert_eq!(rig.on_disk("c"), "foo\n");
         assert!(rig.workspace.history().unwrap().is_empty());
-        // What was typed in the meantime cannot be taken back, and that is said.
+        // A revert that the editor refuses is reported.
         if separate {
             rig.editor.fault(Fault::Fine);
         }
@@ -92,7 +93,7 @@ async fn every_files_fate_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_reads_a_text_in_flight() {
+async fn a_read_waits_for_an_edit_in_flight() {
     let rig = Rig::new(Personality::vscode(), &[("a", "foo\n"), ("b", "foo\n")]);
     let a = rig.open("a").await;
     rig.open("b").await;
@@ -103,10 +104,10 @@ async fn nobody_reads_a_text_in_flight() {
     let (commit, ()) = tokio::join!(rig.commit_plan(plan), async {
         rig.editor.until("the edit", |got| !got.is_empty()).await;
         let read = tokio::spawn(async move { workspace.document(&path).unwrap().text.to_string() });
-        // Another file is nobody's business.
+        // Other files do not wait.
         assert_eq!(&*rig.document("b").text, "foo\n");
-        // So is what is needed to answer a code action.
-        assert_eq!(&*rig.documents.at(&rig.path("a")).unwrap().text, "foo\n");
+        // Nor do code actions.
+        assert_eq!(&*rig.documents.by_path(&rig.path("a")).unwrap().text, "foo\n");
         assert!(!read.is_finished());
         rig.editor.flush().await;
         rig.editor.release();
@@ -117,7 +118,7 @@ async fn nobody_reads_a_text_in_flight() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_edit_is_in_flight() {
+async fn edits_are_sent_one_after_the_other() {
     let rig = Rig::new(Personality::vscode(), &[("a", "1\n"), ("b", "1\n")]);
     rig.open("a").await;
     rig.open("b").await;
@@ -131,16 +132,19 @@ async fn one_edit_is_in_flight() {
     let [one, other] = <[_; 2]>::try_from(applied).ok().unwrap();
     let (first, second, ()) = tokio::join!(one, other, async {
         rig.editor.until("an edit", |got| !got.is_empty()).await;
-        rig.sees(&rig.uri("a")).await;
+        rig.synced(&rig.uri("a")).await;
         assert_eq!(rig.edits_sent(), 1);
         rig.editor.release();
     });
-    assert_eq!((first, second), (vec![workspace::Settled::Landed], vec![workspace::Settled::Landed]));
+    assert_eq!(
+        (first, second),
+        (vec![workspace::ApplyOutcome::Applied], vec![workspace::ApplyOutcome::Applied])
+    );
     assert_eq!(rig.edits_sent(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stop_settles_what_is_in_flight() {
+async fn stop_decides_an_edit_in_flight() {
     for made in [true, false] {
         let rig = Rig::new(Personality::vscode(), &[("a", "foo\n")]);
         let a = rig.open("a").await;
@@ -148,45 +152,47 @@ async fn stop_settles_what_is_in_flight() {
         rig.editor.fault(Fault::Silent { made });
         let plan = rig.plan(vec![rig.replace("a", "foo", "bar")]).unwrap();
         let run = RunId::new();
-        let (result, asked) = tokio::join!(rig.commit_plan_of(&run, plan), async {
+        let (result, stopped_at) = tokio::join!(rig.commit_plan_of(&run, plan), async {
             rig.editor.until("the edit", |got| !got.is_empty()).await;
-            rig.port.hasten(&run);
+            rig.port.stop_run(&run);
             rig.editor.flush().await;
             Instant::now()
         });
-        assert!(asked.elapsed() < std::time::Duration::from_millis(1900), "{:?}", asked.elapsed());
-        assert_eq!(result.is_ok(), made, "it says whether it landed");
+        assert!(stopped_at.elapsed() < std::time::Duration::from_millis(1900), "{:?}", stopped_at.elapsed());
+        assert_eq!(result.is_ok(), made, "the result says whether it was applied");
         assert_eq!(rig.editor.text(&a), if made { "bar\n" } else { "foo\n" });
         assert_eq!(rig.edits_sent(), 1);
     }
-    // Before it is sent: it is not.
+    // An edit that is not yet sent is not sent.
     let rig = Rig::new(Personality::neovim(), &[("a", "foo\n")]);
     rig.open("a").await;
     let plan = rig.plan(vec![rig.replace("a", "foo", "bar")]).unwrap();
     let changes = plan.changes().to_vec();
     let run = RunId::new();
-    let (settled, ()) = tokio::join!(rig.port.apply(&run, &changes), async { rig.port.hasten(&run) });
+    let (outcomes, ()) = tokio::join!(rig.port.apply(&run, &changes), async { rig.port.stop_run(&run) });
     assert!(
-        matches!(&settled[..], [workspace::Settled::Absent { reason: Some(reason) }] if reason.contains("stopped"))
+        matches!(&outcomes[..], [workspace::ApplyOutcome::NotApplied { reason: Some(reason) }] if reason.contains("stopped"))
     );
     assert_eq!(rig.edits_sent(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stopping_one_run_hurries_no_other() {
+async fn stopping_a_run_does_not_affect_others() {
     let rig = Rig::new(Personality::vscode(), &[("a", "foo\n"), ("b", "foo\n")]);
     let (a, b) = (rig.open("a").await, rig.open("b").await);
     let plan_of = |path: &str| rig.plan(vec![rig.replace(path, "foo", "bar")]).unwrap();
     let (mine, other) = (RunId::new(), RunId::new());
-    // Dropped by the editor, so it has to be made again: a run in haste would not.
+    // The editor drops the edit, so the port sends it again. It does not for a stopped run.
     rig.editor.fault(Fault::Drop);
     let slow = async {
         rig.editor.until("the edit", |got| !got.is_empty()).await;
-        rig.port.hasten(&other);
-        // What the stopped run still wants does not wait for its turn, nor come at all.
-        let settled = rig.port.apply(&other, plan_of("b").changes()).await;
+        rig.port.stop_run(&other);
+        // An edit of the stopped run returns at once, not sent.
+        let outcomes = rig.port.apply(&other, plan_of("b").changes()).await;
         let is_stopped = |reason: &str| reason.contains("stopped before it was sent");
-        assert!(matches!(&settled[..], [workspace::Settled::Absent { reason: Some(it) }] if is_stopped(it)));
+        assert!(
+            matches!(&outcomes[..], [workspace::ApplyOutcome::NotApplied { reason: Some(reason) }] if is_stopped(reason))
+        );
     };
     let (result, ()) = tokio::join!(rig.commit_plan_of(&mine, plan_of("a")), slow);
     result.unwrap();
@@ -195,13 +201,13 @@ async fn stopping_one_run_hurries_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn open_files_move_and_go_through_the_editor() {
+async fn the_editor_moves_and_deletes_open_files() {
     for personality in [Personality::neovim(), Personality::vscode()] {
         let rig = Rig::new(personality, &[("a", "foo\n"), ("b", "b\n"), ("d/c", "a\n")]);
         let a = rig.open("a").await;
         let b = rig.open("b").await;
         rig.editor.type_in(&a, 0..0, "typed\n").await;
-        rig.sees(&a).await;
+        rig.synced(&a).await;
         let before = rig.disk();
         let rename = Operation::Rename {
             from: rig.path("a"),
@@ -222,12 +228,12 @@ async fn open_files_move_and_go_through_the_editor() {
         assert_eq!(rig.editor.open_uris(), [a.as_str()]);
         assert_eq!(rig.editor.text(&a), "typed\nfoo\n");
         let mut after = rig.disk();
-        // The editor made the folder.
+        // The editor created the directory.
         after.retain(|path, _| !path.starts_with("sub"));
         assert_eq!(after, before);
         drop(b);
     }
-    // One that cannot: nothing is done.
+    // An editor that cannot rename: nothing changes.
     let rig = Rig::new(Personality::careless(), &[("a", "foo\n")]);
     rig.open("a").await;
     let rename =
@@ -239,7 +245,7 @@ async fn open_files_move_and_go_through_the_editor() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_we_made_goes_through_the_editor_that_opened_it() {
+async fn undo_deletes_a_created_file_through_the_editor() {
     let rig = Rig::new(Personality::vscode(), &[("a", "foo\n")]);
     let create = Operation::Create { path: rig.path("new"), text: "made\n".to_owned(), replaces: None };
     rig.commit(vec![create, rig.replace("a", "foo", "bar")]).await.unwrap();
@@ -251,7 +257,7 @@ async fn a_file_we_made_goes_through_the_editor_that_opened_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_closed_file_is_written_whole_and_opens_clean() {
+async fn a_file_written_while_closed_opens_without_changes() {
     let rig = Rig::new(Personality::vscode(), &[]);
     rig.write("a", "\u{feff}one\r\nfoo\r\nno end");
     rig.commit(vec![rig.replace("a", "foo", "bar")]).await.unwrap();
@@ -259,5 +265,8 @@ async fn a_closed_file_is_written_whole_and_opens_clean() {
     assert_eq!(rig.edits_sent(), 0);
     rig.open("a").await;
     let document = rig.document("a");
-    assert_eq!((document.owner, document.bom, document.held), (Owner::Editor { dirty: false }, true, None));
+    assert_eq!(
+        (document.owner, document.bom, document.blocked),
+        (Owner::Editor { dirty: false }, true, None)
+    );
 }

@@ -1,5 +1,4 @@
-//! Documents as the editor tells them: versions, encodings, line ends, names, and what is on the disk
-//! meanwhile.
+//! Documents from the editor's notifications.
 
 use policy::ErrorCode;
 use serde_json::json;
@@ -10,17 +9,17 @@ use super::*;
 
 async fn open_as(rig: &Rig, uri: &str, text: &str) {
     rig.editor.open(uri, "text", text).await;
-    rig.sees(uri).await;
+    rig.synced(uri).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_encoding_lands_on_the_right_character() {
+async fn edits_use_the_client_encoding() {
     let line = "x = 'a😀é\u{301}𝒳\tß' # foo ß";
     for personality in all_personalities() {
         let rig = Rig::new(personality, &[("a", &format!("{line}\nlast"))]);
         let a = rig.open("a").await;
         rig.editor.type_after(&a, "😀", "ẞ").await;
-        rig.sees(&a).await;
+        rig.synced(&a).await;
         rig.commit(vec![rig.replace("a", "foo", "bär𝒳")]).await.unwrap();
         let expected = line.replace("😀", "😀ẞ").replace("foo", "bär𝒳");
         assert_eq!(rig.editor.text(&a), format!("{expected}\nlast"));
@@ -28,7 +27,7 @@ async fn every_encoding_lands_on_the_right_character() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_the_edited_line_changes_whatever_ends_it() {
+async fn an_edit_keeps_the_line_ends_of_other_lines() {
     for personality in all_personalities() {
         let ends_with_cr = personality.name == "Neovim";
         let mut texts = vec!["a\r\nfoo\r\nb\r\n", "a\r\nfoo\r\nb", "foo", "a\nfoo", "\nfoo\n\n"];
@@ -40,7 +39,7 @@ async fn only_the_edited_line_changes_whatever_ends_it() {
             let rig = Rig::new(personality.clone(), &[("a", text)]);
             let a = rig.open("a").await;
             rig.editor.type_in(&a, 0..0, "x").await;
-            rig.sees(&a).await;
+            rig.synced(&a).await;
             rig.commit(vec![rig.replace("a", "foo", "b\na\nr")]).await.unwrap();
             let eol = if text.contains("\r\n") { "\r\n" } else { "\n" };
             let new = format!("b{eol}a{eol}r");
@@ -50,7 +49,7 @@ async fn only_the_edited_line_changes_whatever_ends_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_byte_order_mark_stays_whoever_keeps_it() {
+async fn a_byte_order_mark_is_kept() {
     for inside in [true, false] {
         let rig = Rig::new(Personality::vscode(), &[("a", "\u{feff}foo\n")]);
         let uri = rig.uri("a");
@@ -63,14 +62,14 @@ async fn a_byte_order_mark_stays_whoever_keeps_it() {
         );
         let plan = rig.plan(vec![rig.replace("a", "foo", "bar")]).unwrap();
         rig.editor.type_in(&uri, mark.len()..mark.len(), "x ").await;
-        rig.sees(&uri).await;
+        rig.synced(&uri).await;
         rig.commit_plan(plan).await.unwrap();
         assert_eq!(rig.editor.text(&uri), format!("{mark}x bar\n"));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn versions_jump_begin_at_0_and_repeat() {
+async fn versions_may_jump_start_at_0_and_repeat() {
     let rig = Rig::new(Personality::vscode(), &[("a", "foo\n")]);
     let uri = rig.uri("a");
     let open = async |version: i32, text: &str| {
@@ -92,7 +91,7 @@ async fn versions_jump_begin_at_0_and_repeat() {
                 changes.changed().await.unwrap();
             }
         };
-        tokio::time::timeout(EDITED, wait).await.unwrap_or_else(|_| panic!("version {version}: {text:?}"));
+        tokio::time::timeout(TIMEOUT, wait).await.unwrap_or_else(|_| panic!("version {version}: {text:?}"));
     };
     let at = |line: u32, from: u32, to: u32, text: &str| {
         let position = |character: u32| json!({ "line": line, "character": character });
@@ -102,7 +101,7 @@ async fn versions_jump_begin_at_0_and_repeat() {
     now(0, "foo\n").await;
     change(6, json!([at(0, 0, 0, "a"), at(0, 4, 4, "b")])).await;
     now(6, "afoob\n").await;
-    // Whole and piece in one.
+    // A whole text and a range in one notification.
     change(7, json!([{ "text": "new\n" }, at(0, 3, 3, "er"), at(1, 0, 0, "end")])).await;
     now(7, "newer\nend").await;
     let document = rig.document("a");
@@ -110,18 +109,18 @@ async fn versions_jump_begin_at_0_and_repeat() {
     rig.editor.notify("textDocument/didClose", close).await;
     open(7, "foo again\n").await;
     now(7, "foo again\n").await;
-    // What was planned on the text before is not taken for this one.
+    // A plan for the earlier text is stale.
     let edits = vec![TextEdit::replace(0..3, "x")];
     let stale = Operation::Edit { path: document.path, expected: document.version, edits };
     assert_eq!(rig.plan(vec![stale]).unwrap_err().code(), ErrorCode::StaleText);
-    // A place past the last line is the end, as editors that delete to the end say it.
+    // A position past the last line is the end of the text.
     let end = json!({ "start": { "line": 0, "character": 3 }, "end": { "line": 9, "character": 0 } });
     change(8, json!([{ "range": end, "text": "" }])).await;
     now(8, "foo").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_that_does_not_fit_is_not_guessed_at() {
+async fn a_change_outside_of_the_text_blocks_edits() {
     let rig = Rig::new(Personality::vscode(), &[("a", "😀foo\n")]);
     let uri = rig.open("a").await;
     let position = json!({ "line": 0, "character": 1 });
@@ -130,10 +129,10 @@ async fn a_change_that_does_not_fit_is_not_guessed_at() {
     rig.editor.notify("textDocument/didChange", params).await;
     rig.documents.changes().wait_for(|count| *count > 1).await.unwrap();
     let document = rig.document("a");
-    assert!(document.held.is_some_and(|held| held.contains("close it and open it again")));
+    assert!(document.blocked.is_some_and(|reason| reason.contains("close it and open it again")));
     let error = rig.plan(vec![rig.replace("a", "foo", "bar")]).unwrap_err();
     assert_eq!(error.code(), ErrorCode::Conflict, "{error}");
-    // The whole text heals it.
+    // The whole text repairs it.
     rig.editor
         .notify(
             "textDocument/didChange",
@@ -143,11 +142,11 @@ async fn a_change_that_does_not_fit_is_not_guessed_at() {
         )
         .await;
     rig.documents.changes().wait_for(|count| *count > 2).await.unwrap();
-    assert_eq!(rig.document("a").held, None);
+    assert_eq!(rig.document("a").blocked, None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_changes_are_the_replay() {
+async fn ten_thousand_changes_give_the_editor_text() {
     let rig = Rig::new(Personality::vscode(), &[("a", "")]);
     let uri = rig.open("a").await;
     for n in 0..10_000usize {
@@ -156,19 +155,19 @@ async fn ten_thousand_changes_are_the_replay() {
         let text = if n % 50 == 0 { "\n" } else { "x" };
         rig.editor.type_in(&uri, at..(at + n % 2).min(len), text).await;
     }
-    rig.sees(&uri).await;
+    rig.synced(&uri).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unsaved_text_is_what_is_read() {
+async fn unsaved_text_is_read() {
     let rig = Rig::new(Personality::neovim(), &[("a", "saved\n")]);
     let a = rig.open("a").await;
     assert_eq!(rig.document("a").owner, Owner::Editor { dirty: false });
     rig.editor.type_in(&a, 0..0, "not ").await;
-    rig.sees(&a).await;
+    rig.synced(&a).await;
     let document = rig.document("a");
     assert_eq!((&*document.text, document.owner), ("not saved\n", Owner::Editor { dirty: true }));
-    assert_eq!((document.uri, document.held), (a.clone(), None));
+    assert_eq!((document.uri, document.blocked), (a.clone(), None));
     rig.editor.save(&a).await;
     rig.documents.changes().wait_for(|_| rig.documents.unsaved().is_empty()).await.unwrap();
     assert_eq!(rig.document("a").owner, Owner::Editor { dirty: false });
@@ -178,79 +177,82 @@ async fn unsaved_text_is_what_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_empty_file_is_saved_however_the_editor_tells_it() {
-    for (personality, told) in [(Personality::neovim(), "\n"), (Personality::vscode(), "")] {
+async fn an_empty_file_is_not_dirty() {
+    for (personality, text) in [(Personality::neovim(), "\n"), (Personality::vscode(), "")] {
         let rig = Rig::new(personality, &[("a", "")]);
         let a = rig.uri("a");
-        open_as(&rig, &a, told).await;
+        open_as(&rig, &a, text).await;
         assert_eq!(rig.document("a").owner, Owner::Editor { dirty: false });
         rig.editor.type_in(&a, 0..0, "typed").await;
-        rig.sees(&a).await;
+        rig.synced(&a).await;
         assert_eq!(rig.document("a").owner, Owner::Editor { dirty: true });
         rig.editor.type_in(&a, 0..5, "").await;
-        rig.sees(&a).await;
-        // Written as it was: with nothing in it.
+        rig.synced(&a).await;
+        // Saved empty, as before.
         rig.editor.notify("textDocument/didSave", json!({ "textDocument": { "uri": a } })).await;
         rig.documents.changes().wait_for(|_| rig.documents.unsaved().is_empty()).await.unwrap();
-        assert_eq!((rig.document("a").owner, rig.document("a").held), (Owner::Editor { dirty: false }, None));
+        assert_eq!(
+            (rig.document("a").owner, rig.document("a").blocked),
+            (Owner::Editor { dirty: false }, None)
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_changed_behind_the_editor_is_read_with_a_word_and_not_written() {
+async fn a_file_changed_on_disk_is_not_edited() {
     let rig = Rig::new(Personality::vscode(), &[("a", "one\nfoo\n"), ("b", "foo\n")]);
     let a = rig.open("a").await;
     rig.editor.type_in(&a, 0..0, "typed ").await;
-    rig.sees(&a).await;
+    rig.synced(&a).await;
     let early = rig.plan(vec![rig.replace("a", "foo", "bar"), rig.replace("b", "foo", "bar")]).unwrap();
     rig.write("a", "checked out by git\nfoo\n");
     let document = rig.document("a");
     assert_eq!(&*document.text, "typed one\nfoo\n", "the editor's text is the truth");
-    assert!(document.held.is_some_and(|held| held.contains("reload it")), "and says so");
+    assert!(document.blocked.is_some_and(|reason| reason.contains("reload it")), "with the reason");
     let error = rig.plan(vec![rig.replace("a", "foo", "bar")]).unwrap_err();
     assert_eq!(error.code(), ErrorCode::Conflict, "{error}");
     let error = rig.commit_plan(early).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::Conflict, "{error}");
     assert_eq!((rig.on_disk("b").as_str(), rig.edits_sent()), ("foo\n", 0));
-    // The person takes what is on the disk.
+    // The user reloads the file.
     rig.editor.reload(&a).await;
-    rig.sees(&a).await;
+    rig.synced(&a).await;
     assert_eq!(rig.document("a").owner, Owner::Editor { dirty: false });
     rig.commit(vec![rig.replace("a", "foo", "bar")]).await.unwrap();
     assert_eq!(rig.editor.text(&a), "checked out by git\nbar\n");
-    // Or keeps what is in the editor.
+    // Or keeps the editor's text.
     rig.write("a", "once more\n");
-    assert!(rig.document("a").held.is_some());
+    assert!(rig.document("a").blocked.is_some());
     rig.editor.save(&a).await;
     rig.documents.changes().wait_for(|_| rig.documents.unsaved().is_empty()).await.unwrap();
     rig.commit(vec![rig.replace("a", "bar", "qux")]).await.unwrap();
-    // Gone is not to be brought back.
+    // An edit does not create a deleted file again.
     std::fs::remove_file(rig.path("a")).unwrap();
-    assert!(rig.document("a").held.is_some_and(|held| held.contains("moved or deleted")));
+    assert!(rig.document("a").blocked.is_some_and(|reason| reason.contains("moved or deleted")));
     let error = rig.plan(vec![rig.replace("a", "qux", "bar")]).unwrap_err();
     assert_eq!(error.code(), ErrorCode::Conflict, "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_open_clean_file_follows_the_disk_as_the_editor_does() {
+async fn a_plan_survives_a_reload_of_its_file() {
     let rig = Rig::new(Personality::vscode(), &[("a", "one\nfoo\n")]);
     let a = rig.open("a").await;
     let plan = rig.plan(vec![rig.replace("a", "foo", "bar")]).unwrap();
     rig.write("a", "zero\none\nfoo\n");
     rig.editor.reload(&a).await;
-    rig.sees(&a).await;
-    // Planned on the text before, made in the one after.
+    rig.synced(&a).await;
+    // Planned on the earlier text, applied to the later one.
     rig.commit_plan(plan).await.unwrap();
     assert_eq!(rig.editor.text(&a), "zero\none\nbar\n");
     assert_eq!(rig.on_disk("a"), "zero\none\nfoo\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_spelling_of_a_name_is_one_document_and_answered_as_spelled() {
+async fn every_spelling_of_a_uri_is_one_document() {
     for name in ["sp ace#1.txt", "100%.txt", "caf\u{e9}.txt", "cafe\u{301}.txt", "(auth)[id]+&.txt"] {
         let rig = Rig::new(Personality::vscode(), &[(name, "foo\n")]);
         let ours = rig.uri(name);
-        // As little escaped as can be.
+        // With as few escapes as possible.
         let spelled = ours.replace("%28", "(").replace("%29", ")").replace("%5B", "[").replace("%5D", "]");
         let spelled = spelled
             .replace("%2B", "+")
@@ -268,7 +270,7 @@ async fn every_spelling_of_a_name_is_one_document_and_answered_as_spelled() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn documents_that_are_no_files_are_known_and_are_no_paths() {
+async fn documents_without_files_have_no_paths() {
     let rig = Rig::new(Personality::vscode(), &[]);
     for uri in ["untitled:Untitled-1", "vscode-notebook-cell:/a#x", "zipfile:///a.zip::b"] {
         open_as(&rig, uri, "text").await;
@@ -279,7 +281,7 @@ async fn documents_that_are_no_files_are_known_and_are_no_paths() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_names_of_one_file_are_one_document() {
+async fn two_paths_of_one_file_are_one_document() {
     let rig = Rig::new(Personality::vscode(), &[("a", "foo\n")]);
     std::os::unix::fs::symlink(rig.path("a"), rig.path("link")).unwrap();
     let link = rig.open("link").await;
@@ -290,9 +292,9 @@ async fn two_names_of_one_file_are_one_document() {
     rig.commit(vec![rig.replace("a", "foo", "bar")]).await.unwrap();
     let texts = [&a, &link].map(|uri| rig.editor.text(uri));
     assert_eq!((rig.edits_sent(), texts), (1, ["bar\n".to_owned(), "foo\n".to_owned()]), "applied once");
-    // Two texts that nobody saved: whichever were edited, the other would be lost.
+    // An edit of one of two unsaved texts loses the other.
     rig.editor.type_in(&link, 0..0, "typed ").await;
-    rig.sees(&link).await;
+    rig.synced(&link).await;
     let error = rig.plan(vec![rig.replace("a", "foo", "qux")]).unwrap_err();
     assert!(error.to_string().contains("two names"), "{error}");
 }

@@ -1,9 +1,8 @@
-//! Typing and agent edits, interleaved at random: what the editor holds in the end is what one gets
-//! by making them one after the other.
+//! Random interleavings of typing and agent edits.
 //!
-//! The text is made of numbered cells, `<3:abc>`. The person types into cells and puts in and takes
-//! out lines; the agent replaces the content of cells. The model beside it is a list of characters, of
-//! which those that the agent planned on are marked: an edit fits as long as its marks are whole.
+//! The text consists of numbered cells, `<3:abc>`. The user types into cells and adds and removes
+//! lines; the agent replaces the content of cells. The model is a list of characters that marks those
+//! that the agent planned on: an edit fits while its marks are complete.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +13,7 @@ use super::*;
 
 const CELLS: usize = 12;
 
-/// Numbers without chance (xorshift).
+/// Deterministic random numbers (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -26,7 +25,7 @@ impl Dice {
     }
 }
 
-/// The content of every cell that is there, with its range.
+/// The content of every cell, with its range.
 fn cells(text: &str) -> BTreeMap<usize, (std::ops::Range<usize>, String)> {
     let mut out = BTreeMap::new();
     for (at, _) in text.match_indices('<') {
@@ -44,7 +43,7 @@ fn start() -> String {
     (0..CELLS).map(|n| format!("<{n}:é😀{n}>{}", if n % 3 == 2 { "\n" } else { " " })).collect()
 }
 
-/// Something that a person does: into a cell, or between the lines.
+/// A random change of the user: in a cell, or between lines.
 fn typed(dice: &mut Dice, uri: &str, text: &str) -> Typed {
     let uri = uri.to_owned();
     if dice.roll(3) == 0 {
@@ -70,9 +69,9 @@ fn typed(dice: &mut Dice, uri: &str, text: &str) -> Typed {
 
 #[derive(Clone)]
 struct Model {
-    /// Characters; the number of the planned edit that replaces them.
+    /// Characters, each with the number of the planned edit that replaces it.
     text: Vec<(char, Option<usize>)>,
-    /// The person typed right beside a mark: whether that is a conflict is for words to say.
+    /// Whether the user typed right beside a mark, which is a conflict only in a word.
     beside: bool,
 }
 
@@ -105,8 +104,8 @@ impl Model {
         self.text.splice(range, typed.text.chars().map(|character| (character, None)));
     }
 
-    /// With the planned edits made; `None` when what they replace is no longer whole.
-    fn made(&self, edits: &[TextEdit], counts: &[usize]) -> Option<Self> {
+    /// The model with the planned edits; `None` if their marks are incomplete.
+    fn applied(&self, edits: &[TextEdit], counts: &[usize]) -> Option<Self> {
         let mut made = self.clone();
         for (number, edit) in edits.iter().enumerate() {
             let is_ours = |(_, mark): &(char, Option<usize>)| *mark == Some(number);
@@ -122,16 +121,16 @@ impl Model {
     }
 }
 
-/// One interleaving; how many edits landed and how many were refused.
+/// Runs one interleaving; returns the numbers of applied and refused edits.
 async fn interleave(personality: Personality, seed: u64) -> (usize, usize) {
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let rig = Rig::new(personality.clone(), &[("a", &start())]);
     let uri = rig.open("a").await;
     let mut model = Model::new(&start());
-    let (mut landed, mut refused) = (0, 0);
+    let (mut applied, mut refused) = (0, 0);
     for turn in 0..4 {
         let what = format!("seed {seed}, turn {turn}, {}", personality.name);
-        // The agent reads and plans; the person goes on.
+        // The agent reads and plans; the user types.
         let document = rig.document("a");
         let found = cells(&document.text);
         let mut wanted: Vec<usize> = (0..1 + dice.roll(3)).map(|_| dice.roll(CELLS)).collect();
@@ -157,7 +156,7 @@ async fn interleave(personality: Personality, seed: u64) -> (usize, usize) {
             rig.editor.type_in(&uri, typed.range.clone(), &typed.text).await;
             model.typed(&typed);
         }
-        // More that nobody has heard of when the edit comes.
+        // Typing that is not notified before the edit arrives.
         let mut then = model.clone();
         let mut hidden = Vec::new();
         for _ in 0..dice.roll(3) {
@@ -169,7 +168,7 @@ async fn interleave(personality: Personality, seed: u64) -> (usize, usize) {
         match dice.roll(4) {
             0 => {
                 rig.editor.fault(Fault::TypedFirst(hidden));
-                // Who looks at no versions puts it elsewhere.
+                // An editor that ignores versions misplaces it.
                 may_fail = true;
             }
             1 => {
@@ -179,7 +178,7 @@ async fn interleave(personality: Personality, seed: u64) -> (usize, usize) {
                 }
                 rig.editor.flush().await;
                 model = then.clone();
-                // The edit may overtake what was told, and who looks at no versions puts it elsewhere.
+                // The edit may overtake the notifications, and an editor that ignores versions misplaces it.
                 may_fail = personality.check == VersionCheck::Never;
             }
             2 => rig.editor.fault(Fault::Drop),
@@ -190,40 +189,39 @@ async fn interleave(personality: Personality, seed: u64) -> (usize, usize) {
         if may_fail && rig.editor.faults() < faults {
             model = then;
         }
-        rig.editor.no_more_faults();
-        rig.sees(&uri).await;
-        match (&result, model.made(&edits, &counts)) {
+        rig.editor.clear_faults();
+        rig.synced(&uri).await;
+        match (&result, model.applied(&edits, &counts)) {
             (Ok(_), Some(made)) => {
-                landed += 1;
+                applied += 1;
                 assert_eq!(rig.editor.text(&uri), made.to_text(), "{what}");
                 model = made;
             }
-            (Ok(_), None) => panic!("{what}: landed on {:?}", model.to_text()),
+            (Ok(_), None) => panic!("{what}: applied on {:?}", model.to_text()),
             (Err(error), made) => {
                 refused += 1;
                 assert_eq!(rig.editor.text(&uri), model.to_text(), "{what}: {error}");
                 let kind = matches!(error, CommitError::Moved { .. } | CommitError::NotApplied { .. });
                 assert!(kind, "{what}: {error}");
-                // Of whole texts only the lines are known that differ.
+                // Whole texts show only the lines that differ.
                 may_fail |= personality.whole;
                 assert!(made.is_none() || model.beside || may_fail, "{what}: refused for nothing: {error}");
             }
         }
     }
-    (landed, refused)
+    (applied, refused)
 }
 
 async fn run(personality: fn() -> Personality, seeds: std::ops::Range<u64>) {
     let one = |seed| async move {
-        // Shown when the test fails.
         println!("seed {seed}, {}", personality().name);
         interleave(personality(), seed).await
     };
-    // They spend their time waiting for what will not come.
+    // Mostly waiting for timeouts, so they run concurrently.
     let all: Vec<(usize, usize)> = stream::iter(seeds.clone()).map(one).buffer_unordered(6).collect().await;
-    let (landed, refused) = all.into_iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    println!("{}: seeds {seeds:?}: {landed} landed, {refused} refused", personality().name);
-    assert!(landed > refused && refused > 0, "{landed} landed, {refused} refused");
+    let (applied, refused) = all.into_iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    println!("{}: seeds {seeds:?}: {applied} applied, {refused} refused", personality().name);
+    assert!(applied > refused && refused > 0, "{applied} applied, {refused} refused");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,4 @@
-//! The editor port at its boundary: a workspace, its commits, and a scripted editor at the other end
-//! of a stream.
+//! Tests of the editor port with a workspace, its commits, and a scripted editor.
 #![expect(clippy::disallowed_methods, reason = "tests make and change the files of a project")]
 
 mod commits;
@@ -25,13 +24,13 @@ use workspace::{
 };
 
 use crate::apply_edit::EditorPort;
-use crate::buffers::OpenDocuments;
+use crate::buffers::EditorBuffers;
 use crate::editors::ClientFacts;
 
-/// A workspace with an editor.
+/// A workspace with a scripted editor.
 struct Rig {
     workspace: Workspace,
-    documents: Arc<OpenDocuments>,
+    documents: Arc<EditorBuffers>,
     port: Arc<EditorPort>,
     editor: Editor,
     policy: Policy,
@@ -39,11 +38,11 @@ struct Rig {
 }
 
 #[derive(Default)]
-struct Front {
-    documents: OnceLock<Arc<OpenDocuments>>,
+struct BufferUpdater {
+    documents: OnceLock<Arc<EditorBuffers>>,
 }
 
-impl Handler for Front {
+impl Handler for BufferUpdater {
     fn notification(&self, _: &Peer, method: &str, params: Option<&RawValue>) {
         if let Some(documents) = self.documents.get() {
             documents.notification(method, params);
@@ -51,7 +50,7 @@ impl Handler for Front {
     }
 }
 
-const EDITED: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Rig {
     fn new(personality: Personality, files: &[(&str, &str)]) -> Self {
@@ -63,18 +62,17 @@ impl Rig {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let (ours, theirs) = (tokio::io::duplex(1 << 20), ());
-        let ((our_end, their_end), ()) = (ours, theirs);
-        let (reader, writer) = tokio::io::split(their_end);
+        let (server_end, client_end) = tokio::io::duplex(1 << 20);
+        let (reader, writer) = tokio::io::split(client_end);
         let editor = Editor::connect(reader, writer, personality);
         let mut client = ClientFacts::from_initialize(&editor.initialize_params(&[&root]));
         client.editor = client.editor.impatient();
         editor.agree(client.encoding_name());
-        let documents = Arc::new(OpenDocuments::new(&client));
-        let front = Arc::new(Front::default());
-        assert!(front.documents.set(Arc::clone(&documents)).is_ok());
-        let (reader, writer) = tokio::io::split(our_end);
-        let peer = Peer::spawn(reader, writer, front, PeerOptions::new("front"), &TaskTracker::new());
+        let documents = Arc::new(EditorBuffers::new(&client));
+        let handler = Arc::new(BufferUpdater::default());
+        assert!(handler.documents.set(Arc::clone(&documents)).is_ok());
+        let (reader, writer) = tokio::io::split(server_end);
+        let peer = Peer::spawn(reader, writer, handler, PeerOptions::new("front"), &TaskTracker::new());
         let port = EditorPort::new(peer, Arc::clone(&documents), client, &TaskTracker::new());
         let state = StateDir::new(AbsPath::new(temp.path().join("state")).unwrap());
         let as_editor: Arc<dyn workspace::Editor> = port.clone();
@@ -91,15 +89,15 @@ impl Rig {
         paths::path_to_uri(self.path(path).as_path())
     }
 
-    /// Opens a file of the disk in the editor and waits until we know.
+    /// Opens a file in the editor and waits for the notification.
     async fn open(&self, path: &str) -> String {
         let uri = self.editor.open_file(self.path(path).as_path(), "text").await;
-        self.sees(&uri).await;
+        self.synced(&uri).await;
         uri
     }
 
-    /// Waits until our copy is the editor's.
-    async fn sees(&self, uri: &str) {
+    /// Waits until the buffer has the editor's text.
+    async fn synced(&self, uri: &str) {
         let mut changes = self.documents.changes();
         let same = || {
             let truth = self.editor.text(uri);
@@ -113,14 +111,14 @@ impl Rig {
                 changes.changed().await.unwrap();
             }
         };
-        tokio::time::timeout(EDITED, wait).await.expect("our copy becomes the editor's");
+        tokio::time::timeout(TIMEOUT, wait).await.expect("the buffer gets the editor's text");
     }
 
     fn document(&self, path: &str) -> Document {
         self.workspace.document(&self.path(path)).unwrap()
     }
 
-    /// Replaces every `old` by `new`.
+    /// An operation that replaces every `old` by `new`.
     fn replace(&self, path: &str, old: &str, new: &str) -> Operation {
         let document = self.document(path);
         let edits: Vec<TextEdit> = document
@@ -170,8 +168,8 @@ impl Rig {
     fn disk(&self) -> BTreeMap<String, Vec<u8>> {
         let mut files = BTreeMap::new();
         let mut todo = vec![self.workspace.root().as_path().to_owned()];
-        while let Some(folder) = todo.pop() {
-            for entry in std::fs::read_dir(folder).unwrap() {
+        while let Some(directory) = todo.pop() {
+            for entry in std::fs::read_dir(directory).unwrap() {
                 let path = entry.unwrap().path();
                 if path.is_dir() {
                     todo.push(path);

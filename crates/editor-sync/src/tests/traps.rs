@@ -1,5 +1,6 @@
-//! What editors were seen to do wrong, and the outcome that has to be named. Nothing is ever made
-//! twice, and nothing of the person's is lost.
+//! Faults of real editors, and the outcome that the port reports for each.
+//!
+//! Invariants: no edit is applied twice, and no text of the user is lost.
 
 use policy::ErrorCode;
 use testing::editor::{Fault, Personality, Typed};
@@ -34,7 +35,7 @@ fn failed(result: Result<Arc<Commit>, CommitError>, code: ErrorCode, says: &[&st
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn landed_in_every_editor() {
+async fn an_edit_is_applied_in_every_editor() {
     for personality in all_personalities() {
         let (rig, uri) = rig(personality).await;
         change(&rig).await.unwrap();
@@ -44,7 +45,7 @@ async fn landed_in_every_editor() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_notification_holds_typing_before_and_after_the_edit() {
+async fn an_edit_between_typing_in_one_notification_is_found() {
     for personality in all_personalities().into_iter().filter(|personality| !personality.whole) {
         let (rig, uri) = rig(personality).await;
         let (before, after) = (vec![typed(&uri, 0, "zero\n")], vec![typed(&uri, 2, "!")]);
@@ -56,10 +57,10 @@ async fn one_notification_holds_typing_before_and_after_the_edit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_edit_made_in_a_newer_text_is_elsewhere_and_taken_back() {
+async fn an_edit_applied_to_a_newer_text_is_reverted() {
     for personality in all_personalities().into_iter().filter(|personality| !personality.whole) {
         let (rig, uri) = rig(personality).await;
-        // One line more above, and one to end on the wrong line or past the end.
+        // A line above moves the edit to the wrong line or past the end.
         let (before, after) = (vec![typed(&uri, 0, "zero\n")], vec![typed(&uri, 1, "!")]);
         rig.editor.fault(Fault::Between { before, after, rebased: false });
         failed(change(&rig).await, ErrorCode::NotApplied, &["reverted", "older text"]);
@@ -68,7 +69,7 @@ async fn an_edit_made_in_a_newer_text_is_elsewhere_and_taken_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_edit_clamped_to_the_wrong_line_is_taken_back() {
+async fn an_edit_clamped_to_the_wrong_line_is_reverted() {
     for by in [1, 40] {
         let (rig, uri) = rig(Personality::vscode()).await;
         rig.editor.fault(Fault::Shift(by));
@@ -78,10 +79,10 @@ async fn an_edit_clamped_to_the_wrong_line_is_taken_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_document_of_version_0_is_left_alone_until_nobody_types() {
+async fn an_edit_of_version_0_waits_for_a_pause_in_typing() {
     let (rig, uri) = rig(Personality::neovim()).await;
     assert_eq!(rig.document("a.txt").version.editor, Some(0));
-    // Typed and not yet told: the editor would not look at version 0.
+    // Typed and not yet notified: the editor does not check version 0.
     rig.editor.type_in(&uri, 0..0, "zero\n").await;
     let plan = rig.plan(vec![rig.replace("a.txt", "foo", "bar")]).unwrap();
     rig.commit_plan(plan).await.unwrap();
@@ -90,33 +91,33 @@ async fn a_document_of_version_0_is_left_alone_until_nobody_types() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stale_edit_dropped_with_applied_true_is_made_again_once() {
+async fn a_stale_edit_dropped_with_applied_true_is_sent_again() {
     let (rig, uri) = rig(Personality::neovim()).await;
     rig.editor.type_in(&uri, 0..0, "zero\n").await;
-    rig.sees(&uri).await;
-    // The buffer is newer when the edit comes.
+    rig.synced(&uri).await;
+    // The buffer is newer when the edit arrives.
     rig.editor.fault(Fault::TypedFirst(vec![typed(&uri, 0, "z")]));
     change(&rig).await.unwrap();
     assert_eq!(rig.editor.text(&uri), format!("zzero\n{MADE}"));
     assert_eq!((rig.edits_sent(), rig.editor.buffer(&uri).edits), (2, 1));
-    // Dropped for ever: said so, and never more than two tries.
+    // Dropped twice: the port reports it and does not try again.
     rig.editor.fault(Fault::Drop);
     rig.editor.fault(Fault::Drop);
     let result = rig.commit(vec![rig.replace("a.txt", "bar", "qux")]).await;
     failed(
         result,
         ErrorCode::NotApplied,
-        &["a.txt: unchanged", "said that it applied the edit, but did not"],
+        &["a.txt: unchanged", "reported the edit as applied, but did not apply it"],
     );
     assert_eq!((rig.editor.text(&uri), rig.edits_sent()), (format!("zzero\n{MADE}"), 4));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn typing_in_what_is_replaced_while_it_is_on_its_way_is_a_conflict() {
+async fn typing_in_the_replaced_text_is_a_conflict() {
     for personality in [Personality::neovim(), Personality::vscode()] {
         let (rig, uri) = rig(personality).await;
         rig.editor.type_in(&uri, 0..0, "zero\n").await;
-        rig.sees(&uri).await;
+        rig.synced(&uri).await;
         rig.editor.fault(Fault::TypedFirst(vec![typed(&uri, 10, "X")]));
         failed(change(&rig).await, ErrorCode::StaleText, &["a.txt"]);
         assert_eq!(rig.editor.text(&uri), format!("zero\n{}", TEXT.replacen("foo", "fXoo", 1)));
@@ -125,7 +126,7 @@ async fn typing_in_what_is_replaced_while_it_is_on_its_way_is_a_conflict() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refused_without_a_reason() {
+async fn a_refused_edit_is_sent_again_once() {
     let (rig, uri) = rig(Personality::vscode()).await;
     rig.editor.fault(Fault::Refuse);
     change(&rig).await.unwrap();
@@ -133,12 +134,12 @@ async fn refused_without_a_reason() {
     rig.editor.fault(Fault::Refuse);
     rig.editor.fault(Fault::Refuse);
     let result = rig.commit(vec![rig.replace("a.txt", "bar", "qux")]).await;
-    failed(result, ErrorCode::NotApplied, &["a.txt: unchanged", "gave no reason"]);
+    failed(result, ErrorCode::NotApplied, &["a.txt: unchanged", "without a reason"]);
     assert_eq!((rig.editor.text(&uri), rig.edits_sent()), (MADE.to_owned(), 4));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn half_of_an_edit_is_taken_back_whatever_is_answered() {
+async fn a_partial_edit_is_reverted_whatever_the_reply() {
     for personality in [Personality::neovim(), Personality::vscode(), Personality::careless()] {
         for applied in [true, false] {
             let (rig, uri) = rig(personality.clone()).await;
@@ -150,7 +151,7 @@ async fn half_of_an_edit_is_taken_back_whatever_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_answer_at_all() {
+async fn an_edit_without_a_reply_is_not_sent_again() {
     for personality in [Personality::neovim(), Personality::vscode()] {
         let (rig, uri) = rig(personality).await;
         rig.editor.fault(Fault::Silent { made: true });
@@ -160,20 +161,20 @@ async fn no_answer_at_all() {
         let result = rig.commit(vec![rig.replace("a.txt", "bar", "qux")]).await;
         failed(result, ErrorCode::PartlyReverted, &["a.txt", "not known"]);
         assert_eq!((rig.editor.text(&uri), rig.edits_sent()), (MADE.to_owned(), 2), "not sent again");
-        // The next one is not held up by it.
+        // It does not block the next edit.
         rig.commit(vec![rig.replace("a.txt", "bar", "qux")]).await.unwrap();
         assert_eq!(rig.editor.text(&uri), MADE.replace("bar", "qux"));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whole_texts_tell_as_long_as_they_can_be_read_one_way() {
+async fn a_whole_text_is_read_if_it_is_unambiguous() {
     let (rig, uri) = rig(Personality::whole()).await;
     let (before, after) = (vec![typed(&uri, 0, "zero\n")], vec![typed(&uri, 2, "!")]);
     rig.editor.fault(Fault::Between { before, after, rebased: true });
     change(&rig).await.unwrap();
     assert_eq!((rig.editor.text(&uri), rig.edits_sent()), (format!("ze!ro\n{MADE}"), 1));
-    // Everything replaced by something else while it is on its way.
+    // An unrelated text replaces everything while the edit is in flight.
     let len = rig.editor.text(&uri).len();
     let all = Typed { uri: uri.clone(), range: 0..len, text: "something else\n".to_owned() };
     rig.editor.fault(Fault::Between { before: Vec::new(), after: vec![all], rebased: true });
@@ -183,22 +184,22 @@ async fn whole_texts_tell_as_long_as_they_can_be_read_one_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_second_of_two_documents_is_stale() {
+async fn a_stale_edit_of_one_document_stops_the_commit() {
     for personality in [Personality::neovim(), Personality::vscode()] {
         let (rig, a) = rig(personality).await;
         let b = rig.open("b.txt").await;
         for uri in [&a, &b] {
             rig.editor.type_in(uri, 0..0, "zero\n").await;
-            rig.sees(uri).await;
+            rig.synced(uri).await;
         }
         let both = |rig: &Rig| vec![rig.replace("a.txt", "foo", "bar"), rig.replace("b.txt", "foo", "bar")];
-        // Typed beside the edit: both land all the same.
+        // Typed beside the edit: both are applied.
         rig.editor.fault(Fault::TypedFirst(vec![typed(&b, 0, "z")]));
         rig.commit(both(&rig)).await.unwrap();
         assert_eq!(rig.editor.text(&a), format!("zero\n{MADE}"));
         assert_eq!(rig.editor.text(&b), format!("zzero\n{MADE}"));
         assert_eq!((rig.editor.buffer(&a).edits, rig.editor.buffer(&b).edits), (1, 1));
-        // Typed in it: neither does, and the file on the disk stays too.
+        // Typed in it: neither is applied, and the file on the disk stays too.
         let mut all = vec![rig.replace("a.txt", "bar", "qux"), rig.replace("b.txt", "bar", "qux")];
         all.push(rig.replace("disk.txt", "foo", "qux"));
         let plan = rig.plan(all).unwrap();
@@ -222,7 +223,7 @@ async fn the_second_of_two_documents_is_stale() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_document_closed_while_an_edit_is_on_its_way_is_planned_again() {
+async fn a_document_closed_during_an_edit_is_stale() {
     let (rig, uri) = rig(Personality::vscode()).await;
     rig.editor.fault(Fault::Silent { made: false });
     let plan = rig.plan(vec![rig.replace("a.txt", "foo", "bar")]).unwrap();

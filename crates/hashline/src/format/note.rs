@@ -25,7 +25,7 @@ impl Note {
 pub enum NoteKind {
     /// A range was written with `-`, `..`, `.=` or `to`; it was read as inclusive.
     Separator,
-    /// A verb was not in upper case, or an op of the json dialect was not in lower case.
+    /// A verb was not in upper case, or an op of the json dialect not in lower case.
     VerbCase,
     /// A code fence around the patch was removed.
     Fence,
@@ -50,7 +50,7 @@ pub enum NoteKind {
 
     /// The numbers belonged to an earlier version and were mapped through later edits.
     EarlierVersion,
-    /// The text changed since it was read; the places were mapped through recorded changes.
+    /// The text changed since the read; positions were mapped by recorded changes.
     Mapped,
     /// Lines beside the place changed since it was read.
     Merged,

@@ -136,7 +136,7 @@ impl Section {
 }
 
 impl Op {
-    /// The anchors of the operation: two for a range, one for a line, none for the file's ends.
+    /// The operation's anchors: two for a range, one for a line, none for a file end.
     pub fn anchors(&self) -> Vec<Anchor> {
         match self {
             Self::Cut { span, .. } => span.anchors(),
@@ -149,7 +149,7 @@ impl Op {
     }
 
     /// Whether the operation needs the file's syntax.
-    pub fn is_block(&self) -> bool {
+    pub(crate) fn is_block(&self) -> bool {
         match self {
             Self::Cut { span, .. } => matches!(span, Span::Block(_)),
             Self::Put { target, .. } | Self::Paste { target, .. } => {

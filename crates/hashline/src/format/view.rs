@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use crate::format::patch::Anchor;
 use crate::{LineCheck, Lines, Tag};
 
-/// One of the three ways to write a patch; all of them parse to the same [`Patch`](crate::Patch).
+/// A way to write a patch; all parse to the same [`Patch`](crate::Patch).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Dialect {
     /// The canonical dialect: `[PATH#3F2A]`, `PUT 12kq..=14mz:`, rows `12kq:text`.
@@ -19,7 +19,7 @@ pub enum Dialect {
     Put,
     /// `¶PATH#3f2a`, `12..14:`, rows `12:text`.
     Arrow,
-    /// `{"path": …, "edits": [{"op": "replace", "pos": "12#KQ", …}]}`, rows `12#KQ:text`.
+    /// Edits `{"op": "replace", "pos": "12#KQ", …}` of a `path`; rows `12#KQ:text`.
     Json,
 }
 
@@ -111,7 +111,7 @@ impl View {
         }
     }
 
-    /// One line of a text as a row, without line end: `12kq:text`, `12:text` or `12#KQ:text`.
+    /// A line as a row without line end: `12kq:text`, `12:text` or `12#KQ:text`.
     pub fn row(self, lines: &Lines, line: usize) -> String {
         let check = self.shows_checks().then(|| lines.check(line));
         self.numbered(line, check, lines.content(line))
@@ -122,7 +122,7 @@ impl View {
         format!("{}:{text}", self.anchor(Anchor { line, check: check.filter(|_| self.shows_checks()) }))
     }
 
-    /// The operation that inserts at the head of a file, which may have no line to name.
+    /// The operation that inserts at the head of a file, even an empty one.
     pub fn at_head(self) -> &'static str {
         match self.dialect {
             Dialect::Put => "`PUT <1:`",

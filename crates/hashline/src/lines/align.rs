@@ -44,11 +44,11 @@ pub(crate) struct Alignment {
     known: HashMap<usize, Fate>,
 }
 
-/// Lines that occur once in each text, as pairs of 0-based indexes, in order of the old one.
+/// Lines that occur once in each text, as pairs of 0-based indexes in old order.
 #[derive(Debug)]
 struct Landmarks {
     all: Vec<(usize, usize)>,
-    /// The pairs that cut the texts: every longest common sequence of such lines contains them.
+    /// The pairs that cut the texts: every longest common sequence contains them.
     cuts: Vec<(usize, usize)>,
 }
 
@@ -108,14 +108,16 @@ impl Alignment {
         (&self.old, &self.new)
     }
 
-    /// The nearest lines above and below old lines `from..to` that occur once in each text.
+    /// The nearest lines around old lines `from..to` that occur once in each text.
     ///
     /// Lines are 0-based; each comes with its place in the new text.
     pub(crate) fn beside_once(&mut self, from: usize, to: usize) -> [Option<(usize, usize)>; 2] {
         nearest(&self.landmarks().all, from, to)
     }
 
-    /// Like [`beside_once`](Self::beside_once), for lines that keep their order whatever moved.
+    /// [`beside_once`](Self::beside_once) for lines that keep their order.
+    ///
+    /// They do so whatever moved.
     pub(crate) fn beside_cuts(&mut self, from: usize, to: usize) -> [Option<(usize, usize)>; 2] {
         nearest(&self.landmarks().cuts, from, to)
     }
@@ -153,7 +155,7 @@ impl Alignment {
     }
 }
 
-/// Edits that turn `old` into `new`: whole lines between lines that occur once in each text.
+/// Edits of whole lines that turn `old` into `new`, between unique lines.
 ///
 /// Takes time proportional to the texts; the edits are not minimal.
 pub(crate) fn edits(old: &Lines, new: &Lines) -> Vec<TextEdit> {
@@ -285,10 +287,10 @@ impl Costs {
     }
 }
 
-/// How far each cost reaches along each diagonal (`column - row`) from the beginning.
+/// The reach of each cost along each diagonal (`column - row`) from the start.
 #[derive(Debug)]
 struct Reach {
-    /// For cost 0, 1, 2, …: the furthest row on the diagonals `-cost`, `-cost + 2`, …, `cost`.
+    /// For each cost, the furthest row on the diagonals `-cost`, `-cost + 2`, …
     rows: Vec<u32>,
     rounds: usize,
 }
@@ -417,7 +419,7 @@ fn landmarks(old: &[u64], new: &[u64]) -> Landmarks {
     Landmarks { cuts: cuts.collect(), all: pairs }
 }
 
-/// For each number, the length of the longest increasing sequence that ends with it.
+/// For each number, the longest increasing sequence that ends with it.
 fn increasing(numbers: &[usize]) -> Vec<usize> {
     let mut lowest: Vec<usize> = Vec::new();
     numbers

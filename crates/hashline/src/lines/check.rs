@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use xxhash_rust::xxh32::Xxh32;
 
 /// Lower-case letters without `i` and `l`, which look like `1`.
-pub const ALPHABET: &[u8; 24] = b"abcdefghjkmnopqrstuvwxyz";
+pub(crate) const ALPHABET: &[u8; 24] = b"abcdefghjkmnopqrstuvwxyz";
 
 /// Two letters computed from a line and both its neighbours.
 ///

@@ -134,7 +134,7 @@ pub(crate) fn edits(lines: &Lines, hunks: &[Hunk]) -> Vec<TextEdit> {
     regions.iter().map(|region| edit(lines, region)).filter(changes).collect()
 }
 
-/// The part that a hunk changes, without rows equal to the first or last lines they replace.
+/// The part that a hunk changes, without rows equal to the lines they replace.
 pub(crate) fn region<'a>(lines: &Lines, hunk: &'a Hunk) -> Region<'a> {
     let insertion = |gap: usize, line: usize| Region {
         after: gap,

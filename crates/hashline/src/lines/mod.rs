@@ -125,7 +125,7 @@ pub(crate) fn short_hash(text: &str, seed: u32) -> u32 {
     hash.digest()
 }
 
-/// 64-bit xxh3 of the text with LF line ends and without byte order mark: what a tag identifies.
+/// The identity that a tag names: a 64-bit xxh3 with LF line ends and without BOM.
 pub(crate) fn identity(text: &str) -> u64 {
     let mut hash = Xxh3::new();
     for_each_normal_part(text, |part| hash.update(part));

@@ -111,7 +111,7 @@ impl<'a> Remap<'a> {
         let vanished = above.into_iter().chain(below).filter(|(line, beside)| match self.fate(near, *line) {
             Fate::At(_) => false,
             // It has a twin; if it is at its own place, no indentation between changed.
-            Fate::Unsure => !self.stands_with((first, last), start, *line, *beside),
+            Fate::Unsure => !self.is_in_place_with((first, last), start, *line, *beside),
             Fate::Gone => true,
         });
         let vanished: Vec<_> = vanished.collect();
@@ -126,7 +126,7 @@ impl<'a> Remap<'a> {
         let held = closes
             && above.is_some_and(|(line, beside)| {
                 matches!(self.fate(near, line), Fate::At(at) if Some(at) == beside)
-                    && self.stands_with((first, last), start, line, beside)
+                    && self.is_in_place_with((first, last), start, line, beside)
             });
         let new = self.new;
         let unindented = self.unindented.get_or_insert_with(|| Alignment::unindented(old, new));
@@ -142,10 +142,10 @@ impl<'a> Remap<'a> {
             })
     }
 
-    /// Whether all lines from the hunk's (now at `start`) to `line` are where they were.
+    /// Whether all lines from the hunk's (now at `start`) to `line` are in place.
     ///
     /// Then `line` is at `place`.
-    fn stands_with(
+    fn is_in_place_with(
         &self,
         (first, last): (usize, usize),
         start: usize,
@@ -245,7 +245,7 @@ impl<'a> Remap<'a> {
 
     /// Whether the whole unchanged run around the lines occurs twice in the new text.
     ///
-    /// Then no context, however wide, is_distinctive the two apart.
+    /// Then no context, however wide, distinguishes the two.
     pub(crate) fn run_has_twin(&mut self, first: usize, last: usize, start: usize) -> bool {
         let (old, new) = self.alignment.lines();
         let (from, to) = run(old, new, first - 1, last, start - 1, &mut self.work);
@@ -277,8 +277,7 @@ impl<'a> Remap<'a> {
     /// Whether the order of lines with twins identifies them.
     ///
     /// Their first line is now at `place`, between lines that occur once in each text and keep their order
-    /// whatever moved. Between these there is no twin of theirs in either text, and their total number is
-    /// unchanged.
+    /// whatever moved. Between these neither text has twins of them, and their total number is unchanged.
     fn is_alone(&mut self, from: usize, to: usize, place: usize) -> bool {
         let (from, place) = (from.max(1), place.max(1));
         let to = to.min(self.old.count());
@@ -307,7 +306,7 @@ pub(crate) fn across(place: HunkPlace, found: HunkPlace) -> Option<(usize, usize
     }
 }
 
-/// Whether a line holds more than punctuation and words that close or separate blocks.
+/// Whether a line has more than punctuation and words that close blocks.
 fn is_distinctive_line(line: &str) -> bool {
     let mut words = line.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
     words.any(|word| !CLOSING.contains(&word))
@@ -339,7 +338,7 @@ fn is_twice(alignment: &Alignment, first: usize, last: usize, start: usize, work
     occurs_elsewhere(old, lines, first - 1, work) || occurs_elsewhere(new, lines, start - 1, work)
 }
 
-/// Whether `lines` occur in `text` elsewhere than `here`; true if the work runs out.
+/// Whether `lines` occur in `text` elsewhere; true if the work runs out.
 fn occurs_elsewhere(text: &[u64], lines: &[u64], here: usize, work: &mut usize) -> bool {
     Occurrences { text, lines, at: 0, work }.any(|place| place != Some(here))
 }

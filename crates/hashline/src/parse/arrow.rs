@@ -17,7 +17,9 @@ const SIGN: char = '¶';
 /// Miscopied signs: read through Latin-1, lost in decoding, or a lookalike.
 const MISCOPIED: &[&str] = &["Â¶", "\u{fffd}", "§", "❡", "⁋", "❧"];
 
-/// The header after its sign, and whether the sign is exact; `None` for other lines.
+/// A header's text after its sign, and whether the sign is exact.
+///
+/// `None` for other lines.
 pub(crate) fn header_text(line: &str) -> Option<(&str, bool)> {
     if let Some(rest) = line.strip_prefix(SIGN) {
         return Some((rest, true));
@@ -42,7 +44,9 @@ pub(crate) struct Operation {
     pub repairs: Vec<NoteKind>,
 }
 
-/// Parses a line that begins with a digit or names the file's end; `None` for other lines.
+/// Parses a line that begins with a digit or names the file's end.
+///
+/// `None` for other lines.
 pub(crate) fn parse(line: &str) -> Option<Result<Operation, Kind>> {
     let not_here = |what: &str, instead| {
         Some(Err(Kind::NotInDialect { dialect: Dialect::Arrow, what: excerpt(what), instead }))

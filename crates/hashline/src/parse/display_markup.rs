@@ -9,7 +9,7 @@ use crate::parse::error::excerpt;
 use crate::parse::{arrow, operation};
 use crate::{LineCheck, Tag};
 
-/// A row as a read renders it in any dialect: `12kq:text`, `12:text` or `12#KQ:text`.
+/// A row as a read renders it: `12kq:text`, `12:text` or `12#KQ:text`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Numbered {
     pub line: usize,
@@ -70,14 +70,16 @@ fn kind(row: &str) -> Option<Kind> {
     (operation || is_arrow(row)).then_some(Kind::Operation)
 }
 
-/// Whether a row is an operation of the arrow dialect and nothing else: `12..14:`, `12↓`.
+/// Whether a row is only an operation of the arrow dialect: `12..14:`, `12↓`.
 fn is_arrow(row: &str) -> bool {
     let distinct = row.ends_with(['↑', '↓']) || row.contains("..") && row.ends_with([':', '!']);
     distinct
         && matches!(arrow::parse(row), Some(Ok(parsed)) if parsed.repairs.is_empty() && parsed.inline.is_none())
 }
 
-/// Whether a row is an elision: `… 3..=9 not shown`, or `3-9: …`, `3..9: ...` of other tools.
+/// Whether a row is an elision: `… 3..=9 not shown`.
+///
+/// Other tools write `3-9: …` or `3..9: ...`.
 fn is_elision(row: &str) -> bool {
     let range = |word: &str| {
         let word = word.trim();
@@ -146,7 +148,7 @@ pub(crate) fn shortened(
 ///
 /// A row of a kind that the file does not hold may stand for other text. Nothing would be lost, but the
 /// placeholder would stay in the file.
-pub(crate) fn stand_in(path: &str, body: &[String], lines: &Lines) -> Option<String> {
+pub(crate) fn placeholder(path: &str, body: &[String], lines: &Lines) -> Option<String> {
     if is_prose(path) {
         return None;
     }
@@ -198,9 +200,12 @@ impl Rest {
             return if is_dots(row) { Self::Dots } else { Self::No };
         };
         let text = CLOSING.iter().find_map(|sign| text.strip_suffix(sign)).unwrap_or(text).trim();
-        let dots = |text: &str, at_end: bool| match at_end {
-            true => text.ends_with("...") || text.ends_with('…'),
-            false => text.starts_with("...") || text.starts_with('…'),
+        let dots = |text: &str, at_end: bool| {
+            if at_end {
+                text.ends_with("...") || text.ends_with('…')
+            } else {
+                text.starts_with("...") || text.starts_with('…')
+            }
         };
         let lower = text.to_lowercase();
         let worded = || WORDS.iter().any(|word| lower.contains(word));

@@ -155,7 +155,7 @@ impl Draft {
         Ok(())
     }
 
-    /// A row without `+`: accepted only in a complete run of rows as a read renders them.
+    /// A row without `+`: accepted only in a complete run of rows as rendered.
     pub(crate) fn bare_row(&mut self, line: &str, unknown: Kind) -> Result<(), ParseError> {
         let numbered = display_markup::numbered(line).filter(|row| !row.text.contains('\r'));
         let number = self.line;

@@ -18,7 +18,7 @@ use crate::{NoteKind, ParseError, Tag};
 const CANONICAL: &str =
     "for registers, blocks, REM and MV write the patch as `[PATH#TAG]` with PUT, CUT, REM and MV";
 
-/// Parses the whole text, which begins at line `first` of the patch, into the draft.
+/// Parses a text that begins at line `first` of the patch into the draft.
 pub(crate) fn read(text: &str, first: usize, draft: &mut Draft) -> Result<(), ParseError> {
     // Decided here, so that an error refers to the form that was chosen.
     let patch = if text.trim_start().starts_with('[') {

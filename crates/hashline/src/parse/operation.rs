@@ -24,7 +24,7 @@ pub(crate) enum Verb {
     Rename(String),
 }
 
-/// The normal form of a path without blanks at its ends, which this dialect cannot express.
+/// The normal form of a path without outer blanks; the dialect cannot express them.
 fn destination(path: &str) -> String {
     let mut path = path.to_owned();
     loop {
@@ -36,7 +36,9 @@ fn destination(path: &str) -> String {
     }
 }
 
-/// Parses a line that is not a header or a row; `None` if its first word is no verb.
+/// Parses a line that is neither a header nor a row.
+///
+/// `None` if its first word is no verb.
 pub(crate) fn parse(line: &str) -> Option<Result<Operation, Kind>> {
     let line = line.trim();
     let word = line.split(|c: char| c.is_whitespace()).next().unwrap_or_default();

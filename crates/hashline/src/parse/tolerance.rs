@@ -48,7 +48,7 @@ const fn json(name: &'static str, written: &'static str, read_as: &'static str, 
     Tolerance { name, dialect: Dialect::Json, written, read_as, note }
 }
 
-/// Every accepted form that is not taught; each row is a test and a line of the manual.
+/// Every accepted form that is not taught, each with a test and a manual line.
 #[rustfmt::skip]
 pub const TOLERATED: &[Tolerance] = &[
     put("range with two dots",

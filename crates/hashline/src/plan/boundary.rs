@@ -63,7 +63,7 @@ fn echoes(hunk: &Hunk, lines: &Lines, parses: bool) -> Vec<Note> {
     notes
 }
 
-/// A note on a removed line that opened a block for which the body is still indented.
+/// A note on a removed line that opened a block whose body is still indented.
 fn swallowed(hunk: &Hunk, lines: &Lines) -> Option<Note> {
     let HunkPlace::Lines { first, .. } = hunk.place else { return None };
     let opener = lines.content(first);

@@ -192,7 +192,7 @@ fn section_plan(
             HunkPlace::Lines { first, last } => {
                 display_markup::shortened(&section.path, &hunk.rows, first, last, lines)
             }
-            _ => display_markup::stand_in(&section.path, &hunk.rows, lines),
+            _ => display_markup::placeholder(&section.path, &hunk.rows, lines),
         });
         if let Some(message) = message {
             return Err(Problem::new(Reason::InvalidPatch, message));

@@ -11,7 +11,7 @@ use crate::{FileOp, Lines, SectionPlan, SnapshotStore, Tag, View};
 pub struct Outcome {
     /// The tag of the new text; `None` when the file was deleted.
     pub tag: Option<Tag>,
-    /// Header, changed lines with their new numbers and checks, and notes: what the model sees.
+    /// The text for the model: header, changed lines with numbers and checks, notes.
     pub text: String,
 }
 
@@ -31,7 +31,7 @@ pub fn outcome(
     outcome_within(store, section, read_back, view, MOST_BYTES)
 }
 
-/// Like [`outcome`], with at most `bytes` bytes of rows, for sections that share a limit.
+/// [`outcome`] with at most `bytes` bytes of rows, for sections that share a limit.
 pub fn outcome_within(
     store: &mut SnapshotStore,
     section: &SectionPlan,

@@ -37,7 +37,7 @@ pub(crate) struct Rejected {
     pub show: Vec<usize>,
 }
 
-/// Checks hunks (one per operation, placed in `lines`) and their `edits` (not empty).
+/// Checks hunks (one per operation, placed in `lines`) and their non-empty `edits`.
 ///
 /// `paths` are the file's current and future path.
 pub(crate) fn check(

@@ -11,7 +11,7 @@ use crate::source::Source;
 use crate::{Reason, SnapshotStore};
 
 /// Maximum number of unseen lines shown in a refusal, which then count as seen.
-pub const MAX_UNSEEN: usize = 40;
+pub(crate) const MAX_UNSEEN: usize = 40;
 
 /// Refuses lines that the model was not shown in the version it names.
 ///

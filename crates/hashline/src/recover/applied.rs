@@ -31,7 +31,7 @@ pub(crate) fn applied(remap: &mut Remap<'_>, hunks: &[Hunk], wanted: &[bool]) ->
         let above = gap.saturating_add_signed(grown);
         grown += hunk.rows.len() as isize - removed as isize;
         if candidates.contains(&at) {
-            found[at] = stands(&mut after, above, &hunk.rows);
+            found[at] = has_rows(&mut after, above, &hunk.rows);
         }
     }
     found
@@ -96,8 +96,8 @@ fn removed<'a>(old: &'a Lines, hunk: &Hunk) -> Vec<&'a str> {
     lines
 }
 
-/// Whether the rows after line `above`, and the lines around them, are in the new text.
-fn stands(after: &mut Remap<'_>, above: usize, rows: &[String]) -> bool {
+/// Whether the new text has the rows after line `above`, and the lines around them.
+fn has_rows(after: &mut Remap<'_>, above: usize, rows: &[String]) -> bool {
     let below = above + rows.len() + 1;
     let near = (above.max(1), below.min(after.old.count()));
     let Fate::At(at) = after.fate(near, above) else { return false };

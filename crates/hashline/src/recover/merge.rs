@@ -80,9 +80,10 @@ fn stays(
     by: usize,
     above: bool,
 ) -> bool {
-    let (line, now) = match above {
-        true => (line.checked_sub(by), now.checked_sub(by)),
-        false => (line.checked_add(by), now.checked_add(by)),
+    let (line, now) = if above {
+        (line.checked_sub(by), now.checked_sub(by))
+    } else {
+        (line.checked_add(by), now.checked_add(by))
     };
     let (Some(line), Some(now)) = (line, now) else { return false };
     (1..=remap.old.count()).contains(&line) && remap.fate(near, line) == Fate::At(now)

@@ -218,10 +218,7 @@ fn chain(source: &Source<'_>, store: &mut SnapshotStore, documents: &dyn Documen
     if let Some(steps) = ours {
         return Chain::new(snapshot.text(), current.text(), steps);
     }
-    let since = match version == tagged {
-        true => snapshot.clone(),
-        false => history.snapshot(*tagged)?,
-    };
+    let since = if version == tagged { snapshot.clone() } else { history.snapshot(*tagged)? };
     let log = documents.changes(&section.path, &since)?;
     if !log.is_complete() {
         return None;

@@ -11,7 +11,7 @@ use crate::snapshot::chain::Chain;
 pub(crate) enum HunkFate {
     /// Its lines are untouched, here.
     At(HunkPlace),
-    /// Its rows, and nothing else, are between the lines around it, and none of the lines it changes is left.
+    /// Only its rows are between the lines around it, and no changed line is left.
     Done,
     /// Its rows were inserted at its place since, with others: it may have been made.
     Repeated,
@@ -34,16 +34,16 @@ pub(crate) fn hunk_fate(chain: &Chain, hunk: &Hunk, old: &Lines, new: &Lines) ->
     // Minimal, since a body may repeat the lines around its new rows.
     let change = line_edits::region(old, hunk);
     let came = between(chain, change.after, change.to, old, new);
-    let stand_at =
+    let has_rows_at =
         |first: usize| change.rows.iter().zip(first..).all(|((row, _), line)| new.content(line) == *row);
     let count = change.rows.len();
-    let stands = came.is_some_and(|(first, last)| last + 1 - first == count && stand_at(first));
+    let is_present = came.is_some_and(|(first, last)| last + 1 - first == count && has_rows_at(first));
     // Rows repeated around an insertion are untouched, whether it was made or not.
     let repeats = change.after == change.to
         && count > 0
-        && came.is_some_and(|(first, last)| (first..(last + 2).saturating_sub(count)).any(stand_at));
+        && came.is_some_and(|(first, last)| (first..(last + 2).saturating_sub(count)).any(has_rows_at));
     match follow(chain, hunk.place, old, new) {
-        _ if repeats && stands => return HunkFate::Done,
+        _ if repeats && is_present => return HunkFate::Done,
         _ if repeats => return HunkFate::Repeated,
         Some(place) => return HunkFate::At(place),
         None => {}
@@ -51,14 +51,16 @@ pub(crate) fn hunk_fate(chain: &Chain, hunk: &Hunk, old: &Lines, new: &Lines) ->
     if chain.is_rewritten(old, new, hunk.place) {
         return HunkFate::Nothing;
     }
-    match (change.after + 1..=change.to).any(|line| chain.line(old, new, line, line).is_some()) {
-        true => HunkFate::Left,
-        false if stands => HunkFate::Done,
-        false => HunkFate::Gone,
+    if (change.after + 1..=change.to).any(|line| chain.line(old, new, line, line).is_some()) {
+        HunkFate::Left
+    } else if is_present {
+        HunkFate::Done
+    } else {
+        HunkFate::Gone
     }
 }
 
-/// The first and last line now between the lines around `after` (exclusive) to `to` (inclusive).
+/// The first and last line now between the lines after `after` and up to `to`.
 ///
 /// Only if both of those are untouched. The last is before the first if there are none.
 fn between(chain: &Chain, after: usize, to: usize, old: &Lines, new: &Lines) -> Option<(usize, usize)> {

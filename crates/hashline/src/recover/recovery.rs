@@ -28,7 +28,7 @@ pub enum Strategy {
 pub struct Recovery {
     /// The strategy that found it.
     pub strategy: Strategy,
-    /// First and last line that the operation names, as written; `None` for an end of the file.
+    /// First and last line of the operation, as written; `None` for an end of the file.
     pub lines: Option<(usize, usize)>,
     /// The same lines in the current text; `None` also if nothing is left to do.
     pub now: Option<(usize, usize)>,
@@ -48,10 +48,7 @@ impl Recovery {
 pub(crate) fn weakest(recovery: &[Recovery]) -> Strategy {
     let weakest =
         recovery.iter().filter(|operation| !operation.is_done()).map(|operation| operation.strategy).max();
-    match recovery.is_empty() {
-        true => Strategy::Exact,
-        false => weakest.unwrap_or(Strategy::AlreadyApplied),
-    }
+    if recovery.is_empty() { Strategy::Exact } else { weakest.unwrap_or(Strategy::AlreadyApplied) }
 }
 
 pub(crate) fn already_applied() -> Note {

@@ -14,7 +14,7 @@ const CONTEXT: usize = 2;
 const MOST: usize = 120;
 /// Maximum bytes of rows shown, as many as a read shows; the rest is summarized.
 pub const MOST_BYTES: usize = 50 << 10;
-/// A compact diff of two texts; `edits` (in order of place) turned the first into the second.
+/// A compact diff of two texts; ordered `edits` turned the first into the second.
 ///
 /// Removed lines have `-`, new lines `+` and their numbers, and two lines of context a blank.
 pub fn compact_diff(old: &Lines, new: &Lines, edits: &[TextEdit], view: View) -> String {
@@ -54,20 +54,20 @@ impl<'a> Rows<'a> {
     /// A long line is only named: its beginning could be taken for the whole line.
     fn show(&mut self, sign: char, lines: RangeInclusive<usize>) {
         for line in lines {
-            match self.new.content(line).len() > LONGEST {
-                true => self.push(&display_markup::elision(line, line)),
-                false => {
-                    self.push(&format!("{sign}{}", self.view.row(self.new, line)));
-                    self.shown.push(line);
-                }
+            if self.new.content(line).len() > LONGEST {
+                self.push(&display_markup::elision(line, line));
+            } else {
+                self.push(&format!("{sign}{}", self.view.row(self.new, line)));
+                self.shown.push(line);
             }
         }
     }
 
     fn gone(&mut self, line: &str) {
-        match line.len() > LONGEST {
-            true => self.push(&format!("… a line of {} bytes removed", line.len())),
-            false => self.push(&format!("-{line}")),
+        if line.len() > LONGEST {
+            self.push(&format!("… a line of {} bytes removed", line.len()));
+        } else {
+            self.push(&format!("-{line}"));
         }
     }
 }
@@ -115,7 +115,7 @@ pub(crate) fn diff(rows: &mut Rows<'_>, old: &Lines, edits: &[TextEdit]) {
     }
 }
 
-/// The edits as changes of whole lines, joined if adjacent, narrowed to lines that differ.
+/// The edits as changes of whole lines, joined if adjacent, without equal lines.
 fn line_changes(old: &Lines, new: &Lines, edits: &[TextEdit]) -> Vec<Change> {
     // Byte ranges of whole lines in the old text, with the growth of the text before and after.
     let mut regions: Vec<(Range<usize>, isize, isize)> = Vec::new();
@@ -127,9 +127,10 @@ fn line_changes(old: &Lines, new: &Lines, edits: &[TextEdit]) -> Vec<Change> {
         // An edit that ends where a line begins, before and after it, leaves that line alone.
         let now = edit.range.end.saturating_add_signed(grown);
         let begins = |lines: &Lines, at: usize| lines.start(lines.line_of(at)) == at;
-        let end = match begins(old, edit.range.end) && begins(new, now) {
-            true => edit.range.end,
-            false => old.range(old.line_of(edit.range.end)).end.max(edit.range.end),
+        let end = if begins(old, edit.range.end) && begins(new, now) {
+            edit.range.end
+        } else {
+            old.range(old.line_of(edit.range.end)).end.max(edit.range.end)
         };
         match regions.last_mut() {
             Some((range, _, after)) if start < range.end => {

@@ -26,7 +26,7 @@ pub enum Reason {
     Ambiguous,
     /// Two operations claim the same lines.
     Overlap,
-    /// The file would no longer parse, and an edge of the edit does not fit its surroundings.
+    /// The file would no longer parse, and an edge of the edit does not fit.
     Boundary,
     /// The file would no longer parse.
     ParseRegression,
@@ -112,7 +112,7 @@ pub struct SectionRefusal {
     pub message: String,
     /// The tag that the patch named, if any.
     pub expected: Option<Tag>,
-    /// The tag of the current text, valid for the next edit; `None` if there is no text.
+    /// The tag of the current text, for the next edit; `None` if there is no text.
     pub actual: Option<Tag>,
     /// Number of lines of the current text.
     pub line_count: usize,
@@ -125,7 +125,7 @@ pub struct SectionRefusal {
 pub struct AnchorLines {
     /// As written (`12kq`), or a range (`12..=20`) for lines that were not shown.
     pub anchor: String,
-    /// Lines of the current text around it; empty if it has no place nearby. They count as seen.
+    /// Current lines around it, which count as seen; empty without a place nearby.
     pub lines: Vec<CurrentLine>,
 }
 

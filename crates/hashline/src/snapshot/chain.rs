@@ -10,7 +10,7 @@ use text::TextEdit;
 use crate::Lines;
 use crate::lines::line_edits::HunkPlace;
 
-/// An edit that replaces this many lines besides those in question proves nothing about them.
+/// An edit proves nothing if it replaces this many lines besides those in question.
 const WHOLE: usize = 8;
 
 /// The later text as pieces of the old one and new text between them.
@@ -113,7 +113,7 @@ impl Chain {
         to.0 >= old.content_range(last).end && old_count >= named + WHOLE && 2 * new_count >= old_count
     }
 
-    /// First of the lines of `new` that are the untouched lines `first..=last` of `old`.
+    /// First of the lines of `new` that are the untouched `first..=last` of `old`.
     pub(crate) fn line(&self, old: &Lines, new: &Lines, first: usize, last: usize) -> Option<usize> {
         if first == 0 || last < first || last > old.count() {
             return None;
@@ -137,7 +137,7 @@ impl Chain {
     }
 }
 
-/// One list of edits with the effect of `first` and then `second` on a text of `len` bytes.
+/// Edits of a text of `len` bytes with the effect of `first` and then `second`.
 ///
 /// It touches what they touch. Returns `None` if they do not fit together.
 pub(crate) fn join(len: usize, first: &[TextEdit], second: &[TextEdit]) -> Option<Vec<TextEdit>> {

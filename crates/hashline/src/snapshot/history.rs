@@ -18,7 +18,7 @@ use crate::lines::{Lines, align, identity, short_hash};
 use crate::snapshot::chain::{self, Chain};
 use crate::snapshot::{SeenLines, Snapshot};
 
-/// Tags remembered of a path beyond the versions kept, so that none is reused for another text.
+/// Number of tags remembered of a path's dropped versions, to avoid reusing one.
 const ISSUED: usize = 256;
 /// A larger text is kept as edits of the next one if these are smaller: 4 MiB.
 const LARGE: usize = 4 << 20;
@@ -54,7 +54,7 @@ pub(crate) struct History {
 #[derive(Debug)]
 pub(crate) struct Version {
     id: u64,
-    /// 64-bit xxh3 of the text with LF line ends and without byte order mark, which the tag identifies.
+    /// The identity of the text that the tag names: a 64-bit xxh3, LF, without BOM.
     identity: u64,
     /// Hash of all bytes, and their number.
     exact: (u64, usize),
@@ -164,7 +164,7 @@ impl History {
         self.versions.iter().map(Version::sparse_bytes).sum()
     }
 
-    /// Records a text as the newest version; a version already kept becomes the newest again.
+    /// Records a text as the newest version, even if it was recorded before.
     pub(crate) fn record(&mut self, text: Arc<str>) -> Tag {
         self.clock += 1;
         if let Some(at) = self.ghosts.iter().position(|ghost| ghost.is_text(&text)) {
@@ -333,7 +333,7 @@ impl History {
         true
     }
 
-    /// Drops one version of which only lines are left; returns `false` if there is none.
+    /// Drops a version of which only lines are left; `false` if there is none.
     pub(crate) fn forget_sparse(&mut self) -> bool {
         let sparse = self.versions.iter().position(|version| matches!(version.kept, StoredText::Lines(_)));
         sparse.map(|at| self.forget(at)).is_some()
@@ -357,14 +357,14 @@ impl History {
         }
     }
 
-    /// The version as edits of another that stays: the result of our own edit, or the newest.
+    /// The version as edits of another that stays: our edit's result or the newest.
     fn as_edits(&self, at: usize) -> Option<StoredText> {
         let version = &self.versions[at];
         if let StoredText::Edits { of, edits } = &version.kept {
             return Some(StoredText::Edits { of: *of, edits: edits.clone() });
         }
         let StoredText::Full(snapshot) = &version.kept else { return None };
-        let stands_on_it = |other: &Version| self.stands_on(other, version.id);
+        let stands_on_it = |other: &Version| self.depends_on(other, version.id);
         let own = self.links.iter().rev().find(|link| {
             link.from == version.id
                 && self.versions.iter().any(|other| other.id == link.to && !stands_on_it(other))
@@ -387,10 +387,10 @@ impl History {
     /// Whether a version depends on the one called `base`, directly or indirectly.
     ///
     /// A text must not come to depend on itself.
-    fn stands_on(&self, version: &Version, base: u64) -> bool {
+    fn depends_on(&self, version: &Version, base: u64) -> bool {
         match &version.kept {
             StoredText::Edits { of, .. } => {
-                *of == base || self.by_id(*of).is_some_and(|next| self.stands_on(next, base))
+                *of == base || self.by_id(*of).is_some_and(|next| self.depends_on(next, base))
             }
             _ => false,
         }
@@ -479,7 +479,7 @@ impl History {
     }
 
     /// The summary that is kept when the path itself is dropped.
-    pub(crate) fn let_go(mut self) -> DroppedPath {
+    pub(crate) fn into_dropped(mut self) -> DroppedPath {
         for version in self.versions.iter().chain(&self.ghosts) {
             self.forgotten.show_all(&version.seen);
         }
@@ -495,7 +495,7 @@ impl History {
         if let Some(issued) = self.issued.iter().find(|issued| issued.identity == identity) {
             return Tag::new(issued.hash, issued.long);
         }
-        // Texts that share all 32 bits are refusal_lines apart by another seed.
+        // Another seed distinguishes texts that share all 32 bits.
         let mut seed = 0;
         let hash = loop {
             let hash = short_hash(text, seed);
@@ -533,7 +533,7 @@ impl History {
         self.identity(tag).is_some()
     }
 
-    /// Index of the version that `tag` names: the one whose text is `current`, else the newest.
+    /// Index of the version of `tag`: that of the text `current`, else the newest.
     ///
     /// Versions with one tag differ in line ends at most.
     pub(crate) fn find(&self, tag: Tag, current: &str) -> Option<usize> {
@@ -545,7 +545,9 @@ impl History {
             .or_else(|| self.versions.iter().rposition(named))
     }
 
-    /// Our own edits from one version to another, a list per step; `None` if other changes intervened.
+    /// Our own edits between two versions, a list per step.
+    ///
+    /// `None` if other changes intervened.
     pub(crate) fn steps(&self, from: usize, to: usize) -> Option<Vec<&[TextEdit]>> {
         self.steps_between(self.versions[from].id, self.versions[to].id)
     }
@@ -570,7 +572,7 @@ impl History {
     }
 }
 
-/// The summary of a dropped path: the tags it issued, and the numbers of lines shown.
+/// The summary of a dropped path: its issued tags, and the numbers of lines shown.
 #[derive(Debug)]
 pub(crate) struct DroppedPath {
     issued: VecDeque<Issued>,

@@ -87,7 +87,7 @@ impl SnapshotStore {
         if !self.paths.contains(&path) {
             let history = self.gone.pop(&path).map_or_else(History::default, History::again);
             if let Some((path, evicted)) = self.paths.push(path.clone(), history) {
-                self.let_go(path, evicted);
+                self.drop_path(path, evicted);
             }
         }
         let versions = self.limits.versions;
@@ -101,14 +101,16 @@ impl SnapshotStore {
         tag
     }
 
-    /// Marks lines of a version as shown to the model. Returns whether the version is kept.
+    /// Marks lines of a version as shown to the model; returns whether it is stored.
     pub fn see(&mut self, path: &str, tag: Tag, lines: RangeInclusive<usize>) -> bool {
         let Some((history, at)) = self.find(path, tag) else { return false };
         history.show(at, lines);
         true
     }
 
-    /// Marks a line as shown in a refusal: from then on its number under this tag means this line.
+    /// Marks a line as shown in a refusal.
+    ///
+    /// From then on its number under this tag means this line.
     pub(crate) fn show_in_refusal(&mut self, path: &str, tag: Tag, line: usize) {
         if let Some((history, at)) = self.find(path, tag) {
             history.show(at, line..=line);
@@ -163,7 +165,7 @@ impl SnapshotStore {
             .unwrap_or_default()
     }
 
-    /// Whether the model has seen every line of the version, as a whole replacement requires.
+    /// Whether the model has seen every line, as a whole replacement requires.
     pub fn has_seen_all(&mut self, path: &str, tag: Tag) -> bool {
         self.find(path, tag).is_some_and(|(history, at)| {
             let version = &history.versions[at];
@@ -171,7 +173,7 @@ impl SnapshotStore {
         })
     }
 
-    /// Records the text read back after our own edit: `edits` turned `before` into `after`.
+    /// Records the text read back after our edit: `edits` turned `before` into `after`.
     ///
     /// Lines that the model had seen and that are untouched count as seen in the new version, and so do the
     /// lines it wrote. If `edits` do not lead from `before` to `after` (a formatter took part), the mapping
@@ -220,7 +222,7 @@ impl SnapshotStore {
         if let Some(history) = self.paths.pop(&from)
             && let Some((to, replaced)) = self.paths.push(to, history)
         {
-            self.let_go(to, replaced);
+            self.drop_path(to, replaced);
         }
     }
 
@@ -228,7 +230,7 @@ impl SnapshotStore {
     pub fn removed(&mut self, path: &str) {
         let path = normal_path(path);
         if let Some(history) = self.paths.pop(&path) {
-            self.let_go(path, history);
+            self.drop_path(path, history);
         }
     }
 
@@ -241,7 +243,7 @@ impl SnapshotStore {
         self.paths.get(&normal_path(path))
     }
 
-    /// Records that the model refers to the version at `at` of [`history`](Self::history).
+    /// Records that the model refers to version `at` of [`history`](Self::history).
     pub(crate) fn touch(&mut self, path: &str, at: usize) {
         if let Some(history) = self.paths.get_mut(&normal_path(path)) {
             history.touch(at);
@@ -281,12 +283,12 @@ impl SnapshotStore {
         result
     }
 
-    fn let_go(&mut self, path: String, history: History) {
+    fn drop_path(&mut self, path: String, history: History) {
         self.bytes -= history.bytes();
-        self.gone.push(path, history.let_go());
+        self.gone.push(path, history.into_dropped());
     }
 
-    /// Drops the bytes of versions until the rest fits, least recently used paths first.
+    /// Drops versions until the rest fits, least recently used paths first.
     ///
     /// The newest version of the path in use stays.
     fn shrink(&mut self, used: &str) {
@@ -306,10 +308,10 @@ impl SnapshotStore {
         }
         // The remaining lines are bounded too.
         let most = (self.limits.bytes / 4).max(SPARSE);
-        let mut sparse: usize = match paths.is_empty() {
-            true => return,
-            false => self.paths.iter().map(|(_, history)| history.sparse_bytes()).sum(),
-        };
+        if paths.is_empty() {
+            return;
+        }
+        let mut sparse: usize = self.paths.iter().map(|(_, history)| history.sparse_bytes()).sum();
         for path in &paths {
             let Some(history) = self.paths.peek_mut(path) else { continue };
             while sparse > most && history.sparse_bytes() > 0 {

@@ -29,7 +29,9 @@ impl From<Option<Arc<str>>> for Current {
     }
 }
 
-/// The current texts and their recorded changes. A closure from path to text is one.
+/// The current texts and their recorded changes.
+///
+/// A closure from path to text implements it.
 pub trait Documents {
     /// The text of a path (as in the patch, lexically normal).
     ///

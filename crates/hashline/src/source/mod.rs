@@ -20,7 +20,8 @@ pub(crate) struct Source<'a> {
     /// With the numbers of that version, and its blocks replaced by lines.
     pub section: Cow<'a, Section>,
     pub tag: Tag,
-    /// Indexes in the history: the version that the tag names, and the one of the numbers.
+    /// Index in the history of the version that the tag names.
+    /// `version` is that of the numbers.
     pub tagged: usize,
     pub version: usize,
     /// The text of the version at `version`.
@@ -52,9 +53,10 @@ pub(crate) fn source<'a>(
     let tagged_text = history.snapshot_over(tagged, &current).ok_or_else(|| unknown(true))?;
     let Resolved { version, shift } = version::resolve(history, tagged, &tagged_text, section, options.view)
         .map_err(|(reason, message)| Problem::new(reason, message))?;
-    let snapshot = match version == tagged {
-        true => tagged_text,
-        false => history.snapshot(version).ok_or_else(|| unknown(true))?,
+    let snapshot = if version == tagged {
+        tagged_text
+    } else {
+        history.snapshot(version).ok_or_else(|| unknown(true))?
     };
     store.touch(&section.path, version);
     store.touch(&section.path, tagged);

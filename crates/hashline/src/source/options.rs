@@ -10,8 +10,8 @@ pub struct Options<'a> {
     /// If checks are shown, an anchor without one is accepted only if it means the same line in every version
     /// shown.
     pub view: View,
-    /// Parser of source code; without one, blocks are refused and brackets are not checked.
+    /// Parser of source code; without one, blocks are refused, brackets unchecked.
     pub syntax: Option<&'a dyn Syntax>,
-    /// The response to an edit that breaks a text that parsed (setting `edit.parse_regression`).
+    /// The response to an edit that breaks the syntax (`edit.parse_regression`).
     pub parse_regression: ParseRegression,
 }

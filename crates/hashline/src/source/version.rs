@@ -13,7 +13,9 @@ use crate::{Lines, Reason, Snapshot, View};
 /// How far from its number a line with the right check is searched.
 const NEAR: usize = 64;
 
-/// Within this distance, a line that has a check by chance makes it doubtful: twice as many lines of 576.
+/// Distance within which another line with the same check makes a check doubtful.
+///
+/// A check has 576 values, and the distance counts in both directions.
 const CLOSE: usize = 16;
 
 /// The version and offset at which a section's numbers fit.
@@ -171,9 +173,9 @@ fn echoes(section: &Section, lines: &Lines, shift: isize) -> bool {
         let Op::Put { body, .. } = op else { return false };
         let line = anchor.line.saturating_add_signed(shift);
         let content = lines.content(line);
-        let telling = content.chars().filter(|c| c.is_alphanumeric()).count() >= TELLING;
+        let is_distinctive = content.chars().filter(|c| c.is_alphanumeric()).count() >= DISTINCTIVE;
         let mut near = line.saturating_sub(NEAR).max(1)..=(line + NEAR).min(lines.count());
-        telling
+        is_distinctive
             && body.iter().any(|row| row == content)
             && near.all(|other| other == line || lines.content(other) != content)
     };
@@ -181,7 +183,7 @@ fn echoes(section: &Section, lines: &Lines, shift: isize) -> bool {
 }
 
 /// Letters and digits a line needs for its repetition in a body to be evidence.
-const TELLING: usize = 3;
+const DISTINCTIVE: usize = 3;
 
 fn agrees(lines: &Lines, anchors: &[Anchor]) -> bool {
     anchors.iter().all(|anchor| {
@@ -189,7 +191,7 @@ fn agrees(lines: &Lines, anchors: &[Anchor]) -> bool {
     })
 }
 
-/// Whether all numbers were shown in this version; otherwise they cannot come from it.
+/// Whether this version showed all numbers; else they cannot come from it.
 fn was_shown(version: &Version, anchors: &[Anchor]) -> bool {
     anchors.iter().all(|anchor| version.seen.contains(anchor.line))
 }

@@ -20,7 +20,7 @@ fn drift() -> impl Strategy<Value = Drift> {
     prop_oneof![3 => Just(Drift::None), 2 => Just(Drift::Above), 1 => Just(Drift::Target), 1 => Just(Drift::Gone)]
 }
 
-/// A session over the files with their drift, and a patch that edits one line of each.
+/// A session over the drifted files, and a patch that edits one line of each.
 fn session(files: &[(Drift, usize)]) -> (Session, Patch) {
     let path = |at: usize| format!("f{at}");
     let text = |at: usize| (1..=9).map(|line| format!("{at} line {line}\n")).collect::<String>();
@@ -36,7 +36,7 @@ fn session(files: &[(Drift, usize)]) -> (Session, Patch) {
             Drift::None => {}
             Drift::Above => session.write(&path(at), &format!("new\n{}", text(at))),
             Drift::Target => {
-                let text = text(at).replace(&format!("{at} line {line}\n"), "theirs\n");
+                let text = text(at).replace(&format!("{at} line {line}\n"), "foreign\n");
                 session.write(&path(at), &text);
             }
             Drift::Gone => drop(session.files.texts.remove(&path(at))),

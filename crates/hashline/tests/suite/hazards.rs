@@ -32,7 +32,7 @@ fn replay_does_not_overwrite_newer_edits() {
     let tag = session.read("f");
     let (three, four, five) = (session.anchor("f", 3), session.anchor("f", 4), session.anchor("f", 5));
     session.edited(&format!("[f#{tag}]\nPUT {three}:\n+ours\n"));
-    let text = session.text("f").replace("line 4", "theirs");
+    let text = session.text("f").replace("line 4", "foreign");
     session.write("f", &text);
     session.refused_for(&format!("[f#{tag}]\nPUT {four}:\n+ours\n"), Reason::Stale);
     session.refused_for(&format!("[f#{tag}]\nPUT {three}..={five}:\n+ours\n"), Reason::Stale);

@@ -92,7 +92,7 @@ pub fn op(draft: &Draft, lines: &Lines) -> Option<Op> {
     ops(draft, lines, "").pop()
 }
 
-/// The operations of a draft; none if it does not fit the text. A move uses `register`.
+/// The operations of a draft; none if it does not fit. A move uses `register`.
 fn ops(draft: &Draft, lines: &Lines, register: &str) -> Vec<Op> {
     fitting(draft, lines, register).unwrap_or_default()
 }
@@ -246,7 +246,7 @@ pub fn patch(tag: hashline::Tag, ops: Vec<Op>) -> Patch {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(512)))]
 
-    /// On an unchanged text a plan equals an edit of lines, and touches nothing outside them.
+    /// On an unchanged text a plan equals an edit of lines and touches no others.
     #[test]
     fn applying_equals_editing_lines_by_hand(text in texts(), drafts in prop::collection::vec(draft_or_move(), 1..6)) {
         let mut session = Session::new(&[("f", &text)]);
@@ -307,16 +307,16 @@ proptest! {
         let tag = session.read("f");
 
         // Another author's edit, recorded as bytes.
-        let other_ops = compatible(&others, &lines, "theirs");
+        let other_ops = compatible(&others, &lines, "foreign");
         prop_assume!(!other_ops.is_empty());
         let mut scratch = Session::new(&[("f", &text)]);
         let scratch_tag = scratch.read("f");
-        let theirs = hashline::plan(&patch(scratch_tag, other_ops.clone()), &mut scratch.store, &scratch.files, Options::default());
-        let Ok(mut theirs) = theirs else { return Ok(()) };
-        let theirs = theirs.sections.remove(0);
-        session.write("f", &theirs.new_text);
+        let foreign = hashline::plan(&patch(scratch_tag, other_ops.clone()), &mut scratch.store, &scratch.files, Options::default());
+        let Ok(mut foreign) = foreign else { return Ok(()) };
+        let foreign = foreign.sections.remove(0);
+        session.write("f", &foreign.new_text);
         let mut log = ChangeLog::new();
-        log.push(theirs.edits.clone());
+        log.push(foreign.edits.clone());
         session.files.log = Some(log);
 
         let planned = hashline::plan(&patch(tag, ops.clone()), &mut session.store, &session.files, Options::default());
@@ -339,11 +339,11 @@ proptest! {
         let section = &plan.sections[0];
         match section.strategy {
             Strategy::AlreadyApplied => {
-                prop_assert_eq!(&section.new_text, &theirs.new_text);
+                prop_assert_eq!(&section.new_text, &foreign.new_text);
             }
             // Their operations amounted to nothing: the text is the one that was read.
             Strategy::Exact => {
-                prop_assert!(lines.same_lines(&Lines::new(theirs.new_text.clone())));
+                prop_assert!(lines.same_lines(&Lines::new(foreign.new_text.clone())));
                 prop_assert_eq!(contents(&section.new_text), by_hand(&lines, &ops));
             }
             _ => {
@@ -354,7 +354,7 @@ proptest! {
                 let ops: Vec<Op> = left.map(|(op, _)| written_out(op, all, &lines)).collect();
                 for (first, last) in ops.iter().filter_map(range) {
                     let bytes = lines.start(first)..lines.content_range(last).end;
-                    prop_assert!(bytes.is_empty() || text::map_range(bytes, &theirs.edits).is_some(), "touched");
+                    prop_assert!(bytes.is_empty() || text::map_range(bytes, &foreign.edits).is_some(), "touched");
                 }
                 // Both together, on the text before either.
                 let alone: Vec<Op> = ops.iter().chain(&other_ops).cloned().collect();
@@ -393,26 +393,26 @@ proptest! {
         let tag = session.read("f");
         let mut scratch = Session::new(&[("f", &text)]);
         let scratch_tag = scratch.read("f");
-        let theirs = patch(scratch_tag, compatible(&others, &lines, "theirs"));
-        prop_assume!(!theirs.sections[0].ops.is_empty());
-        let theirs = hashline::plan(&theirs, &mut scratch.store, &scratch.files, Options::default());
-        let Ok(mut theirs) = theirs else { return Ok(()) };
-        let theirs = theirs.sections.remove(0);
-        session.write("f", &theirs.new_text);
+        let foreign = patch(scratch_tag, compatible(&others, &lines, "foreign"));
+        prop_assume!(!foreign.sections[0].ops.is_empty());
+        let foreign = hashline::plan(&foreign, &mut scratch.store, &scratch.files, Options::default());
+        let Ok(mut foreign) = foreign else { return Ok(()) };
+        let foreign = foreign.sections.remove(0);
+        session.write("f", &foreign.new_text);
         let mut log = ChangeLog::new();
-        log.push(theirs.edits.clone());
+        log.push(foreign.edits.clone());
         session.files.log = known.then_some(log);
 
         let plan = hashline::plan(&patch(tag, ops), &mut session.store, &session.files, Options::default());
         let Ok(plan) = plan else { return Ok(()) };
         let times = |text: &str, line: &String| contents(text).iter().filter(|it| *it == line).count();
         for line in contents(&plan.sections[0].new_text).iter().filter(|line| !line.is_empty()) {
-            let (now, before) = (times(&plan.sections[0].new_text, line), times(&theirs.new_text, line));
+            let (now, before) = (times(&plan.sections[0].new_text, line), times(&foreign.new_text, line));
             prop_assert!(now <= before, "{:?} {} {}", line, now, before);
         }
     }
 
-    /// Numbers from before our own edit, under the fresh tag, mean the lines they meant then.
+    /// Numbers from before our edit keep their meaning under the fresh tag.
     #[test]
     fn old_numbers_map_to_old_lines_or_are_refused(
         count in 3usize..40,
@@ -498,13 +498,13 @@ proptest! {
     }
 }
 
-/// The next action of a session: which file, which action, and three numbers to choose by.
+/// The next action of a session: file, action, and three numbers to choose by.
 type Step = (usize, u8, [usize; 3]);
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(256)))]
 
-    /// With few paths and versions every answer equals a large store's, or is a refusal.
+    /// With few paths and versions, answers equal a large store's or are refusals.
     ///
     /// Lines repeat, with tags and numbers of any version that was read. This holds for one and the same
     /// conversation: the model knows what a refusal showed, and a number may be accepted for that alone. So
@@ -519,7 +519,7 @@ proptest! {
     }
 }
 
-/// The smallest store that is promised to work, in a session of more files than it keeps.
+/// The smallest store that is promised to work, with more files than it stores.
 ///
 /// Paths are dropped and come back, and so do their versions. If both stores make an edit, they make the
 /// same.
@@ -529,7 +529,7 @@ proptest! {
 /// still knows a text in which it fits another line. It takes texts with few different lines: at most 1 in
 /// 500, as after any eviction.
 #[test]
-fn a_store_of_30_paths_and_4_versions_answers_the_same_or_refuses() {
+fn the_smallest_promised_store_answers_the_same_or_refuses() {
     for seed in 0..4 {
         let mut random = Random(seed);
         let mut next = |limit: usize| random.below(limit);
@@ -546,12 +546,12 @@ fn a_store_of_30_paths_and_4_versions_answers_the_same_or_refuses() {
     }
 }
 
-/// Edits that only the small store refused, because it had dropped the tag's path or version.
+/// Edits that only the small store refused: it had dropped the path or version.
 #[derive(Debug, Default)]
 struct Divergence {
     paths: usize,
     versions: usize,
-    /// Edits that only the small store made, because it had dropped the evidence against them.
+    /// Edits that only the small store made: it had dropped the contrary evidence.
     doubted: Vec<String>,
 }
 

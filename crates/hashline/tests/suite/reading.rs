@@ -11,7 +11,7 @@ use crate::properties::{draft, op, patch, texts};
 
 type Read = Result<(Patch, Vec<Note>), ParseError>;
 
-/// Parses `input` in chunks that end at `cuts`, each a distance from the previous one.
+/// Parses `input` in chunks that end at `cuts`, distances from the previous one.
 fn in_pieces(input: &str, cuts: &[usize]) -> (Option<Dialect>, Read) {
     let mut parser = Parser::new();
     let mut rest = input;

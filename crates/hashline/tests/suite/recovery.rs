@@ -93,10 +93,7 @@ fn op(wish: &Wish, lines: &Lines) -> Op {
     match wish {
         Wish::Replace(first, last, rows) => {
             let span = Span::Lines { first: anchor(*first), last: anchor(*last) };
-            match rows.is_empty() {
-                true => Op::Cut { span, register: None },
-                false => put(Target::Replace(span), rows),
-            }
+            if rows.is_empty() { Op::Cut { span, register: None } } else { put(Target::Replace(span), rows) }
         }
         Wish::Before(line, rows) => put(Target::Before(anchor(*line)), rows),
         Wish::After(line, rows) => put(Target::After(anchor(*line)), rows),
@@ -140,7 +137,7 @@ fn distance(old: &[Line], new: &[Line]) -> usize {
     row[new.len()]
 }
 
-/// Gives equal lines removed and added between the same two lines the same identity.
+/// Identifies equal lines removed and added between the same two lines.
 fn same_again(old: &[Line], new: &mut [Line]) {
     let kept = |line: &Line| old.iter().position(|other| other.0 == line.0);
     let mut from = 0;

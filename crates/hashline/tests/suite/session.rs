@@ -94,7 +94,7 @@ impl Session {
         Ok(())
     }
 
-    /// Parses source code; `refuse` decides whether an edit that breaks the syntax is refused.
+    /// Parses source code; `refuse`: an edit that breaks the syntax is refused.
     pub fn set_parse_regression(&mut self, refuse: bool) {
         self.options.syntax = Some(&Grammars);
         self.options.parse_regression = if refuse { ParseRegression::Refuse } else { ParseRegression::Warn };

@@ -92,9 +92,8 @@ pub fn play(text: &Arc<str>, variant: Variant, random: &mut Random) -> Option<Re
     let tag = read(&mut store, text);
     let lines = Lines::new(text.clone());
     let count = lines.count();
-    let name = |lines: &Lines, line: usize| match variant.checks {
-        true => format!("{line}{}", lines.check(line)),
-        false => line.to_string(),
+    let name = |lines: &Lines, line: usize| {
+        if variant.checks { format!("{line}{}", lines.check(line)) } else { line.to_string() }
     };
 
     // The first edit inserts, deletes, replaces or duplicates rows.
@@ -164,9 +163,10 @@ pub fn play(text: &Arc<str>, variant: Variant, random: &mut Random) -> Option<Re
     }
     let body = format!("{} and more", lines.content(target));
     let (numbers, first, last) = if variant.stale { (&lines, target, end) } else { (&now, place, stop) };
-    let range = match variant.two_anchors {
-        true => format!("{}..={}", name(numbers, first), name(numbers, last)),
-        false => name(numbers, first),
+    let range = if variant.two_anchors {
+        format!("{}..={}", name(numbers, first), name(numbers, last))
+    } else {
+        name(numbers, first)
     };
     let (patch, _) = Patch::parse(&format!("[{PATH}#{tag}]\nPUT {range}:\n+{body}\n")).ok()?;
     let (start, stop) = (now.start(place), now.content_range(stop).end);

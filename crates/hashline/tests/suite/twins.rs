@@ -37,7 +37,7 @@ fn a_twin_is_refused_once_a_version_is_dropped() {
     session.edited(&patch);
 }
 
-/// A text with other lines above it is read again; the old meaning of its numbers is not used.
+/// Numbers lose their old meaning when the text is read with more lines above.
 #[test]
 fn an_earlier_number_is_not_a_current_one() {
     let text = "X\n}\n\n\nY\n}\n\n\nZ\n";

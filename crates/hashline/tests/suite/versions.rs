@@ -463,14 +463,18 @@ fn large_versions_kept_as_edits_end_at_a_text() {
 #[test]
 fn large_versions_are_kept_as_edits() {
     let long = "a long line ".repeat(240);
-    let text = |changed: usize| -> String {
-        (0..1_600)
-            .map(|line| match line % 400 == changed {
-                true => format!("changed {line}\n"),
-                false => format!("{long}{line}\n"),
-            })
-            .collect()
-    };
+    let text =
+        |changed: usize| -> String {
+            (0..1_600)
+                .map(|line| {
+                    if line % 400 == changed {
+                        format!("changed {line}\n")
+                    } else {
+                        format!("{long}{line}\n")
+                    }
+                })
+                .collect()
+        };
     let mut store = SnapshotStore::default();
     let texts: Vec<String> = (1..5).map(text).collect();
     assert!(texts[0].len() > 4 << 20);

@@ -1,106 +1,123 @@
-//! What comes of several sources for one key, by its class. Pure.
+//! The values that result from several sources, by the class of each key. Pure.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use policy::{Decision, Mode, Rule};
-use toml::de::DeValue;
+use policy::{Decision, Rule};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::keys::{Class, KEYS};
+use super::keys::{Class, keys};
+use super::settings::Settings;
 use super::source::{Entry, Sources};
-use super::value::{Kind, Value};
 use super::{Config, ConfigErrors, Origin, Setting};
 
-/// The configuration that the sources come to.
+/// The configuration that the sources result in.
 pub(super) fn merge(sources: Sources) -> Result<Config, ConfigErrors> {
+    let (mut layers, mut warnings) = (defaults(), sources.warnings);
     if !sources.errors.is_empty() {
         return Err(ConfigErrors(sources.errors));
     }
-    let mut config = Config { settings: defaults(), warnings: sources.warnings };
     for entry in sources.entries {
-        match (entry.key.class, entry.key.kind) {
-            (Class::Policy, Kind::Rules) => add_rules(&mut config, entry),
-            (Class::Policy, _) => tighten(&mut config.settings, entry),
-            (Class::Free | Class::Personal, _) => {
-                config.settings.insert(entry.name, Setting { value: entry.value, origins: entry.origins });
-            }
+        match entry.key.class {
+            _ if entry.key.is_additive() => add_rules(&mut layers, entry, &mut warnings),
+            Class::Policy => tighten(&mut layers, entry),
+            Class::Free | Class::Personal => entry.insert(&mut layers),
         }
     }
-    Ok(config)
+    Ok(Config { values: typed(&layers), layers, warnings })
 }
 
-/// One configuration with another source over it, which is weaker than environment and flags.
-pub(super) fn over(config: &Config, sources: Sources) -> Result<Config, ConfigErrors> {
+/// `config` with another source, which is weaker than environment and flags.
+pub(super) fn overlay(config: &Config, sources: Sources) -> Result<Config, ConfigErrors> {
     if !sources.errors.is_empty() {
         return Err(ConfigErrors(sources.errors));
     }
-    let mut config = config.clone();
+    let mut layers = config.layers.clone();
     for entry in sources.entries {
         let is_stronger =
             |origin: &Origin| matches!(origin, Origin::Environment { .. } | Origin::Flag { .. });
-        let now = config.settings.get(&entry.name);
-        if !now.is_some_and(|setting| setting.origins.iter().any(is_stronger)) {
-            config.settings.insert(entry.name, Setting { value: entry.value, origins: entry.origins });
+        if !layers.get(&entry.path).is_some_and(|current| current.origins.iter().any(is_stronger)) {
+            entry.insert(&mut layers);
         }
     }
-    Ok(config)
+    Ok(Config { values: typed(&layers), layers, warnings: config.warnings.clone() })
 }
 
-fn defaults() -> BTreeMap<String, Setting> {
-    let mut settings = BTreeMap::new();
-    for key in KEYS {
-        let Some(default) = key.default else { continue };
-        let parsed = DeValue::parse(default).ok();
-        let value = parsed.and_then(|value| key.kind.read_toml(value.get_ref()).ok());
-        let value = value.expect("a test reads every default of the table");
-        let elements = if let Value::List(list) = &value { list.len().max(1) } else { 1 };
-        settings.insert(key.name.to_owned(), Setting { value, origins: vec![Origin::Default; elements] });
+type Layers = BTreeMap<Vec<String>, Setting>;
+
+impl Entry {
+    fn insert(self, layers: &mut Layers) {
+        layers.insert(self.path, Setting { value: self.value, origins: self.origins });
     }
-    settings
 }
 
-/// The stricter of two choices. The default gives way to the person, but not to a project.
-fn tighten(settings: &mut BTreeMap<String, Setting>, entry: Entry) {
-    let Some(now) = settings.get(&entry.name) else { return };
+fn defaults() -> Layers {
+    let defaults = keys().iter().filter_map(|key| Some((key, key.schema.get("default")?.clone())));
+    defaults
+        .map(|(key, value)| {
+            let elements = value.as_array().map_or(1, Vec::len).max(1);
+            (key.path.clone(), Setting { value, origins: vec![Origin::Default; elements] })
+        })
+        .collect()
+}
+
+fn tree<'a>(values: impl Iterator<Item = (&'a Vec<String>, &'a Value)>) -> Value {
+    let mut root = json!({});
+    values.for_each(|(path, value)| insert(&mut root, path, value));
+    root
+}
+
+fn insert(root: &mut Value, path: &[String], value: &Value) {
+    *path.iter().fold(root, |node, part| &mut node[part]) = value.clone();
+}
+
+fn typed(layers: &Layers) -> Settings {
+    let tree = tree(layers.iter().map(|(path, setting)| (path, &setting.value)));
+    Settings::deserialize(tree).expect("every value was checked on its own")
+}
+
+/// Whether the field at `path` accepts `value`; the error says why not.
+pub(super) fn check(path: &[String], value: &Value) -> Result<(), String> {
+    static DEFAULTS: LazyLock<Value> =
+        LazyLock::new(|| tree(defaults().iter().map(|(path, setting)| (path, &setting.value))));
+    let mut tree = DEFAULTS.clone();
+    insert(&mut tree, path, value);
+    // serde calls a list a sequence.
+    Settings::deserialize(tree).map(drop).map_err(|error| error.to_string().replace("a sequence", "a list"))
+}
+
+/// Keeps the stricter of two choices. The default gives way to the user, but not to
+/// a project.
+fn tighten(layers: &mut Layers, entry: Entry) {
+    let Some(current) = layers.get(&entry.path) else { return };
     let by_project = entry.origins.first().is_some_and(Origin::is_shared);
-    let is_default = now.origins == [Origin::Default];
-    let strictness = |value: &Value| match entry.key.kind {
-        Kind::Choice(choices) => choices.iter().position(|choice| *choice == value.text()),
-        _ => None,
-    };
-    if is_default && !by_project || strictness(&entry.value) > strictness(&now.value) {
-        settings.insert(entry.name, Setting { value: entry.value, origins: entry.origins });
+    let is_default = current.origins == [Origin::Default];
+    let choices = entry.key.schema["enum"].as_array();
+    let strictness =
+        |value: &Value| choices.and_then(|choices| choices.iter().position(|choice| choice == value));
+    if is_default && !by_project || strictness(&entry.value) > strictness(&current.value) {
+        entry.insert(layers);
     }
 }
 
-/// All rules hold. Those of a project that allow are left out.
-fn add_rules(config: &mut Config, entry: Entry) {
-    let mut added = Vec::new();
-    for (text, origin) in entry.value.list().iter().zip(entry.origins) {
+/// Adds rules to those of weaker sources, without those of a project that allow.
+fn add_rules(layers: &mut Layers, entry: Entry, warnings: &mut Vec<String>) {
+    let Some(setting) = layers.get_mut(&entry.path) else { return };
+    let Some(rules) = setting.value.as_array_mut() else { return };
+    for (rule, origin) in entry.value.as_array().into_iter().flatten().zip(entry.origins) {
+        let text = rule.as_str().unwrap_or_default();
         let allows = Rule::parse(text, "").is_ok_and(|rule| rule.decision == Decision::Allow);
         if allows && origin.is_shared() {
-            let who = if origin == Origin::Editor { "the editor's settings" } else { "a project" };
-            let hint = format!("{who} can only ask or deny; put it into your own config.toml");
-            config.warnings.push(format!("{origin}: the rule `{text}` is ignored: {hint}"));
-        } else {
-            added.push((text.clone(), origin));
+            let source = if origin == Origin::Editor { "the editor's settings" } else { "a project" };
+            let hint = format!("{source} can only ask or deny; put it into your own config.toml");
+            warnings.push(format!("{origin}: the rule `{text}` is ignored: {hint}"));
+            continue;
         }
-    }
-    let Some(setting) = config.settings.get_mut(&entry.name) else { return };
-    let Value::List(list) = &mut setting.value else { return };
-    if !added.is_empty() && setting.origins == [Origin::Default] {
-        setting.origins.clear();
-    }
-    for (text, origin) in added {
-        list.push(text);
+        if rules.is_empty() {
+            setting.origins.clear();
+        }
+        rules.push(rule.clone());
         setting.origins.push(origin);
-    }
-}
-
-/// The mode of that name.
-pub(super) fn mode(name: &str) -> Mode {
-    match name {
-        "permissive" => Mode::Permissive,
-        "strict" => Mode::Strict,
-        _ => Mode::Prompt,
     }
 }

@@ -1,4 +1,5 @@
-//! The catalogue of providers and models: ours, with a person's `models.toml` laid over it. Pure.
+//! The catalogue of providers and models: the built-in one, merged with the user's
+//! `models.toml`. Pure.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,12 +10,12 @@ use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use crate::config::distance;
-use crate::shown;
+use crate::redaction;
 
-/// Values of the environment up to this many bytes are no secrets.
-const LEAST_SECRET: usize = 5;
+/// Values of up to this many bytes do not count as secrets.
+const MAX_PUBLIC: usize = 5;
 
-const OURS: &str = include_str!("models.toml");
+const BUILT_IN: &str = include_str!("models.toml");
 
 /// All providers, by name.
 #[derive(Debug, Deserialize)]
@@ -22,65 +23,65 @@ const OURS: &str = include_str!("models.toml");
 pub struct Catalogue {
     /// The version of the format, 1.
     #[serde(default)]
-    #[expect(dead_code, reason = "read by the check that it is one we know")]
+    #[expect(dead_code, reason = "checked before the file is deserialized")]
     format: Option<u32>,
     #[serde(default)]
     pub providers: BTreeMap<String, Provider>,
 }
 
-/// Where models are served.
+/// A service with models.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provider {
-    /// Its name for people.
+    /// Its name for the user.
     pub label: Option<String>,
     #[serde(default = "completions")]
     pub protocol: String,
-    /// May hold `{name}`s, which stand for `values`.
+    /// May contain `{name}`s, which `values` replace.
     pub base_url: String,
     #[serde(default)]
     pub values: BTreeMap<String, String>,
-    /// How the key is sent, if not as the protocol does it.
+    /// The header of the key, if not the protocol's.
     pub auth: Option<Auth>,
-    /// Variables of the environment that may hold the key; the first that is set counts.
+    /// Environment variables for the key; the first that is set is used.
     #[serde(default)]
     pub api_key_env: Vec<String>,
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// What is said beside an answer of this HTTP status.
+    /// Explanations of HTTP statuses.
     #[serde(default)]
     pub texts: BTreeMap<String, String>,
     #[serde(default)]
     pub compat: Compat,
-    /// A server on this machine that is asked for its models where no model is set.
+    /// Whether it is a server on this machine, queried for its models if none is set.
     #[serde(default)]
     pub local: bool,
-    /// The model that is meant by the provider's name alone.
+    /// The model for the provider's name alone.
     pub default: Option<String>,
     #[serde(default)]
     pub models: BTreeMap<String, Entry>,
     pub source: Option<String>,
     pub as_of: Option<String>,
-    /// Whether the settings say where its keys are.
+    /// Whether the settings name the source of its keys.
     #[serde(skip)]
-    pub written: bool,
-    /// The variables, one of which the settings need for a key, that are not set.
+    pub has_key_setting: bool,
+    /// Variables of which the key setting needs one, if none is set.
     #[serde(skip)]
     pub unset: Option<String>,
 }
 
-/// What is known of a model.
+/// The properties of a model.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Entry {
     /// The protocol, if not the provider's.
     pub protocol: Option<String>,
-    /// The address, if not the provider's.
+    /// The base URL, if not the provider's.
     pub base_url: Option<String>,
     pub context_window: Option<u64>,
     pub max_output: Option<u64>,
     pub images: bool,
-    /// Whether it can be told of tools in the middle of a transcript.
+    /// Whether tools can be added in the middle of a transcript.
     pub late_tools: bool,
     pub thinking: Thinking,
     pub price: Option<Price>,
@@ -88,42 +89,42 @@ pub struct Entry {
     pub as_of: Option<String>,
 }
 
-/// Why the catalogue, or a model in it, cannot be used.
+/// An error in the catalogue or a model name.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum CatalogueError {
-    #[error("{file} cannot be used: {why}")]
-    File { file: String, why: String },
+    #[error("{file} is invalid: {reason}")]
+    File { file: String, reason: String },
     #[error(
-        "no provider `{name}` is known; the nearest are {known}, and `pilcrow models list` shows all; \
-         for one of your own write [providers.{name}] with base_url into {file}"
+        "there is no provider `{name}`; the nearest are {known}. `pilcrow models list` shows all; \
+         to add one, write [providers.{name}] with base_url into {file}"
     )]
     NoProvider { name: String, known: String, file: String },
     #[error(
-        "behind `{0}:` stands how hard it is to think: {levels}",
+        "unknown thinking level after `{0}:`; use one of {levels}",
         levels = ThinkingLevel::ALL.map(ThinkingLevel::name).join(", ")
     )]
     NoLevel(String),
-    #[error("name a model of `{0}`, as `{0}/MODEL`: it has no default")]
+    #[error("`{0}` has no default model; name one as `{0}/MODEL`")]
     NoDefault(String),
     #[error(
         "the base URL of `{provider}` needs a value for `{{{name}}}`; write it into [providers.{provider}.values]"
     )]
     NoValue { provider: String, name: String },
-    #[error("the variable {variable} is not set, which [providers.{provider}] names")]
+    #[error("{variable} is not set, but [providers.{provider}] needs it")]
     NoVariable { provider: String, variable: String },
 }
 
-/// A model as it was asked for.
+/// A parsed model name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct ModelName {
     pub provider: String,
     pub model: String,
     pub level: Option<ThinkingLevel>,
 }
 
 impl Provider {
-    /// A provider of which only the address is known: it is compatible with OpenAI's completions.
-    fn at(base_url: String) -> Provider {
+    /// A provider with only a base URL, compatible with OpenAI's completions.
+    fn compatible(base_url: String) -> Provider {
         Provider {
             label: None,
             protocol: completions(),
@@ -139,7 +140,7 @@ impl Provider {
             models: BTreeMap::new(),
             source: None,
             as_of: None,
-            written: false,
+            has_key_setting: false,
             unset: None,
         }
     }
@@ -150,84 +151,89 @@ fn completions() -> String {
 }
 
 impl Provider {
-    /// What is written into it and must not be shown: passwords and keys of addresses and headers.
+    /// Passwords and keys in its URLs and headers.
     fn secrets(&self) -> impl Iterator<Item = String> {
-        let of_models = self.models.values().filter_map(|entry| entry.base_url.as_ref());
-        let addresses = std::iter::once(&self.base_url).chain(of_models);
-        // Variables are taken note of when they are read.
+        let model_urls = self.models.values().filter_map(|entry| entry.base_url.as_ref());
+        let urls = std::iter::once(&self.base_url).chain(model_urls);
+        // Variables become secrets when they are read.
         let headers =
             self.headers.iter().filter(|(name, value)| holds_secret(name, value) && !value.contains("${"));
-        // Before it stands a scheme's name.
+        // The last word, after the name of the scheme.
         let words = headers.filter_map(|(_, value)| value.split_whitespace().next_back().map(str::to_owned));
-        addresses.flat_map(|url| shown::secrets_of_address(url)).chain(words)
+        urls.flat_map(|url| redaction::secrets_of_url(url)).chain(words)
     }
 }
 
 impl Catalogue {
-    /// Takes note of what is written into it and must not be shown.
-    pub fn learn_secrets(&self) {
+    /// Registers its secrets for redaction.
+    pub(crate) fn learn_secrets(&self) {
         self.providers.values().flat_map(Provider::secrets).for_each(|secret| policy::learn_secret(&secret));
     }
 
-    /// Our catalogue with the text of a person's file, if there is one, laid over it; `file` names it in
-    /// errors. Tables are joined key by key, anything else replaces what stood there.
+    /// The built-in catalogue, merged with the text of the user's `models.toml`; `file`
+    /// names it in errors. Tables merge key by key, other values replace.
     ///
     /// # Errors
-    /// When the person's file is not TOML, has a key that is not known, or a provider of it lacks its base URL.
-    pub fn read(person: Option<&str>, file: &str) -> Result<Catalogue, CatalogueError> {
-        let wrong = |why: String| CatalogueError::File { file: file.to_owned(), why };
-        let mut table: Table = OURS.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
-        if let Some(person) = person {
-            // Not the line itself: a key may stand in it.
-            let at = |error: toml::de::Error| {
+    /// When the user's file is not TOML, has an unknown key, or a provider without a base URL.
+    pub fn read(user: Option<&str>, file: &str) -> Result<Catalogue, CatalogueError> {
+        let invalid = |reason: String| CatalogueError::File { file: file.to_owned(), reason };
+        let mut table: Table =
+            BUILT_IN.parse().map_err(|error: toml::de::Error| invalid(error.to_string()))?;
+        if let Some(user) = user {
+            // Omits the text of the line, which may contain a key.
+            let describe = |error: toml::de::Error| {
                 let line = error
                     .span()
-                    .and_then(|span| person.get(..span.start))
-                    .map(|it| it.matches('\n').count() + 1);
-                wrong(line.map_or_else(String::new, |line| format!("line {line}: ")) + error.message())
+                    .and_then(|span| user.get(..span.start))
+                    .map(|text| text.matches('\n').count() + 1);
+                invalid(line.map_or_else(String::new, |line| format!("line {line}: ")) + error.message())
             };
-            let over: Table = person.parse().map_err(at)?;
-            if let Some(format) = over.get("format").filter(|format| format.as_integer() != Some(1)) {
+            let overlay: Table = user.parse().map_err(describe)?;
+            if let Some(format) = overlay.get("format").filter(|format| format.as_integer() != Some(1)) {
                 let format = format.as_integer().map_or("another".to_owned(), |format| format.to_string());
-                return Err(wrong(format!("its format is {format}; this Pilcrow knows format 1")));
+                return Err(invalid(format!("it has format {format}, this Pilcrow supports format 1")));
             }
-            unknown_keys(person).map_err(wrong)?;
-            lay_over(&mut table, over);
+            unknown_keys(user).map_err(invalid)?;
+            merge(&mut table, overlay);
         }
         let providers = table.get("providers").cloned();
         let catalogue = Value::Table(table).try_into::<Catalogue>();
         let catalogue = catalogue.map_err(|error| {
-            let of_one = providers.as_ref().and_then(Value::as_table).and_then(wrong_one);
-            wrong(of_one.unwrap_or_else(|| without_values(error.message())))
+            let detail = providers.as_ref().and_then(Value::as_table).and_then(invalid_provider);
+            invalid(detail.unwrap_or_else(|| without_values(error.message())))
         })?;
         for (name, provider) in &catalogue.providers {
-            if let Some(status) =
-                provider.texts.keys().find(|it| !it.parse().is_ok_and(|it| (100..600).contains(&it)))
+            if let Some(status) = provider
+                .texts
+                .keys()
+                .find(|text| !text.parse().is_ok_and(|status| (100..600).contains(&status)))
             {
-                return Err(wrong(format!("providers.{name}.texts: {status:?} is no HTTP status")));
+                return Err(invalid(format!("providers.{name}.texts: {status:?} is not an HTTP status")));
             }
             for (id, entry) in &provider.models {
                 let limits = [("max_output", entry.max_output), ("context_window", entry.context_window)];
                 if let Some((key, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
-                    return Err(wrong(format!(
-                        "providers.{name}.models.{id:?}: {key} is 0; leave it out where it is not known"
+                    return Err(invalid(format!(
+                        "providers.{name}.models.{id:?}: {key} is 0; omit it if it is unknown"
                     )));
                 }
                 if entry.price.as_ref().is_some_and(|price| !is_price(price)) {
-                    return Err(wrong(format!("providers.{name}.models.{id:?}.price: no price is below 0")));
+                    return Err(invalid(format!(
+                        "providers.{name}.models.{id:?}.price: a price must not be negative"
+                    )));
                 }
             }
         }
         Ok(catalogue)
     }
 
-    /// What the settings say of a provider, over what is known of it.
+    /// Applies the settings of a provider.
     pub fn set(&mut self, name: &str, base_url: Option<String>, api_key_env: Option<String>) {
         if let Some(base_url) = base_url {
             match self.providers.get_mut(name) {
                 Some(provider) => provider.base_url = base_url,
                 None => {
-                    self.providers.insert(name.to_owned(), Provider::at(base_url));
+                    self.providers.insert(name.to_owned(), Provider::compatible(base_url));
                 }
             }
         }
@@ -236,9 +242,10 @@ impl Catalogue {
         }
     }
 
-    /// Other budgets for thinking than ours, where a model is given one: no less than its least level has and no more than its last,
-    /// which stays what `xhigh` and `max` have where they are not set.
-    pub fn set_budgets(&mut self, budgets: &BTreeMap<ThinkingLevel, u64>) {
+    /// Replaces the thinking budgets of models that use budgets. Limits each to the
+    /// range from the model's lowest to its highest level, which `xhigh` and `max` use
+    /// by default.
+    pub(crate) fn set_budgets(&mut self, budgets: &BTreeMap<ThinkingLevel, u64>) {
         let models = self.providers.values_mut().flat_map(|provider| provider.models.values_mut());
         for entry in models {
             let thinking = &mut entry.thinking;
@@ -247,16 +254,18 @@ impl Catalogue {
                 _ => None,
             };
             let ceiling = budget(thinking.0.values().next_back());
-            let least = budget(thinking.0.get(&ThinkingLevel::Minimal)).unwrap_or(1);
-            let taken = |tokens: u64| Effort::Budget(tokens.max(least).min(ceiling.unwrap_or(u64::MAX)));
+            let minimum = budget(thinking.0.get(&ThinkingLevel::Minimal)).unwrap_or(1);
+            let limited = |tokens: u64| Effort::Budget(tokens.max(minimum).min(ceiling.unwrap_or(u64::MAX)));
             for (level, tokens) in budgets {
-                if let Some(effort) = thinking.0.get_mut(level).filter(|it| budget(Some(it)).is_some()) {
-                    *effort = taken(*tokens);
+                if let Some(effort) =
+                    thinking.0.get_mut(level).filter(|effort| budget(Some(effort)).is_some())
+                {
+                    *effort = limited(*tokens);
                 }
             }
             let Some(ceiling) = ceiling else { continue };
             for level in [ThinkingLevel::Xhigh, ThinkingLevel::Max] {
-                let set = budgets.get(&level).map(|tokens| taken(*tokens));
+                let set = budgets.get(&level).map(|tokens| limited(*tokens));
                 let usual = Effort::Budget(ceiling);
                 let is_usual = thinking.at(level).is_some_and(|(_, effort)| *effort == usual);
                 if !thinking.0.contains_key(&level) && (set.is_some() || !is_usual) {
@@ -266,12 +275,12 @@ impl Catalogue {
         }
     }
 
-    /// What `PROVIDER`, `PROVIDER/MODEL` or either with `:LEVEL` means. A model whose own name ends in such a word is
-    /// that model.
+    /// Parses `PROVIDER` or `PROVIDER/MODEL`, optionally with `:LEVEL`. A known model
+    /// whose own name ends in such a word takes precedence.
     ///
     /// # Errors
-    /// When the provider is not known, or has no default and no model is named.
-    pub fn asked(&self, name: &str, file: &str) -> Result<Asked, CatalogueError> {
+    /// When the provider is unknown, or has no default and no model is named.
+    pub fn parse_name(&self, name: &str, file: &str) -> Result<ModelName, CatalogueError> {
         let (provider, model) = match name.split_once('/') {
             Some((provider, model)) => (provider, Some(model)),
             None => (name, None),
@@ -281,7 +290,7 @@ impl Catalogue {
             Some((rest.to_owned(), ThinkingLevel::named(level)?))
         };
         let is_whole = model.is_some_and(|model| {
-            self.providers.get(provider).is_some_and(|it| it.models.contains_key(model))
+            self.providers.get(provider).is_some_and(|provider| provider.models.contains_key(model))
         });
         if let Some(bare) = name.strip_suffix(':').filter(|_| !is_whole) {
             return Err(CatalogueError::NoLevel(bare.to_owned()));
@@ -305,60 +314,62 @@ impl Catalogue {
         };
         let model = model.filter(|model| !model.is_empty()).or_else(|| known.default.clone());
         match model {
-            Some(model) => Ok(Asked { provider, model, level }),
+            Some(model) => Ok(ModelName { provider, model, level }),
             None => Err(CatalogueError::NoDefault(provider)),
         }
     }
 
-    /// What is known of what was asked for, without an address or a key: another asks the provider.
-    pub fn known(&self, asked: &Asked) -> Endpoint {
+    /// The properties of a model without a base URL or key, for a proxy that knows
+    /// them.
+    pub fn known(&self, model: &ModelName) -> Endpoint {
         let entry =
-            self.providers.get(&asked.provider).and_then(|provider| provider.models.get(&asked.model));
+            self.providers.get(&model.provider).and_then(|provider| provider.models.get(&model.model));
         let entry = entry.cloned().unwrap_or_default();
         Endpoint {
             images: entry.images,
             context_window: entry.context_window,
             max_output: entry.max_output,
             thinking: entry.thinking,
-            level: asked.level,
-            ..Endpoint::new(&asked.provider, "", &asked.model)
+            level: model.level,
+            ..Endpoint::new(&model.provider, "", &model.model)
         }
     }
 
-    /// The protocol and endpoint of what was asked for, without a key; `env` gives variables of the environment.
+    /// The protocol and endpoint of a model, without a key; `env` reads environment
+    /// variables.
     ///
     /// # Errors
-    /// When a value that the base URL or a header needs is not there.
+    /// When a value for the base URL or a header is missing.
     pub fn endpoint(
         &self,
-        asked: &Asked,
+        model: &ModelName,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<(String, Endpoint), CatalogueError> {
-        let Some(provider) = self.providers.get(&asked.provider) else {
-            return Err(CatalogueError::NoDefault(asked.provider.clone()));
+        let Some(provider) = self.providers.get(&model.provider) else {
+            return Err(CatalogueError::NoDefault(model.provider.clone()));
         };
-        let entry = provider.models.get(&asked.model).cloned().unwrap_or_default();
-        let written = provider.secrets().filter(|secret| secret.len() > LEAST_SECRET);
-        let mut secrets: Vec<ApiKey> = written.filter_map(|secret| ApiKey::new(&secret)).collect();
+        let entry = provider.models.get(&model.model).cloned().unwrap_or_default();
+        let literal = provider.secrets().filter(|secret| secret.len() > MAX_PUBLIC);
+        let mut secrets: Vec<ApiKey> = literal.filter_map(|secret| ApiKey::new(&secret)).collect();
         let no_variable =
-            |variable| CatalogueError::NoVariable { provider: asked.provider.clone(), variable };
+            |variable| CatalogueError::NoVariable { provider: model.provider.clone(), variable };
         let mut base_url = entry.base_url.unwrap_or_else(|| provider.base_url.clone());
         for (name, value) in &provider.values {
             base_url = base_url
-                .replace(&format!("{{{name}}}"), &expanded(value, env, &mut secrets).map_err(no_variable)?);
+                .replace(&format!("{{{name}}}"), &expand(value, env, &mut secrets).map_err(no_variable)?);
         }
         if let Some((_, rest)) = base_url.split_once('{')
             && let Some((name, _)) = rest.split_once('}')
         {
-            let (provider, name) = (asked.provider.clone(), name.to_owned());
+            let (provider, name) = (model.provider.clone(), name.to_owned());
             return Err(CatalogueError::NoValue { provider, name });
         }
         let mut headers = Vec::new();
         for (name, value) in &provider.headers {
             let is_secret = holds_secret(name, value);
             let keys = RefCell::new(Vec::new());
-            // Not what else is said there, nor in the address: a region, a person's or an account's name stands in many texts.
-            let learned = |variable: &str| {
+            // Registers only secrets: names of regions, users or accounts occur in many texts.
+            let read_variable = |variable: &str| {
                 env(variable).inspect(|value| {
                     if is_secret || policy::is_secret_name(variable) {
                         policy::learn_secret(value);
@@ -367,10 +378,10 @@ impl Catalogue {
                 })
             };
             let mut read = Vec::new();
-            let value = expanded(value, &learned, &mut read).map_err(no_variable)?;
+            let value = expand(value, &read_variable, &mut read).map_err(no_variable)?;
             headers.push((name.clone(), value));
             read.retain(|key| {
-                is_secret || keys.borrow().iter().any(|it| ApiKey::new(it).as_ref() == Some(key))
+                is_secret || keys.borrow().iter().any(|value| ApiKey::new(value).as_ref() == Some(key))
             });
             secrets.extend(read);
         }
@@ -387,33 +398,35 @@ impl Catalogue {
             late_tools: entry.late_tools,
             price: entry.price,
             thinking: entry.thinking,
-            level: asked.level,
+            level: model.level,
             texts: texts.collect(),
             compat: provider.compat.clone(),
-            ..Endpoint::new(&asked.provider, &base_url, &asked.model)
+            ..Endpoint::new(&model.provider, &base_url, &model.model)
         };
         Ok((protocol, endpoint))
     }
 }
 
-fn lay_over(under: &mut Table, over: Table) {
-    for (key, value) in over {
-        match (under.get_mut(&key), value) {
-            (Some(Value::Table(under)), Value::Table(over)) => lay_over(under, over),
+fn merge(base: &mut Table, overlay: Table) {
+    for (key, value) in overlay {
+        match (base.get_mut(&key), value) {
+            (Some(Value::Table(base)), Value::Table(overlay)) => merge(base, overlay),
             (_, value) => {
-                under.insert(key, value);
+                base.insert(key, value);
             }
         }
     }
 }
 
-/// Whether a header's value is one: it is called so, or a scheme's name stands before it.
+/// Whether a header's value is a secret, by the header's name or an authentication
+/// scheme.
 fn holds_secret(name: &str, value: &str) -> bool {
     let scheme = value.trim_start().split_once(' ').map(|(scheme, _)| scheme.to_ascii_lowercase());
-    shown::is_secret_name(name) || scheme.is_some_and(|it| ["basic", "bearer"].contains(&it.as_str()))
+    redaction::is_secret_name(name)
+        || scheme.is_some_and(|scheme| ["basic", "bearer"].contains(&scheme.as_str()))
 }
 
-/// The keys that there are, by what they stand below: names of providers and of models are `*`.
+/// The known keys by their table; `*` stands for names of providers and models.
 const KNOWN: &[(&str, &[&str])] = &[
     ("", &["format", "providers"]),
     (
@@ -477,13 +490,14 @@ const KNOWN: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Refuses a key that is not known, with its line and the nearest that is; what the file's types are is looked at later.
+/// Refuses an unknown key, with its line and the nearest known one. Types are
+/// checked later.
 fn unknown_keys(text: &str) -> Result<(), String> {
     let Ok(table) = DeTable::parse(text) else { return Ok(()) };
-    look_at(table.get_ref(), &mut Vec::new(), text)
+    check_keys(table.get_ref(), &mut Vec::new(), text)
 }
 
-fn look_at(table: &DeTable<'_>, path: &mut Vec<String>, text: &str) -> Result<(), String> {
+fn check_keys(table: &DeTable<'_>, path: &mut Vec<String>, text: &str) -> Result<(), String> {
     let pattern: Vec<&str> =
         path.iter().enumerate().map(|(at, part)| if at == 1 || at == 3 { "*" } else { part }).collect();
     let known = KNOWN.iter().find(|(below, _)| *below == pattern.join(".")).map(|(_, known)| *known);
@@ -492,34 +506,34 @@ fn look_at(table: &DeTable<'_>, path: &mut Vec<String>, text: &str) -> Result<()
     for (key, value) in members {
         let name = key.get_ref().as_ref();
         if let Some(known) = known.filter(|known| !known.contains(&name)) {
-            let line = text.as_bytes()[..key.span().start].iter().filter(|it| **it == b'\n').count() + 1;
-            let nearest = known.iter().min_by_key(|it| distance(it, name)).copied().unwrap_or_default();
+            let line = text.as_bytes()[..key.span().start].iter().filter(|byte| **byte == b'\n').count() + 1;
+            let nearest = known.iter().min_by_key(|known| distance(known, name)).copied().unwrap_or_default();
             let place = if path.is_empty() { String::new() } else { format!(" in [{}]", path.join(".")) };
             return Err(format!("line {line}: there is no key `{name}`{place}; the nearest is `{nearest}`"));
         }
         if let DeValue::Table(inner) = value.get_ref() {
             path.push(name.to_owned());
-            look_at(inner, path, text)?;
+            check_keys(inner, path, text)?;
             path.pop();
         }
     }
     Ok(())
 }
 
-/// What is wrong with the first provider that cannot be read, or with the first model of it.
-fn wrong_one(providers: &Table) -> Option<String> {
+/// The error in the first invalid provider or model.
+fn invalid_provider(providers: &Table) -> Option<String> {
     providers.iter().find_map(|(name, provider)| {
         let error = provider.clone().try_into::<Provider>().err()?;
         let models = provider.get("models").and_then(Value::as_table);
-        let of_model = models.into_iter().flatten().find_map(|(id, entry)| {
+        let model_error = models.into_iter().flatten().find_map(|(id, entry)| {
             let error = entry.clone().try_into::<Entry>().err()?;
             Some(format!("providers.{name}.models.{id:?}: {}", without_values(error.message())))
         });
-        Some(of_model.unwrap_or_else(|| format!("providers.{name}: {}", without_values(error.message()))))
+        Some(model_error.unwrap_or_else(|| format!("providers.{name}: {}", without_values(error.message()))))
     })
 }
 
-/// A message about a type, without the value that it names: a key may stand in the wrong place.
+/// Removes the value from a message about a type, since it may be a misplaced key.
 fn without_values(message: &str) -> String {
     let Some((before, expected)) = message.rsplit_once(", expected") else { return message.to_owned() };
     let quote = before.find(['"', '`']).unwrap_or(before.len());
@@ -530,15 +544,16 @@ fn is_price(price: &Price) -> bool {
     let above = price
         .above
         .iter()
-        .flat_map(|it| [it.input, it.output, it.cache_read, it.cache_write, it.cache_write_1h]);
+        .flat_map(|tier| [tier.input, tier.output, tier.cache_read, tier.cache_write, tier.cache_write_1h]);
     let parts =
         [Some(price.input), Some(price.output), price.cache_read, price.cache_write, price.cache_write_1h];
-    parts.into_iter().chain(above).flatten().all(|it| it.is_finite() && it >= 0.0)
+    parts.into_iter().chain(above).flatten().all(|price| price.is_finite() && price >= 0.0)
 }
 
-/// `text` with each `${NAME}` replaced by that variable, whose value goes to `secrets`; the name of one that
-/// is not set if there is any. `${ONE,OTHER:-DEFAULT}` is the first that is set, else the default.
-pub(super) fn expanded(
+/// Replaces each `${NAME}` by that variable, and adds its value to `secrets`. The
+/// error names a variable that is not set. `${ONE,OTHER:-DEFAULT}` is the first
+/// that is set, else the default.
+pub(super) fn expand(
     text: &str,
     env: &dyn Fn(&str) -> Option<String>,
     secrets: &mut Vec<ApiKey>,
@@ -555,8 +570,8 @@ pub(super) fn expanded(
         let set = names.split(',').find_map(|name| env(name.trim()).filter(|value| !value.is_empty()));
         let value = set.or_else(|| default.map(str::to_owned)).ok_or_else(|| names.replace(',', " or "))?;
         out.push_str(&value);
-        // What is as short as a port number would take words out of every message.
-        secrets.extend(ApiKey::new(&value).filter(|_| value.trim().len() > LEAST_SECRET));
+        // A value as short as a port number would redact parts of unrelated messages.
+        secrets.extend(ApiKey::new(&value).filter(|_| value.trim().len() > MAX_PUBLIC));
         rest = after;
     }
     out.push_str(rest);
@@ -572,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_is_read_and_every_figure_has_its_source() {
+    fn the_built_in_catalogue_is_valid_and_names_sources() {
         let catalogue = Catalogue::read(None, "models.toml").unwrap();
         let protocols = llm::protocol::Protocols::default();
         for (name, provider) in &catalogue.providers {
@@ -584,20 +599,24 @@ mod tests {
                 assert_eq!(entry.source.is_some(), entry.as_of.is_some(), "{name}/{id}");
                 let price = entry.price.as_ref();
                 assert!(price.is_none_or(|it| it.input > 0.0 || it.output > 0.0), "{name}/{id} is not free");
-                let asked = catalogue.asked(&format!("{name}/{id}"), "models.toml").unwrap();
-                assert_eq!((&asked.model, asked.level), (id, None));
-                let (protocol, endpoint) = catalogue.endpoint(&asked, &env).unwrap();
+                let model = catalogue.parse_name(&format!("{name}/{id}"), "models.toml").unwrap();
+                assert_eq!((&model.model, model.level), (id, None));
+                let (protocol, endpoint) = catalogue.endpoint(&model, &env).unwrap();
                 assert!(protocols.get(&protocol).is_some(), "{name}/{id}");
                 assert!(!endpoint.base_url.contains(['{', '$']), "{name}/{id}: {}", endpoint.base_url);
             }
-            // Where no model is the usual one, one has to be named.
-            assert_eq!(catalogue.asked(name, "models.toml").is_ok(), provider.default.is_some(), "{name}");
+            // Without a default model, the name must contain one.
+            assert_eq!(
+                catalogue.parse_name(name, "models.toml").is_ok(),
+                provider.default.is_some(),
+                "{name}"
+            );
         }
         assert!(catalogue.providers.len() >= 40, "{}", catalogue.providers.len());
     }
 
     #[test]
-    fn where_the_maker_asks_more_for_long_requests_no_other_is_taken_to_ask_less() {
+    fn long_requests_cost_more_at_every_provider() {
         let catalogue = Catalogue::read(None, "models.toml").unwrap();
         let mut served = 0;
         for (maker, others) in [
@@ -627,7 +646,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_in_the_wrong_place_is_not_repeated() {
+    fn errors_do_not_repeat_values() {
         for (text, expected) in [
             (
                 "[providers.x]\nbase_url = \"http://x\"\nlocal = \"sk-secret\"",
@@ -650,7 +669,7 @@ mod tests {
                 "providers.x: invalid type: string, expected a map",
             ),
             ("format = 1\nproviders = \"sk-secret\"", "invalid type: string, expected a map"),
-            ("format = \"sk-secret\"", "its format is another; this Pilcrow knows format 1"),
+            ("format = \"sk-secret\"", "it has format another, this Pilcrow supports format 1"),
         ] {
             let error = Catalogue::read(Some(text), "models.toml").unwrap_err().to_string();
             assert!(error.contains(expected) && !error.contains("sk-secret"), "{text}: {error}");
@@ -658,9 +677,9 @@ mod tests {
     }
 
     #[test]
-    fn variables_have_others_and_a_default_beside_them() {
+    fn variables_have_alternatives_and_defaults() {
         let env = |name: &str| (name == "B").then(|| "b".to_owned());
-        let read = |text| expanded(text, &env, &mut Vec::new());
+        let read = |text| expand(text, &env, &mut Vec::new());
         assert_eq!(read("x-${A,B}-y").unwrap(), "x-b-y");
         assert_eq!(read("${A:-d}${B:-d}").unwrap(), "db");
         assert_eq!(read("${A,C}").unwrap_err(), "A or C");
@@ -668,15 +687,15 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_of_a_header_is_kept_out_of_texts_and_a_part_of_the_address_is_not() {
-        let person = r#"
+    fn secrets_in_headers_are_redacted_but_not_url_parts() {
+        let user = r#"
             [providers.x]
             protocol = "openai-completions"
             base_url = "http://x/{region}"
             values = { region = "${X_REGION}" }
             headers = { X-Gate = "Basic ${X_GATE}", X-Team = "${X_TEAM}", X-Who = "${X_USER} ${X_TEAM_TOKEN}" }
         "#;
-        let catalogue = Catalogue::read(Some(person), "models.toml").unwrap();
+        let catalogue = Catalogue::read(Some(user), "models.toml").unwrap();
         let env = |name: &str| match name {
             "X_GATE" => Some("gate-5f1c-words-of-a-header".to_owned()),
             "X_REGION" => Some("moon-west-1-of-a-header".to_owned()),
@@ -685,11 +704,11 @@ mod tests {
             "X_TEAM_TOKEN" => Some("token-4a7e-of-a-header".to_owned()),
             _ => None,
         };
-        let asked = catalogue.asked("x/m", "models.toml").unwrap();
-        let (_, endpoint) = catalogue.endpoint(&asked, &env).unwrap();
+        let model = catalogue.parse_name("x/m", "models.toml").unwrap();
+        let (_, endpoint) = catalogue.endpoint(&model, &env).unwrap();
         assert_eq!(endpoint.headers[0].1, "Basic gate-5f1c-words-of-a-header");
-        let told = format!("{:?} at {}", endpoint.headers, endpoint.base_url);
-        let redacted = policy::Redactor::from_env().redact(&told).into_owned();
+        let text = format!("{:?} at {}", endpoint.headers, endpoint.base_url);
+        let redacted = policy::Redactor::from_env().redact(&text).into_owned();
         for secret in ["gate-5f1c", "token-4a7e"] {
             assert!(!redacted.contains(secret), "{redacted}");
         }
@@ -700,34 +719,34 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_into_addresses_and_headers_is_kept_out_of_texts() {
-        let person = r#"
+    fn literal_secrets_in_urls_and_headers_are_redacted() {
+        let user = r#"
             [providers.x]
             base_url = "http://me:pw-of-an-address@x/v1?key=key-of-an-address&v=version-of-it"
             headers = { X-Api-Key = "key-of-a-header", Authorization = "Bearer token-of-a-header", x-team = "the-tools-team" }
         "#;
-        let catalogue = Catalogue::read(Some(person), "models.toml").unwrap();
+        let catalogue = Catalogue::read(Some(user), "models.toml").unwrap();
         catalogue.learn_secrets();
         let secrets = ["pw-of-an-address", "key-of-an-address", "key-of-a-header", "token-of-a-header"];
         let open = ["version-of-it", "the-tools-team"];
-        let said = [secrets.as_slice(), &open].concat().join(" ");
-        let redacted = policy::Redactor::from_env().redact(&said).into_owned();
+        let text = [secrets.as_slice(), &open].concat().join(" ");
+        let redacted = policy::Redactor::from_env().redact(&text).into_owned();
         assert_eq!(redacted, format!("{} {}", ["[redacted:api-key]"; 4].join(" "), open.join(" ")));
-        let asked = catalogue.asked("x/m", "models.toml").unwrap();
-        let (_, endpoint) = catalogue.endpoint(&asked, &none).unwrap();
+        let model = catalogue.parse_name("x/m", "models.toml").unwrap();
+        let (_, endpoint) = catalogue.endpoint(&model, &none).unwrap();
         assert_eq!(endpoint.secrets.len(), secrets.len());
     }
 
     #[test]
-    fn every_level_has_a_budget_that_can_be_set() {
+    fn budgets_of_all_levels_can_be_set() {
         let mut catalogue = Catalogue::read(None, "models.toml").unwrap();
         catalogue.set_budgets(&BTreeMap::from([(ThinkingLevel::Low, 2_000), (ThinkingLevel::Max, 50_000)]));
-        let of = |model: &str| &catalogue.providers["anthropic"].models[model].thinking;
-        let budgets = of("claude-haiku-4-5");
+        let thinking = |model: &str| &catalogue.providers["anthropic"].models[model].thinking;
+        let budgets = thinking("claude-haiku-4-5");
         assert_eq!(budgets.at(ThinkingLevel::Low), Some((ThinkingLevel::Low, &Effort::Budget(2_000))));
         assert_eq!(budgets.at(ThinkingLevel::Max), Some((ThinkingLevel::Max, &Effort::Budget(50_000))));
         let word = Effort::Word("max".to_owned());
-        assert_eq!(of("claude-sonnet-5").at(ThinkingLevel::Max), Some((ThinkingLevel::Max, &word)));
+        assert_eq!(thinking("claude-sonnet-5").at(ThinkingLevel::Max), Some((ThinkingLevel::Max, &word)));
     }
 
     /// The budgets of the levels from `minimal` to `max`.
@@ -743,7 +762,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_levels_have_the_most_that_a_model_takes_whatever_is_set_below() {
+    fn the_highest_levels_default_to_the_models_maximum() {
         use ThinkingLevel::{High, Max, Medium, Minimal, Xhigh};
         let (haiku, flash) = (("anthropic", "claude-haiku-4-5"), ("google", "gemini-2.5-flash"));
         let opus = ("amazon-bedrock", "anthropic.claude-opus-4-1-20250805-v1:0");
@@ -785,12 +804,12 @@ mod tests {
             }
             count += 1;
         }
-        assert!(count > 100, "only {count} are given budgets");
+        assert!(count > 100, "only {count} have budgets");
     }
 
     #[test]
-    fn a_person_adds_a_provider_and_corrects_ours() {
-        let person = r#"
+    fn the_user_adds_and_corrects_providers() {
+        let user = r#"
             format = 1
             [providers.cloudflare]
             protocol = "openai-completions"
@@ -805,46 +824,46 @@ mod tests {
             [providers.anthropic.models.claude-opus-5-5]
             max_output = 1
         "#;
-        let catalogue = Catalogue::read(Some(person), "models.toml").unwrap();
+        let catalogue = Catalogue::read(Some(user), "models.toml").unwrap();
         let corrected = &catalogue.providers["anthropic"].models["claude-opus-5-5"];
         assert_eq!((corrected.max_output, corrected.context_window), (Some(1), Some(1_000_000)));
-        let asked = catalogue.asked("cloudflare:high", "models.toml").unwrap();
+        let model = catalogue.parse_name("cloudflare:high", "models.toml").unwrap();
         let env = |name: &str| (name == "CLOUDFLARE_ACCOUNT_ID").then(|| "abc".to_owned());
-        let (protocol, endpoint) = catalogue.endpoint(&asked, &env).unwrap();
+        let (protocol, endpoint) = catalogue.endpoint(&model, &env).unwrap();
         assert_eq!(protocol, "openai-completions");
         assert_eq!(endpoint.base_url, "https://api.cloudflare.com/client/v4/accounts/abc/ai/v1");
         assert_eq!((endpoint.model.as_str(), endpoint.level), ("@cf/some/model", Some(ThinkingLevel::High)));
         assert_eq!(endpoint.texts[&402], "the plan has no Workers AI left");
         assert_eq!(endpoint.secrets, [], "too short for a secret");
-        let error = catalogue.endpoint(&asked, &none).unwrap_err();
+        let error = catalogue.endpoint(&model, &none).unwrap_err();
         assert!(error.to_string().contains("CLOUDFLARE_ACCOUNT_ID is not set"), "{error}");
     }
 
     #[test]
-    fn names_are_split_where_a_level_is_meant() {
-        let person =
+    fn names_are_split_at_a_thinking_level() {
+        let user =
             "[providers.local]\nbase_url = 'http://localhost:1/v1'\n[providers.local.models.'odd:high']\n";
-        let catalogue = Catalogue::read(Some(person), "f").unwrap();
-        let asked = |name| catalogue.asked(name, "f").map(|it| (it.model, it.level));
-        assert_eq!(asked("local/qwen3:8b"), Ok(("qwen3:8b".to_owned(), None)));
-        assert_eq!(asked("local/qwen3:8b:low"), Ok(("qwen3:8b".to_owned(), Some(ThinkingLevel::Low))));
-        assert_eq!(asked("local/qwen3:8b:LOW"), Ok(("qwen3:8b".to_owned(), Some(ThinkingLevel::Low))));
-        let error = asked("local/qwen3:").unwrap_err().to_string();
+        let catalogue = Catalogue::read(Some(user), "f").unwrap();
+        let parse = |name| catalogue.parse_name(name, "f").map(|name| (name.model, name.level));
+        assert_eq!(parse("local/qwen3:8b"), Ok(("qwen3:8b".to_owned(), None)));
+        assert_eq!(parse("local/qwen3:8b:low"), Ok(("qwen3:8b".to_owned(), Some(ThinkingLevel::Low))));
+        assert_eq!(parse("local/qwen3:8b:LOW"), Ok(("qwen3:8b".to_owned(), Some(ThinkingLevel::Low))));
+        let error = parse("local/qwen3:").unwrap_err().to_string();
         assert_eq!(
             error,
-            "behind `local/qwen3:` stands how hard it is to think: off, minimal, low, medium, high, xhigh, max"
+            "unknown thinking level after `local/qwen3:`; use one of off, minimal, low, medium, high, xhigh, max"
         );
-        assert_eq!(asked("local:"), Err(CatalogueError::NoLevel("local".to_owned())));
-        assert_eq!(asked("local/a/b:none"), Ok(("a/b".to_owned(), Some(ThinkingLevel::Off))));
-        assert_eq!(asked("local/odd:high"), Ok(("odd:high".to_owned(), None)));
-        assert_eq!(asked("local"), Err(CatalogueError::NoDefault("local".to_owned())));
-        let error = asked("loca/x").unwrap_err().to_string();
+        assert_eq!(parse("local:"), Err(CatalogueError::NoLevel("local".to_owned())));
+        assert_eq!(parse("local/a/b:none"), Ok(("a/b".to_owned(), Some(ThinkingLevel::Off))));
+        assert_eq!(parse("local/odd:high"), Ok(("odd:high".to_owned(), None)));
+        assert_eq!(parse("local"), Err(CatalogueError::NoDefault("local".to_owned())));
+        let error = parse("loca/x").unwrap_err().to_string();
         assert!(error.contains("nearest are `local`") && error.contains("[providers.loca]"), "{error}");
     }
 
     #[test]
-    fn what_is_wrong_in_the_file_is_said() {
-        for (person, words) in [
+    fn errors_name_the_problem_in_the_file() {
+        for (user, words) in [
             ("[providers.x]\n", "base_url"),
             (
                 "[providers.x]\nbase_url = 'http://x'\nbase_ur = 'sk'\n",
@@ -856,28 +875,28 @@ mod tests {
             ),
             ("[provider.x]\n", "the nearest is `providers`"),
             ("[providers.openai]\ncompat = { cache_contol = true }\n", "the nearest is `cache_control`"),
-            ("[providers.openai]\ntexts = { 4029 = 'x' }\n", "\"4029\" is no HTTP status"),
-            ("[providers.openai.models.m]\nprice = { input = -1.0, output = 1.0 }\n", "no price is below 0"),
-            ("[providers.openai.models.m]\nmax_output = 0\n", "max_output is 0; leave it out"),
-            ("[providers.openai.models.m]\ncontext_window = 0\n", "context_window is 0; leave it out"),
-            ("format = 2\n", "format is 2"),
-            ("providers = [", "cannot be used"),
+            ("[providers.openai]\ntexts = { 4029 = 'x' }\n", "\"4029\" is not an HTTP status"),
+            (
+                "[providers.openai.models.m]\nprice = { input = -1.0, output = 1.0 }\n",
+                "a price must not be negative",
+            ),
+            ("[providers.openai.models.m]\nmax_output = 0\n", "max_output is 0; omit it"),
+            ("[providers.openai.models.m]\ncontext_window = 0\n", "context_window is 0; omit it"),
+            ("format = 2\n", "it has format 2"),
+            ("providers = [", "is invalid"),
             (
                 "[providers.x]\nbase_url = 'http://x'\n[providers.x.models.m]\nthinking = { much = 1 }\n",
                 "much",
             ),
         ] {
-            let error = Catalogue::read(Some(person), "/home/models.toml").unwrap_err().to_string();
-            assert!(
-                error.starts_with("/home/models.toml cannot be used") && error.contains(words),
-                "{error}"
-            );
+            let error = Catalogue::read(Some(user), "/home/models.toml").unwrap_err().to_string();
+            assert!(error.starts_with("/home/models.toml is invalid") && error.contains(words), "{error}");
         }
         let catalogue =
             Catalogue::read(Some("[providers.x]\nbase_url = 'http://{place}/v1'\ndefault = 'm'\n"), "f")
                 .unwrap();
-        let asked = catalogue.asked("x", "f").unwrap();
-        let error = catalogue.endpoint(&asked, &none).unwrap_err().to_string();
+        let model = catalogue.parse_name("x", "f").unwrap();
+        let error = catalogue.endpoint(&model, &none).unwrap_err().to_string();
         assert!(error.contains("`{place}`") && error.contains("[providers.x.values]"), "{error}");
     }
 }

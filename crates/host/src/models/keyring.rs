@@ -1,5 +1,6 @@
-//! KeySource in the system's keyring: Secret Service on Linux, the keychain on macOS, the credential manager on Windows. On a machine
-//! without one, or with one that is locked, each call says so.
+//! API keys in the system's keyring: Secret Service on Linux, the keychain on
+//! macOS, the credential manager on Windows. Without a keyring, or with a locked
+//! one, each call is an error.
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -7,18 +8,18 @@ use std::time::Duration;
 use keyring::{Entry, Error};
 use llm::ApiKey;
 
-/// What our entries are called there.
+/// Service name of the entries.
 const SERVICE: &str = "pilcrow";
 
-/// Why the keyring has no answer.
+/// The keyring is not usable.
 #[derive(Debug, thiserror::Error)]
-#[error("the system's keyring cannot be used: {0}")]
+#[error("cannot use the system's keyring: {0}")]
 pub struct KeyringError(String);
 
 impl From<Error> for KeyringError {
     fn from(error: Error) -> Self {
         let mut text = error.to_string();
-        // What the platform says stands behind it.
+        // The causes hold the platform's message.
         let mut source = std::error::Error::source(&error);
         while let Some(error) = source {
             let more = error.to_string();
@@ -32,7 +33,7 @@ impl From<Error> for KeyringError {
 }
 
 fn entry(provider: &str) -> Result<Entry, KeyringError> {
-    // Without a session bus the library would look for one to start.
+    // Without a session bus the library would try to start one.
     #[cfg(all(unix, not(target_os = "macos")))]
     if std::env::var_os("DBUS_SESSION_BUS_ADDRESS").is_none_or(|address| address.is_empty())
         && !std::env::var_os("XDG_RUNTIME_DIR")
@@ -40,26 +41,27 @@ fn entry(provider: &str) -> Result<Entry, KeyringError> {
     {
         return Err(KeyringError("there is no session bus (DBUS_SESSION_BUS_ADDRESS)".to_owned()));
     }
-    // Its own error of this says nothing of the cause.
+    // `Entry::new` does not report the cause.
     if let Err(error) = Entry::store_status() {
         return Err(KeyringError(error.to_string()));
     }
     Ok(Entry::new(SERVICE, provider)?)
 }
 
-/// How long the keyring may take; a locked one asks somebody, who may not be there.
+/// Time limit of the keyring; a locked one asks the user, who may be absent.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Works in a thread of its own: what speaks with the keyring has a runtime that must not stand inside of ours, and cannot be ended.
-fn apart<T: Send + 'static>(
+/// Works in a separate thread: the library has its own runtime, which cannot run
+/// inside tokio or be stopped.
+fn in_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, KeyringError> + Send + 'static,
 ) -> Result<T, KeyringError> {
-    let (tell, told) = std::sync::mpsc::channel();
-    std::thread::spawn(move || tell.send(work()).ok());
-    told.recv_timeout(DEADLINE).unwrap_or_else(|error| {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(work()).ok());
+    receiver.recv_timeout(DEADLINE).unwrap_or_else(|error| {
         Err(KeyringError(match error {
             RecvTimeoutError::Timeout => "it did not answer in time; is it locked?".to_owned(),
-            RecvTimeoutError::Disconnected => "it broke off".to_owned(),
+            RecvTimeoutError::Disconnected => "its thread failed".to_owned(),
         }))
     })
 }
@@ -70,7 +72,7 @@ fn apart<T: Send + 'static>(
 /// When there is no keyring, or it is locked.
 pub fn get(provider: &str) -> Result<Option<ApiKey>, KeyringError> {
     let provider = provider.to_owned();
-    apart(move || match entry(&provider)?.get_password() {
+    in_thread(move || match entry(&provider)?.get_password() {
         Ok(key) => {
             policy::learn_secret(&key);
             Ok(ApiKey::new(&key))
@@ -80,22 +82,22 @@ pub fn get(provider: &str) -> Result<Option<ApiKey>, KeyringError> {
     })
 }
 
-/// Keeps the key of this provider, in the place of another. Blocks.
+/// Stores or replaces the key of this provider. Blocks.
 ///
 /// # Errors
 /// When there is no keyring, or it is locked.
 pub fn set(provider: &str, key: &str) -> Result<(), KeyringError> {
     let (provider, key) = (provider.to_owned(), key.to_owned());
-    apart(move || Ok(entry(&provider)?.set_password(&key)?))
+    in_thread(move || Ok(entry(&provider)?.set_password(&key)?))
 }
 
-/// Forgets the key of this provider; false when there was none. Blocks.
+/// Removes the key of this provider; returns false if there was none. Blocks.
 ///
 /// # Errors
 /// When there is no keyring, or it is locked.
 pub fn remove(provider: &str) -> Result<bool, KeyringError> {
     let provider = provider.to_owned();
-    apart(move || match entry(&provider)?.delete_credential() {
+    in_thread(move || match entry(&provider)?.delete_credential() {
         Ok(()) => Ok(true),
         Err(Error::NoEntry) => Ok(false),
         Err(error) => Err(error.into()),

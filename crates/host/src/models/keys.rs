@@ -1,7 +1,8 @@
-//! Where keys come from: variables of the environment, the system's keyring, or what a command prints. They are looked up when
-//! they are used, and none is written anywhere. Several of one provider are used in turn: each run begins with the next
-//! one and stays with it, so that the provider's caches hold, until it is refused; that one is then left alone for a while. Whose turn
-//! it is and what is left alone outlasts the process ([`super::turns`]).
+//! API keys from environment variables, the system's keyring, or a command. Keys
+//! are resolved on use and never written. Runs use several keys of a provider in
+//! turn: each run takes the next key and keeps it, so that the provider's caches
+//! stay valid, until the provider refuses it; then the key pauses. [`super::key_rotation`]
+//! stores the rotation across processes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,88 +11,87 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use llm::{ApiKey, AwsCredentials, KeyError, KeyRejection, KeySource, RejectionReason};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use paths::{AbsPath, StateDir};
 use policy::Policy;
 use process::Processes;
 use shell::CommandLine;
 use tokio::io::AsyncReadExt as _;
 
-use super::catalogue::expanded;
+use super::catalogue;
+use super::key_rotation::{self, Rotation};
 use super::keyring;
-use super::turns::{self, Kept};
 use crate::config::{KeyCommand, Secret};
 
-/// How long a command may take to print a key.
+/// Time limit of a command that prints a key.
 const COMMAND_DEADLINE: Duration = Duration::from_secs(30);
-/// The longest that is taken for a key.
-const LONGEST: u64 = 64 * 1024;
+/// Longest output of such a command, in bytes.
+const MAX_OUTPUT: u64 = 64 * 1024;
 
-/// What runs the commands that print keys: the person's own, so nobody is asked, but a rule may deny them.
+/// Runs the commands that print keys. The user configured them, so they need no
+/// question, but a rule can deny them.
 #[derive(Debug, Clone)]
 pub struct Runner {
     pub processes: Arc<Processes>,
     pub policy: Arc<Policy>,
-    /// Not the project, whose files a program might take for its own.
+    /// Not the project, whose files might influence the program.
     pub cwd: AbsPath,
-    /// Where it is kept whose turn it is.
+    /// Directory of the stored rotation.
     pub state: StateDir,
 }
 
-/// One place that a key comes from.
+/// The source of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Source {
-    /// The first of these variables that is set.
+    /// The first variable that is set.
     Environment(Vec<String>),
-    /// The key of this provider.
+    /// Entry of this provider.
     Keyring(String),
-    /// What the person wrote.
-    Written(Secret),
+    /// A setting of the user.
+    Setting(Secret),
 }
 
-/// The keys of one provider, the same for the whole process, so that one that is refused in one run is left alone in the others.
+/// The keys of one provider, shared by the process, so that a key refused in one
+/// run pauses in all.
 #[derive(Debug)]
-struct Ring {
+struct KeyRing {
     sources: Vec<Source>,
-    /// Until when each is left alone.
-    cooling: Mutex<Vec<Option<Instant>>>,
-    /// What commands printed, and when.
+    /// End of the pause of each.
+    paused: Mutex<Vec<Option<Instant>>>,
+    /// Output of commands, and its time.
     printed: Mutex<BTreeMap<usize, (ApiKey, Instant)>>,
-    /// Where the next run begins, where that cannot be kept.
+    /// Next key if the rotation cannot be stored.
     next: AtomicUsize,
 }
 
 /// The keys of one provider for one run.
 #[derive(Debug)]
-pub struct Turn {
+pub struct RunKeys {
     provider: String,
-    ring: Arc<Ring>,
+    ring: Arc<KeyRing>,
     runner: Runner,
-    /// The one in use; none before the first request, so that a model that is never asked takes no turn.
-    at: Mutex<Option<usize>>,
+    /// Index of the key in use; `None` before the first request, so that an unused
+    /// model takes no turn.
+    current: Mutex<Option<usize>>,
 }
 
-static RINGS: Mutex<BTreeMap<String, Arc<Ring>>> = Mutex::new(BTreeMap::new());
+static RINGS: Mutex<BTreeMap<String, Arc<KeyRing>>> = Mutex::new(BTreeMap::new());
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every change is one assignment.
-    mutex.lock()
-}
-
-/// KeySource that are there, or why not.
+/// Finds the keys of a provider; `None` if it needs none. The error says how to set
+/// one.
 pub fn find(
     provider: &str,
-    written: &[Secret],
+    settings: &[Secret],
     variables: &[String],
     runner: Runner,
-) -> Result<Option<Turn>, String> {
-    let sources = if !written.is_empty() {
-        if let Some(name) = unset(written) {
-            return Err(format!("{name} is not set, which holds a key of {provider}"));
+) -> Result<Option<RunKeys>, String> {
+    let sources = if !settings.is_empty() {
+        if let Some(name) = unset(settings) {
+            return Err(format!("{name} is not set, but the key of {provider} needs it"));
         }
-        written.iter().cloned().map(Source::Written).collect()
+        settings.iter().cloned().map(Source::Setting).collect()
     } else if variables.is_empty() {
-        // It needs none, but may be given one.
+        // The provider needs no key, but accepts one.
         match keyring::get(provider) {
             Ok(Some(_)) => vec![Source::Keyring(provider.to_owned())],
             Ok(None) | Err(_) => return Ok(None),
@@ -100,19 +100,19 @@ pub fn find(
         vec![Source::Environment(variables.to_vec())]
     } else {
         let names = variables.join(" or ");
-        let way = format!("set {names}, or keep the key with `pilcrow auth set {provider}`");
+        let help = format!("set {names}, or run `pilcrow auth set {provider}`");
         match keyring::get(provider) {
             Ok(Some(_)) => vec![Source::Keyring(provider.to_owned())],
-            Ok(None) => return Err(format!("there is no key of {provider}: {way}")),
+            Ok(None) => return Err(format!("there is no key of {provider}: {help}")),
             Err(error) => return Err(format!("there is no key of {provider}: set {names} ({error})")),
         }
     };
     let name = format!("{provider} {sources:?}");
-    let ring = lock(&RINGS).entry(name).or_insert_with(|| Arc::new(Ring::new(sources))).clone();
-    Ok(Some(Turn { provider: provider.to_owned(), ring, runner, at: Mutex::default() }))
+    let ring = RINGS.lock().entry(name).or_insert_with(|| Arc::new(KeyRing::new(sources))).clone();
+    Ok(Some(RunKeys { provider: provider.to_owned(), ring, runner, current: Mutex::default() }))
 }
 
-/// The first of these variables that holds something.
+/// The first non-empty variable.
 pub fn from_environment(variables: &[String]) -> Option<ApiKey> {
     variables.iter().find_map(|name| {
         let value = std::env::var(name).ok()?;
@@ -121,99 +121,101 @@ pub fn from_environment(variables: &[String]) -> Option<ApiKey> {
     })
 }
 
-/// The first variable of these that is needed and not set.
-pub fn unset(written: &[Secret]) -> Option<String> {
-    written.iter().find_map(|secret| match secret {
-        Secret::Variables(text) => read(text).err(),
+/// The first variable that is needed and not set.
+pub fn unset(settings: &[Secret]) -> Option<String> {
+    settings.iter().find_map(|secret| match secret {
+        Secret::Variables(text) => expand(text).err(),
         Secret::Command(_) => None,
     })
 }
 
-/// A text with its variables; the name of one that is not set.
-fn read(text: &str) -> Result<Option<ApiKey>, String> {
+/// Replaces the variables of a text. The error names a variable that is not set.
+fn expand(text: &str) -> Result<Option<ApiKey>, String> {
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-    expanded(text, &env, &mut Vec::new()).map(|key| {
-        // Its variable may have a name that says nothing.
+    catalogue::expand(text, &env, &mut Vec::new()).map(|key| {
+        // The name of the variable may not look like that of a secret.
         policy::learn_secret(&key);
         ApiKey::new(&key)
     })
 }
 
-impl Ring {
-    fn new(sources: Vec<Source>) -> Ring {
-        let cooling = Mutex::new(vec![None; sources.len()]);
-        // A process that makes one run would begin with the same key each time.
+impl KeyRing {
+    fn new(sources: Vec<Source>) -> KeyRing {
+        let paused = Mutex::new(vec![None; sources.len()]);
+        // Without a stored rotation, processes with a single run still use different keys.
         let begin = usize::try_from(llm::now_ms()).unwrap_or_default();
-        Ring { sources, cooling, printed: Mutex::default(), next: AtomicUsize::new(begin) }
+        KeyRing { sources, paused, printed: Mutex::default(), next: AtomicUsize::new(begin) }
     }
 
-    /// Where a run begins, and that another begins with the next; what other processes left alone is left alone here.
-    fn begin(&self, state: &StateDir, provider: &str) -> usize {
+    /// Index of the key for a new run. Advances the rotation and adopts the pauses of
+    /// other processes.
+    fn next_key(&self, state: &StateDir, provider: &str) -> usize {
         let count = self.sources.len();
         if count == 1 {
             return 0;
         }
-        let kept = turns::change(state, provider, count, |kept| {
-            let at = kept.next;
-            kept.next = (at + 1) % count;
-            (at, kept.clone())
+        let stored = key_rotation::change(state, provider, count, |rotation| {
+            let at = rotation.next;
+            rotation.next = (at + 1) % count;
+            (at, rotation.clone())
         });
-        let Some((at, Kept { until, .. })) = kept else {
+        let Some((at, Rotation { until, .. })) = stored else {
             return self.next.fetch_add(1, Ordering::Relaxed) % count;
         };
-        let mut cooling = lock(&self.cooling);
-        let now = turns::now();
+        let mut paused = self.paused.lock();
+        let now = key_rotation::now();
         for (index, until) in until.into_iter().filter(|(index, _)| *index < count) {
             let left = Duration::from_secs(until.saturating_sub(now));
-            cooling[index] = cooling[index].max(Instant::now().checked_add(left));
+            paused[index] = paused[index].max(Instant::now().checked_add(left));
         }
         at
     }
 
-    /// Leaves a key alone, here and in other processes.
-    fn leave(&self, state: &StateDir, provider: &str, index: usize, rest: Duration) {
-        lock(&self.cooling)[index] = Instant::now().checked_add(rest);
+    /// Pauses a key in this and other processes.
+    fn pause(&self, state: &StateDir, provider: &str, index: usize, pause: Duration) {
+        self.paused.lock()[index] = Instant::now().checked_add(pause);
         let count = self.sources.len();
         if count > 1 {
-            let until = turns::now().saturating_add(rest.as_secs());
-            turns::change(state, provider, count, |kept| kept.until.insert(index, until));
+            let until = key_rotation::now().saturating_add(pause.as_secs());
+            key_rotation::change(state, provider, count, |rotation| rotation.until.insert(index, until));
         }
     }
 
-    /// The first from `at` on that is not left alone, else the one that is for the shortest time.
+    /// The first key from `at` on that is not paused, else the one with the shortest
+    /// pause.
     fn usable(&self, at: usize) -> usize {
-        let (cooling, count, now) = (lock(&self.cooling), self.sources.len(), Instant::now());
+        let (paused, count, now) = (self.paused.lock(), self.sources.len(), Instant::now());
         let order = (0..count).map(|offset| (at + offset) % count);
-        order.min_by_key(|index| cooling[*index].filter(|until| *until > now)).unwrap_or(at)
+        order.min_by_key(|index| paused[*index].filter(|until| *until > now)).unwrap_or(at)
     }
 
     fn has_usable(&self) -> bool {
         let now = Instant::now();
-        lock(&self.cooling).iter().any(|until| until.is_none_or(|until| until <= now))
+        self.paused.lock().iter().any(|until| until.is_none_or(|until| until <= now))
     }
 }
 
-impl Turn {
+impl RunKeys {
     async fn look_up(&self, index: usize) -> Result<Option<ApiKey>, String> {
         match &self.ring.sources[index] {
             Source::Environment(names) => match from_environment(names) {
                 Some(key) => Ok(Some(key)),
-                None => Err(format!("{} is not set any more", names.join(" or "))),
+                None => Err(format!("{} is no longer set", names.join(" or "))),
             },
             Source::Keyring(provider) => {
                 let provider = provider.clone();
-                let asked = tokio::task::spawn_blocking(move || keyring::get(&provider)).await;
-                asked.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+                let found = tokio::task::spawn_blocking(move || keyring::get(&provider)).await;
+                found.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
             }
-            Source::Written(Secret::Variables(text)) => read(text)
-                .map_err(|name| format!("{name} is not set, which holds a key of {}", self.provider)),
-            Source::Written(Secret::Command(command)) => {
-                let printed = lock(&self.ring.printed).get(&index).cloned();
-                if let Some((key, _)) = printed.filter(|(_, at)| at.elapsed() < command.ttl) {
+            Source::Setting(Secret::Variables(text)) => expand(text)
+                .map_err(|name| format!("{name} is not set, but the key of {} needs it", self.provider)),
+            Source::Setting(Secret::Command(command)) => {
+                let printed = self.ring.printed.lock().get(&index).cloned();
+                if let Some((key, _)) = printed.filter(|(_, at)| at.elapsed() < command.ttl.0) {
                     return Ok(Some(key));
                 }
                 let key = self.print(command).await?;
-                lock(&self.ring.printed).insert(index, (key.clone(), Instant::now()));
+                self.ring.printed.lock().insert(index, (key.clone(), Instant::now()));
                 Ok(Some(key))
             }
         }
@@ -230,7 +232,8 @@ impl Turn {
             env: env.collect(),
             cwd: self.runner.cwd.clone(),
         };
-        let failed = |why: String| format!("the command for the key of {} failed: {why}", self.provider);
+        let failed =
+            |reason: String| format!("the command for the key of {} failed: {reason}", self.provider);
         let grant = self.runner.policy.grant_invoked("providers.api_key", &line);
         let grant = grant.map_err(|denied| failed(denied.to_string()))?;
         let process = self.runner.processes.spawn(&line, &grant).await;
@@ -240,7 +243,7 @@ impl Turn {
         let read = async {
             if let Some(stdout) = process.take_stdout() {
                 stdout
-                    .take(LONGEST)
+                    .take(MAX_OUTPUT)
                     .read_to_string(&mut printed)
                     .await
                     .map_err(|error| failed(error.to_string()))?;
@@ -254,7 +257,7 @@ impl Turn {
         if !status.success() {
             let tail = process.stderr_tail();
             let last = tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            return Err(failed(format!("{status}: {}", without_keys(last))));
+            return Err(failed(format!("{status}: {}", redact_keys(last))));
         }
         let first = printed.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         policy::learn_passing_secret(first);
@@ -262,61 +265,62 @@ impl Turn {
     }
 }
 
-/// A line of a command that should have printed a key, without the words in it that look like one.
-fn without_keys(line: &str) -> String {
-    const LEAST: usize = 12;
-    let looks_like_one = |word: &str| {
-        word.len() >= LEAST
+/// Redacts words that look like keys in a line of a failed key command.
+fn redact_keys(line: &str) -> String {
+    const MIN_LENGTH: usize = 12;
+    let is_like_key = |word: &str| {
+        word.len() >= MIN_LENGTH
             && !word.starts_with('/')
             && word.bytes().any(|byte| byte.is_ascii_digit())
             && word.bytes().any(|byte| byte.is_ascii_alphabetic())
     };
-    let words = line.split_whitespace().map(|word| if looks_like_one(word) { "[redacted]" } else { word });
+    let words = line.split_whitespace().map(|word| if is_like_key(word) { "[redacted]" } else { word });
     words.collect::<Vec<_>>().join(" ")
 }
 
-impl KeySource for Turn {
+impl KeySource for RunKeys {
     fn key(&self) -> BoxFuture<'_, Result<Option<ApiKey>, KeyError>> {
         Box::pin(async {
             let index = {
-                let mut at = lock(&self.at);
-                let begun = at.unwrap_or_else(|| self.ring.begin(&self.runner.state, &self.provider));
-                *at.insert(self.ring.usable(begun))
+                let mut current = self.current.lock();
+                let index = current.unwrap_or_else(|| self.ring.next_key(&self.runner.state, &self.provider));
+                *current.insert(self.ring.usable(index))
             };
             self.look_up(index).await.map_err(KeyError)
         })
     }
 
     fn rejected(&self, key: &ApiKey, refusal: KeyRejection) -> bool {
-        let Some(index) = *lock(&self.at) else { return false };
-        // One that was printed a while ago may have ended early; a new one is asked for before it is given up.
-        let printed = lock(&self.ring.printed).remove(&index);
+        let Some(index) = *self.current.lock() else { return false };
+        // A key printed a while ago may have expired; the command runs again before the key pauses.
+        let printed = self.ring.printed.lock().remove(&index);
         if let (RejectionReason::Unknown, Some((old, at))) = (refusal.why, printed)
             && old == *key
             && at.elapsed() > Duration::from_secs(1)
         {
             return true;
         }
-        self.ring.leave(&self.runner.state, &self.provider, index, rest(refusal));
+        self.ring.pause(&self.runner.state, &self.provider, index, pause(refusal));
         self.ring.has_usable()
     }
 }
 
-/// How long a refused key is left alone.
-fn rest(refusal: KeyRejection) -> Duration {
+/// The pause of a refused key.
+fn pause(refusal: KeyRejection) -> Duration {
     const SECONDS: fn(u64) -> Duration = Duration::from_secs;
     match refusal.why {
         RejectionReason::Rate => refusal.after.unwrap_or(SECONDS(60)).clamp(SECONDS(1), SECONDS(3600)),
-        // Google asks for seconds beside a day's quota, since the minute's is reached as well.
+        // With a used-up daily quota Google asks to wait only seconds, because the minute's quota is also used up.
         RejectionReason::Quota => refusal.after.unwrap_or_default().max(SECONDS(3600)),
         RejectionReason::Unknown => SECONDS(600),
     }
 }
 
-/// KeySource that requests to Amazon are signed with: of the environment, else of a profile in the person's file. `env` gives variables.
+/// Credentials for Amazon: from the environment, else from a profile in the user's
+/// files. `env` reads variables.
 pub fn aws(env: &dyn Fn(&str) -> Option<String>) -> Option<AwsCredentials> {
     let region = env("AWS_REGION").or_else(|| env("AWS_DEFAULT_REGION"));
-    let of_environment = || {
+    let from_environment = || {
         Some(AwsCredentials {
             access_key_id: env("AWS_ACCESS_KEY_ID")?,
             secret_access_key: ApiKey::new(&env("AWS_SECRET_ACCESS_KEY")?)?,
@@ -324,24 +328,29 @@ pub fn aws(env: &dyn Fn(&str) -> Option<String>) -> Option<AwsCredentials> {
             region: region.clone(),
         })
     };
-    let of_profile = || {
-        let folder = || Some(std::path::Path::new(&env("HOME")?).join(".aws"));
+    let from_profile = || {
+        let directory = || Some(std::path::Path::new(&env("HOME")?).join(".aws"));
         let file = |variable: &str, name: &str| match env(variable) {
             Some(file) => Some(file.into()),
-            None => Some(folder()?.join(name)),
+            None => Some(directory()?.join(name)),
         };
         let read =
             |file: Option<std::path::PathBuf>| file.and_then(|file| std::fs::read_to_string(file).ok());
         let profile = env("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
         let keys = read(file("AWS_SHARED_CREDENTIALS_FILE", "credentials"))?;
         let settings = read(file("AWS_CONFIG_FILE", "config")).unwrap_or_default();
-        of_profile(&keys, &settings, &profile, region.clone())
+        parse_profile(&keys, &settings, &profile, region.clone())
     };
-    of_environment().or_else(of_profile)
+    from_environment().or_else(from_profile)
 }
 
-/// The keys of a profile, which are taken note of.
-fn of_profile(keys: &str, settings: &str, profile: &str, region: Option<String>) -> Option<AwsCredentials> {
+/// The credentials of a profile; registers them as secrets.
+fn parse_profile(
+    keys: &str,
+    settings: &str,
+    profile: &str,
+    region: Option<String>,
+) -> Option<AwsCredentials> {
     let section = |text: &str, name: &str| -> BTreeMap<String, String> {
         let lines = text.lines().map(str::trim).skip_while(|line| *line != format!("[{name}]")).skip(1);
         let lines = lines.take_while(|line| !line.starts_with('['));
@@ -371,63 +380,63 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_key_is_left_alone_and_the_least_cold_is_used_when_all_are() {
+    fn a_refused_key_pauses_while_others_are_usable() {
         let source = |name: &str| Source::Environment(vec![name.to_owned()]);
-        let ring = Ring::new(vec![source("A"), source("B"), source("C")]);
+        let ring = KeyRing::new(vec![source("A"), source("B"), source("C")]);
         assert_eq!([ring.usable(0), ring.usable(2)], [0, 2]);
         let now = Instant::now();
-        *lock(&ring.cooling) = vec![Some(now + Duration::from_secs(60)), None, Some(now)];
-        assert_eq!([ring.usable(0), ring.usable(2)], [1, 2], "the third has rested");
+        *ring.paused.lock() = vec![Some(now + Duration::from_secs(60)), None, Some(now)];
+        assert_eq!([ring.usable(0), ring.usable(2)], [1, 2], "the pause of the third is over");
         let later = |seconds| Some(now + Duration::from_secs(seconds));
-        *lock(&ring.cooling) = vec![later(60), later(30), later(90)];
+        *ring.paused.lock() = vec![later(60), later(30), later(90)];
         assert_eq!(ring.usable(0), 1);
         assert!(!ring.has_usable());
     }
 
     #[test]
-    fn keys_are_used_in_turn_and_left_alone_by_processes_one_after_another() {
+    fn processes_share_rotation_and_pauses() {
         let home = tempfile::tempdir().unwrap();
         let state = StateDir::new(AbsPath::new(home.path()).unwrap());
         let process = |count: usize| {
-            Ring::new((0..count).map(|it| Source::Environment(vec![format!("KEY_{it}")])).collect())
+            KeyRing::new((0..count).map(|index| Source::Environment(vec![format!("KEY_{index}")])).collect())
         };
-        let begins = |count| process(count).begin(&state, "mine");
+        let begins = |count| process(count).next_key(&state, "mine");
         let first = begins(3);
         let next = |by: usize| (first + by) % 3;
         assert_eq!([begins(3), begins(3), begins(3)], [next(1), next(2), next(0)]);
         let ring = process(3);
         assert_eq!(
-            (ring.begin(&state, "mine"), ring.begin(&state, "mine")),
+            (ring.next_key(&state, "mine"), ring.next_key(&state, "mine")),
             (next(1), next(2)),
-            "of two runs"
+            "two runs"
         );
-        process(3).leave(&state, "mine", next(0), Duration::from_secs(60));
+        process(3).pause(&state, "mine", next(0), Duration::from_secs(60));
         let ring = process(3);
-        let begun = ring.begin(&state, "mine");
+        let begun = ring.next_key(&state, "mine");
         assert_eq!(
             (begun, ring.usable(begun)),
             (next(0), next(1)),
-            "what another process was refused is left alone"
+            "a key refused in another process pauses"
         );
-        let kept = String::from_utf8(state.read(turns::FILE).unwrap().unwrap()).unwrap();
-        assert!(!kept.contains("KEY_"), "{kept}");
+        let stored = String::from_utf8(state.read(key_rotation::FILE).unwrap().unwrap()).unwrap();
+        assert!(!stored.contains("KEY_"), "{stored}");
         // Another number of keys is another list.
         assert!(begins(2) < 2);
         let ring = process(2);
-        let begun = ring.begin(&state, "mine");
-        assert_eq!(ring.usable(begun), begun, "what was left alone is in no list any more");
-        state.write_atomic(turns::FILE, b"{").unwrap();
-        assert_eq!((begins(2) + 1) % 2, begins(2), "what is damaged begins anew");
+        let begun = ring.next_key(&state, "mine");
+        assert_eq!(ring.usable(begun), begun, "the pauses are reset");
+        state.write_atomic(key_rotation::FILE, b"{").unwrap();
+        assert_eq!((begins(2) + 1) % 2, begins(2), "a damaged file is reset");
         let newer = br#"{"format": 2, "providers": []}"#;
-        state.write_atomic(turns::FILE, newer).unwrap();
+        state.write_atomic(key_rotation::FILE, newer).unwrap();
         assert!(begins(2) < 2);
-        assert_eq!(state.read(turns::FILE).unwrap().unwrap(), newer, "what a newer program wrote stays");
+        assert_eq!(state.read(key_rotation::FILE).unwrap().unwrap(), newer, "a newer format is not changed");
     }
 
     #[test]
-    fn a_key_of_the_settings_is_there_only_with_its_variable() {
+    fn a_key_setting_needs_its_variable() {
         let unset = |texts: &[&str]| {
-            unset(&texts.iter().map(|it| Secret::Variables((*it).to_owned())).collect::<Vec<_>>())
+            unset(&texts.iter().map(|text| Secret::Variables((*text).to_owned())).collect::<Vec<_>>())
         };
         assert_eq!(unset(&["${PATH}"]), None);
         let gone = unset(&["${PATH}", "${PILCROW_TEST_A,PILCROW_TEST_B}"]);
@@ -435,15 +444,15 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_says_of_its_failure_has_no_key() {
-        assert_eq!(without_keys("  /opt/sdk-455/bin: no login of me "), "/opt/sdk-455/bin: no login of me");
-        assert_eq!(without_keys("bad token tok-5f3a9c1d5e8b!"), "bad token [redacted]");
+    fn errors_of_key_commands_are_redacted() {
+        assert_eq!(redact_keys("  /opt/sdk-455/bin: no login of me "), "/opt/sdk-455/bin: no login of me");
+        assert_eq!(redact_keys("bad token tok-5f3a9c1d5e8b!"), "bad token [redacted]");
     }
 
     #[test]
-    fn a_used_up_quota_is_left_alone_for_longer_than_is_asked() {
+    fn a_used_up_quota_pauses_longer_than_requested() {
         let seconds = |why, after: Option<u64>| {
-            rest(KeyRejection { why, after: after.map(Duration::from_secs) }).as_secs()
+            pause(KeyRejection { why, after: after.map(Duration::from_secs) }).as_secs()
         };
         let quota = |after| seconds(RejectionReason::Quota, after);
         assert_eq!([quota(None), quota(Some(26)), quota(Some(7200))], [3600, 3600, 7200]);
@@ -452,12 +461,12 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_of_amazon_is_read() {
+    fn amazon_profiles_are_read() {
         let keys = "[default]\naws_access_key_id = AKID\naws_secret_access_key=s/=x\n\n[work]\naws_access_key_id=W\n\
                     aws_secret_access_key = w\naws_session_token = t\n";
         let settings = "[default]\nregion = eu-west-1\n[profile work]\nregion=us-west-2\n";
         let keys_of =
-            |profile, region: Option<&str>| of_profile(keys, settings, profile, region.map(str::to_owned));
+            |profile, region: Option<&str>| parse_profile(keys, settings, profile, region.map(str::to_owned));
         let default = keys_of("default", None).unwrap();
         assert_eq!((default.access_key_id.as_str(), default.region.as_deref()), ("AKID", Some("eu-west-1")));
         assert_eq!(default.secret_access_key, ApiKey::new("s/=x").unwrap());

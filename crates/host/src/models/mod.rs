@@ -1,10 +1,11 @@
-//! Which model answers: the request's, else that of the role that its files have, else the settings', else what is
-//! found, else the planner; and which take over from it.
+//! Selection of the model: the request's, else that of the role for its files, else
+//! the configured one, else one that is found, else the planner; and of its
+//! fallbacks.
 
 mod catalogue;
+mod key_rotation;
 pub mod keyring;
 pub mod keys;
-mod turns;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,25 +23,25 @@ use tools::planner::Planner;
 use crate::config::Config;
 use crate::project::Project;
 
-pub use catalogue::{Asked, Catalogue, Entry, Provider};
+pub use catalogue::{Catalogue, Entry, ModelName, Provider};
 
-/// How long servers on this machine are waited for when they are looked for.
+/// Time limit for responses of servers on this machine.
 const LOCAL_DEADLINE: Duration = Duration::from_millis(500);
-/// Whose keys are looked for first where no model is set.
-const FIRST: [&str; 3] = ["anthropic", "openai", "google"];
-/// The roles that there are without being set.
-pub const ROLES: [&str; 5] = ["default", "smol", "slow", "plan", "commit"];
+/// Providers whose keys are preferred if no model is set.
+const PREFERRED: [&str; 3] = ["anthropic", "openai", "google"];
+/// The built-in roles.
+pub(crate) const ROLES: [&str; 5] = ["default", "smol", "slow", "plan", "commit"];
 
-/// What a model is chosen by.
+/// Chooses models by the settings and the files of a request.
 #[derive(Clone, Copy)]
-pub struct Asking<'a> {
-    /// Whose keys, sessions and policy count.
+pub struct ModelSelector<'a> {
+    /// The project with the keys, sessions and policy.
     pub project: &'a Project,
     /// The settings in force.
     pub config: &'a Config,
-    /// Where the files of scripts are looked for.
-    pub folder: &'a Path,
-    /// What [`find_local`] found.
+    /// The directory of scripts.
+    pub directory: &'a Path,
+    /// Result of [`find_local`].
     pub found: Option<&'a str>,
     /// The files that the request is about, below the project's root, with `/`.
     pub files: &'a [String],
@@ -51,34 +52,34 @@ pub struct Chosen {
     pub model: Arc<dyn Model>,
     /// Those that take over from it, in order.
     pub fallbacks: Vec<Arc<dyn Model>>,
-    /// The one that puts conversations into fewer words, if it is another.
+    /// The model that writes summaries, if it is another.
     pub summarizer: Option<Arc<dyn Model>>,
-    /// What the person should know of the choice.
+    /// Notes about the choice, for the user.
     pub notes: Vec<String>,
 }
 
-impl Asking<'_> {
-    /// The models for the one that is named, or for the settings.
+impl ModelSelector<'_> {
+    /// The models for `name`, or for the settings.
     ///
     /// # Errors
-    /// When the name is none of `planner`, `script:FILE`, `replay:SESSION`, `PROVIDER/MODEL` or a role, or its provider is not
-    /// set up.
+    /// When the name is none of `planner`, `script:FILE`, `replay:SESSION`, `PROVIDER/MODEL` or a role, or its
+    /// provider is not configured.
     pub fn choose(&self, name: Option<&str>) -> anyhow::Result<Chosen> {
-        let rule = if name.is_none() { self.rule_of_files() } else { None };
+        let rule = if name.is_none() { self.matching_rule() } else { None };
         let role = name.or(rule.map(|(_, role)| role));
-        let asked = role.map_or_else(|| self.usual(), |name| self.of_role(name));
-        let model = self.model(&asked);
+        let name = role.map_or_else(|| self.default_name(), |name| self.resolve_role(name));
+        let model = self.model(&name);
         let model = match rule {
             Some((glob, role)) => {
                 model.with_context(|| format!("[[roles.paths]] names the role `{role}` for `{glob}`"))?
             }
             None => model?,
         };
-        let mut notes: Vec<String> = self.level_that_is_lost(&asked).into_iter().collect();
+        let mut notes: Vec<String> = self.unsupported_level(&name).into_iter().collect();
         let mut fallbacks: Vec<Arc<dyn Model>> = Vec::new();
         let mut names = vec![model.info().name()];
         for fallback in self.fallbacks(split_level(role.unwrap_or("default")).0, &model) {
-            match self.model(&self.of_role(&fallback)) {
+            match self.model(&self.resolve_role(&fallback)) {
                 Ok(other) if names.contains(&other.info().name()) => {}
                 Ok(other) => {
                     names.push(other.info().name());
@@ -87,11 +88,12 @@ impl Asking<'_> {
                 Err(error) => notes.push(format!("{fallback} cannot take over: {error:#}")),
             }
         }
-        let smol = self.config.roles().get("smol").and_then(|role| role.model.clone());
+        let smol =
+            self.config.values.roles.named.get("smol").and_then(|role| Some(role.model.as_ref()?.0.clone()));
         let summarizer = match smol.filter(|_| model.can_summarize()).map(|name| (self.model(&name), name)) {
             Some((Ok(smol), _)) => Some(smol).filter(|smol| smol.info() != model.info()),
             Some((Err(error), name)) => {
-                notes.push(format!("{name} cannot put conversations into fewer words: {error:#}"));
+                notes.push(format!("{name} cannot write summaries: {error:#}"));
                 None
             }
             None => None,
@@ -99,151 +101,162 @@ impl Asking<'_> {
         Ok(Chosen { model, fallbacks, summarizer, notes })
     }
 
-    /// The models for a session that is gone on with: the one that it `had`, where it can still be asked; else those of the settings,
-    /// with a note that says so and why.
+    /// The models for a resumed session: its `last` model if that is still available,
+    /// else the configured ones, with a note about the reason.
     ///
     /// # Errors
-    /// When those of the settings cannot be asked either.
-    pub fn go_on(&self, had: Option<&str>) -> anyhow::Result<Chosen> {
-        let Some(had) = had else { return self.choose(None) };
-        self.choose(Some(had)).or_else(|error| {
+    /// When the configured models are not available either.
+    pub fn resume(&self, last: Option<&str>) -> anyhow::Result<Chosen> {
+        let Some(last) = last else { return self.choose(None) };
+        self.choose(Some(last)).or_else(|error| {
             let mut chosen = self.choose(None)?;
             let name = chosen.model.info().name();
-            chosen.notes.push(format!("{had} answered last: {error:#}\nthe session goes on with {name}"));
+            chosen.notes.push(format!("{last} answered last: {error:#}\nthe session continues with {name}"));
             Ok(chosen)
         })
     }
 
-    /// What is said of a level of thinking that is asked of a model that lacks it, or of which no levels are known.
-    fn level_that_is_lost(&self, name: &str) -> Option<String> {
+    /// A note if the model lacks the requested level of thinking, or its levels are
+    /// unknown.
+    fn unsupported_level(&self, name: &str) -> Option<String> {
         let level = split_level(name).1?;
-        // What is played has none, and a proxy knows more than we do.
-        if name.starts_with("script:") || name.starts_with("replay:") || self.config.proxy().is_some() {
+        // Scripts and replays have no levels, and a proxy has a catalogue of its own.
+        if name.starts_with("script:")
+            || name.starts_with("replay:")
+            || self.config.values.proxy.url.is_some()
+        {
             return None;
         }
         let catalogue = self.catalogue().ok()?;
-        let asked = catalogue.asked(name, &self.person_file()).ok().filter(|asked| asked.level.is_some())?;
-        let Asked { provider, model, .. } = &asked;
-        let thinking = catalogue.known(&asked).thinking;
-        if let Some((had, _)) = thinking.at(level) {
-            let words = || {
-                let (level, had) = (level.name(), had.name());
-                format!("{provider}/{model} has no level `{level}` of thinking; `{had}` is asked for")
+        let parsed =
+            catalogue.parse_name(name, &self.config_file()).ok().filter(|parsed| parsed.level.is_some())?;
+        let ModelName { provider, model, .. } = &parsed;
+        let thinking = catalogue.known(&parsed).thinking;
+        if let Some((used, _)) = thinking.at(level) {
+            let note = || {
+                let (level, used) = (level.name(), used.name());
+                format!("{provider}/{model} has no thinking level `{level}`; using `{used}`")
             };
-            return (had != level).then(words);
+            return (used != level).then(note);
         }
         (level != ThinkingLevel::Off).then(|| {
             format!(
-                "no levels of thinking of {provider}/{model} are known, so `{}` is not asked for; write \
-                 [providers.{provider}.models.{model:?}] with `thinking` into models.toml",
+                "the thinking levels of {provider}/{model} are unknown, so `{}` is not used; add `thinking` to \
+                 [providers.{provider}.models.{model:?}] in models.toml",
                 level.name()
             )
         })
     }
 
-    /// The first rule that one of the files of the request fits, as its glob and role.
-    fn rule_of_files(&self) -> Option<(&str, &str)> {
-        let rules = self.config.role_paths().iter();
-        let fits = |glob: &str| {
+    /// Glob and role of the first rule that matches a file of the request.
+    fn matching_rule(&self) -> Option<(&str, &str)> {
+        let rules = self.config.values.roles.paths.iter().map(|rule| (&rule.glob.0, &rule.role));
+        let matches = |glob: &str| {
             let glob = Glob::new(glob).ok().map(|glob| glob.compile_matcher());
             glob.is_some_and(|glob| self.files.iter().any(|file| glob.is_match(file)))
         };
-        rules.filter(|(glob, _)| fits(glob)).map(|(glob, role)| (glob.as_str(), role.as_str())).next()
+        rules.filter(|(glob, _)| matches(glob)).map(|(glob, role)| (glob.as_str(), role.as_str())).next()
     }
 
-    /// The model where nothing names one.
-    fn usual(&self) -> String {
-        let of_role = || self.config.roles().get("default").and_then(|role| role.model.clone());
-        let name = self.config.model().map(str::to_owned).or_else(of_role);
-        name.or_else(|| with_key(self.config, &self.person_file()))
+    /// The model for requests that name none.
+    fn default_name(&self) -> String {
+        let named = self.config.default_model().map(str::to_owned);
+        named
+            .or_else(|| with_key(self.config, &self.config_file()))
             .or_else(|| self.found.map(str::to_owned))
             .unwrap_or_else(|| "planner".to_owned())
     }
 
-    /// The model that a role stands for, with the level that stands behind its name; any other name is itself.
-    fn of_role(&self, name: &str) -> String {
+    /// The model of a role, with the level after its name. Returns any other name
+    /// unchanged.
+    fn resolve_role(&self, name: &str) -> String {
         let (base, level) = split_level(name);
-        let roles = self.config.roles();
-        let model = match roles.get(base) {
-            Some(role) => role.model.clone().filter(|_| base != "default" || self.config.model().is_none()),
+        let model = match self.config.values.roles.named.get(base) {
+            // `model.default` overrides the role.
+            Some(_) if base == "default" => None,
+            Some(role) => role.model.as_ref().map(|model| model.0.clone()),
             None if ROLES.contains(&base) => None,
             None => return name.to_owned(),
         };
-        let model = model.unwrap_or_else(|| self.usual());
+        let model = model.unwrap_or_else(|| self.default_name());
         match level {
             Some(level) => format!("{}:{}", split_level(&model).0, level.name()),
             None => model,
         }
     }
 
-    /// The names of those that take over, of the role's and then of the chains.
+    /// The names of the fallbacks: those of the role, then those of the chains.
     fn fallbacks(&self, role: &str, model: &Arc<dyn Model>) -> Vec<String> {
         let info = model.info();
         if matches!(info.provider.as_str(), "pilcrow" | "script" | "replay") {
             return Vec::new();
         }
-        let mut names = self.config.roles().get(role).map(|role| role.fallbacks.clone()).unwrap_or_default();
-        for chain in [role, &info.name(), &info.provider] {
-            names.extend(self.config.fallback_chain(chain).iter().cloned());
-        }
-        names
+        let settings = &self.config.values;
+        let own = settings.roles.named.get(role).into_iter().flat_map(|role| &role.fallbacks);
+        let (name, chains) = (info.name(), &settings.retry.fallback_chains);
+        let chained = [role, &name, &info.provider].into_iter().filter_map(|name| chains.get(name));
+        own.chain(chained.flat_map(|chain| &chain.0)).map(|model| model.0.clone()).collect()
     }
 
     fn catalogue(&self) -> anyhow::Result<Catalogue> {
-        catalogue(self.config, &self.person_file())
+        catalogue(self.config, &self.config_file())
     }
 
-    fn person_file(&self) -> String {
+    fn config_file(&self) -> String {
         self.project.homes.config.join("config.toml").to_string()
     }
 
-    /// The model of this name, which is no role.
+    /// The model of this name, which is not a role.
     fn model(&self, name: &str) -> anyhow::Result<Arc<dyn Model>> {
         if name == "planner" {
             return Ok(Arc::new(Planner::new()));
         }
         if let Some(file) = name.strip_prefix("script:") {
-            let script = std::fs::read_to_string(self.folder.join(file))
-                .with_context(|| format!("the script {file} cannot be read"))?;
+            let script = std::fs::read_to_string(self.directory.join(file))
+                .with_context(|| format!("cannot read the script {file}"))?;
             return Ok(Arc::new(ScriptModel::parse(file, &script)?.forgetful()));
         }
         if let Some(id) = name.strip_prefix("replay:") {
             let session = self.project.sessions()?.load(id)?;
             return Ok(Arc::new(ReplayModel::new(&session)));
         }
-        let person_file = self.person_file();
+        let config_file = self.config_file();
         let catalogue = self.catalogue()?;
-        let asked = catalogue.asked(name, &person_file)?;
+        let parsed = catalogue.parse_name(name, &config_file)?;
         let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        if let Some((url, token)) = self.config.proxy() {
-            let mut endpoint = catalogue.known(&asked);
-            (endpoint.base_url, endpoint.keys) = (url, None);
-            if let Some(turn) = keys::find("proxy", &token, &[], self.runner()).map_err(anyhow::Error::msg)? {
+        let settings = &self.config.values;
+        if let Some(url) = &settings.proxy.url {
+            let mut endpoint = catalogue.known(&parsed);
+            (endpoint.base_url, endpoint.keys) = (url.0.clone(), None);
+            let token = settings.proxy.token.as_slice();
+            if let Some(turn) = keys::find("proxy", token, &[], self.runner()).map_err(anyhow::Error::msg)? {
                 endpoint.keys = Some(Arc::new(turn));
             }
             return Ok(Arc::new(RemoteModel::new(Arc::new(pilcrow_proxy::PilcrowProxy), endpoint)));
         }
-        let (protocol, mut endpoint) = catalogue.endpoint(&asked, &env)?;
+        let (protocol, mut endpoint) = catalogue.endpoint(&parsed, &env)?;
         let Some(protocol) = Protocols::default().get(&protocol) else {
             let known: Vec<String> = Protocols::default().names().map(str::to_owned).collect();
             bail!(
-                "`{}` speaks `{protocol}`, which is not known; there are {}",
-                asked.provider,
+                "`{}` has the unknown protocol `{protocol}`; use one of {}",
+                parsed.provider,
                 known.join(", ")
             );
         };
-        let written = self.config.providers().remove(&asked.provider).unwrap_or_default().keys;
-        let variables =
-            catalogue.providers.get(&asked.provider).map_or(&[][..], |it| it.api_key_env.as_slice());
-        match keys::find(&asked.provider, &written, variables, self.runner()) {
+        let key_settings =
+            settings.providers.get(&parsed.provider).map(|provider| provider.keys()).unwrap_or_default();
+        let variables = catalogue
+            .providers
+            .get(&parsed.provider)
+            .map_or(&[][..], |provider| provider.api_key_env.as_slice());
+        match keys::find(&parsed.provider, &key_settings, variables, self.runner()) {
             Ok(turn) => endpoint.keys = turn.map(|turn| Arc::new(turn) as Arc<dyn llm::KeySource>),
             Err(error) => {
                 let signed = protocol.name() == bedrock_converse_stream::API;
                 let aws = signed.then(|| keys::aws(&env)).flatten();
                 if aws.is_none() {
-                    let more =
-                        if signed { ", or give AWS keys (AWS_ACCESS_KEY_ID or a profile)" } else { "" };
-                    bail!("{error}{more}");
+                    let hint = if signed { ", or set AWS keys (AWS_ACCESS_KEY_ID or a profile)" } else { "" };
+                    bail!("{error}{hint}");
                 }
                 endpoint.aws = aws;
             }
@@ -261,74 +274,79 @@ impl Asking<'_> {
     }
 }
 
-/// A name and the level of thinking behind it.
+/// Splits a name and its level of thinking.
 fn split_level(name: &str) -> (&str, Option<ThinkingLevel>) {
     let split = name.rsplit_once(':').and_then(|(base, level)| Some((base, ThinkingLevel::named(level)?)));
     split.map_or((name, None), |(base, level)| (base, Some(level)))
 }
 
-/// Whether another model than the planner answers what names none, as far as that can be told without asking servers.
-pub fn is_set(config: &Config, person_file: &str) -> bool {
-    let of_role = || config.roles().get("default").and_then(|role| role.model.clone());
-    match config.model().map(str::to_owned).or_else(of_role) {
+/// Whether requests that name no model use another one than the planner. Does not
+/// query local servers.
+pub fn is_set(config: &Config, config_file: &str) -> bool {
+    match config.default_model() {
         Some(model) => model != "planner",
-        None => with_key(config, person_file).is_some(),
+        None => with_key(config, config_file).is_some(),
     }
 }
 
-/// The first provider with a usual model whose key is in the environment.
-fn with_key(config: &Config, person_file: &str) -> Option<String> {
-    if !config.discovers_models() {
+/// The first provider with a default model whose key is in the environment.
+fn with_key(config: &Config, config_file: &str) -> Option<String> {
+    if !config.values.model.discovery.0 {
         return None;
     }
-    let catalogue = catalogue(config, person_file).ok()?;
-    let others = catalogue.providers.keys().map(String::as_str).filter(|name| !FIRST.contains(name));
+    let catalogue = catalogue(config, config_file).ok()?;
+    let others = catalogue.providers.keys().map(String::as_str).filter(|name| !PREFERRED.contains(name));
     let has = |name: &&str| {
         let provider = catalogue.providers.get(*name);
-        provider.is_some_and(|it| it.default.is_some() && keys::from_environment(&it.api_key_env).is_some())
+        provider.is_some_and(|provider| {
+            provider.default.is_some() && keys::from_environment(&provider.api_key_env).is_some()
+        })
     };
-    FIRST.into_iter().chain(others).find(has).map(str::to_owned)
+    PREFERRED.into_iter().chain(others).find(has).map(str::to_owned)
 }
 
-/// The first model of a server on this machine, where nothing else names one: those of the catalogue that are `local` are asked, all at
-/// once. Cancel-safe.
-pub async fn find_local(config: &Config, person_file: &str) -> Option<String> {
-    let is_named =
-        config.model().is_some() || config.roles().get("default").is_some_and(|it| it.model.is_some());
-    // What a proxy is asked for runs on its own machine.
-    if is_named || !config.discovers_models() || config.proxy().is_some() {
+/// The first model of a server on this machine, if the settings name none. Queries
+/// the `local` providers of the catalogue in parallel. Cancel-safe.
+pub(crate) async fn find_local(config: &Config, config_file: &str) -> Option<String> {
+    // A proxy chooses its own models.
+    if config.default_model().is_some()
+        || !config.values.model.discovery.0
+        || config.values.proxy.url.is_some()
+    {
         return None;
     }
-    let catalogue = catalogue(config, person_file).ok()?;
-    let asked = local_servers(&catalogue).await;
-    asked.into_iter().find_map(|(name, models)| {
-        let model = models?.into_iter().find(|id| converses(id))?;
+    let catalogue = catalogue(config, config_file).ok()?;
+    let servers = local_servers(&catalogue).await;
+    servers.into_iter().find_map(|(name, models)| {
+        let model = models?.into_iter().find(|id| is_chat_model(id))?;
         Some(format!("{name}/{model}"))
     })
 }
 
-/// Whether a model of this name is one to speak with: servers list those that embed, rank or transcribe beside them, and do not say
-/// which they are.
-fn converses(id: &str) -> bool {
+/// Whether the name is that of a chat model. Servers also list models that embed,
+/// rank or transcribe, without saying which they are.
+fn is_chat_model(id: &str) -> bool {
     const OTHERS: [&str; 8] = ["embed", "rerank", "bge-", "minilm", "whisper", "e5-", "tts", "clip-"];
     let id = id.to_ascii_lowercase();
     !OTHERS.iter().any(|word| id.contains(word))
 }
 
-/// The `local` servers of the catalogue with the models that each has; `None` where nobody answers.
+/// The `local` providers of the catalogue with their models; `None` if the server
+/// does not answer.
 pub async fn local_servers(catalogue: &Catalogue) -> Vec<(String, Option<Vec<String>>)> {
     let local = catalogue.providers.iter().filter(|(_, provider)| provider.local);
-    let asked = local.map(async |(name, provider)| {
+    let queries = local.map(async |(name, provider)| {
         (name.clone(), llm::local_models(&provider.base_url, LOCAL_DEADLINE).await)
     });
-    futures_util::future::join_all(asked).await
+    futures_util::future::join_all(queries).await
 }
 
-/// The files of a project that a text names, as words of it, from the folder `below` the root or from the root; below the root, with `/`.
-pub fn files_named(text: &str, root: &Path, below: &Path) -> Vec<String> {
-    let place = |word: &str| {
-        let from_folder = below.join(word.strip_prefix("./").unwrap_or(word));
-        let found = [from_folder, word.strip_prefix("./").unwrap_or(word).into()];
+/// The files that a text names as words, relative to the directory `below` the root
+/// or to the root. Returns paths below the root, with `/`.
+pub(crate) fn files_named(text: &str, root: &Path, below: &Path) -> Vec<String> {
+    let find = |word: &str| {
+        let relative = below.join(word.strip_prefix("./").unwrap_or(word));
+        let found = [relative, word.strip_prefix("./").unwrap_or(word).into()];
         found.into_iter().find(|file| root.join(file).is_file())
     };
     let marks = |c: char| "`\"'()[]{}<>,;:!?".contains(c);
@@ -336,29 +354,34 @@ pub fn files_named(text: &str, root: &Path, below: &Path) -> Vec<String> {
         text.split(|c: char| c.is_whitespace() || "`\"'".contains(c)).map(|word| word.trim_matches(marks));
     let plain = words.map(|word| word.strip_prefix('@').unwrap_or(word)).map(|word| {
         let numbered = word.trim_end_matches(|c: char| c.is_ascii_digit() || c == ':');
-        if place(word).is_some() { word } else { numbered.trim_end_matches('.') }
+        if find(word).is_some() { word } else { numbered.trim_end_matches('.') }
     });
     let mut files: Vec<String> = plain
         .filter(|word| {
             !word.is_empty() && !word.starts_with('/') && !word.split('/').any(|part| part == "..")
         })
-        .filter_map(|word| Some(place(word)?.to_str()?.to_owned()))
+        .filter_map(|word| Some(find(word)?.to_str()?.to_owned()))
         .collect();
     files.dedup();
     files
 }
 
-/// The files that a request from this folder is about: those that it names, else the one that it was made in, else those that the
-/// newest change changed.
-pub fn files_about(text: &str, project: &Project, folder: &Path, place: Option<&AbsPath>) -> Vec<String> {
+/// The files that a request is about: those that it names, else the file it was
+/// made in, else those of the newest change.
+pub(crate) fn files_about(
+    text: &str,
+    project: &Project,
+    directory: &Path,
+    file: Option<&AbsPath>,
+) -> Vec<String> {
     let root = project.workspace.root().as_path();
-    let below = folder.strip_prefix(root).unwrap_or(Path::new(""));
+    let below = directory.strip_prefix(root).unwrap_or(Path::new(""));
     let named = files_named(text, root, below);
     if !named.is_empty() {
         return named;
     }
-    if let Some(place) = place {
-        return vec![project.workspace.relative(place)];
+    if let Some(file) = file {
+        return vec![project.workspace.relative(file)];
     }
     let history = project.workspace.history().unwrap_or_default();
     let newest =
@@ -366,9 +389,9 @@ pub fn files_about(text: &str, project: &Project, folder: &Path, place: Option<&
     newest.map(Iterator::collect).unwrap_or_default()
 }
 
-/// The name of the model that a session was answered by last, with its level of thinking. None where that was the planner, which is
-/// what there is without a model, or a session that was played again.
-pub fn had(session: &LoadedSession) -> Option<String> {
+/// The last model of a session, with its level of thinking. `None` for the planner,
+/// which stands in for a missing model, and for replays.
+pub(crate) fn last_model(session: &LoadedSession) -> Option<String> {
     let (provider, id) = session.last_settings().0?;
     match provider.as_str() {
         "pilcrow" | "replay" => None,
@@ -382,26 +405,29 @@ pub fn had(session: &LoadedSession) -> Option<String> {
     }
 }
 
-/// The catalogue with the person's `models.toml`, beside `person_file`, and the providers of the settings laid over it.
+/// The catalogue, merged with the user's `models.toml` beside `config_file` and the
+/// providers of the settings.
 ///
 /// # Errors
-/// When the file cannot be read or used.
-pub fn catalogue(config: &Config, person_file: &str) -> anyhow::Result<Catalogue> {
-    let file = Path::new(person_file).with_file_name("models.toml");
-    let person = match std::fs::read_to_string(&file) {
+/// When the file is not readable or invalid.
+pub fn catalogue(config: &Config, config_file: &str) -> anyhow::Result<Catalogue> {
+    let file = Path::new(config_file).with_file_name("models.toml");
+    let user_models = match std::fs::read_to_string(&file) {
         Ok(text) => Some(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error).with_context(|| format!("{} cannot be read", file.display())),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
     };
-    let mut catalogue = Catalogue::read(person.as_deref(), &file.display().to_string())?;
-    for (name, settings) in config.providers() {
-        catalogue.set(&name, settings.base_url, settings.api_key_env);
-        if let Some(provider) = catalogue.providers.get_mut(&name) {
-            provider.written = !settings.keys.is_empty();
-            provider.unset = keys::unset(&settings.keys);
+    let mut catalogue = Catalogue::read(user_models.as_deref(), &file.display().to_string())?;
+    for (name, settings) in &config.values.providers {
+        let base_url = settings.base_url.as_ref().map(|url| url.0.clone());
+        catalogue.set(name, base_url, settings.api_key_env.as_ref().map(|name| name.0.clone()));
+        if let Some(provider) = catalogue.providers.get_mut(name) {
+            let keys = settings.keys();
+            provider.has_key_setting = !keys.is_empty();
+            provider.unset = keys::unset(&keys);
         }
     }
-    catalogue.set_budgets(&config.thinking_budgets());
+    catalogue.set_budgets(&config.values.thinking.budgets.by_level());
     catalogue.learn_secrets();
     Ok(catalogue)
 }
@@ -411,25 +437,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_embeds_is_not_spoken_with() {
+    fn embedding_models_are_not_chat_models() {
         for id in
             ["nomic-embed-text:latest", "text-embedding-3-small", "bge-m3", "all-minilm:22m", "whisper-1"]
         {
-            assert!(!converses(id), "{id}");
+            assert!(!is_chat_model(id), "{id}");
         }
-        assert!(["qwen3:8b", "llama3.2:1b", "gpt-oss-20b", "gemma-3-4b"].into_iter().all(converses));
+        assert!(["qwen3:8b", "llama3.2:1b", "gpt-oss-20b", "gemma-3-4b"].into_iter().all(is_chat_model));
     }
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the test makes the files it needs")]
-    fn a_text_names_the_files_that_are_there() {
+    fn a_text_names_existing_files() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("docs")).unwrap();
         for file in ["docs/a.md", "docs/b.rs", "b.rs"] {
             std::fs::write(root.path().join(file), "").unwrap();
         }
         for (text, files) in [
-            ("mend the words of docs/a.md.", vec!["docs/a.md"]),
+            ("fix the words of docs/a.md.", vec!["docs/a.md"]),
             ("see `b.rs:12` and \"./docs/a.md\" (b.rs)", vec!["b.rs", "docs/a.md", "b.rs"]),
             ("@b.rs: explain", vec!["b.rs"]),
             ("docs, /etc/passwd and ../b.rs and c.rs", vec![]),

@@ -1,4 +1,5 @@
-//! Language servers and debug adapters of a project: their definitions, programs and rights.
+//! Language servers and debug adapters of a project: their definitions, programs
+//! and rights.
 
 use std::sync::Arc;
 
@@ -13,9 +14,15 @@ use workspace::Workspace;
 use crate::config::Config;
 
 pub(super) fn pool(homes: &Homes, config: &Config, options: PoolOptions) -> Arc<ServerPool> {
-    let (search, idle, warm) = (search_path(homes), config.idle_stop(), config.max_warm());
-    let memory = config.max_memory();
-    ServerPool::with_limits(options, PoolLimits { search, idle, warm, memory, ..PoolLimits::default() })
+    let lsp = &config.values.lsp;
+    let limits = PoolLimits {
+        search: search_path(homes),
+        idle: lsp.idle_stop.0,
+        warm: lsp.max_warm.0,
+        memory: (lsp.max_memory.0 as u64) << 20,
+        ..PoolLimits::default()
+    };
+    ServerPool::with_limits(options, limits)
 }
 
 /// Debug sessions with our adapters, the user's, and those of a trusted project.
@@ -31,14 +38,14 @@ pub(super) fn debug_sessions(
     let programs = ProjectPrograms { search: search_path(homes), workspace: workspace.root().clone() };
     let sessions = dap_client::Sessions::new(definitions, programs, Arc::clone(processes));
     match crate::debug_sessions::directory(homes, workspace.root()) {
-        Ok(folder) => sessions.announce(folder),
+        Ok(directory) => sessions.announce(directory),
         Err(error) => tracing::warn!("debug sessions of this process cannot be joined: {error:#}"),
     }
     sessions
 }
 
-/// The language servers that are defined: built in, by the user, and by a trusted project. Files that cannot be
-/// used go to `notify`.
+/// The language servers that are defined: built in, by the user, and by a trusted
+/// project. Files that cannot be used go to `notify`.
 pub(super) fn definitions(
     homes: &Homes,
     root: &AbsPath,
@@ -66,13 +73,14 @@ pub fn managed_directory(homes: &Homes) -> anyhow::Result<StateDir> {
     Ok(homes.data.child("adapters")?)
 }
 
-/// Where programs of servers are searched.
+/// The search path for programs of adapters.
 pub fn search_path(homes: &Homes) -> SearchPath {
     let managed = homes.data.path().join("adapters");
     SearchPath { managed: Some(managed.into()), ..SearchPath::from_env() }
 }
 
-/// The definitions of servers that come with the product, for questions that need no project.
+/// The definitions of servers that come with the product, for questions that need
+/// no project.
 pub struct BuiltInServers(ServerDefinitions);
 
 impl BuiltInServers {
@@ -91,7 +99,8 @@ impl BuiltInServers {
     }
 }
 
-/// What language servers may ask for: messages go to the log, files of the project are shown.
+/// Handles requests of language servers: logs messages and shows files of the
+/// project.
 pub(super) struct ServerHost {
     pub root: AbsPath,
     pub show: Option<Show>,

@@ -30,11 +30,12 @@ pub use tools::Show;
 /// The rights of this process or request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Access {
-    /// Every question is answered with yes.
+    /// Whether every question is answered with yes.
     pub yes: bool,
-    /// What the model has read is remembered for later commands.
+    /// Whether later commands know what this one reads.
     pub keep: bool,
-    /// The user trusts the project as long as this process runs: their editor asked.
+    /// Whether the user trusts the project while this process runs, by a question of
+    /// their editor.
     pub trusted: bool,
 }
 
@@ -55,7 +56,8 @@ pub struct Project {
 }
 
 impl Project {
-    /// Opens the project at `root`; several may be open in one process. Blocks on the file system.
+    /// Opens the project at `root`; several may be open in one process. Blocks on the
+    /// file system.
     pub(crate) fn open(
         homes: &Homes,
         root: &std::path::Path,
@@ -65,7 +67,7 @@ impl Project {
         let (workspace, notes) = Workspace::open(root, &homes.state, frontend.editor())?;
         for note in notes {
             let RecoveryNote { path, detail, .. } = note;
-            frontend.notify(&format!("an interrupted change of {path}: {detail}"));
+            frontend.notify(&format!("interrupted change of {path}: {detail}"));
         }
         let trust = TrustStore::new(homes.state.clone());
         let trusted = access.yes || access.trusted || trust.is_trusted(workspace.root());
@@ -75,15 +77,15 @@ impl Project {
         frontend.config_loaded(&config)?;
         config.warnings.iter().for_each(|warning| frontend.notify(warning));
         let policy = Policy::new(PolicyOptions {
-            mode: config.mode(),
+            mode: config.values.policy.mode.0,
             yes: access.yes,
             rules: config.rules(),
-            exec: config.exec(),
+            exec: config.values.exec.options(),
             trust,
             root: workspace.root().clone(),
             state: Some(workspace.state().clone()),
         });
-        let policy = Arc::new(policy.beside_reading(&[tools::Shell::outputs(&workspace)]));
+        let policy = Arc::new(policy.allowing_reads(&[tools::Shell::outputs(&workspace)]));
         if access.trusted {
             policy.trust_for_now();
         }
@@ -102,9 +104,9 @@ impl Project {
         let servers = adapters::pool(homes, &config, options);
         let debug = adapters::debug_sessions(homes, &workspace, trusted, &processes, notify);
         let shell = tools::Shell::new(Arc::clone(&processes), &workspace)?;
-        let kept = if access.keep { Some(SavedSnapshots::new(workspace.state())?) } else { None };
+        let saved = if access.keep { Some(SavedSnapshots::new(workspace.state())?) } else { None };
         let context = tool_setup::context(&workspace, &servers, &debug, &shell, &config);
-        let context = Arc::new(ToolContext { kept, show, ..context });
+        let context = Arc::new(ToolContext { saved_snapshots: saved, show, ..context });
         let registry = registry(&context, &config)?;
         Ok(Self {
             config: Arc::new(config),
@@ -126,12 +128,12 @@ impl Project {
         RequestScope::own(self)
     }
 
-    /// The scope of a request of another process. Its servers are the project's own where starting one asks
-    /// nothing; otherwise it gets servers of its own, so that its `--yes` counts for it alone. Blocks on
-    /// the file system.
+    /// The scope of a request of another process. Its servers are the project's own
+    /// where starting one asks nothing; otherwise it gets servers of its own, so that
+    /// its `--yes` counts for it alone. Blocks on the file system.
     ///
     /// # Errors
-    /// When our own directories fail.
+    /// When a directory of Pilcrow fails.
     pub fn isolated_scope(
         self: &Arc<Self>,
         access: Access,
@@ -143,7 +145,7 @@ impl Project {
     /// Opens a session with the permission of this process.
     ///
     /// # Errors
-    /// When the request names what does not exist, or our own directories fail.
+    /// When the request names what does not exist, or a directory of Pilcrow fails.
     pub async fn open_session(
         self: &Arc<Self>,
         request: SessionRequest,
@@ -178,33 +180,37 @@ impl Project {
         Some(adapters::pool(homes, &self.config, options))
     }
 
-    /// The tools' context of an isolated scope. Debug sessions and jobs stay the project's, so that a later
-    /// command finds them; files are not shown in this process's editor.
+    /// The tools' context of an isolated scope. Debug sessions and jobs stay the
+    /// project's, so that a later command finds them; files are not shown in this
+    /// process's editor.
     pub(crate) fn isolated_context(
         &self,
         servers: Option<&Arc<ServerPool>>,
         access: Access,
     ) -> anyhow::Result<ToolContext> {
-        let kept = if access.keep { Some(SavedSnapshots::new(self.workspace.state())?) } else { None };
+        let saved = if access.keep { Some(SavedSnapshots::new(self.workspace.state())?) } else { None };
         let ToolContext { debug, shell, .. } = &*self.context;
         let servers = servers.unwrap_or(&self.servers);
-        Ok(ToolContext { kept, ..tool_setup::context(&self.workspace, servers, debug, shell, &self.config) })
+        Ok(ToolContext {
+            saved_snapshots: saved,
+            ..tool_setup::context(&self.workspace, servers, debug, shell, &self.config)
+        })
     }
 
     /// The settings as their files say now. Blocks for two small files.
     ///
     /// # Errors
     /// Everything in them that is wrong.
-    pub fn load_config(&self, trusted: bool) -> Result<Config, ConfigErrors> {
+    pub(crate) fn load_config(&self, trusted: bool) -> Result<Config, ConfigErrors> {
         let (root, settings) = (Some(self.workspace.root()), self.frontend.settings());
         Config::load(&self.homes.config, settings.as_ref(), root, trusted, &[])
     }
 
-    /// Whether the files of settings have changed what is in force. An unreadable file changes nothing and
-    /// is logged. Blocks for two small files.
+    /// Whether changed files have other settings than those in force. An invalid file
+    /// is logged and ignored. Blocks for two small files.
     pub fn has_other_settings(&self) -> bool {
         let mut stamps = self.config_stamps.lock();
-        if stamps.hold() {
+        if stamps.are_current() {
             return false;
         }
         *stamps = config_stamps(&self.homes, self.workspace.root());
@@ -220,7 +226,7 @@ impl Project {
     /// The sessions of this project.
     pub fn sessions(&self) -> anyhow::Result<SessionStore> {
         let directory = self.workspace.state().child("sessions")?;
-        Ok(SessionStore::new(directory).sync(self.config.syncs_sessions()))
+        Ok(SessionStore::new(directory).sync(self.config.values.sessions.fsync.0))
     }
 
     /// The tools that each layer adds or removes.
@@ -228,7 +234,8 @@ impl Project {
         tool_setup::trace(&self.context, config)
     }
 
-    /// Commits an edit that the user's own command names, so that only a denying rule stops it.
+    /// Commits an edit that the user's own command names, so that only a denying rule
+    /// stops it.
     ///
     /// # Errors
     /// When the edit does not fit its documents, is denied, or does not land.
@@ -244,7 +251,7 @@ impl Project {
     pub async fn close(&self, stopped: bool) {
         let deadline = if stopped { deadlines::PROJECT_STOPPED } else { deadlines::PROJECT };
         self.context.trees.close().await;
-        // At once: each waits for programs to end.
+        // In parallel, since each waits for programs to end.
         tokio::join!(
             self.servers.shutdown(deadline / 2),
             self.context.debug.shutdown(deadline / 2),
@@ -252,7 +259,7 @@ impl Project {
         );
         let left = self.processes.end_all(deadline / 2).await;
         if !left.is_empty() {
-            tracing::warn!("these processes did not end: {left:?}");
+            tracing::warn!("cannot stop these processes: {left:?}");
         }
     }
 }
@@ -265,7 +272,8 @@ pub(crate) fn config_stamps(homes: &Homes, root: &AbsPath) -> Stamps {
     stamps
 }
 
-/// The settings of the project at `root`, without opening it; warnings go to `notify`.
+/// The settings of the project at `root`, without opening it; warnings go to
+/// `notify`.
 ///
 /// # Errors
 /// When a file of settings is wrong.

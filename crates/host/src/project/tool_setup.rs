@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use agent::Registry;
 use agent::tool::pipeline::{Filter, LayerTrace, Pipeline};
-use hashline::{Limits, SnapshotStore};
+use hashline::{Limits, SnapshotStore, View};
 use lsp_client::ServerPool;
 use parking_lot::Mutex;
 use tools::ToolContext;
 use workspace::Workspace;
 
-use crate::config::{Config, distance};
+use crate::config::{Config, OnUnsaved, Settings, Text, distance};
 
-/// The tools of a session, with `search_tools` where the model sees only some at first.
+/// The tools of a session, with `search_tools` where the model sees only some at
+/// first.
 pub(crate) fn registry(context: &Arc<ToolContext>, config: &Config) -> anyhow::Result<Registry> {
     Ok(layers(context, config).build()?.0)
 }
@@ -27,8 +28,10 @@ pub(crate) fn unknown_tools(context: &Arc<ToolContext>, config: &Config) -> Vec<
     let is_source =
         |name: &str| matches!(name, "builtin" | "mcp" | "extension" | "custom") || name.starts_with("mcp:");
     let mut warnings = Vec::new();
-    for (key, names) in [("enable", config.enabled_tools()), ("disable", config.disabled_tools())] {
-        for name in names.iter().filter(|name| !known.contains(name) && !is_source(name)) {
+    let tools = &config.values.tools;
+    for (key, names) in [("enable", &tools.enable), ("disable", &tools.disable)] {
+        let names = names.iter().map(|name| &name.0);
+        for name in names.filter(|name| !known.contains(name) && !is_source(name)) {
             let lower = name.to_lowercase();
             let nearest = known.iter().min_by_key(|known| distance(known, &lower));
             let nearest = nearest.map(|name| format!("; the nearest is `{name}`")).unwrap_or_default();
@@ -43,12 +46,15 @@ pub(super) fn trace(context: &Arc<ToolContext>, config: &Config) -> anyhow::Resu
     Ok(layers(context, config).build()?.1)
 }
 
-/// The layers of tools; each provider's protocol rewrites the schemas as that provider accepts them.
+/// The layers of tools; each provider's protocol rewrites the schemas as that
+/// provider accepts them.
 fn layers(context: &Arc<ToolContext>, config: &Config) -> Pipeline {
-    let (enable, disable) = (config.enabled_tools(), config.disabled_tools());
+    let settings = &config.values.tools;
+    let names = |names: &[Text]| names.iter().map(|name| name.0.clone()).collect();
+    let (enable, disable) = (names(&settings.enable), names(&settings.disable));
     let filter = Filter { enable, disable, ..Filter::default() };
     Pipeline::base(tools::builtin(context))
-        .session(config.searches_tools().then(tools::search_tools))
+        .session(settings.discovery.0.then(tools::search_tools))
         .surface(tools::surface(context))
         .filter(filter)
 }
@@ -61,18 +67,16 @@ pub(super) fn context(
     shell: &Arc<tools::Shell>,
     config: &Config,
 ) -> ToolContext {
-    let limits = Limits {
-        paths: config.snapshot_paths(),
-        versions: config.snapshot_versions(),
-        bytes: config.snapshot_bytes(),
-    };
+    let snapshots = &config.values.hashline.snapshots;
+    let limits =
+        Limits { paths: snapshots.paths.0, versions: snapshots.versions.0, bytes: snapshots.bytes.0 };
     ToolContext {
         workspace: workspace.clone(),
         servers: Arc::clone(servers),
         debug: Arc::clone(debug),
         snapshots: Mutex::new(SnapshotStore::new(limits)),
         trees: tools::Trees::default(),
-        kept: None,
+        saved_snapshots: None,
         pending: tools::Pending::default(),
         shell: Arc::clone(shell),
         show: None,
@@ -82,14 +86,15 @@ pub(super) fn context(
 
 /// The settings of the tools.
 pub(crate) fn tool_settings(config: &Config) -> tools::ToolSettings {
+    let Settings { edit, hashline, lsp, run, .. } = &config.values;
     tools::ToolSettings {
-        view: config.view(),
-        parse_regression: config.parse_regression(),
-        diagnostics_wait: config.diagnostics_wait(),
-        verify: config.verify(),
-        verify_policy: config.verify_policy(),
-        request_timeout: config.request_timeout(),
-        start: config.server_start(),
-        asks_on_unsaved: config.asks_on_unsaved(),
+        view: View { dialect: hashline.dialect.0, checks: hashline.line_checks.0 },
+        parse_regression: edit.parse_regression.0,
+        diagnostics_wait: edit.diagnostics_wait.0,
+        verify: edit.verify.0,
+        verify_policy: edit.verify_policy.0,
+        request_timeout: lsp.timeout.0,
+        start: lsp.start.0,
+        asks_on_unsaved: run.on_unsaved.0 == OnUnsaved::Ask,
     }
 }

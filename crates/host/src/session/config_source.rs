@@ -1,5 +1,6 @@
-//! Everything a session takes from files: context, skills, templates, settings and adapter definitions.
-//! Read when the session opens, and again before each turn where a file has changed.
+//! Everything a session takes from files: context, skills, templates, settings and
+//! adapter definitions. Read when the session opens, and again before each turn
+//! where a file has changed.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -80,7 +81,7 @@ impl SessionConfigSource {
         };
         let config_stamps = config_stamps(homes, &sources);
         let config = match &agent {
-            Some(folder) => Arc::new(project.config.for_agent(folder)?),
+            Some(directory) => Arc::new(project.config.for_agent(directory)?),
             None => Arc::clone(&project.config),
         };
         let (context, stamps) = Context::load(&sources, None);
@@ -145,20 +146,23 @@ impl SessionConfigSource {
         Ok(self.state().context.expand(prompt)?.unwrap_or_else(|| prompt.to_owned()))
     }
 
-    /// Directories outside of the workspace that the agent may read: skills, resources, output of commands.
+    /// Directories outside of the workspace that the agent may read: skills, resources,
+    /// output of commands.
     pub fn readable(&self) -> Vec<AbsPath> {
         self.readable_with(&self.state().context)
     }
 
     fn readable_with(&self, context: &Context) -> Vec<AbsPath> {
-        let ContextSources { user: person, agent, shared_skills, .. } = &self.sources;
-        let skills = person.iter().map(|person| person.join("skills")).chain(shared_skills.clone());
-        let folders = skills.chain(agent.iter().map(|agent| agent.join("resources")));
-        // A skill may be a link to where it is worked on.
+        let ContextSources { user, agent, shared_skills, .. } = &self.sources;
+        let skills = user.iter().map(|user| user.join("skills")).chain(shared_skills.clone());
+        let directories = skills.chain(agent.iter().map(|agent| agent.join("resources")));
+        // A skill may be a symbolic link to its source.
         let linked = context.skills.iter().filter(|skill| !skill.path.starts_with(&self.sources.root));
-        let all: Vec<AbsPath> = folders.chain(linked.filter_map(|skill| skill.path.parent())).collect();
-        let mut real: Vec<AbsPath> =
-            all.iter().filter_map(|folder| AbsPath::new(folder.as_path().canonicalize().ok()?)).collect();
+        let all: Vec<AbsPath> = directories.chain(linked.filter_map(|skill| skill.path.parent())).collect();
+        let mut real: Vec<AbsPath> = all
+            .iter()
+            .filter_map(|directory| AbsPath::new(directory.as_path().canonicalize().ok()?))
+            .collect();
         real.dedup();
         real.push(Shell::outputs(&self.project.workspace));
         real
@@ -166,13 +170,13 @@ impl SessionConfigSource {
 
     /// Reads changed settings again; keeps those in force where a file is wrong.
     fn reload_config(&self, state: &mut Current, change: &mut Reload) {
-        if state.config_stamps.hold() {
+        if state.config_stamps.are_current() {
             return;
         }
         state.config_stamps = config_stamps(&self.project.homes, &self.sources);
         let loaded =
             self.project.load_config(self.sources.trusted).and_then(|config| match &self.sources.agent {
-                Some(folder) => config.for_agent(folder),
+                Some(directory) => config.for_agent(directory),
                 None => Ok(config),
             });
         match loaded {
@@ -191,9 +195,8 @@ impl SessionConfigSource {
                     }
                 }
                 self.apply_config(&config, &names, &state.context, change);
-                change.changed.extend(names.into_iter().map(|name| match applies_next_turn(&name) {
-                    true => name,
-                    false => format!("{name} (from the next run on)"),
+                change.changed.extend(names.into_iter().map(|name| {
+                    if applies_next_turn(&name) { name } else { format!("{name} (from the next run on)") }
                 }));
                 state.config = Arc::new(config);
             }
@@ -202,19 +205,21 @@ impl SessionConfigSource {
 
     /// Puts changed settings into the next turn.
     fn apply_config(&self, config: &Config, names: &[String], context: &Context, change: &mut Reload) {
-        let any = |groups: &[&str]| names.iter().any(|name| groups.iter().any(|it| name.starts_with(it)));
+        let any =
+            |groups: &[&str]| names.iter().any(|name| groups.iter().any(|group| name.starts_with(group)));
         if any(&["tools.discovery"]) {
-            change.searches = Some(config.searches_tools());
+            change.searches = Some(config.values.tools.discovery.0);
         }
         if any(&["run.turn_limit", "model.context_window", "tools.parallel"]) {
             change.limits = Some(limits(config));
         }
         if any(&["edit.", "run.on_unsaved"]) {
-            self.context.take_settings(project::tool_settings(config));
+            self.context.set_settings(project::tool_settings(config));
         }
         if any(&["policy.", "exec."]) {
-            let policy = self.policy.under(config.mode(), config.rules(), config.exec());
-            change.policy = Some(Arc::new(policy.beside_reading(&self.readable_with(context))));
+            let policy =
+                self.policy.under(config.values.policy.mode.0, config.rules(), config.values.exec.options());
+            change.policy = Some(Arc::new(policy.allowing_reads(&self.readable_with(context))));
         }
         if let Some(choose) =
             self.choose.get().filter(|_| any(&["model.d", "providers.", "roles.", "thinking.", "proxy."]))
@@ -227,7 +232,7 @@ impl SessionConfigSource {
     }
 
     fn reload_context(&self, state: &mut Current, change: &mut Reload) {
-        if state.stamps.hold() {
+        if state.stamps.are_current() {
             return;
         }
         let (context, stamps) = Context::load(&self.sources, Some(&state.context));
@@ -245,7 +250,7 @@ impl SessionConfigSource {
     }
 
     fn reload_definitions(&self, state: &mut Current, change: &mut Reload) {
-        if state.definitions.hold() {
+        if state.definitions.are_current() {
             return;
         }
         let homes = &self.project.homes;
@@ -253,10 +258,10 @@ impl SessionConfigSource {
         let trusted = self.sources.trusted;
         let servers: ServerDefinitions = project::load_definitions(homes, &self.sources.root, trusted);
         let debuggers: DebuggerDefinitions = project::load_definitions(homes, &self.sources.root, trusted);
-        let stay =
+        let describe =
             |problem: &dyn std::fmt::Display| format!("{problem}\nthe previous definitions stay in force");
-        change.problems.extend(servers.refused().iter().map(|problem| stay(problem)));
-        change.problems.extend(debuggers.refused().iter().map(|problem| stay(problem)));
+        change.problems.extend(servers.refused().iter().map(|problem| describe(problem)));
+        change.problems.extend(debuggers.refused().iter().map(|problem| describe(problem)));
         // Without a file that does not parse, another definition of its name would take its place.
         if servers.refused().is_empty() {
             let differing = self.context.servers.take_definitions(servers);
@@ -269,7 +274,6 @@ impl SessionConfigSource {
     }
 
     fn state(&self) -> MutexGuard<'_, Current> {
-        // Fields are put in whole.
         self.state.lock()
     }
 }
@@ -291,7 +295,8 @@ impl ReloadSource for SessionConfigSource {
     }
 }
 
-/// Whether a setting takes effect at the next turn. The others concern what outlives a run.
+/// Whether a setting takes effect at the next turn. The others concern what
+/// outlives a run.
 fn applies_next_turn(name: &str) -> bool {
     const LATER: &[&str] = &[
         "hashline.",
@@ -312,9 +317,12 @@ fn applies_next_turn(name: &str) -> bool {
 pub(super) fn limits(config: &Config) -> Limits {
     let usual = Limits::default();
     Limits {
-        turns: u32::try_from(config.turn_limit()).unwrap_or(u32::MAX),
-        sequential_tools: !config.runs_tools_at_once(),
-        compaction: CompactionLimits { window: config.context_window(), ..usual.compaction },
+        turns: u32::try_from(config.values.run.turn_limit.0).unwrap_or(u32::MAX),
+        sequential_tools: !config.values.tools.parallel.0,
+        compaction: CompactionLimits {
+            window: config.values.model.context_window.0 as u64,
+            ..usual.compaction
+        },
         ..usual
     }
 }
@@ -339,9 +347,9 @@ fn config_stamps(homes: &Homes, sources: &ContextSources) -> Stamps {
 fn definition_stamps(homes: &Homes, sources: &ContextSources) -> Stamps {
     let mut stamps = Stamps::default();
     for kind in ["adapters/servers", "adapters/debuggers"] {
-        for folder in [homes.config.join(kind), sources.root.join(".pilcrow").join(kind)] {
-            stamps.add(&folder);
-            let entries = std::fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok);
+        for directory in [homes.config.join(kind), sources.root.join(".pilcrow").join(kind)] {
+            stamps.add(&directory);
+            let entries = std::fs::read_dir(&directory).into_iter().flatten().filter_map(Result::ok);
             entries.filter_map(|entry| AbsPath::new(entry.path())).for_each(|path| stamps.add(&path));
         }
     }
@@ -352,10 +360,10 @@ fn definition_stamps(homes: &Homes, sources: &ContextSources) -> Stamps {
 fn differences(old: &Context, new: &Context) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut compare = |old: Vec<(String, String)>, new: Vec<(String, String)>| {
-        let changed = new.iter().filter(|it| !old.contains(it));
-        let gone = old.iter().filter(|(name, _)| !new.iter().any(|(other, _)| other == name));
+        let changed = new.iter().filter(|entry| !old.contains(entry));
+        let removed = old.iter().filter(|(name, _)| !new.iter().any(|(other, _)| other == name));
         names.extend(changed.map(|(name, _)| name.clone()));
-        names.extend(gone.map(|(name, _)| format!("{name} is gone")));
+        names.extend(removed.map(|(name, _)| format!("{name} was removed")));
     };
     let files = |context: &Context| {
         let all = context.system.iter().chain(&context.append).chain(&context.files);

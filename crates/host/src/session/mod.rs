@@ -1,4 +1,5 @@
-//! Sessions: the one place where a session is assembled from a project, a request and the settings.
+//! Sessions: the one place where a session is assembled from a project, a request
+//! and the settings.
 
 mod config_source;
 mod profile;
@@ -23,7 +24,7 @@ pub use profile::profile_directory;
 pub use prompt::{Focus, PLANNER_HELP, Subject, is_undo};
 
 use crate::config::Config;
-use crate::models::{self, Asking, Chosen};
+use crate::models::{self, Chosen, ModelSelector};
 use crate::project::Project;
 use crate::request::{BranchReport, BranchRequest, RequestError, Stop};
 use crate::scope::RequestScope;
@@ -72,7 +73,7 @@ impl SessionRequest {
     }
 }
 
-/// What a session starts with.
+/// The input of a session.
 pub enum Input {
     Prompt {
         text: String,
@@ -125,12 +126,13 @@ impl HostedSession {
         &self.session
     }
 
-    /// What to know about the choice of the model and the profile.
+    /// Notes about the choice of the model and the profile.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Runs the session's input, and reports status changes of servers and programs meanwhile.
+    /// Runs the session's input, and reports status changes of servers and programs
+    /// meanwhile.
     pub async fn run(&mut self, stop: Stop<'_>) -> RunOutcome {
         let forwarder = StatusForwarder::start(&self.session, &self.scope.context);
         let mut prompts = std::mem::take(&mut self.prompts).into_iter();
@@ -148,7 +150,8 @@ impl HostedSession {
         outcome
     }
 
-    /// Runs one prompt. A session whose surface is gone ends by itself, as disconnected.
+    /// Runs one prompt. A session whose surface is gone ends by itself, as
+    /// disconnected.
     async fn prompt(&self, prompt: String, stop: Stop<'_>) -> RunOutcome {
         let stopped = CancellationToken::new();
         let run = self.session.prompt_messages(vec![llm::Message::user(prompt)], stopped.clone());
@@ -164,7 +167,8 @@ impl HostedSession {
         run.await
     }
 
-    /// The files that `run` changed in the editor and that are not saved. Reads the disk.
+    /// The files that `run` changed in the editor and that are not saved. Reads the
+    /// disk.
     pub fn unsaved_files(&mut self, run: &RunId) -> Vec<String> {
         self.unsaved.files(run)
     }
@@ -202,9 +206,10 @@ pub(crate) async fn open(
     let request = Arc::clone(&given);
     let loaded = blocking(move || load(&parts, &given)).await?;
     let asks_model = request.model.is_none() && !request.input.is_call();
-    let found = match asks_model {
-        true => models::find_local(&loaded.source.config(), &user_file(&scope.project)).await,
-        false => None,
+    let found = if asks_model {
+        models::find_local(&loaded.source.config(), &user_file(&scope.project)).await
+    } else {
+        None
     };
     let (parts, given) = (scope.clone(), Arc::clone(&request));
     let Assembly { loaded, chosen, prompts, registry, policy, notes } =
@@ -221,8 +226,8 @@ pub(crate) async fn open(
         .policy(Arc::new(policy))
         .approver(Arc::clone(&scope.approver))
         .invoked(request.input.is_call())
-        .searches_tools(config.searches_tools())
-        .queues(config.steering(), config.drain())
+        .searches_tools(config.values.tools.discovery.0)
+        .queues(config.values.run.steering.0, config.values.run.queue.0)
         .limits(config_source::limits(&config))
         .commits(scope.project.workspace.subscribe())
         .disconnected(stop.gone.clone())
@@ -240,13 +245,13 @@ pub(crate) async fn open(
     profile.record(&session).await?;
     if matches!(request.input, Input::Prompt { .. }) {
         // A prompt lets the agent work again.
-        scope.context.debug.hand_back().await;
+        scope.context.debug.return_control().await;
     }
     let unsaved = UnsavedFiles::watch(&scope.project.workspace);
     Ok(HostedSession { session, scope: scope.clone(), prompts, notes, unsaved })
 }
 
-/// What the files of a request say.
+/// The contents of the files for a request.
 struct Loaded {
     store: SessionStore,
     resumed: Option<LoadedSession>,
@@ -266,7 +271,7 @@ fn load(scope: &RequestScope, request: &SessionRequest) -> Result<Loaded, Reques
         None => None,
         Some(id) => Some(store.load_locked(id)?),
     };
-    let last_model = resumed.as_ref().filter(|_| request.model.is_none()).and_then(models::had);
+    let last_model = resumed.as_ref().filter(|_| request.model.is_none()).and_then(models::last_model);
     let default = request.default_agent.as_deref();
     let profile = AgentProfile::choose(request.agent.as_deref(), default, resumed.as_ref());
     let options = SourceOptions {
@@ -305,18 +310,18 @@ fn assemble(
         source.choose_by(reload_choice(scope, request, &loaded, found.clone()));
     }
     let config = source.config();
-    let asking = Asking {
+    let selector = ModelSelector {
         project: &scope.project,
         config: &config,
-        folder: directory(scope, request),
+        directory: directory(scope, request),
         found: found.as_deref(),
         files: &loaded.files,
     };
     let (chosen, prompts) = match &request.input {
         Input::ToolCall { tool, arguments, as_of, text } => {
             let mut arguments = arguments.clone();
-            if let Some((path, seen)) = as_of {
-                let tag = scope.context.remember(path, Arc::clone(seen));
+            if let Some((path, text)) = as_of {
+                let tag = scope.context.record_snapshot(path, Arc::clone(text));
                 arguments.insert(AS_OF.to_owned(), Value::String(tag));
             }
             let model = Arc::new(Planner::with_call(tool, arguments));
@@ -324,7 +329,7 @@ fn assemble(
             (chosen, vec![text.clone()])
         }
         Input::Prompt { text, subject } => {
-            let chosen = choose(asking, request, &loaded)?;
+            let chosen = choose(selector, request, &loaded)?;
             let prompts = match recorded_prompts(request, store)? {
                 Some(prompts) => prompts,
                 None => {
@@ -336,7 +341,7 @@ fn assemble(
             (chosen, prompts)
         }
         Input::None => {
-            let chosen = choose(asking, request, &loaded)?;
+            let chosen = choose(selector, request, &loaded)?;
             // The model that the request names writes the summary itself.
             let summarizer = chosen.summarizer.filter(|_| request.model.is_none());
             (Chosen { summarizer, ..chosen }, Vec::new())
@@ -345,19 +350,23 @@ fn assemble(
     let mut notes = chosen.notes.clone();
     notes.extend(profile.note(request.agent.as_deref()));
     if let Some(name) = found.filter(|name| *name == chosen.model.info().name()) {
-        notes.push(format!("no model is set; using {name}, which was found on this machine"));
+        notes.push(format!("no model is set; using {name}, found on this machine"));
     }
     notes.iter().for_each(|note| source.note(note.clone()));
     let registry = source.registry()?;
-    let policy = scope.policy.beside_reading(&source.readable());
+    let policy = scope.policy.allowing_reads(&source.readable());
     Ok(Assembly { loaded, chosen, prompts, registry, policy, notes })
 }
 
 /// The models that the request names, else those that the session continues with.
-fn choose(asking: Asking<'_>, request: &SessionRequest, loaded: &Loaded) -> Result<Chosen, RequestError> {
+fn choose(
+    selector: ModelSelector<'_>,
+    request: &SessionRequest,
+    loaded: &Loaded,
+) -> Result<Chosen, RequestError> {
     let chosen = match &request.model {
-        Some(name) => asking.choose(Some(name)),
-        None => asking.go_on(loaded.last_model.as_deref()),
+        Some(name) => selector.choose(Some(name)),
+        None => selector.resume(loaded.last_model.as_deref()),
     };
     chosen.map_err(RequestError::invalid)
 }
@@ -369,12 +378,18 @@ fn reload_choice(
     loaded: &Loaded,
     found: Option<String>,
 ) -> config_source::ChooseModel {
-    let (project, folder) = (Arc::clone(&scope.project), directory(scope, request).to_owned());
+    let project = Arc::clone(&scope.project);
+    let directory = directory(scope, request).to_owned();
     let (files, last_model) = (loaded.files.clone(), loaded.last_model.clone());
     Box::new(move |config: &Config| {
-        let asking =
-            Asking { project: &project, config, folder: &folder, found: found.as_deref(), files: &files };
-        Ok(asking.go_on(last_model.as_deref())?.model)
+        let selector = ModelSelector {
+            project: &project,
+            config,
+            directory: &directory,
+            found: found.as_deref(),
+            files: &files,
+        };
+        Ok(selector.resume(last_model.as_deref())?.model)
     })
 }
 
@@ -422,7 +437,7 @@ pub(crate) async fn switch_branch(
     Ok(BranchReport { session: id, at, entry: leaf.unwrap_or_default(), notes })
 }
 
-/// Where a session is to continue.
+/// The entry from which a session continues.
 enum BranchPoint {
     /// Nothing follows the entry, so there is nothing to summarize.
     Empty(BranchReport),

@@ -18,14 +18,15 @@ pub(crate) struct AgentProfile {
 }
 
 impl AgentProfile {
-    /// The requested profile, else the recorded one, so that no session gains rights unasked; else `default`.
+    /// The requested profile, else the recorded one, so that no session gains rights
+    /// unasked; else `default`.
     pub fn choose(requested: Option<&str>, default: Option<&str>, resumed: Option<&LoadedSession>) -> Self {
         let recorded = resumed.and_then(recorded);
         let name = requested.or(recorded.as_deref()).or(default).map(str::to_owned);
         Self { name, recorded }
     }
 
-    /// What to report when a session keeps its profile without being asked to.
+    /// A note if a session keeps its profile without a request for it.
     pub fn note(&self, requested: Option<&str>) -> Option<String> {
         let recorded = self.recorded.as_ref().filter(|_| requested.is_none())?;
         Some(format!("the session continues with the agent profile `{recorded}`"))

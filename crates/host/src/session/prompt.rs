@@ -1,4 +1,5 @@
-//! The prompt as the model gets it: the user's text and what it is about. The planner gets its own grammar.
+//! The prompt as the model gets it: the user's text and what it is about. The
+//! planner gets its own grammar.
 
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ pub const PLANNER_HELP: &str = grammar::HELP;
 /// More of a selection is left to the model to read.
 const MAX_SELECTION: usize = 4 << 10;
 
-/// What a prompt is about.
+/// The document that a prompt is about.
 #[derive(Debug, Clone)]
 pub struct Subject {
     /// The document, as the client spells it.
@@ -55,7 +56,8 @@ pub fn is_undo(text: &str) -> bool {
     matches!(grammar::parse(text), Some(grammar::Job::Undo))
 }
 
-/// The text with its file, in a form that the planner's grammar accepts, if there is one.
+/// The text with its file, in a form that the planner's grammar accepts, if there
+/// is one.
 fn for_planner(text: &str, file: &str) -> String {
     let quote = if file.contains('`') { '"' } else { '`' };
     let text = text.trim().trim_end_matches(['.', '!', '?']);

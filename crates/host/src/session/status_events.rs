@@ -1,4 +1,5 @@
-//! Status events of a session: forwards what language servers and debugged programs do during a run.
+//! Status events of a session: forwards what language servers and debugged programs
+//! do during a run.
 //!
 //! The forwarder reports every change of a debug session, in order. It polls servers twice a second and
 //! reports differences: their state can change by time alone, so there is no signal to wait for, and many
@@ -45,15 +46,15 @@ impl StatusForwarder {
 }
 
 async fn watch(session: &Session, context: &ToolContext) {
-    let mut bell = context.debug.bell().subscribe();
+    let mut changes = context.debug.change_signal().subscribe();
     let mut last_servers = server_statuses(&context.servers).await;
     let mut programs = Programs::default();
     programs.poll(context);
     loop {
         tokio::select! {
-            // Neither is lost: both are read below.
+            // Cancel safety: the states are read below.
             () = tokio::time::sleep(POLL) => {}
-            rung = bell.changed() => if rung.is_err() { std::future::pending::<()>().await },
+            changed = changes.changed() => if changed.is_err() { std::future::pending::<()>().await },
         }
         for (session_id, state) in programs.poll(context) {
             let (state, detail) = (state.name().to_owned(), detail(&state));
@@ -100,18 +101,18 @@ impl Programs {
     /// Changes since the last call, in order for each session.
     fn poll(&mut self, context: &ToolContext) -> Vec<(String, State)> {
         let list = context.debug.list();
-        let mut news = Vec::new();
-        for it in &list {
-            let program = self.0.entry(it.id.clone()).or_insert_with(|| {
-                let changes = it.changes();
-                let state = it.state();
-                news.push((it.id.clone(), state.clone()));
+        let mut changed = Vec::new();
+        for session in &list {
+            let program = self.0.entry(session.id.clone()).or_insert_with(|| {
+                let changes = session.changes();
+                let state = session.state();
+                changed.push((session.id.clone(), state.clone()));
                 Program(changes, Some(state))
             });
-            news.extend(program.changes().into_iter().map(|state| (it.id.clone(), state)));
+            changed.extend(program.changes().into_iter().map(|state| (session.id.clone(), state)));
         }
-        self.0.retain(|id, _| list.iter().any(|it| it.id == *id));
-        news
+        self.0.retain(|id, _| list.iter().any(|session| session.id == *id));
+        changed
     }
 }
 
@@ -122,7 +123,7 @@ impl Program {
         let mut found = Vec::new();
         loop {
             match changes.try_recv() {
-                // It may have come between the two.
+                // The first change may repeat the state at the start.
                 Ok(state) if first.take().as_ref() == Some(&state) => {}
                 Ok(state) => found.push(state),
                 // Older changes were dropped.
@@ -133,7 +134,7 @@ impl Program {
     }
 }
 
-/// Why the program stopped, or how it ended.
+/// The reason of a stop, or the exit code or signal.
 fn detail(state: &State) -> Option<String> {
     match state {
         State::Stopped(stop) => Some(stop.reason.clone()),
@@ -158,7 +159,7 @@ mod tests {
         let (send, changes) = broadcast::channel(4);
         let mut program = Program(changes, Some(State::Configuring));
         let mut poll = |states: &[State]| {
-            states.iter().for_each(|it| drop(send.send(it.clone())));
+            states.iter().for_each(|state| drop(send.send(state.clone())));
             program.changes()
         };
         assert_eq!(poll(&[State::Configuring, State::Running]), [State::Running], "the first is known");

@@ -1,4 +1,5 @@
-//! Files that a request changed in an editor and that are not saved; programs read the disk.
+//! Files that a request changed in an editor and that are not saved; programs read
+//! the disk.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ impl UnsavedFiles {
         Self { workspace: workspace.clone(), commits: workspace.subscribe() }
     }
 
-    /// The files that `run` changed and that an editor holds unsaved, relative to the root. Reads the disk.
+    /// The files that `run` changed and that an editor holds unsaved, relative to the
+    /// root. Reads the disk.
     pub fn files(&mut self, run: &RunId) -> Vec<String> {
         let mut changed: BTreeSet<AbsPath> = BTreeSet::new();
         loop {

@@ -17,7 +17,7 @@ const VERSION: &str = "api-version=v1";
 const HOSTS: [&str; 3] = [".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"];
 
 #[derive(Debug, Clone, Copy)]
-pub struct AzureOpenAiResponses;
+pub(crate) struct AzureOpenAiResponses;
 
 impl Protocol for AzureOpenAiResponses {
     fn name(&self) -> &str {
@@ -36,7 +36,9 @@ impl Protocol for AzureOpenAiResponses {
     }
 }
 
-/// The address of responses: with the standard path if only the host is given, and the address's own version.
+/// The address of responses.
+///
+/// Adds the standard path to a host alone; keeps the address's own version.
 fn address(base_url: &str) -> String {
     let (base, query) = base_url.split_once('?').unwrap_or((base_url, VERSION));
     let base = base.trim_end_matches('/');

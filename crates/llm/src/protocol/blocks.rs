@@ -50,8 +50,9 @@ impl Blocks {
         self.builder.message_mut()
     }
 
-    /// Records the response's id, and the model if it differs from the requested one; the first of each
-    /// counts.
+    /// Records the response's id, and the model if it differs from the requested one.
+    ///
+    /// The first of each counts.
     pub fn identity(&mut self, id: Option<&str>, model: Option<&str>) {
         let message = self.builder.message_mut();
         if message.response_id.is_none() {
@@ -151,7 +152,9 @@ impl Blocks {
         }
     }
 
-    /// Ends a block, with its text replaced by `whole` if given; ignored if it is not open.
+    /// Ends a block; ignored if it is not open.
+    ///
+    /// `whole` replaces its text if given.
     pub(crate) fn end_block(&mut self, index: usize, whole: Option<&str>) {
         match whole {
             // The complete text has what was held back.
@@ -191,7 +194,9 @@ impl Blocks {
         self.emit(event);
     }
 
-    /// Ends the response with a stop reason or a failure; open blocks are ended, or kept as cut.
+    /// Ends the response with a stop reason or a failure.
+    ///
+    /// Open blocks are ended, or kept as cut.
     pub fn end(&mut self, end: Result<StopReason, ModelError>) {
         if self.ended {
             return;

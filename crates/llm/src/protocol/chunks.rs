@@ -13,7 +13,7 @@ use crate::stream::StreamEvent;
 
 /// How a protocol encodes the content of chunks.
 pub(super) trait Dialect: Send {
-    /// The error in a chunk, with its kind as far as its fields tell.
+    /// The error in a chunk, with its kind if its fields name it.
     fn error<'a>(&self, chunk: &'a Value) -> Option<(ErrorKind, &'a Value)>;
 
     /// The usage in a chunk.

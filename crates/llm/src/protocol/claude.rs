@@ -26,7 +26,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// The thinking option for a request by the protocol `api`; `None` if nothing is requested.
+    /// The thinking option for a request by the protocol `api`, if one is requested.
     pub fn new(endpoint: &Endpoint, api: &str, request: &Request, transcript: &[Message]) -> Option<Asked> {
         let (level, effort) = endpoint.effort(request)?;
         let forced = matches!(request.tool_choice, ToolChoice::Any | ToolChoice::Tool(_));
@@ -88,7 +88,7 @@ pub(super) fn marked(messages: &[Value]) -> Vec<usize> {
     before.into_iter().chain([last]).collect()
 }
 
-/// Whether the answer with the current tool calls has no thinking that can be sent back.
+/// Whether the answer with the current tool calls lacks thinking to send back.
 fn turn_lacks_thinking(endpoint: &Endpoint, api: &str, transcript: &[Message]) -> bool {
     if !matches!(transcript.last(), Some(Message::ToolResult(_))) {
         return false;

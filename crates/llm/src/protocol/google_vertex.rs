@@ -14,7 +14,7 @@ use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
 pub const API: &str = "google-vertex";
 
 #[derive(Debug, Clone, Copy)]
-pub struct GoogleVertex;
+pub(crate) struct GoogleVertex;
 
 impl Protocol for GoogleVertex {
     fn name(&self) -> &str {

@@ -34,7 +34,9 @@ pub(super) fn room(endpoint: &Endpoint, request: &Request) -> u64 {
     room.max(1)
 }
 
-/// Estimated tokens of a request: the last answer's count, plus 3.5 characters a token for the rest.
+/// Estimated tokens of a request.
+///
+/// The last answer's count, plus 3.5 characters a token for the rest.
 pub(super) fn tokens(request: &Request) -> u64 {
     let known = request.messages.iter().enumerate().rev().find_map(|(at, message)| match message {
         Message::Assistant(message) if !message.failed() && message.usage.total_tokens > 0 => {

@@ -38,7 +38,9 @@ use crate::secret::ApiKey;
 use crate::sigv4::Signing;
 use crate::stream::StreamEvent;
 
-/// A wire protocol. A program that embeds this crate can add its own to a [`Protocols`].
+/// A wire protocol.
+///
+/// A program that embeds this crate can add its own to a [`Protocols`].
 pub trait Protocol: Send + Sync {
     /// Its name, such as `anthropic-messages`.
     fn name(&self) -> &str;
@@ -106,7 +108,9 @@ pub struct HttpRequest {
 }
 
 impl HttpRequest {
-    /// A request to `path` below the base URL, with the key in `auth` unless the endpoint overrides it.
+    /// A request to `path` below the base URL.
+    ///
+    /// `auth` carries the key unless the endpoint overrides it.
     fn new(endpoint: &Endpoint, request: &Request, path: &str, auth: Auth, body: Value) -> HttpRequest {
         let key = request.api_key.clone().or_else(|| endpoint.api_key.clone());
         let auth = endpoint.auth.clone().unwrap_or(auth);
@@ -178,7 +182,7 @@ impl Protocols {
     }
 }
 
-/// Whether this model produced the message by this protocol, so that opaque data can be sent back.
+/// Whether this model and protocol produced the message and its opaque data.
 fn is_own(endpoint: &Endpoint, api: &str, message: &AssistantMessage) -> bool {
     message.api == api && message.provider == endpoint.provider && message.model == endpoint.model
 }
@@ -208,7 +212,9 @@ fn check_forced(request: &Request, forced: ForcedTools) -> Result<(), EncodeErro
     if asked > forced { Err(EncodeError::NotForced { what }) } else { Ok(()) }
 }
 
-/// Content for a model that may not accept images: each run of images becomes one note.
+/// Content for a model that may not accept images.
+///
+/// Each run of images becomes one note.
 fn visible<'a>(endpoint: &Endpoint, content: &'a [Content], note: &'a str) -> Vec<Piece<'a>> {
     let mut pieces = Vec::new();
     for block in content {
@@ -228,8 +234,10 @@ fn visible<'a>(endpoint: &Endpoint, content: &'a [Content], note: &'a str) -> Ve
     pieces
 }
 
-/// First user message if the transcript begins with the model, which the provider rejects.
-const BEGINNING: &str = "(the conversation goes on)";
+/// First user message for a transcript that begins with the model.
+///
+/// Providers reject such a transcript.
+const BEGINNING: &str = "(the conversation continues)";
 /// Replaces a user's images that the model cannot see.
 const IMAGE_OMITTED: &str = "(image omitted: model does not support images)";
 /// Replaces a tool's images that the model cannot see.
@@ -263,7 +271,9 @@ enum Data {
     Object(Value),
     /// Not part of the protocol.
     Other,
-    /// The start of an object that cannot be parsed: a part is lost, so the rest is not a complete answer.
+    /// The start of an object that cannot be parsed.
+    ///
+    /// A part is lost, so the rest is not a complete answer.
     Damaged(String),
 }
 
@@ -295,7 +305,7 @@ fn error_text(error: &Value) -> String {
     text.map_or_else(|| error.to_string(), str::to_owned)
 }
 
-/// The text of an error object with its codes, without repetitions and without `status`.
+/// The text of an error object with its codes, once each and without `status`.
 pub(crate) fn error_words(error: &Value, status: Option<u16>) -> String {
     let text = error_text(error);
     let lower = text.to_ascii_lowercase();

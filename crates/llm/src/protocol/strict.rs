@@ -45,8 +45,9 @@ const FORMATS: [&str; 9] =
 /// Maximum object depth and total number of properties.
 const DEEPEST: usize = 5;
 const PROPERTIES: usize = 100;
-/// Maximum size: parts, list items, and texts of this many characters. Referenced definitions count at each
-/// use.
+/// Maximum size: parts, list items, and texts of this many characters.
+///
+/// Referenced definitions count at each use.
 const PARTS: usize = 8_000;
 const OF_TEXT: usize = 64;
 /// Claude's limits per request: tools, optional properties, and union types.
@@ -193,7 +194,7 @@ impl Said<'_> {
 
     /// Converts `$ref` with sibling keywords to a copy of the definition.
     ///
-    /// No keyword may stand beside `$ref`. Claude gets only copies, which excludes recursive definitions.
+    /// No keyword is allowed next to `$ref`. Claude gets only copies, which excludes recursive definitions.
     fn reference(&mut self, schema: &Map<String, Value>, named: &Value, depth: usize) -> Option<Value> {
         let named = named.as_str()?;
         let mut siblings =
@@ -434,7 +435,7 @@ mod tests {
 
     #[test]
     fn optional_properties_stay_optional_for_claude() {
-        let of = |schema: &Value| super::strict(schema, Rules::Claude);
+        let convert = |schema: &Value| super::strict(schema, Rules::Claude);
         let given = json!({
             "type": "object",
             "properties": {
@@ -461,11 +462,11 @@ mod tests {
             "additionalProperties": false,
         });
         let weight = Weight { tools: 1, optional: 4, unions: 2 };
-        assert_eq!(of(&given), Some((expected.clone(), weight)));
-        assert_eq!(of(&expected), Some((expected, weight)), "what is strict stays");
+        assert_eq!(convert(&given), Some((expected.clone(), weight)));
+        assert_eq!(convert(&expected), Some((expected, weight)), "what is strict stays");
         let endless = json!({"type": "object", "properties": {"a": {"$ref": "#"}}});
-        assert_eq!(of(&endless), None);
-        assert_eq!(of(&json!({"type": "object", "properties": {"a": {"enum": [{}]}}})), None);
+        assert_eq!(convert(&endless), None);
+        assert_eq!(convert(&json!({"type": "object", "properties": {"a": {"enum": [{}]}}})), None);
     }
 
     #[test]

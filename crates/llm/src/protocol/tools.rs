@@ -134,7 +134,7 @@ impl<'a> Placed<'a> {
     }
 }
 
-/// The schema of the arguments as the provider accepts it: an object with properties.
+/// The schema of the arguments as the provider accepts it: an object.
 pub(super) fn schema(parameters: &Value, subset: Subset) -> Value {
     let mut root = match cleaned(parameters, subset) {
         Value::Object(root) => root,

@@ -222,7 +222,7 @@ fn a_damaged_frame_is_an_error() {
     }
 }
 
-/// A proxied stream gives the same events and message in any chunking, and repeats no text.
+/// A proxied stream gives the same events in any chunking, and repeats no text.
 #[test]
 fn a_proxied_stream_is_equal_to_the_direct_one() {
     for Case { protocol, name, input, .. } in cases() {

@@ -46,8 +46,9 @@ fn result(name: &str, added: &[&str]) -> Message {
     })
 }
 
-/// The bodies of three requests: before the search, after it (in a batch with another call), and after the
-/// found tool was called.
+/// Request bodies before the search, after it, and after the found tool's call.
+///
+/// The search is in a batch with another call.
 fn bodies(protocol: &str, late_tools: bool) -> [Value; 3] {
     let protocol = Protocols::default().get(protocol).unwrap();
     let endpoint = Endpoint { late_tools, ..Endpoint::new("p", "http://127.0.0.1:1/v1", "m") };

@@ -77,7 +77,7 @@ fn ways(name: &str) -> Vec<(Endpoint, Request)> {
     ways
 }
 
-/// The same with tools found in the middle: one beside other results, one beside an image.
+/// The same with tools found late: one beside other results, one beside an image.
 fn found_late(mut request: Request) -> Request {
     let late = |name: &str| ToolDefinition {
         name: name.to_owned(),

@@ -26,7 +26,9 @@ pub(crate) struct Converter<'a> {
     pub workspace: &'a Workspace,
     pub snapshot: &'a HashMap<AbsPath, Synced>,
     pub encoding: PositionEncoding,
-    /// An empty file that was created since then was created by the server for this edit.
+    /// The start of the request.
+    ///
+    /// A newer empty file was created by the server for this edit.
     pub since: Option<SystemTime>,
 }
 
@@ -37,8 +39,8 @@ pub(crate) enum EditProblem {
     Outside(String),
     #[error("its edit changes {0}, which is not a file")]
     NotAFile(String),
-    #[error("its edit is for version {theirs} of {path}, the request was about version {ours}")]
-    Version { path: AbsPath, theirs: i32, ours: String },
+    #[error("its edit is for version {answered} of {path}, the request was about version {requested}")]
+    Version { path: AbsPath, answered: i32, requested: String },
     #[error("its edits of {path} do not fit the text: {reason}")]
     DoesNotFit { path: AbsPath, reason: String },
     #[error("its edit changes {0} after deleting or moving it")]
@@ -68,7 +70,9 @@ struct State {
     files: Vec<File>,
     /// The file at a path; `None`: it was deleted or moved.
     at: BTreeMap<AbsPath, Option<usize>>,
-    /// Moved (or deleted) directories, in order: files below the first are below the second.
+    /// Moved or deleted directories, in order.
+    ///
+    /// Files below the first are below the second.
     directories: Vec<(AbsPath, Option<AbsPath>)>,
     steps: Vec<Step>,
 }
@@ -112,7 +116,7 @@ impl Converter<'_> {
         Ok(path)
     }
 
-    /// The text of a file as the server has it: the text sent, else the text on the disk.
+    /// The server's text of a file: the text sent, else the text on disk.
     fn text(&self, path: &AbsPath) -> Result<(Version, Arc<View>), workspace::ReadError> {
         if let Some(synced) = self.snapshot.get(path) {
             return Ok((synced.version, Arc::clone(&synced.view)));
@@ -121,8 +125,10 @@ impl Converter<'_> {
         Ok((document.version, Arc::new(View::new(document.text))))
     }
 
-    /// Whether a file was created while the server prepared its edit; `false` if that is unknown.
-    fn is_born_since(&self, path: &AbsPath) -> bool {
+    /// Whether a file was created while the server prepared its edit.
+    ///
+    /// `false` if that is unknown.
+    fn is_created_since(&self, path: &AbsPath) -> bool {
         let born = std::fs::metadata(path).and_then(|metadata| metadata.created());
         self.since.is_some_and(|since| born.is_ok_and(|born| born >= since))
     }
@@ -137,11 +143,11 @@ impl Converter<'_> {
                 for change in changes {
                     match change {
                         DocumentChange::Edit { text_document, edits } => {
-                            edits.iter().for_each(|edit| confirm.see(edit.annotation_id.as_deref()));
+                            edits.iter().for_each(|edit| confirm.count(edit.annotation_id.as_deref()));
                             self.edits(&mut state, &text_document.uri, text_document.version, &edits)?;
                         }
                         DocumentChange::Operation(operation) => {
-                            confirm.see(operation.annotation_id.as_deref());
+                            confirm.count(operation.annotation_id.as_deref());
                             self.operation(&mut state, operation)?;
                         }
                     }
@@ -149,7 +155,7 @@ impl Converter<'_> {
             }
             None => {
                 for (uri, edits) in raw.changes.unwrap_or_default() {
-                    edits.iter().for_each(|edit| confirm.see(edit.annotation_id.as_deref()));
+                    edits.iter().for_each(|edit| confirm.count(edit.annotation_id.as_deref()));
                     self.edits(&mut state, &uri, None, &edits)?;
                 }
             }
@@ -158,7 +164,7 @@ impl Converter<'_> {
     }
 
     /// The entry at `path` after the operations so far, loaded if it is a file.
-    fn look(&self, state: &mut State, path: &AbsPath) -> Result<Entry, EditProblem> {
+    fn entry(&self, state: &mut State, path: &AbsPath) -> Result<Entry, EditProblem> {
         if let Some(known) = state.at.get(path) {
             return Ok(known.map_or(Entry::Nothing, Entry::File));
         }
@@ -179,7 +185,7 @@ impl Converter<'_> {
         }
         match self.text(&origin) {
             Ok((version, view)) => {
-                let adopted = view.text.is_empty() && self.is_born_since(&origin);
+                let adopted = view.text.is_empty() && self.is_created_since(&origin);
                 state.files.push(File {
                     origin: Some((origin, version)),
                     before: Arc::clone(&view),
@@ -205,17 +211,17 @@ impl Converter<'_> {
         edits: &[Edit],
     ) -> Result<(), EditProblem> {
         let path = self.inside(uri)?;
-        let file = match self.look(state, &path)? {
+        let file = match self.entry(state, &path)? {
             Entry::File(file) => &mut state.files[file],
             Entry::Directory => return Err(EditProblem::NotAFile(path.to_string())),
             Entry::Nothing if state.at.contains_key(&path) => return Err(EditProblem::Gone(path)),
             Entry::Nothing => return Err(workspace::ReadError::NotFound { path }.into()),
         };
-        if let (Some(theirs), Some((origin, _))) = (version, &file.origin) {
-            let ours = self.snapshot.get(origin).map(|synced| synced.number);
-            if ours != Some(theirs) {
-                let ours = ours.map_or_else(|| "not open".to_owned(), |ours| ours.to_string());
-                return Err(EditProblem::Version { path, theirs, ours });
+        if let (Some(answered), Some((origin, _))) = (version, &file.origin) {
+            let requested = self.snapshot.get(origin).map(|synced| synced.number);
+            if requested != Some(answered) {
+                let requested = requested.map_or_else(|| "not open".to_owned(), |number| number.to_string());
+                return Err(EditProblem::Version { path, answered, requested });
             }
         }
         let edits = self.bytes(&path, &file.after, edits)?;
@@ -227,7 +233,9 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Edits in bytes, in order of position, without duplicates and those that change nothing.
+    /// Converts edits to bytes, in order of position.
+    ///
+    /// Drops duplicates and edits that change nothing.
     pub fn bytes(&self, path: &AbsPath, view: &View, edits: &[Edit]) -> Result<Vec<TextEdit>, EditProblem> {
         let bad = |reason: String| EditProblem::DoesNotFit { path: path.clone(), reason };
         let crlf = view.text.contains("\r\n") && !view.text.replace("\r\n", "").contains('\n');
@@ -257,8 +265,8 @@ impl Converter<'_> {
         match operation.what {
             FileKind::Create { uri } => {
                 let path = self.inside(&uri)?;
-                let Some(there) = self.free(state, &path, &options)? else { return Ok(()) };
-                let replaces = there.and_then(|there| state.retire(there));
+                let Some(there) = self.check_target(state, &path, &options)? else { return Ok(()) };
+                let replaces = there.and_then(|there| state.delete_file(there));
                 let empty = Arc::new(View::new("".into()));
                 state.files.push(File {
                     origin: None,
@@ -277,10 +285,10 @@ impl Converter<'_> {
                 if from == to {
                     return Ok(());
                 }
-                match self.look(state, &from)? {
+                match self.entry(state, &from)? {
                     Entry::Nothing => return Err(workspace::ReadError::NotFound { path: from }.into()),
                     Entry::Directory => {
-                        match self.look(state, &to)? {
+                        match self.entry(state, &to)? {
                             Entry::Nothing => {}
                             // A parent directory is not replaced: its contents would be lost.
                             Entry::Directory if options.overwrite == Some(true) && !from.starts_with(&to) => {
@@ -296,8 +304,8 @@ impl Converter<'_> {
                         state.steps.push(Step::Rename { file: None, from, to, replaces: None });
                     }
                     Entry::File(file) => {
-                        let Some(there) = self.free(state, &to, &options)? else { return Ok(()) };
-                        let replaces = there.and_then(|there| state.retire(there));
+                        let Some(there) = self.check_target(state, &to, &options)? else { return Ok(()) };
+                        let replaces = there.and_then(|there| state.delete_file(there));
                         state.at.insert(from.clone(), None);
                         state.at.insert(to.clone(), Some(file));
                         state.steps.push(Step::Rename { file: Some(file), from, to, replaces });
@@ -306,9 +314,9 @@ impl Converter<'_> {
             }
             FileKind::Delete { uri } => {
                 let path = self.inside(&uri)?;
-                match self.look(state, &path)? {
+                match self.entry(state, &path)? {
                     Entry::File(file) => {
-                        state.retire(file);
+                        state.delete_file(file);
                         state.at.insert(path.clone(), None);
                         state.steps.push(Step::Delete { file, path });
                     }
@@ -321,15 +329,17 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Whether an entry can be created at `path`: `None` to skip the operation, else the file that it
-    /// replaces. Overwriting wins over ignoring (LSP 3.17 §CreateFile).
-    fn free(
+    /// Checks whether an entry can be created at `path`.
+    ///
+    /// Returns the file that it replaces; `None` to skip the operation. Overwriting takes precedence over
+    /// ignoring (LSP 3.17 §CreateFile).
+    fn check_target(
         &self,
         state: &mut State,
         path: &AbsPath,
         options: &Options,
     ) -> Result<Option<Option<usize>>, EditProblem> {
-        Ok(match self.look(state, path)? {
+        Ok(match self.entry(state, path)? {
             Entry::Nothing => Some(None),
             Entry::File(file) if options.overwrite == Some(true) => Some(Some(file)),
             Entry::File(_) | Entry::Directory if options.ignore_if_exists == Some(true) => None,
@@ -339,8 +349,10 @@ impl Converter<'_> {
 }
 
 impl State {
-    /// Deletes a file and its edits; returns its version if this edit did not create it.
-    fn retire(&mut self, file: usize) -> Option<Version> {
+    /// Deletes a file and its edits.
+    ///
+    /// Returns its version if this edit did not create it.
+    fn delete_file(&mut self, file: usize) -> Option<Version> {
         let file = &mut self.files[file];
         file.gone = true;
         file.edits.clear();
@@ -355,7 +367,7 @@ impl State {
         let below: Vec<AbsPath> = self.at.keys().filter(|at| at.starts_with(path)).cloned().collect();
         for at in below {
             if let Some(file) = self.at.insert(at, None).flatten() {
-                self.retire(file);
+                self.delete_file(file);
             }
         }
         self.directories.push((path.clone(), None));
@@ -424,7 +436,7 @@ struct Confirm {
 }
 
 impl Confirm {
-    fn see(&mut self, id: Option<&str>) {
+    fn count(&mut self, id: Option<&str>) {
         if let Some(id) = id.filter(|id| self.annotations.get(*id).is_some_and(|it| it.needs_confirmation)) {
             *self.found.entry(id.to_owned()).or_default() += 1;
         }

@@ -25,7 +25,7 @@ pub struct Answer<T> {
 impl<T> Answer<T> {
     /// Adds notes.
     #[must_use]
-    pub fn with_notes(mut self, notes: impl IntoIterator<Item = Note>) -> Self {
+    pub(crate) fn with_notes(mut self, notes: impl IntoIterator<Item = Note>) -> Self {
         self.notes.extend(notes);
         self
     }
@@ -179,10 +179,12 @@ pub struct Diagnostics {
     pub version: Version,
     /// In order of position.
     pub items: Vec<Diagnostic>,
-    /// Servers whose answer is not known yet; `items` has none of theirs.
+    /// Servers whose diagnostics are not known yet.
     pub pending: Vec<String>,
     /// Servers that could not be asked, and why.
-    pub failed: Vec<String>,
-    /// Sources that check only saved files, with their server; `items` has none of theirs.
+    pub failed: Vec<Note>,
+    /// Sources that check only saved files, with their server.
+    ///
+    /// `items` has no diagnostics of these sources.
     pub on_save: Vec<(String, String)>,
 }

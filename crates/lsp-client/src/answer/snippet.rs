@@ -5,8 +5,9 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// The text of a snippet: tab stops vanish, `${1:name}` becomes `name`, a choice its first value, a variable
-/// its default or nothing.
+/// The plain text of a snippet.
+///
+/// Tab stops vanish, `${1:name}` becomes `name`, a choice its first value, a variable its default or nothing.
 pub(crate) fn plain(snippet: &str) -> String {
     let mut out = String::new();
     text(&mut snippet.chars().peekable(), None, &mut out);
@@ -80,7 +81,9 @@ fn choice(chars: &mut Peekable<Chars<'_>>, out: &mut String) {
     }
 }
 
-/// The text of a tab stop or a variable without a default: the name, for a variable that no editor knows.
+/// The text of a tab stop or a variable without a default.
+///
+/// A variable that no editor knows gives its name.
 fn unset(name: &str) -> &str {
     const KNOWN: [&str; 7] = ["TM_", "CLIPBOARD", "CURRENT_", "WORKSPACE_", "RELATIVE_", "RANDOM", "CURSOR_"];
     let known = name.starts_with(|first: char| first.is_ascii_digit())

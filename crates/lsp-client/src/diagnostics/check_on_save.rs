@@ -20,11 +20,11 @@ const LIMIT: usize = 4096;
 
 /// The result of waiting for a check.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Waited {
+pub(crate) enum WaitOutcome {
     /// The published diagnostics are the result.
     Ended,
     /// The time is over: the check may still begin, end or publish.
-    GoesOn,
+    Unfinished,
     /// The check did not begin in its time.
     Silent,
 }
@@ -43,7 +43,7 @@ struct State {
     running: HashMap<String, String>,
     begun: u64,
     /// The last requested check did not begin.
-    mute: bool,
+    did_not_start: bool,
     /// When the server last reported progress of a check.
     last: Option<Instant>,
     files: HashMap<AbsPath, RawJson>,
@@ -76,7 +76,7 @@ impl CheckOnSave {
             match params["value"]["kind"].as_str() {
                 Some("begin") => {
                     state.begun += 1;
-                    state.mute = false;
+                    state.did_not_start = false;
                     let title = params["value"]["title"].as_str().unwrap_or_default();
                     state.running.insert(token.to_owned(), title.to_owned());
                 }
@@ -112,18 +112,21 @@ impl CheckOnSave {
         self.changed.send_replace(());
     }
 
-    /// Prepares a request after `hears` changes: which check must have begun, and whether it has to be
-    /// requested. It does not if one runs and nothing has changed since it was requested.
-    pub fn asks(&self, heard: u64) -> (u64, bool) {
+    /// Prepares a request for a check.
+    ///
+    /// Returns the number of the check that must have begun after `disk_changes` changes, and whether to
+    /// request it: not if one runs and nothing has changed since it was requested.
+    pub fn asks(&self, disk_changes: u64) -> (u64, bool) {
         let mut state = self.state();
-        let again = state.running.is_empty() || state.asked != Some(heard);
-        state.asked = Some(heard);
+        let again = state.running.is_empty() || state.asked != Some(disk_changes);
+        state.asked = Some(disk_changes);
         (if again { state.begun } else { state.begun.saturating_sub(1) }, again)
     }
 
-    /// Waits until a check after the first `begun` has ended and nothing more was published for a while. A
-    /// check that has not begun at `begins` is not awaited. Cancel-safe.
-    pub async fn wait(&self, begun: u64, begins: Instant, until: Instant) -> Waited {
+    /// Waits for the end of a check after the first `begun`, and of its publishes.
+    ///
+    /// Does not wait for a check that has not begun at `begins`. Cancel-safe.
+    pub async fn wait(&self, begun: u64, begins: Instant, until: Instant) -> WaitOutcome {
         let quiet = Duration::from_millis(self.rule.as_ref().map_or(0, |rule| rule.debounce_ms));
         let mut changed = self.changed.subscribe();
         loop {
@@ -132,17 +135,17 @@ impl CheckOnSave {
                 let state = self.state();
                 match state.begun > begun {
                     true if state.running.is_empty() => {
-                        (Waited::Ended, state.last.map_or(until, |last| last + quiet))
+                        (WaitOutcome::Ended, state.last.map_or(until, |last| last + quiet))
                     }
-                    true => (Waited::GoesOn, until),
-                    false => (Waited::Silent, begins),
+                    true => (WaitOutcome::Unfinished, until),
+                    false => (WaitOutcome::Silent, begins),
                 }
             };
             if Instant::now() >= at {
                 return then;
             }
             if Instant::now() >= until {
-                return Waited::GoesOn;
+                return WaitOutcome::Unfinished;
             }
             tokio::select! {
                 _ = changed.changed() => {}
@@ -152,18 +155,18 @@ impl CheckOnSave {
     }
 
     /// The progress of a running check; `None`: none runs.
-    pub fn doing(&self) -> Option<String> {
+    pub fn activity(&self) -> Option<String> {
         self.state().running.values().max().cloned()
     }
 
     /// The check was requested and did not begin.
-    pub fn did_not_begin(&self) {
-        self.state().mute = true;
+    pub(crate) fn record_no_start(&self) {
+        self.state().did_not_start = true;
     }
 
     /// Whether the last requested check did not begin.
-    pub fn is_mute(&self) -> bool {
-        self.state().mute
+    pub(crate) fn did_not_start(&self) -> bool {
+        self.state().did_not_start
     }
 
     /// The last published diagnostics of a file.
@@ -190,7 +193,7 @@ impl CheckOnSave {
     }
 
     /// Whether more files may have results than are stored.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.state().files.len() >= LIMIT
     }
 }
@@ -217,16 +220,16 @@ mod tests {
         let saved = saved();
         says(&saved, "begin");
         let now = Instant::now();
-        assert_eq!(saved.wait(0, now, now).await, Waited::GoesOn);
+        assert_eq!(saved.wait(0, now, now).await, WaitOutcome::Unfinished);
         says(&saved, "end");
-        assert_eq!(saved.wait(0, now, now).await, Waited::GoesOn);
+        assert_eq!(saved.wait(0, now, now).await, WaitOutcome::Unfinished);
     }
 
     #[tokio::test]
     async fn a_check_without_time_to_begin_is_not_silent() {
         let (saved, now) = (saved(), Instant::now());
-        assert_eq!(saved.wait(0, now + LONG, now).await, Waited::GoesOn);
-        assert_eq!(saved.wait(0, now, now + LONG).await, Waited::Silent);
+        assert_eq!(saved.wait(0, now + LONG, now).await, WaitOutcome::Unfinished);
+        assert_eq!(saved.wait(0, now, now + LONG).await, WaitOutcome::Silent);
     }
 
     #[test]

@@ -18,8 +18,7 @@ use crate::answer::RawJson;
 use crate::server::documents::{Sent, Synced};
 use adapters::DiagnosticsRule;
 
-/// After a speculative edit that was answered: how long nothing may be published before diagnostics are
-/// believed …
+/// Time without a publish before diagnostics count, after a speculative edit.
 const QUIET: Duration = Duration::from_millis(500);
 /// … and after one that was not, whose answers may still arrive.
 const LONG_QUIET: Duration = Duration::from_secs(2);
@@ -55,24 +54,28 @@ pub(crate) struct PushedDiagnostics {
 struct State {
     count: u64,
     files: HashMap<AbsPath, Push>,
-    /// Progress tokens of announced work that has not ended, and when it no longer counts without progress.
+    /// Tokens of announced work that has not ended.
+    ///
+    /// Each with the time at which it no longer counts without progress.
     work: HashMap<String, Work>,
     work_ended: Option<Instant>,
     /// The reported status of files.
     busy: HashMap<AbsPath, Busy>,
-    /// The server sends versions: a publish without one is not about an open text (basedpyright 1.40.2
-    /// reports closed files like that).
+    /// Whether the server sends versions.
+    ///
+    /// Then a publish without one is not about an open text (basedpyright 1.40.2 reports closed files like
+    /// that).
     versioned: bool,
     /// Everything that is published during a speculative edit.
     speculative: Option<HashMap<AbsPath, Push>>,
     after: Option<After>,
-    moved: Moved,
-    heard: Heard,
+    last_change: LastChange,
+    disk_changes: DiskChanges,
 }
 
 /// When the server last learned of changed files on the disk.
 #[derive(Default)]
-struct Heard {
+struct DiskChanges {
     /// How often it did.
     count: u64,
     /// With the file, if it was a single one.
@@ -81,10 +84,11 @@ struct Heard {
     before: Sent,
 }
 
-/// When the server last received a change of a file: the file, and the number of publishes so far. What it
-/// had published for any other file may be outdated.
+/// The last change of a file that the server received.
+///
+/// `pushes` is the number of publishes so far; earlier publishes for other files may be outdated.
 #[derive(Default)]
-struct Moved {
+struct LastChange {
     last: Option<(AbsPath, u64)>,
     /// The same for the last change of another file before.
     before: u64,
@@ -97,14 +101,14 @@ struct After {
     last: Instant,
     /// The first version of each file of the edit that is not the edit's own.
     versions: HashMap<AbsPath, i32>,
-    /// The last publish of each file, believed when nothing more arrives.
+    /// The last publish of each file, accepted when nothing more arrives.
     held: HashMap<AbsPath, Push>,
 }
 
 struct Work {
     begun: bool,
     /// The work does not affect answers about the project.
-    besides: bool,
+    unrelated: bool,
     /// When the work no longer counts.
     until: Instant,
 }
@@ -140,60 +144,61 @@ impl PushedDiagnostics {
     /// The number of publishes, and of changes that the server has learned of.
     pub fn now(&self) -> Sent {
         let state = self.state();
-        Sent { pushes: state.count, heard: state.heard.count }
+        Sent { pushes: state.count, disk_changes: state.disk_changes.count }
     }
 
-    /// The next message reports that these files on the disk changed, were created or deleted.
-    pub fn hears<'a>(&self, mut paths: impl Iterator<Item = &'a AbsPath>) {
+    /// Records that the next message reports these files as changed on disk.
+    pub(crate) fn record_disk_changes<'a>(&self, mut paths: impl Iterator<Item = &'a AbsPath>) {
         let Some(first) = paths.next() else { return };
         let one = paths.all(|path| path == first).then(|| first.clone());
         let mut state = self.state();
         let pushes = state.count;
-        let heard = &mut state.heard;
-        heard.count += 1;
-        if one.is_none() || heard.last.0 != one {
-            heard.before = heard.last.1;
+        let disk_changes = &mut state.disk_changes;
+        disk_changes.count += 1;
+        if one.is_none() || disk_changes.last.0 != one {
+            disk_changes.before = disk_changes.last.1;
         }
-        heard.last = (one, Sent { pushes, heard: heard.count });
+        disk_changes.last = (one, Sent { pushes, disk_changes: disk_changes.count });
     }
 
-    /// Whether the first diagnostics of a text may predate the last change of other files: the text was sent
-    /// before the change, and nothing was published for it by then. Unknown for servers that send no
-    /// versions.
-    pub fn may_be_late(&self, path: &AbsPath, synced: &Synced) -> bool {
+    /// Whether diagnostics of a text may predate the last change of other files.
+    ///
+    /// That is so if the text was sent before the change and nothing was published for it by then. Unknown
+    /// for servers that send no versions.
+    pub(crate) fn may_predate_changes(&self, path: &AbsPath, synced: &Synced) -> bool {
         let state = self.state();
-        let heard = match &state.heard.last {
-            (Some(last), _) if last == path => state.heard.before,
+        let disk_changes = match &state.disk_changes.last {
+            (Some(last), _) if last == path => state.disk_changes.before,
             (_, last) => *last,
         };
         let pushed = state.files.get(path).filter(|push| push.version == Some(synced.number));
         (state.versioned || state.count == 0)
-            && synced.sent.heard < heard.heard
-            && pushed.is_none_or(|push| push.first > heard.pushes)
+            && synced.sent.disk_changes < disk_changes.disk_changes
+            && pushed.is_none_or(|push| push.first > disk_changes.pushes)
     }
 
-    /// The server is about to receive a change of a file; `pushes` were published so far.
-    pub fn moves(&self, path: &AbsPath, pushes: u64) {
-        let moved = &mut self.state().moved;
-        if let Some((last, count)) = &moved.last
+    /// Records that the server is about to receive a change after `pushes` publishes.
+    pub(crate) fn record_change(&self, path: &AbsPath, pushes: u64) {
+        let last_change = &mut self.state().last_change;
+        if let Some((last, count)) = &last_change.last
             && last != path
         {
-            moved.before = *count;
+            last_change.before = *count;
         }
-        moved.last = Some((path.clone(), pushes));
+        last_change.last = Some((path.clone(), pushes));
     }
 
     /// The number of publishes when another file than `path` was last changed.
-    pub fn moved(&self, path: &AbsPath) -> u64 {
-        let moved = &self.state().moved;
-        match &moved.last {
+    pub(crate) fn pushes_before_change(&self, path: &AbsPath) -> u64 {
+        let last_change = &self.state().last_change;
+        match &last_change.last {
             Some((last, count)) if last != path => *count,
-            _ => moved.before,
+            _ => last_change.before,
         }
     }
 
-    /// Whether diagnostics of the sent text are known, but none after the first `pushes`.
-    pub fn is_outdated(&self, path: &AbsPath, synced: &Synced, pushes: u64) -> bool {
+    /// Whether the known diagnostics of the sent text are among the first `pushes`.
+    pub(crate) fn is_outdated(&self, path: &AbsPath, synced: &Synced, pushes: u64) -> bool {
         self.state().files.get(path).is_some_and(|push| {
             let of_it = match push.version {
                 Some(version) => version == synced.number,
@@ -203,20 +208,20 @@ impl PushedDiagnostics {
         })
     }
 
-    /// Whether the server sends versions, so that late diagnostics of an older text are recognized.
-    pub fn is_versioned(&self) -> bool {
+    /// Whether the server sends versions, by which outdated diagnostics are recognized.
+    pub(crate) fn is_versioned(&self) -> bool {
         self.state().versioned
     }
 
     /// Whether announced work, or work on a file, is under way.
-    pub fn is_working(&self, path: &AbsPath) -> bool {
+    pub(crate) fn is_working(&self, path: &AbsPath) -> bool {
         let state = self.state();
         let now = Instant::now();
         state.work.values().any(|work| now < work.until) || state.busy.get(path) == Some(&Busy::Working)
     }
 
-    /// Whether nothing was ever published, and no work is under way that could end with a publish.
-    pub fn is_mute(&self, path: &AbsPath) -> bool {
+    /// Whether nothing was published yet and no work is under way that could publish.
+    pub fn is_silent(&self, path: &AbsPath) -> bool {
         self.state().count == 0 && !self.is_working(path)
     }
 
@@ -243,14 +248,14 @@ impl PushedDiagnostics {
         }
         {
             let mut state = self.state();
-            state.settle();
+            state.accept_held();
             state.count += 1;
             let known = state.files.get(&path);
             let previous = known.map(|push| push.at);
             let same = known.filter(|push| version.is_some() && push.version == version);
             let first = same.map_or(state.count, |push| push.first);
             let push = Push { number: state.count, first, at: Instant::now(), previous, version, items };
-            state.take(path, push);
+            state.receive(path, push);
         }
         self.changed.send_replace(());
     }
@@ -264,9 +269,9 @@ impl PushedDiagnostics {
     }
 
     /// Begins a speculative edit, before its texts are sent.
-    pub fn begin_speculation(&self) {
+    pub(crate) fn begin_speculation(&self) {
         let mut state = self.state();
-        state.settle();
+        state.accept_held();
         // Held diagnostics may be about the previous speculative edit.
         if let Some(after) = state.after.take() {
             state.after = Some(After { held: HashMap::new(), ..after });
@@ -274,9 +279,11 @@ impl PushedDiagnostics {
         state.speculative = Some(HashMap::new());
     }
 
-    /// Ends a speculative edit whose texts were reverted. `versions`: the first version of each of its files
-    /// that is not its own; `answered`: none of its diagnostics are still to arrive.
-    pub fn end_speculation(&self, versions: HashMap<AbsPath, i32>, answered: bool) {
+    /// Ends a speculative edit whose texts were reverted.
+    ///
+    /// `versions`: the first version of each of its files that is not its own; `answered`: none of its
+    /// diagnostics are still to arrive.
+    pub(crate) fn end_speculation(&self, versions: HashMap<AbsPath, i32>, answered: bool) {
         {
             let mut state = self.state();
             // Diagnostics of files outside the edit, unknown before it, may be right; if the edit caused
@@ -297,24 +304,24 @@ impl PushedDiagnostics {
     /// `window/workDoneProgress/create`: work is about to begin.
     pub fn announced(&self, token: &Value) {
         let until = Instant::now() + self.silent.min(ANNOUNCED);
-        self.state().work(token.to_string(), Work { begun: false, besides: false, until });
+        self.state().work(token.to_string(), Work { begun: false, unrelated: false, until });
     }
 
-    /// Whether work that answers depend on has had no progress for so long that it is not awaited.
-    pub fn is_stuck(&self) -> bool {
+    /// Whether work that answers depend on has had no progress for too long.
+    pub(crate) fn is_stuck(&self) -> bool {
         let now = Instant::now();
-        self.state().work.values().any(|work| work.begun && !work.besides && now >= work.until)
+        self.state().work.values().any(|work| work.begun && !work.unrelated && now >= work.until)
     }
 
-    /// `$/progress`; `besides`: answers do not depend on work that begins.
-    pub fn progress(&self, params: &Value, besides: bool) {
+    /// `$/progress`; `unrelated`: answers do not depend on work that begins.
+    pub fn progress(&self, params: &Value, unrelated: bool) {
         {
             let mut state = self.state();
             let token = params["token"].to_string();
             match params["value"]["kind"].as_str() {
                 Some("begin") => {
                     let until = Instant::now() + self.silent;
-                    state.work(token, Work { begun: true, besides, until });
+                    state.work(token, Work { begun: true, unrelated, until });
                 }
                 Some("report") => {
                     let Some(work) = state.work.get_mut(&token) else { return };
@@ -330,8 +337,8 @@ impl PushedDiagnostics {
         self.changed.send_replace(());
     }
 
-    /// When a publish may be believed if nothing else arrives: `None` while the server works on the file.
-    fn settled(&self, state: &State, path: &AbsPath, push: &Push) -> Option<Instant> {
+    /// When a publish counts if nothing else arrives; `None` while the server works.
+    fn stable_at(&self, state: &State, path: &AbsPath, push: &Push) -> Option<Instant> {
         match state.busy.get(path) {
             Some(Busy::Working) => return None,
             // The server has finished the file.
@@ -348,7 +355,9 @@ impl PushedDiagnostics {
         Some(last + Duration::from_millis(self.rule.debounce_ms))
     }
 
-    /// The diagnostics of exactly the sent text; `None` if they are not known by `until`. Cancel-safe.
+    /// Waits for the diagnostics of exactly the sent text.
+    ///
+    /// `None` if they are not known by `until`. Cancel-safe.
     pub async fn wait(
         &self,
         path: &AbsPath,
@@ -371,9 +380,9 @@ impl PushedDiagnostics {
         let mut changed = self.changed.subscribe();
         loop {
             changed.mark_unchanged();
-            let (push, settled, believed) = {
+            let (push, stable_at, believed) = {
                 let mut state = self.state();
-                state.settle();
+                state.accept_held();
                 let push = match reader {
                     Reader::Any => state.files.get(path).cloned(),
                     Reader::After(pushes) => {
@@ -383,8 +392,8 @@ impl PushedDiagnostics {
                         state.speculative.as_ref().and_then(|speculative| speculative.get(path).cloned())
                     }
                 };
-                let settled = push.as_ref().and_then(|push| self.settled(&state, path, push));
-                (push, settled, state.after.as_ref().map(|after| after.last + after.quiet))
+                let stable_at = push.as_ref().and_then(|push| self.stable_at(&state, path, push));
+                (push, stable_at, state.after.as_ref().map(|after| after.last + after.quiet))
             };
             let mut wake = believed.map_or(until, |believed| until.min(believed));
             if let Some(push) = push {
@@ -401,13 +410,13 @@ impl PushedDiagnostics {
                 let clearing = push.version.is_none()
                     && push.items.get() == "[]"
                     && synced.closed.is_some_and(|closed| push.previous.is_none_or(|at| at < closed));
-                let settled = match clearing {
-                    true => settled.map(|at| at.max(push.at + CLEARING)),
-                    false => settled,
+                let stable_at = match clearing {
+                    true => stable_at.map(|at| at.max(push.at + CLEARING)),
+                    false => stable_at,
                 };
-                let at = match (settles, settled) {
+                let at = match (settles, stable_at) {
                     (Some(false), _) => Some(push.at),
-                    (Some(true), settled) => settled,
+                    (Some(true), stable_at) => stable_at,
                     (None, _) => None,
                 };
                 match at {
@@ -437,8 +446,8 @@ impl State {
         self.work.insert(token, work);
     }
 
-    /// Stores a publish.
-    fn take(&mut self, path: AbsPath, push: Push) {
+    /// Stores a publish, holds it back or drops it.
+    fn receive(&mut self, path: AbsPath, push: Push) {
         self.versioned |= push.version.is_some();
         if self.versioned && push.version.is_none() {
             return;
@@ -451,7 +460,7 @@ impl State {
             match (push.version, after.versions.get(&path)) {
                 (Some(version), Some(first)) if version < *first => return,
                 (Some(_), Some(_)) => {}
-                // Of another file, or without a version: it may be about the texts of the speculative edit.
+                // A publish for another file, or without a version, may be about the speculative texts.
                 _ => {
                     after.last = push.at;
                     after.held.insert(path, push);
@@ -459,10 +468,10 @@ impl State {
                 }
             }
         }
-        self.keep(path, push);
+        self.store(path, push);
     }
 
-    fn keep(&mut self, path: AbsPath, push: Push) {
+    fn store(&mut self, path: AbsPath, push: Push) {
         // Late, about an older text than the stored one.
         let known = self.files.get(&path).and_then(|known| known.version);
         if push.version.zip(known).is_some_and(|(version, known)| version < known) {
@@ -477,14 +486,14 @@ impl State {
         self.files.insert(path, push);
     }
 
-    /// Believes held diagnostics after the server was quiet for long enough.
-    fn settle(&mut self) {
+    /// Accepts held diagnostics after the server was quiet for long enough.
+    fn accept_held(&mut self) {
         if self.speculative.is_some() {
             return;
         }
         let Some(after) = self.after.take_if(|after| after.last.elapsed() >= after.quiet) else { return };
         for (path, push) in after.held {
-            self.keep(path, push);
+            self.store(path, push);
         }
     }
 }
@@ -495,7 +504,9 @@ mod tests {
     use crate::server::view::View;
     use serde_json::json;
 
-    /// How long a publish is held after progress; `silent` is the longest time without progress.
+    /// How long a publish is held back after progress.
+    ///
+    /// `silent` is the longest time without progress.
     async fn held(
         silent: Duration,
         until: Duration,

@@ -33,8 +33,9 @@ impl ResultIds {
         self.files.get(path).map(|known| known.id.clone())
     }
 
-    /// Takes the answer to a request that named `asked`: its list, `None` if it has none or is `unchanged`
-    /// without a matching report.
+    /// Reads the answer to a request that named the result id `asked`.
+    ///
+    /// `None` if it has no list, or is `unchanged` without a matching report.
     pub fn take(&mut self, path: &AbsPath, asked: Option<&str>, report: &Report<'_>) -> Option<RawJson> {
         for (uri, related) in report.related_documents.iter().flatten() {
             if let Some(related_path) = paths::uri_to_path(uri).and_then(AbsPath::new)

@@ -1,4 +1,4 @@
-//! Candidate files: the files that contain a name, opened before a question about all of its uses.
+//! Candidate files: the files that contain a name, opened before a request about all of its uses.
 //!
 //! Some servers search only the files of their project and those that are open: the tests of a package may be
 //! neither. And a server reads a file that is not open itself, with positions that may differ from ours
@@ -14,9 +14,9 @@ use crate::note::Note;
 use crate::pool::ServerPool;
 use crate::server::{Clock, Opened, Server};
 
-/// Files opened for one question.
+/// Maximum number of files opened for one request.
 pub(super) const MAX_OPENED: usize = 400;
-/// Files read, of the server's languages and of others.
+/// Maximum number of files read, of the server's languages and of others.
 const MAX_READ: usize = 20_000;
 /// Size of the largest file that is read.
 const MAX_BYTES: usize = 1 << 20;
@@ -83,7 +83,7 @@ impl Candidates {
         (omitted > 0 || is_cut).then_some(Note::CandidatesOmitted { omitted, is_cut })
     }
 
-    /// Reports candidates that are not among the files of an answer, where the server may miss some.
+    /// The candidates that an answer lacks, where the server may miss some.
     pub(super) fn missed(&self, server: &Server, name: &str, answered: &[&AbsPath]) -> Option<Note> {
         if !server.core.definition.report_missed_candidates {
             return None;
@@ -95,7 +95,7 @@ impl Candidates {
 }
 
 impl ServerPool {
-    /// Opens the candidates for `name`, where the server's definition says that it needs that.
+    /// Opens the candidates for `name` if the server's definition requires it.
     pub(super) async fn open_candidates(
         &self,
         server: &Server,
@@ -110,7 +110,7 @@ impl ServerPool {
         Ok(OpenCandidates { opened, found: Some(found) })
     }
 
-    /// Opens candidates that were found, where the server's definition says that it needs that.
+    /// Opens candidates that were found, if the server's definition requires it.
     pub(super) async fn open_found(
         &self,
         server: &Server,
@@ -122,7 +122,7 @@ impl ServerPool {
         }
         // Changes on disk are reported before a file is opened, otherwise it is closed again for that. The
         // question itself notes a scan that was cut.
-        drop(server.hear_news(clock).await?);
+        drop(server.report_external_changes(clock).await?);
         let opened = server.open_all(&found.documents, clock).await?;
         if server.core.definition.await_candidates {
             server.wait_until_read(&found.documents, clock).await;
@@ -130,7 +130,7 @@ impl ServerPool {
         Ok(Some(opened))
     }
 
-    /// Finds the files that contain `name` as a word, within three quarters of the time.
+    /// Finds files with `name` as a word, within three quarters of the time.
     pub(super) async fn find_candidates(
         &self,
         server: &Server,
@@ -148,9 +148,13 @@ impl ServerPool {
         let scan = tokio::task::spawn_blocking(move || {
             let mut found = Candidates::default();
             let (mut own, mut others) = (0, 0);
-            let rest = (root != *workspace.root()).then(|| workspace.files(workspace.root()));
+            let top = workspace.root();
+            let mut inside = workspace.files(top).filter(|path| path.starts_with(&root)).peekable();
+            // The list of the workspace omits a root in an ignored directory.
+            let unlisted = inside.peek().is_none().then(|| workspace.files(&root));
+            let rest = (root != *top).then(|| workspace.files(top));
             let rest = rest.into_iter().flatten().filter(|path| !path.starts_with(&root));
-            for path in workspace.files(&root).chain(rest) {
+            for path in inside.chain(unlisted.into_iter().flatten()).chain(rest) {
                 let is_own = definition.language_id(path.as_path()).is_some();
                 if !is_own && (kinds == Kinds::Own || found.others_cut) {
                     continue;
@@ -166,10 +170,8 @@ impl ServerPool {
                     continue;
                 }
                 // A file that is not text contains no name.
-                let Ok(document) = workspace.document(&path) else { continue };
-                if document.text.len() > MAX_BYTES
-                    || text::occurrences(&document.text, &name).next().is_none()
-                {
+                let Some(document) = workspace.document_with(&path, &name) else { continue };
+                if document.text.len() > MAX_BYTES {
                     continue;
                 }
                 match is_own {

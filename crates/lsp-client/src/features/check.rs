@@ -26,10 +26,12 @@ const START: Duration = Duration::from_millis(500);
 
 /// The role of a document in a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum CheckRole {
     /// A changed file; it stays open.
-    Itself,
-    /// A file that changes of others may affect: opened for the check, and closed after it unless it was open.
+    Changed,
+    /// A file that changes of others may affect.
+    ///
+    /// Opened for the check, and closed after it unless it was open.
     Dependent,
 }
 
@@ -43,8 +45,9 @@ pub struct Checked {
     pub pending: bool,
     /// Sources that the server only runs when a file is saved.
     pub on_save: Vec<String>,
-    /// Why the server does not count the file as part of its project, in its own words; then nothing is
-    /// `known`.
+    /// Why the server excludes the file from its project, in the server's words.
+    ///
+    /// Then nothing is `known`.
     pub disowned: Option<String>,
 }
 
@@ -53,17 +56,23 @@ pub struct Checked {
 pub enum Unknown {
     /// Its answers may be incomplete.
     Noted(Note),
-    /// It runs a command, and answers nothing until that is done.
+    /// It is running a command, and answers nothing until that is done.
     RunningCommand,
     /// It has not answered yet.
     Unanswered,
+    /// It did not answer in time.
+    Late {
+        after: Duration,
+    },
+    /// Its answer contains no report.
+    NoReport,
     Failed(ServerError),
     /// A reason given by the server or the connection.
     Reason(String),
 }
 
 /// A document to check, and its role.
-type Question = (Document, Look);
+type Question = (Document, CheckRole);
 
 impl ServerPool {
     /// Diagnostics of the text of `doc` from each of its servers.
@@ -75,17 +84,17 @@ impl ServerPool {
     pub async fn check(
         self: &Arc<Self>,
         doc: &Document,
-        look: Look,
+        role: CheckRole,
         cx: &RequestCx,
     ) -> Result<Vec<Checked>, ServerError> {
-        let mut answers = self.check_all(&[(doc.clone(), look)], cx.deadline, cx).await;
+        let mut answers = self.check_all(&[(doc.clone(), role)], cx.deadline, cx).await;
         answers.pop().unwrap_or_else(|| Ok(Vec::new()))
     }
 
     /// Diagnostics of many documents at once, in their order.
     ///
-    /// Each server is shown all documents before the first request. The check ends before the deadline if after
-    /// the first answer no other came for `quiet`.
+    /// Each server is shown all documents before the first request. The check ends before the deadline if
+    /// after the first answer no other came for `quiet`.
     pub async fn check_all(
         self: &Arc<Self>,
         questions: &[Question],
@@ -163,7 +172,7 @@ impl Checked {
 }
 
 impl ServerPool {
-    /// Whether a diagnostic says that the server ignores the file, and its first sentence.
+    /// The first sentence of a diagnostic that says that the server ignores the file.
     pub fn disowns<'a>(&self, item: &'a Diagnostic) -> Option<&'a str> {
         let definitions = self.definitions();
         let definition = definitions.get(&item.server)?;
@@ -222,7 +231,7 @@ fn collect<'a>(
 
 /// The documents that a server was shown for a check.
 struct Shown<'a> {
-    /// The documents that it has in the requested version, with their previous versions.
+    /// Documents in the requested version, with their previous versions.
     before: HashMap<AbsPath, Option<i32>>,
     /// The documents that were opened for the check.
     opened: Vec<AbsPath>,
@@ -232,7 +241,7 @@ struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    /// Shows all documents at once: a server handles notifications one by one, and starts over for each.
+    /// Shows all documents at once: a server restarts its work for each notification.
     async fn make(
         server: &'a Server,
         batch: &[&Question],
@@ -245,12 +254,12 @@ impl<'a> Shown<'a> {
         let is_ready = loading.is_ready() && Instant::now() < clock.until;
         let held = |path: &AbsPath| server.core.documents().holds(path);
         // A dependent that is open is shown again when it is requested.
-        let shown = batch.iter().filter(|(doc, look)| match look {
-            Look::Itself => may_be_shown,
-            Look::Dependent => may_be_shown && is_ready && !held(&doc.path),
+        let shown = batch.iter().filter(|(doc, role)| match role {
+            CheckRole::Changed => may_be_shown,
+            CheckRole::Dependent => may_be_shown && is_ready && !held(&doc.path),
         });
         let shown: Vec<&Question> = shown.copied().collect();
-        let dependents = shown.iter().filter(|(_, look)| *look == Look::Dependent);
+        let dependents = shown.iter().filter(|(_, role)| *role == CheckRole::Dependent);
         let opened: Vec<AbsPath> = dependents.map(|(doc, _)| doc.path.clone()).collect();
         let room = Extra::new(&server.core, opened.len());
         let mut before = HashMap::new();
@@ -261,7 +270,7 @@ impl<'a> Shown<'a> {
             let documents: Vec<&Document> = shown.iter().map(|(doc, _)| doc).collect();
             before = server.show_all(&documents, clock).await?;
         }
-        if shown.iter().any(|(_, look)| *look == Look::Itself) {
+        if shown.iter().any(|(_, role)| *role == CheckRole::Changed) {
             loading.opened();
         }
         Ok(Self { before, opened, quiet, answered: watch::channel(None).0, _room: room })
@@ -271,13 +280,13 @@ impl<'a> Shown<'a> {
     async fn ask(
         &self,
         server: &Server,
-        (doc, look): &Question,
+        (doc, role): &Question,
         clock: Clock<'_>,
     ) -> Result<Option<Vec<Diagnostic>>, ServerError> {
         if server.core.edits().is_some()
             || !server.core.loading.is_ready()
             || server.core.loading.failure().is_some()
-            || *look == Look::Dependent && Instant::now() >= clock.until
+            || *role == CheckRole::Dependent && Instant::now() >= clock.until
         {
             return Ok(None);
         }
@@ -286,7 +295,7 @@ impl<'a> Shown<'a> {
             // A response covers all that was sent before it; a notification may not.
             None => Show::AsNew,
         };
-        // Dropping the question cancels a request that waits.
+        // Dropping the future cancels its pending request.
         let answer = tokio::select! {
             biased;
             answer = of_loaded(server, doc, show, clock) => answer?,
@@ -300,8 +309,9 @@ impl<'a> Shown<'a> {
         Ok(answer)
     }
 
-    /// Completes when no answer came for the `quiet` time. The first answer may take longer: the server reads
-    /// all documents for it.
+    /// Completes when no answer came for the `quiet` time.
+    ///
+    /// The first answer may take longer: the server reads all documents for it.
     async fn stalled(&self) {
         let mut answered = self.answered.subscribe();
         loop {

@@ -14,7 +14,7 @@ use workspace::{Document, Owner};
 
 use super::diagnostics::{read, refreshed};
 use crate::answer::Diagnostic;
-use crate::diagnostics::check_on_save::Waited;
+use crate::diagnostics::check_on_save::WaitOutcome;
 use crate::error::ServerError;
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::documents::{Sent, Synced};
@@ -57,9 +57,9 @@ pub enum SaveCheckError {
 
 /// The check of one server.
 #[derive(Debug, Clone)]
-pub struct FoundSaved {
+pub struct SaveCheck {
     pub server: String,
-    /// The requested files; another server of that name may have been asked about others.
+    /// The requested files; those of another server of that name may differ.
     pub asked: Vec<AbsPath>,
     pub found: Result<SavedProblems, SaveCheckError>,
 }
@@ -69,8 +69,10 @@ pub struct FoundSaved {
 pub struct SavedProblems {
     /// Diagnostics of each requested file.
     pub files: BTreeMap<AbsPath, Vec<Diagnostic>>,
-    /// All files with an error, requested or not. The program may not have checked all that depends on them:
-    /// Cargo skips dependents of a crate that fails, and rustc skips borrow checking if a name is not found.
+    /// All files with an error, requested or not.
+    ///
+    /// The program may not have checked all that depends on them: Cargo skips dependents of a crate that
+    /// fails, and rustc skips borrow checking if a name is not found.
     pub with_errors: BTreeSet<AbsPath>,
 }
 
@@ -88,7 +90,7 @@ impl ServerPool {
         self: &Arc<Self>,
         docs: &[&Document],
         cx: &RequestCx,
-    ) -> Result<Vec<FoundSaved>, ServerError> {
+    ) -> Result<Vec<SaveCheck>, ServerError> {
         let clock = cx.clock();
         let servers = self.use_running();
         let asks = servers.iter().filter_map(|server| {
@@ -104,7 +106,7 @@ impl ServerPool {
                     Ok(found) => found,
                 };
                 let asked = own.iter().map(|doc| doc.path.clone()).collect();
-                Ok(FoundSaved { server: server.name().to_owned(), asked, found })
+                Ok(SaveCheck { server: server.name().to_owned(), asked, found })
             })
         });
         futures_util::future::join_all(asks).await.into_iter().collect()
@@ -113,8 +115,9 @@ impl ServerPool {
 
 type Checked = Result<SavedProblems, SaveCheckError>;
 
-/// Repeats the check until files and project stay unchanged during it. The first check may change files itself:
-/// Cargo writes a missing `Cargo.lock`.
+/// Repeats the check until files and project stay unchanged during it.
+///
+/// The first check may change files itself: Cargo writes a missing `Cargo.lock`.
 async fn of_one(server: &Server, docs: &[&Document], clock: Clock<'_>) -> Result<Checked, ServerError> {
     let saved = &server.core.check_on_save;
     let Some(rule) = saved.rule() else { return Ok(Err(SaveCheckError::Unsupported)) };
@@ -161,7 +164,7 @@ async fn check(
     }
     let loads = server.core.loading.loads();
     if !server.core.loading.is_ready() {
-        return unknown(SaveCheckError::Loading(server.doing()));
+        return unknown(SaveCheckError::Loading(server.activity()));
     }
     // Without a project there is nothing to check.
     if let Some(why) = server.core.loading.failure() {
@@ -169,14 +172,14 @@ async fn check(
     }
     // Changes up to now are reported before the check.
     refreshed(server, clock).await?;
-    let heard = server.core.diagnostics.now().heard;
+    let disk_changes = server.core.diagnostics.now().disk_changes;
     let room = server.room(&rule.method, clock).await?;
-    let (begun, again) = saved.asks(heard);
+    let (begun, again) = saved.asks(disk_changes);
     if again && room.notify(&rule.method, &rule.params).is_err() {
         return Err(server.crashed(&rule.method).await);
     }
     drop(room);
-    let begins = Instant::now() + if saved.is_mute() { BEGINS_LATE } else { BEGINS };
+    let begins = Instant::now() + if saved.did_not_start() { BEGINS_LATE } else { BEGINS };
     let waited = tokio::select! {
         biased;
         () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
@@ -184,14 +187,14 @@ async fn check(
         waited = saved.wait(begun, begins, clock.until) => waited,
     };
     match waited {
-        Waited::Ended => {}
-        Waited::GoesOn => return unknown(unfinished(server)),
+        WaitOutcome::Ended => {}
+        WaitOutcome::Unfinished => return unknown(unfinished(server)),
         // A server that reloads its project may forget the request.
-        Waited::Silent if server.core.loading.loads() != loads => {
+        WaitOutcome::Silent if server.core.loading.loads() != loads => {
             return Ok(Attempt::Void(SaveCheckError::Reloaded));
         }
-        Waited::Silent => {
-            saved.did_not_begin();
+        WaitOutcome::Silent => {
+            saved.record_no_start();
             return unknown(SaveCheckError::NotStarted);
         }
     }
@@ -221,7 +224,7 @@ async fn check(
         files.insert(doc.path.clone(), items);
     }
     let with_errors = saved.with_errors(on_save);
-    if server.core.diagnostics.now().heard != heard {
+    if server.core.diagnostics.now().disk_changes != disk_changes {
         return Ok(Attempt::Void(SaveCheckError::FilesChanged));
     }
     // A check that runs during a reload ends without results (rust-analyzer 1.96).
@@ -232,7 +235,7 @@ async fn check(
 }
 
 fn unfinished(server: &Server) -> SaveCheckError {
-    SaveCheckError::Unfinished { progress: server.core.check_on_save.doing() }
+    SaveCheckError::Unfinished { progress: server.core.check_on_save.activity() }
 }
 
 /// A document of the server that an editor has not saved.

@@ -30,7 +30,7 @@ pub(super) const REQUESTS: &[Request] = &[
 pub struct ActionQuery<'a> {
     /// Bytes in the document's text.
     pub range: Range<usize>,
-    /// Kinds, each with its subkinds (`refactor` includes `refactor.extract`); empty: any.
+    /// Kinds with their subkinds, as `refactor.extract` of `refactor`; empty: any.
     pub only: &'a [&'a str],
     /// Diagnostics that the actions should fix; each server is sent its own.
     pub diagnostics: &'a [Diagnostic],
@@ -91,7 +91,9 @@ fn within(kind: &str, outer: &str) -> bool {
 }
 
 impl ServerPool {
-    /// The code actions of a file's servers, in their order. A note names each server that did not answer.
+    /// The code actions of a file's servers, in their order.
+    ///
+    /// A note names each server that did not answer.
     ///
     /// # Errors
     /// [`ServerError`] when none answered.
@@ -205,7 +207,7 @@ impl ServerPool {
         }
     }
 
-    /// Shows the current text to servers that have a document open, after a speculative edit.
+    /// Shows the current text of an open document to servers after a speculative edit.
     pub async fn show(self: &Arc<Self>, doc: &Document, cx: &RequestCx) {
         for server in self.use_running() {
             let has_it = server.core.documents().paths().contains(&doc.path);

@@ -20,10 +20,10 @@ use crate::server::core::Core;
 use crate::server::edit_inbox::{EditInbox, PendingEdit};
 use crate::server::{Clock, Server};
 
-/// Time for an edit that the server sends after its response, if the command has changed nothing yet.
+/// Time for an edit after the response, if the command has changed nothing yet.
 const LATE: Duration = Duration::from_millis(300);
 
-/// File times are those of the system's last tick, which may be this much behind the clock.
+/// Delay of file times, which are those of the system's last tick.
 const FILE_CLOCK: Duration = Duration::from_millis(10);
 
 /// Applies the edits that a server sends while it works.
@@ -72,7 +72,7 @@ impl ServerPool {
     ///
     /// # Errors
     /// [`ServerError`] when it was not sent: `Refused` as `unsupported` for one that the server leaves
-    /// to an editor. What happens after is in [`Ran`], since files may have changed by then.
+    /// to an editor. The events after that are in [`Ran`], since files may have changed by then.
     pub async fn run_command(
         self: &Arc<Self>,
         command: &ServerCommand,

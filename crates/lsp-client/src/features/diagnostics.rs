@@ -28,8 +28,9 @@ use adapters::{Feature, expand};
 pub(crate) const METHOD: &str = "textDocument/diagnostic";
 pub(super) const REQUESTS: &[Request] = &[Request::new(METHOD)];
 
-/// Time for a server to publish again after it learned that another file changed. Servers with nothing new stay
-/// silent.
+/// Time for a server to publish again after another file changed.
+///
+/// Servers with nothing new stay silent.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Number of times a document is opened again after it was closed during a request.
 const MOST_OPENED: usize = 4;
@@ -46,15 +47,16 @@ impl ServerPool {
         doc: &Document,
         cx: &RequestCx,
     ) -> Result<Answer<Diagnostics>, ServerError> {
-        self.diagnostics_unless_mute(doc, cx.deadline, cx).await
+        self.diagnostics_unless_silent(doc, cx.deadline, cx).await
     }
 
-    /// [`ServerPool::diagnostics`], with `patience` for a server that has loaded, never published and reports
-    /// no work.
+    /// [`ServerPool::diagnostics`], with limited patience for a silent server.
+    ///
+    /// `patience` applies to a server that has loaded, never published and reports no work.
     ///
     /// # Errors
     /// [`ServerError`] when no server can be asked at all.
-    pub async fn diagnostics_unless_mute(
+    pub async fn diagnostics_unless_silent(
         self: &Arc<Self>,
         doc: &Document,
         patience: Duration,
@@ -66,7 +68,7 @@ impl ServerPool {
             version: doc.version,
             items: Vec::new(),
             pending: Vec::new(),
-            failed: problems.iter().map(ServerError::to_string).collect(),
+            failed: problems.into_iter().map(Note::Failed).collect(),
             on_save: Vec::new(),
         };
         let asks = servers.iter().map(|server| of_one(server, doc, patience, clock));
@@ -74,13 +76,13 @@ impl ServerPool {
         let (mut first, mut answered, mut unverified) = (None, Vec::new(), None);
         for (server, answer) in servers.iter().zip(answers) {
             match answer {
-                // Without a project it only finds syntax errors.
+                // Without a project the server only finds syntax errors.
                 Ok(Some(items))
                     if server.core.loading.failure().is_some()
                         && items.iter().all(|item| item.severity != Severity::Error) =>
                 {
-                    let why = server.core.loading.failure().unwrap_or_default();
-                    out.failed.push(format!("{}: the project is not loaded ({why})", server.name()));
+                    let reason = server.core.loading.failure().unwrap_or_default();
+                    out.failed.push(Note::ProjectNotLoaded { server: server.name().to_owned(), reason });
                 }
                 Ok(Some(mut items)) => {
                     answered.push(server.name());
@@ -97,7 +99,7 @@ impl ServerPool {
                 Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),
                 Err(ServerError::Timeout { .. }) => out.pending.push(server.name().to_owned()),
                 Err(error) => {
-                    out.failed.push(error.to_string());
+                    out.failed.push(Note::Failed(error.clone()));
                     first = first.or(Some(error));
                 }
             }
@@ -115,8 +117,9 @@ impl ServerPool {
 }
 
 impl ServerPool {
-    /// Starts the servers that give diagnostics of a file, and waits until they have loaded the project, at
-    /// most three quarters of the time. `doc` is opened for it.
+    /// Starts the servers for a file's diagnostics, and waits until they have loaded.
+    ///
+    /// Waits at most three quarters of the time. Opens `doc` for it.
     ///
     /// # Errors
     /// [`ServerError`] when none can be asked.
@@ -144,23 +147,24 @@ async fn of_one(
 ) -> Result<Option<Vec<Diagnostic>>, ServerError> {
     // Some servers register capabilities before they have loaded, so this waits for that.
     server.wait_ready(Some(doc), clock).await?;
-    // Dropping the question cancels a request that waits.
+    // Dropping the future cancels its pending request.
     tokio::select! {
         biased;
         answer = of_loaded(server, doc, Show::AsItIs, clock) => answer,
-        () = mute(server, doc, patience) => Ok(None),
+        () = silence(server, doc, patience) => Ok(None),
     }
 }
 
-/// Completes after `patience` if a server that publishes has published nothing and reports no work; never if
-/// diagnostics are requested.
-async fn mute(server: &Server, doc: &Document, patience: Duration) {
+/// Completes after `patience` if a server has published nothing and is not at work.
+///
+/// Never completes if diagnostics are requested.
+async fn silence(server: &Server, doc: &Document, patience: Duration) {
     loop {
         tokio::time::sleep(patience).await;
         if pulled(server).is_some() || server.core.definition.diagnostics.clean.is_some() {
             return std::future::pending().await;
         }
-        if server.core.loading.is_ready() && server.core.diagnostics.is_mute(&doc.path) {
+        if server.core.loading.is_ready() && server.core.diagnostics.is_silent(&doc.path) {
             return;
         }
     }
@@ -169,7 +173,7 @@ async fn mute(server: &Server, doc: &Document, patience: Duration) {
 /// How a server that publishes is shown a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Show {
-    /// In its current state.
+    /// With its current text.
     AsItIs,
     /// As a document that it has never seen.
     AsNew,
@@ -180,7 +184,7 @@ pub(super) enum Show {
     },
 }
 
-/// Reports changes on disk: diagnostics from before a change of another file are not current.
+/// Reports changes on disk, which make earlier diagnostics of other files outdated.
 pub(super) async fn refreshed(server: &Server, clock: Clock<'_>) -> Result<(), ServerError> {
     tokio::select! {
         biased;
@@ -253,8 +257,9 @@ pub(super) async fn of_loaded(
     read(server, &synced, &items).map(Some)
 }
 
-/// Diagnostics of a text that the server was sent: none if its definition can ask whether the text is clean,
-/// else what it publishes.
+/// Diagnostics of a text that the server was sent.
+///
+/// None if its definition names a request that shows that the text is clean, else the published ones.
 async fn diagnosed(
     server: &Server,
     entered: &Entered,
@@ -262,34 +267,34 @@ async fn diagnosed(
     (synced, sent_before): (Synced, bool),
     clock: Clock<'_>,
 ) -> Result<Option<(Synced, RawJson)>, ServerError> {
-    let looked = look(server, doc, clock.until, clock.cancel).await;
-    if looked == Looked::Clean {
+    let clean_check = check_clean(server, doc, clock.until, clock.cancel).await;
+    if clean_check == CleanCheck::Clean {
         return Ok(Some((synced, RawJson::empty_list())));
     }
-    pushed(server, entered, doc, (synced, sent_before), looked, clock).await
+    pushed(server, entered, doc, (synced, sent_before), clean_check, clock).await
 }
 
 /// Diagnostics that the server publishes after all that it was sent.
 ///
-/// A silent server is shown the document again. So is a server that published nothing about a text sent before
-/// the request (clangd 22.1.1 skips a text that was changed and changed back before it began). If nothing was
-/// published about the text when changes on disk were reported, it is shown again at once: the first
-/// publication may be about the old state. A server that does not publish what it reported when asked is asked
-/// again: it may have been wrong (tsserver learns late of new files).
+/// A silent server is shown the document again. So is a server that published nothing about a text sent
+/// before the request (clangd 22.1.1 skips a text that was changed and changed back before it began). If
+/// nothing was published about the text when changes on disk were reported, it is shown again at once: the
+/// first publication may be about the old state. A server that does not publish what it reported when asked
+/// is asked again: it may have been wrong (tsserver learns late of new files).
 async fn pushed(
     server: &Server,
     entered: &Entered,
     doc: &Document,
     (mut synced, sent_before): (Synced, bool),
-    mut looked: Looked,
+    mut clean_check: CleanCheck,
     clock: Clock<'_>,
 ) -> Result<Option<(Synced, RawJson)>, ServerError> {
-    let whole = |items: &RawJson| looked.is_whole(items);
+    let whole = |items: &RawJson| clean_check.is_whole(items);
     let published = &server.core.diagnostics;
-    let moved = published.moved(&doc.path);
+    let moved = published.pushes_before_change(&doc.path);
     let after = Reader::After(moved);
-    let is_behind = server.core.documents().is_behind(&doc.path);
-    if is_behind || published.may_be_late(&doc.path, &synced) {
+    let may_be_outdated = server.core.documents().may_be_outdated(&doc.path);
+    if may_be_outdated || published.may_predate_changes(&doc.path, &synced) {
         synced = server.recheck(entered, doc, clock).await?;
     } else if published.is_outdated(&doc.path, &synced, moved) {
         let until = Instant::now() + PATIENCE.min(clock.left() / 4);
@@ -309,9 +314,9 @@ async fn pushed(
         }
     }
     loop {
-        let again = matches!(looked, Looked::Codes(_)).then(|| Instant::now() + PATIENCE);
+        let again = matches!(clean_check, CleanCheck::Codes(_)).then(|| Instant::now() + PATIENCE);
         let until = again.map_or(clock.until, |again| again.min(clock.until));
-        let whole = |items: &RawJson| looked.is_whole(items);
+        let whole = |items: &RawJson| clean_check.is_whole(items);
         let waited = waited(server, (entered, doc), &mut synced, (until, after), &whole, clock);
         if let Some(items) = waited.await? {
             return Ok(Some((synced, items)));
@@ -320,18 +325,19 @@ async fn pushed(
         if Instant::now() >= clock.until || !server.core.documents().holds(&doc.path) {
             return Ok(None);
         }
-        match look(server, doc, clock.until, clock.cancel).await {
-            Looked::Clean => return Ok(Some((synced, RawJson::empty_list()))),
+        match check_clean(server, doc, clock.until, clock.cancel).await {
+            CleanCheck::Clean => return Ok(Some((synced, RawJson::empty_list()))),
             // Problems that were found before must still be published.
-            Looked::Unknown if matches!(looked, Looked::Codes(_)) => {}
-            now => looked = now,
+            CleanCheck::Unknown if matches!(clean_check, CleanCheck::Codes(_)) => {}
+            now => clean_check = now,
         }
     }
 }
 
-/// Waits for the publication about a text. A document that was closed for another request is opened again if
-/// its text is unchanged: servers publish nothing, or an empty list, for a closed one. `None` if not known by
-/// `until`.
+/// Waits for the publish about a text; `None` if there is none by `until`.
+///
+/// Reopens a document that was closed for another request if its text is unchanged: servers publish nothing,
+/// or an empty list, for a closed one.
 async fn waited(
     server: &Server,
     (entered, doc): (&Entered, &Document),
@@ -402,7 +408,7 @@ pub(crate) async fn whole_publication(
 
 /// The result of asking a server whether a text is clean, as its definition says.
 #[derive(PartialEq)]
-pub(crate) enum Looked {
+pub(crate) enum CleanCheck {
     Clean,
     /// Problems with these codes, which must be published.
     Codes(Vec<Value>),
@@ -412,7 +418,7 @@ pub(crate) enum Looked {
     Late,
 }
 
-impl Looked {
+impl CleanCheck {
     /// Whether a publication is complete, as far as known.
     pub fn is_whole(&self, items: &RawJson) -> bool {
         let codes = match self {
@@ -427,19 +433,19 @@ impl Looked {
 }
 
 /// Asks a server about the text of `doc`, which must not change meanwhile.
-pub(crate) async fn look(
+pub(crate) async fn check_clean(
     server: &Server,
     doc: &Document,
     until: Instant,
     cancel: &CancellationToken,
-) -> Looked {
+) -> CleanCheck {
     const METHOD: &str = "workspace/executeCommand";
-    let Some(rule) = &server.core.definition.diagnostics.clean else { return Looked::Unknown };
+    let Some(rule) = &server.core.definition.diagnostics.clean else { return CleanCheck::Unknown };
     if !commands(&server.core).contains(&rule.command) {
-        return Looked::Unknown;
+        return CleanCheck::Unknown;
     }
-    let turn = tokio::time::timeout_at(until.into(), server.core.looking.acquire());
-    let Ok(Ok(_turn)) = turn.await else { return Looked::Late };
+    let turn = tokio::time::timeout_at(until.into(), server.core.clean_check.acquire());
+    let Ok(Ok(_turn)) = turn.await else { return CleanCheck::Late };
     let number = || server.core.documents().number(&doc.path);
     let before = number();
     let variables = [("file", doc.path.to_string())];
@@ -451,25 +457,25 @@ pub(crate) async fn look(
         let left = until.saturating_duration_since(Instant::now());
         let raw = match server.peer.request(METHOD, &params, left, cancel).await {
             Ok(raw) => raw,
-            Err(RequestError::Deadline { .. } | RequestError::Cancelled { .. }) => return Looked::Late,
-            Err(_) => return Looked::Unknown,
+            Err(RequestError::Deadline { .. } | RequestError::Cancelled { .. }) => return CleanCheck::Late,
+            Err(_) => return CleanCheck::Unknown,
         };
         let answer = server.read::<Value>(METHOD, &raw).unwrap_or_default();
         match answer[&rule.field].as_array() {
             Some(list) => found.extend(list.iter().cloned()),
-            None => return Looked::Unknown,
+            None => return CleanCheck::Unknown,
         }
         if !found.is_empty() && rule.code.is_none() {
-            return Looked::Unknown;
+            return CleanCheck::Unknown;
         }
     }
     match &rule.code {
-        _ if number() != before => Looked::Unknown,
-        _ if found.is_empty() => Looked::Clean,
-        None => Looked::Unknown,
+        _ if number() != before => CleanCheck::Unknown,
+        _ if found.is_empty() => CleanCheck::Clean,
+        None => CleanCheck::Unknown,
         Some(code) => {
             found.retain(|problem| rule.errors.iter().all(|(field, value)| problem[field] == *value));
-            Looked::Codes(found.into_iter().map(|mut problem| problem[code].take()).collect())
+            CleanCheck::Codes(found.into_iter().map(|mut problem| problem[code].take()).collect())
         }
     }
 }

@@ -76,7 +76,7 @@ impl ServerPool {
         Ok(answer(&server, &asked, edit))
     }
 
-    /// Sorts a file's imports and removes unused ones; the edit is empty if nothing changes.
+    /// The edit that sorts a file's imports and removes unused ones, or an empty edit.
     ///
     /// # Errors
     /// [`ServerError`]; `Refused` if the server offers it only as a command that edits files itself.

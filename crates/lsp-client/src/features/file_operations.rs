@@ -1,7 +1,7 @@
 //! Changes that servers request before files are created or deleted (LSP 3.17 §WillCreateFiles,
 //! §WillDeleteFiles).
 //!
-//! Only running servers that have loaded their project are asked.
+//! Only running servers that have loaded their project receive the request.
 
 use std::sync::Arc;
 
@@ -33,8 +33,9 @@ pub struct Wishes {
 }
 
 impl ServerPool {
-    /// Asks servers for changes with files that are about to be `created` and `deleted`. Returns at once if no
-    /// server registered for it.
+    /// Requests changes with files that are about to be `created` and `deleted`.
+    ///
+    /// Returns at once if no server registered for it.
     ///
     /// # Errors
     /// [`ServerError::Cancelled`] only.
@@ -76,7 +77,7 @@ async fn ask(
     clock: Clock<'_>,
 ) -> Result<WorkspaceEdit, ServerError> {
     if !server.core.loading.is_ready() {
-        return Err(ServerError::Starting { server: server.name().to_owned(), detail: server.doing() });
+        return Err(ServerError::Starting { server: server.name().to_owned(), detail: server.activity() });
     }
     let files: Vec<Value> = paths.iter().map(|path| json!({"uri": path_to_uri(path.as_path())})).collect();
     let asked = server.ask(None, method, clock, |_, _| json!({"files": files})).await?;

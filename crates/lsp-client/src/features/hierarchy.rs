@@ -74,7 +74,7 @@ impl ServerPool {
         calls(&server, Calls::Outgoing, doc, offset, clock).await
     }
 
-    /// The types that the one at byte `offset` extends, or that extend it, one step away.
+    /// The types one step above or below the type at byte `offset`.
     ///
     /// # Errors
     /// [`ServerError`]; `Refused` as `not_found` when the server sees no type there.
@@ -90,7 +90,7 @@ impl ServerPool {
         let server = handle.server();
         server.wait_ready(Some(doc), clock).await?;
         let mut candidates = match direction {
-            // A subtype names it, maybe in another package.
+            // A subtype names the type, maybe in another package.
             Types::Sub => {
                 let name = &doc.text[text::word_at(&doc.text, offset)];
                 self.open_candidates(server, name, clock).await?
@@ -110,8 +110,9 @@ impl ServerPool {
         Ok(found)
     }
 
-    /// Other packages with candidates of which none is among the files `found`: a server that follows calls
-    /// from an item may stay in the package of that item (tsserver 5.9).
+    /// Packages with candidates that are not represented in the files `found`.
+    ///
+    /// A server that follows calls from an item may stay in the package of that item (tsserver 5.9).
     pub fn unsearched_packages(
         &self,
         server: &ServerHandle,
@@ -205,7 +206,7 @@ pub(super) async fn calls(
     })
 }
 
-/// The calls in order of place, each once: servers may list one several times (basedpyright 1.40).
+/// The calls in order of position, without duplicates (as of basedpyright 1.40).
 fn sorted(mut calls: Vec<Call>) -> Vec<Call> {
     let same = |a: &Symbol, b: &Symbol| {
         (&a.file, &a.selection, a.line, &a.name) == (&b.file, &b.selection, b.line, &b.name)

@@ -1,7 +1,7 @@
 //! The requests that a pool answers, a file for each kind.
 //!
-//! Each chooses the server, starts it, waits until it is ready, shows it the current texts, sends the request, and
-//! reads the answer by the texts that the server had.
+//! Each chooses the server, starts it, waits until it is ready, syncs the texts, sends the request, and reads
+//! the answer by the texts that the server had.
 
 mod candidate_files;
 mod check;
@@ -77,7 +77,7 @@ fn answer<T>(server: &Server, asked: &Asked, value: T) -> Answer<T> {
 }
 
 impl Asked {
-    /// The text of a file as the server had it: what it was sent, otherwise what is on disk.
+    /// The text of a file that the server has: as sent, else as on disk.
     fn view(&self, server: &Server, path: &AbsPath) -> Option<Arc<View>> {
         if let Some(synced) = self.snapshot.get(path) {
             return Some(Arc::clone(&synced.view));

@@ -91,7 +91,7 @@ impl ServerPool {
         let server = self.pick(&doc.path, to.feature(), clock).await?;
         server.wait_ready(Some(doc), clock).await?;
         let mut candidates = match to {
-            // An implementation names it, maybe in another package.
+            // An implementation names the symbol, maybe in another package.
             Navigate::Implementation => {
                 let name = &doc.text[text::word_at(&doc.text, offset)];
                 self.open_candidates(&server, name, clock).await?
@@ -122,8 +122,9 @@ impl ServerPool {
         Ok(answer(&server, &asked, found).with_notes(candidates.note().into_iter().chain(failed)))
     }
 
-    /// Adds the places in packages of other candidates, where the name resolves to the same symbol: a server may
-    /// answer only from the project of the file it is asked about (tsserver 5.9).
+    /// Adds places in packages of other candidates, where the name is the same symbol.
+    ///
+    /// A server may answer only from the project of the requested file (tsserver 5.9).
     async fn elsewhere(
         &self,
         server: &Server,

@@ -47,8 +47,8 @@ impl ServerPool {
     /// sends meanwhile go to `edits`.
     ///
     /// # Errors
-    /// [`ServerError`] if the request was not sent: `Refused` as `unsupported` if it is not a request, or would
-    /// change the server's view of the texts.
+    /// [`ServerError`] if the request was not sent: `Refused` as `unsupported` if it is not a request, or
+    /// would change the server's view of the texts.
     pub async fn request(
         self: &Arc<Self>,
         method: &str,
@@ -61,7 +61,7 @@ impl ServerPool {
         let clock = cx.clock();
         let document = place.map(|(document, _)| document);
         let servers = self.servers_of(document.map(|document| &document.path), server, cx).await?;
-        // The server that answers this request otherwise, too.
+        // The same server that answers this request for other callers.
         let first = match (document, feature_of(method)) {
             (Some(document), Some(feature)) if servers.len() > 1 => {
                 Some(self.pick(&document.path, feature, clock).await?)
@@ -111,8 +111,9 @@ impl ServerPool {
         Ok(servers.iter().map(|server| offered(server)).collect())
     }
 
-    /// Restarts the servers of a file, or those that run, so that they read the project again. Gives their
-    /// names.
+    /// Restarts the servers of a file, or all that run.
+    ///
+    /// Returns their names.
     ///
     /// # Errors
     /// [`ServerError`] when one does not start.
@@ -152,7 +153,7 @@ impl ServerPool {
     }
 }
 
-/// Whether a method is part of synchronization or of the lifecycle, which Pilcrow controls.
+/// Whether a method is part of synchronization or of the server's lifecycle.
 fn is_reserved(method: &str) -> bool {
     let (scope, name) = method.split_once('/').unwrap_or(("", method));
     let is_notification = name.strip_prefix("did").is_some_and(|rest| rest.starts_with(char::is_uppercase));

@@ -25,7 +25,9 @@ pub(super) const REQUESTS: &[Request] = &[
     Request::new("textDocument/prepareRename").quick(),
 ];
 
-/// A server's answer to a rename, with the candidates still open in it until [`Renamed::close`].
+/// A server's answer to a rename.
+///
+/// The candidates stay open in the server until [`Renamed::close`].
 pub struct Renamed {
     pub server: ServerHandle,
     /// The name that is replaced.
@@ -57,7 +59,7 @@ impl Renamed {
 }
 
 impl ServerPool {
-    /// Asks the best server for the edit that renames the symbol at byte `offset`, in all files.
+    /// Requests the edit in all files that renames the symbol at byte `offset`.
     ///
     /// # Errors
     /// [`ServerError`]: `Refused` when nothing can be renamed there or nothing would change, `Starting`
@@ -160,7 +162,7 @@ impl ServerHandle {
         asked.workspace_edit(server, raw.unwrap_or_default(), format!("rename {old_name} to {new_name}"))
     }
 
-    /// The name that a rename at byte `offset` replaces: the server's, where it prepares renames.
+    /// The current name at byte `offset`: the server's, if it prepares renames.
     async fn old_name(&self, doc: &Document, offset: usize, clock: Clock<'_>) -> Result<String, ServerError> {
         let prepares = {
             let capabilities = self.0.core.capabilities();

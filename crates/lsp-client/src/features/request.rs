@@ -8,7 +8,9 @@ use super::{
     workspace_diagnostics,
 };
 
-/// A request, as choosing a server, sending it and announcing our capabilities need to know it.
+/// A request method and its properties.
+///
+/// Used to choose a server, send the request and announce the client's capabilities.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
     pub method: &'static str,
@@ -16,11 +18,13 @@ pub(crate) struct Request {
     pub feature: Option<Feature>,
     /// Key of the server capability that offers it.
     pub provider: Option<&'static str>,
-    /// Key of our capability below `textDocument`, where it only says that there is no dynamic registration.
+    /// Key of the client capability below `textDocument`.
+    ///
+    /// Announced without dynamic registration.
     client: Option<&'static str>,
-    /// Whether it is about one place or file, so that a third of the time of a call has to suffice.
+    /// Whether it is about one position or file, and gets a third of the call's time.
     is_quick: bool,
-    /// Whether it is sent again when the server reports that the text changed or that it gave the request up.
+    /// Whether it is sent again when the text changed or the server cancelled it.
     is_repeated: bool,
 }
 
@@ -69,7 +73,9 @@ pub(crate) fn of_feature(feature: Feature) -> Option<&'static Request> {
     all().find(|request| request.feature == Some(feature))
 }
 
-/// The feature that a method alone requests of one server; `None` if all servers of a file may answer.
+/// The feature that a method requests of one server.
+///
+/// `None` if all servers of a file may answer.
 pub(crate) fn feature_of(method: &str) -> Option<Feature> {
     let mut features = all().filter(|request| request.method == method).filter_map(|request| request.feature);
     let feature = features.next().filter(|feature| *feature != Feature::RenameFile)?;

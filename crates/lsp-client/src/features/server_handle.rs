@@ -1,4 +1,4 @@
-//! A server of the pool as a handle, for a caller that asks one server several questions in a row.
+//! A handle on a server of the pool, for several requests to one server.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ use crate::server::protocol::RawWorkspaceEdit;
 use crate::server::{Clock, Server};
 use adapters::{Feature, ServerDefinition};
 
-/// A running server; while the handle lives, the pool does not stop it for idleness or room.
+/// A running server, which the pool does not stop for idleness or room.
 pub struct ServerHandle(pub(super) InUse);
 
 impl ServerPool {
@@ -38,10 +38,10 @@ impl ServerPool {
         Ok(ServerHandle(self.pick(path, feature, cx.clock()).await?))
     }
 
-    /// Every server that wants to change what refers to a path when it moves, and why others are not asked.
+    /// The servers that can update references to a path when it moves.
     ///
-    /// `file` selects the servers: `path` itself, or a file of the directory `path`. A server that is not
-    /// installed and not verified is left out.
+    /// Also says why others are not asked. `file` selects the servers: `path` itself, or a file of the
+    /// directory `path`. A server that is not installed and not verified is left out.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -68,7 +68,7 @@ impl ServerPool {
         !self.definitions().for_feature(path.as_path(), feature).is_empty()
     }
 
-    /// The extensions of files that belong to the same module as a file (`py` and `pyi`), from all definitions.
+    /// Extensions of files of the same module (`py` and `pyi`), from all definitions.
     pub fn stub_extensions(&self, path: &AbsPath) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
         for definition in self.definitions().for_path(path.as_path()) {
@@ -150,7 +150,10 @@ impl ServerHandle {
     pub async fn require_loaded(&self, doc: Option<&Document>, clock: Clock<'_>) -> Result<(), ServerError> {
         let server = self.server();
         if !server.wait_ready(doc, clock).await? {
-            return Err(ServerError::Starting { server: server.name().to_owned(), detail: server.doing() });
+            return Err(ServerError::Starting {
+                server: server.name().to_owned(),
+                detail: server.activity(),
+            });
         }
         match server.core.loading.failure() {
             Some(why) => Err(server.refused(
@@ -161,7 +164,7 @@ impl ServerHandle {
         }
     }
 
-    /// Opens the candidates for `name`, where the definition says that the server needs that.
+    /// Opens the candidates for `name` if the server's definition requires it.
     ///
     /// # Errors
     /// [`ServerError`].

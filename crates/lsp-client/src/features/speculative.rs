@@ -11,26 +11,27 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use adapters::ServerDefinition;
 use paths::AbsPath;
-use policy::ErrorCode;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::{Closed, RequestError, codes};
 use workspace::{Document, ReadError};
 
-use super::check::Extra;
-use super::diagnostics::{Looked, METHOD, look, pulled, question, read, whole_publication};
+use super::check::{Extra, Unknown};
+use super::diagnostics::{CleanCheck, METHOD, check_clean, pulled, question, read, whole_publication};
 use crate::answer::{Diagnostic, RawJson};
 use crate::diagnostics::Reader;
+use crate::error::ServerError;
 use crate::note::Note;
 use crate::server::documents::Synced;
 use crate::server::protocol::Report;
 use crate::server::{Clock, Server};
 
-/// The longest time that other requests wait, from the request for exclusive access.
+/// Maximum time that other requests wait, from the request for exclusive access.
 const LIMIT: Duration = Duration::from_secs(5);
-/// The pause before a request is repeated because the text changed, as the server says; it doubles.
+/// Pause before a request that the server cancelled for a changed text; it doubles.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A file as an edit would leave it.
@@ -45,29 +46,41 @@ pub struct SpeculativeFile {
 }
 
 /// Why an edit was not shown to a server.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum SpeculativeError {
     /// A text changed meanwhile, so the result would belong to another.
-    #[error("text moved")]
     Moved,
     /// The caller cancelled.
-    #[error("cancelled")]
     Cancelled,
     /// The server's answers may be incomplete.
-    #[error("the server is not ready")]
     Noted(Note),
-    #[error("{0}")]
-    Because(String),
+    /// Other requests to the server did not end in time.
+    Busy,
+    /// The server is running a command, and waits for its edits.
+    RunningCommand,
+    /// The server does not read its input.
+    NotReading,
+    Ended,
+    /// The server cannot check files that do not exist yet.
+    NewFilesUnsupported,
+    /// The server only reads files from disk.
+    ReadsOnlyDisk,
+    /// The server reads a file from disk that the edit changes too.
+    ReadsFromDisk(AbsPath),
+    /// New files that the server searches on disk, so their users were not checked.
+    UsersOmitted(Vec<AbsPath>),
+    /// The server has not loaded its project, in its own words.
+    Reported(String),
+    Failed(ServerError),
 }
 
 /// The diagnostics of each file, or why they are not known.
-pub(crate) type Findings = Vec<(AbsPath, Result<Vec<Diagnostic>, String>)>;
+pub(crate) type Findings = Vec<(AbsPath, Result<Vec<Diagnostic>, Unknown>)>;
 
 /// A speculative edit for one server.
 pub(crate) struct SpeculativeEdit {
     pub server: Arc<Server>,
-    /// The edited files that servers of this definition are shown; created files first, so that others find
-    /// them.
+    /// Edited files to show to servers of this definition; created files come first.
     pub files: Vec<SpeculativeFile>,
     /// The files to request diagnostics of.
     pub asked: BTreeSet<AbsPath>,
@@ -86,15 +99,17 @@ struct Shown {
     synced: Synced,
 }
 
-/// Runs a speculative edit to its end. If the future is dropped, the texts are restored all the same.
+/// Runs a speculative edit to its end.
+///
+/// If the future is dropped, the texts are restored nevertheless.
 pub(crate) async fn run(
-    trial: SpeculativeEdit,
+    edit: SpeculativeEdit,
     clock: Clock<'_>,
     tracker: &TaskTracker,
 ) -> Result<Findings, SpeculativeError> {
     let (reply, findings) = oneshot::channel();
     let (limit, cancel) = (LIMIT.min(clock.left()), clock.cancel.clone());
-    tracker.spawn(async move { trial.act(reply, limit, cancel).await });
+    tracker.spawn(async move { edit.act(reply, limit, cancel).await });
     findings.await.unwrap_or(Err(SpeculativeError::Cancelled))
 }
 
@@ -110,8 +125,6 @@ impl SpeculativeEdit {
         let announced = server.gate.announce();
         let moved = announced.moved.clone();
         let ends = |reason: SpeculativeError| Err(reason);
-        let late =
-            || Err(SpeculativeError::Because(format!("{} is busy with other requests", server.name())));
         let outcome = {
             // Each branch may be dropped: the texts are restored below in any case.
             tokio::select! {
@@ -119,10 +132,10 @@ impl SpeculativeEdit {
                 () = reply.closed() => ends(SpeculativeError::Cancelled),
                 () = cancel.cancelled() => ends(SpeculativeError::Cancelled),
                 () = moved.cancelled() => ends(SpeculativeError::Moved),
-                _ = server.peer.closed() => Err(SpeculativeError::Because(format!("{} ended", server.name()))),
+                _ = server.peer.closed() => Err(SpeculativeError::Ended),
                 alone = tokio::time::timeout_at(until.into(), server.gate.alone()) => match alone {
                     Ok(alone) => Ok(alone),
-                    Err(_) => late(),
+                    Err(_) => Err(SpeculativeError::Busy),
                 },
             }
         };
@@ -130,16 +143,16 @@ impl SpeculativeEdit {
             Err(reason) => Err(reason),
             Ok(alone) => {
                 let mut shown = Vec::new();
-                let tried = tokio::select! {
+                let findings = tokio::select! {
                     biased;
                     () = reply.closed() => Err(SpeculativeError::Cancelled),
                     () = cancel.cancelled() => Err(SpeculativeError::Cancelled),
                     () = moved.cancelled() => Err(SpeculativeError::Moved),
-                    tried = self.tried(&mut shown, until, limit) => tried,
+                    findings = self.findings(&mut shown, until, limit) => findings,
                 };
-                self.restore(&shown, &tried).await;
+                self.restore(&shown, &findings).await;
                 drop(alone);
-                tried
+                findings
             }
         };
         drop(announced);
@@ -148,7 +161,7 @@ impl SpeculativeEdit {
         }
     }
 
-    async fn tried(
+    async fn findings(
         &self,
         shown: &mut Vec<Shown>,
         until: Instant,
@@ -164,17 +177,14 @@ impl SpeculativeEdit {
         // A caller that cancels drops this.
         let cancel = CancellationToken::new();
         let clock = Clock { until, ..Clock::new(LIMIT, &cancel) };
-        server
-            .await_deletions(METHOD, clock)
-            .await
-            .map_err(|error| SpeculativeError::Because(error.to_string()))?;
+        server.await_deletions(METHOD, clock).await.map_err(SpeculativeError::Failed)?;
         if server.core.deleted_files.is_awaited() {
             return Err(server.note().map_or(SpeculativeError::Moved, SpeculativeError::Noted));
         }
         let room = match tokio::time::timeout_at(until.into(), server.peer.room()).await {
             Ok(Ok(room)) => room,
-            Ok(Err(closed)) => return Err(SpeculativeError::Because(closed.to_string())),
-            Err(_) => return Err(SpeculativeError::Because(format!("{} does not read", server.name()))),
+            Ok(Err(_)) => return Err(SpeculativeError::Ended),
+            Err(_) => return Err(SpeculativeError::NotReading),
         };
         let fresh = server.read_open(None);
         let base: Vec<(AbsPath, Option<Arc<str>>)> = {
@@ -186,12 +196,12 @@ impl SpeculativeEdit {
             let dependents = self.dependents.iter().map(|it| (it.path.clone(), Some(it.text.clone())));
             others.chain(own).chain(dependents).collect()
         };
-        if !self.stands(&base) {
+        if !self.is_unchanged(&base) {
             return Err(SpeculativeError::Moved);
         }
         // From here to the end of the block nothing awaits: all texts are shown, or the stream is closed.
         let _room = Extra::new(&server.core, self.files.len() + self.dependents.len());
-        self.show(&room, &fresh, shown).map_err(|closed| SpeculativeError::Because(closed.to_string()))?;
+        self.show(&room, &fresh, shown).map_err(|_| SpeculativeError::Ended)?;
         drop(room);
         let is_asked = |it: &&Shown| {
             let path = &it.document.path;
@@ -213,22 +223,22 @@ impl SpeculativeEdit {
             };
             tokio::select! {
                 biased;
-                () = changed => if !self.stands(&base) { return Err(SpeculativeError::Moved) },
+                () = changed => if !self.is_unchanged(&base) { return Err(SpeculativeError::Moved) },
                 _ = server.peer.closed() => {
-                    return Err(SpeculativeError::Because(format!("{} ended during the preview", server.name())));
+                    return Err(SpeculativeError::Ended);
                 }
                 found = &mut asking => break found,
             }
         };
         // Other programs than the editor change files too.
-        if !self.stands(&base) {
+        if !self.is_unchanged(&base) {
             return Err(SpeculativeError::Moved);
         }
         Ok(found)
     }
 
     /// Whether the texts are still those of the edit. Reads files.
-    fn stands(&self, base: &[(AbsPath, Option<Arc<str>>)]) -> bool {
+    fn is_unchanged(&self, base: &[(AbsPath, Option<Arc<str>>)]) -> bool {
         base.iter().all(|(path, text)| match (self.server.core.workspace.document(path), text) {
             (Ok(now), Some(text)) => now.text == *text,
             (Err(ReadError::NotFound { .. }), None) => true,
@@ -255,10 +265,10 @@ impl SpeculativeEdit {
             server.core.definition.language_id(path.as_path()).unwrap_or("plaintext").to_owned()
         };
         for file in &self.files {
-            let tried = Document { text: Arc::clone(&file.text), ..file.document.clone() };
-            let was_open = documents.holds(&tried.path);
-            let synced = documents.sync(room, rule, &tried, &language(&tried.path), now)?;
-            documents.changed(&tried.path);
+            let edited = Document { text: Arc::clone(&file.text), ..file.document.clone() };
+            let was_open = documents.holds(&edited.path);
+            let synced = documents.sync(room, rule, &edited, &language(&edited.path), now)?;
+            documents.changed(&edited.path);
             let (document, created) = (file.document.clone(), file.created);
             shown.push(Shown { document, was_open, opened: !was_open, created, synced });
         }
@@ -280,7 +290,7 @@ impl SpeculativeEdit {
         }
         // After all files exist that they may include.
         for it in shown.iter_mut().filter(|_| rereads && pushes) {
-            if documents.is_behind(&it.document.path) {
+            if documents.may_be_outdated(&it.document.path) {
                 let again = documents.send_again(room, rule, &it.document.path, now)?;
                 it.synced = again.unwrap_or_else(|| it.synced.clone());
             }
@@ -288,17 +298,18 @@ impl SpeculativeEdit {
         Ok(())
     }
 
-    /// The diagnostics of one file by then; `limit` is the longest time of the whole edit.
+    /// Requests the diagnostics of one file; `limit` is the time of the whole edit.
     async fn ask(
         &self,
         shown: &Shown,
         until: Instant,
         limit: Duration,
-    ) -> (AbsPath, Result<Vec<Diagnostic>, String>) {
+    ) -> (AbsPath, Result<Vec<Diagnostic>, Unknown>) {
         let server = &self.server;
         let path = shown.document.path.clone();
-        let tenths = (limit.as_secs_f64() * 10.0).round() / 10.0;
-        let late = || Err(format!("it did not answer within {tenths} s"));
+        // Some of the time is lost before the request is sent.
+        let after = Duration::from_secs_f64((limit.as_secs_f64() * 10.0).round() / 10.0);
+        let late = || Err(Unknown::Late { after });
         let items = match pulled(server) {
             Some(options) => {
                 // Without a result id: this answer is not for later requests.
@@ -310,8 +321,8 @@ impl SpeculativeEdit {
                     match server.peer.request(METHOD, &params, left, &cancel).await {
                         Ok(raw) => match server.read_borrowed::<Option<Report<'_>>>(METHOD, &raw) {
                             Ok(Some(Report { items: Some(items), .. })) => break RawJson::new(items),
-                            Ok(_) => return (path, Err("it returned no report".to_owned())),
-                            Err(error) => return (path, Err(error.to_string())),
+                            Ok(_) => return (path, Err(Unknown::NoReport)),
+                            Err(error) => return (path, Err(Unknown::Failed(error))),
                         },
                         Err(RequestError::Rpc { error, .. })
                             if Instant::now() + pause < until
@@ -324,14 +335,15 @@ impl SpeculativeEdit {
                             pause *= 2;
                         }
                         Err(RequestError::Deadline { .. }) => return (path, late()),
-                        Err(error) => return (path, Err(error.to_string())),
+                        Err(error) => return (path, Err(Unknown::Reason(error.to_string()))),
                     }
                 }
             }
             None => {
-                let looked = look(server, &shown.document, until, &CancellationToken::new()).await;
-                let whole = |items: &RawJson| looked.is_whole(items);
-                match looked == Looked::Clean {
+                let clean_check =
+                    check_clean(server, &shown.document, until, &CancellationToken::new()).await;
+                let whole = |items: &RawJson| clean_check.is_whole(items);
+                match clean_check == CleanCheck::Clean {
                     true => RawJson::empty_list(),
                     false => {
                         let (wait, cancel) = ((until, Reader::Speculative), CancellationToken::new());
@@ -343,12 +355,12 @@ impl SpeculativeEdit {
                 }
             }
         };
-        let found = read(server, &shown.synced, &items).map_err(|error| error.to_string());
+        let found = read(server, &shown.synced, &items).map_err(Unknown::Failed);
         (path, found)
     }
 
     /// Restores the server's texts. Waits only while the server does not read.
-    async fn restore(&self, shown: &[Shown], tried: &Result<Findings, SpeculativeError>) {
+    async fn restore(&self, shown: &[Shown], findings: &Result<Findings, SpeculativeError>) {
         if shown.is_empty() {
             return;
         }
@@ -379,12 +391,12 @@ impl SpeculativeEdit {
                 if it.was_open {
                     let now = server.core.diagnostics.now();
                     documents.sync(&room, rule, document, language, now)?;
-                    documents.is_back(&document.path);
+                    documents.record_revert(&document.path);
                 }
                 Ok::<(), Closed>(())
             })
         });
-        let answered = tried
+        let answered = findings
             .as_ref()
             .is_ok_and(|found| found.len() == shown.len() && found.iter().all(|(_, known)| known.is_ok()));
         server.core.diagnostics.end_speculation(versions, answered);
@@ -395,9 +407,10 @@ impl SpeculativeEdit {
 }
 
 impl SpeculativeEdit {
-    /// Removes files that the server cannot check exactly, since it searches created files on disk; the reason,
-    /// if any were removed.
-    pub fn narrow(&mut self) -> Option<SpeculativeError> {
+    /// Removes files that the server cannot check exactly; returns the reason, if any.
+    ///
+    /// Such a server searches created files on disk.
+    pub(crate) fn remove_uncheckable(&mut self) -> Option<SpeculativeError> {
         if self.server.core.definition.resolves_new_files {
             return None;
         }
@@ -405,77 +418,62 @@ impl SpeculativeEdit {
         let alone = match new[..] {
             [] => return None,
             // The diagnostics of a single new file are exact, unless they depend on another file that uses it.
-            [one] => (!self.files.iter().any(|it| !it.created && name_each_other(one, it))).then_some(one),
+            [one] => (!self
+                .files
+                .iter()
+                .any(|it| !it.created && name_each_other(&self.server.core.definition, one, it)))
+            .then_some(one),
             _ => None,
         };
-        let names: Vec<String> =
-            new.iter().map(|it| self.server.core.workspace.relative(&it.document.path)).collect();
+        let created: Vec<AbsPath> = new.iter().map(|file| file.document.path.clone()).collect();
         let alone = alone.map(|it| it.document.path.clone());
         let all = self.asked.len() + self.dependents.len();
         self.asked.retain(|path| Some(path) == alone.as_ref());
         self.dependents.clear();
-        (self.asked.len() < all).then(|| {
-            let (name, names) = (self.server.name(), names.join(", "));
-            SpeculativeError::Because(format!(
-                "{name} searches {names} on disk, so files that may use them were not checked"
-            ))
-        })
+        (self.asked.len() < all).then_some(SpeculativeError::UsersOmitted(created))
     }
 }
 
 /// Whether each of two files may use the other.
-fn name_each_other(one: &SpeculativeFile, other: &SpeculativeFile) -> bool {
-    names(&one.text, &other.document.path) && names(&other.text, &one.document.path)
+fn name_each_other(definition: &ServerDefinition, one: &SpeculativeFile, other: &SpeculativeFile) -> bool {
+    let name =
+        |one: &SpeculativeFile, other: &SpeculativeFile| names(definition, &one.text, &other.document.path);
+    name(one, other) && name(other, one)
 }
 
-/// Whether a text contains the name of a file as a word, without extension; for a module of a directory
-/// (`__init__.py`) the name of the directory.
-fn names(text: &str, path: &AbsPath) -> bool {
+/// Whether a text contains the name of a module as a word, without extension.
+///
+/// A file that represents its directory has the name of the directory.
+fn names(definition: &ServerDefinition, text: &str, path: &AbsPath) -> bool {
     let name = |path: &Path| Some(path.file_stem()?.to_str()?.to_owned());
-    let own = name(path.as_path()).filter(|it| !it.starts_with("__"));
-    let Some(name) = own.or_else(|| name(path.as_path().parent()?)) else { return true };
-    let in_word = |it: char| it.is_alphanumeric() || it == '_';
-    text.match_indices(&name)
-        .any(|(at, found)| !text[..at].ends_with(in_word) && !text[at + found.len()..].starts_with(in_word))
+    let own = name(path.as_path()).filter(|own| !definition.directory_modules.contains(own));
+    let name = own.or_else(|| name(path.as_path().parent()?));
+    name.is_none_or(|name| text::occurrences(text, &name).next().is_some())
 }
 
 /// Why an edit cannot be shown to a server; not all of `edited` may be shown.
-pub(crate) fn hindrance(trial: &SpeculativeEdit, edited: &BTreeSet<&AbsPath>) -> Option<SpeculativeError> {
-    let (server, files) = (&trial.server, &trial.files);
-    let name = server.name();
-    let because = |why: String| Some(SpeculativeError::Because(why));
+pub(crate) fn obstacle(edit: &SpeculativeEdit, edited: &BTreeSet<&AbsPath>) -> Option<SpeculativeError> {
+    let (server, files) = (&edit.server, &edit.files);
     if files.iter().any(|file| file.created) && !server.core.definition.checks_new_files {
-        return because(format!("{name} cannot check files that do not exist yet"));
+        return Some(SpeculativeError::NewFilesUnsupported);
     }
     let is_shown = |path: &AbsPath| files.iter().any(|file| file.document.path == *path);
     if let Some(path) = edited.iter().find(|path| !is_shown(path) && server.reads(path)) {
-        let path = server.core.workspace.relative(path);
-        return because(format!("{name} reads {path} from disk, which the edit changes too"));
+        return Some(SpeculativeError::ReadsFromDisk((*path).clone()));
     }
     if !server.core.sync_rule().open {
-        return because(format!("{name} only reads files from disk"));
+        return Some(SpeculativeError::ReadsOnlyDisk);
     }
     if !server.core.loading.is_ready() {
         return Some(server.note().map_or(SpeculativeError::Moved, SpeculativeError::Noted));
     }
-    // Without a project it finds nothing wrong in any text.
+    // Without a project the server reports no problems in any text.
     if let Some(why) = server.core.loading.failure() {
-        return because(why);
+        return Some(SpeculativeError::Reported(why));
     }
-    // It would wait for itself.
+    // The command would wait for its own edit.
     if server.core.edits().is_some() {
-        return because(format!("{name} is running a command"));
+        return Some(SpeculativeError::RunningCommand);
     }
     None
-}
-
-impl SpeculativeError {
-    /// The code that surfaces and models are given.
-    pub fn code(&self) -> ErrorCode {
-        match self {
-            Self::Moved => ErrorCode::StaleText,
-            Self::Cancelled => ErrorCode::Cancelled,
-            Self::Noted(_) | Self::Because(_) => ErrorCode::NotApplied,
-        }
-    }
 }

@@ -16,7 +16,7 @@ use crate::pool::{InUse, RequestCx, ServerPool};
 use crate::server::protocol::{DocumentSymbol, FlatSymbol, kind_name};
 use crate::server::view::View;
 use crate::server::{Asked, Clock, Opened, Server};
-use adapters::Feature;
+use adapters::{Feature, ServerDefinition};
 
 pub(super) const REQUESTS: &[Request] = &[
     Request::new("textDocument/documentSymbol").of(Feature::Symbols, "documentSymbolProvider").quick(),
@@ -41,8 +41,8 @@ pub struct WorkspaceSymbols {
 }
 
 /// A file that was opened only to read its symbols.
-#[must_use = "it stays open until `put_away`"]
-pub struct Glanced {
+#[must_use = "it stays open until `close_peeked`"]
+pub struct Peeked {
     server: InUse,
     opened: Opened,
 }
@@ -65,21 +65,21 @@ impl ServerPool {
 
     /// The symbols of a file that may not be the requested one.
     ///
-    /// The caller passes the result to [`ServerPool::put_away`]: a server works on what it has open (tsserver
-    /// 5.9 checks the types of all of it after each change).
+    /// The caller passes the result to [`ServerPool::close_peeked`]: a server works on what it has open
+    /// (tsserver 5.9 checks the types of all of it after each change).
     ///
     /// # Errors
     /// [`ServerError`]; then nothing stays open.
-    pub async fn glance(
+    pub async fn peek_symbols(
         self: &Arc<Self>,
         doc: &Document,
         cx: &RequestCx,
-    ) -> Result<(Answer<Vec<Symbol>>, Glanced), ServerError> {
+    ) -> Result<(Answer<Vec<Symbol>>, Peeked), ServerError> {
         let clock = cx.clock();
         let server = self.pick(&doc.path, Feature::Symbols, clock).await?;
         let opened = server.open_all(std::slice::from_ref(doc), clock).await?;
         match outlined(&server, doc, clock).await {
-            Ok((asked, symbols)) => Ok((answer(&server, &asked, symbols), Glanced { server, opened })),
+            Ok((asked, symbols)) => Ok((answer(&server, &asked, symbols), Peeked { server, opened })),
             Err(error) => {
                 server.close_all(opened).await;
                 Err(error)
@@ -87,17 +87,17 @@ impl ServerPool {
         }
     }
 
-    /// Closes files that were opened by [`ServerPool::glance`], except `kept`.
-    pub async fn put_away(&self, glances: Vec<Glanced>, kept: Option<&AbsPath>) {
-        for Glanced { server, opened } in glances {
+    /// Closes files that were opened by [`ServerPool::peek_symbols`], except `kept`.
+    pub async fn close_peeked(&self, peeked: Vec<Peeked>, kept: Option<&AbsPath>) {
+        for Peeked { server, opened } in peeked {
             server.close_all_but(opened, kept).await;
         }
     }
 
     /// Searches the workspace for symbols that match `query`.
     ///
-    /// `near` selects the server; without it the running servers are asked, or the one for the first known file
-    /// of the workspace.
+    /// `near` selects the server; without it the running servers are asked, or the one for the first known
+    /// file of the workspace.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -192,7 +192,7 @@ async fn outlined(
             symbols.extend(flat_symbol(server, &asked, flat));
         } else if let Some(view) = &view {
             let symbol: DocumentSymbol = serde_json::from_value(item).map_err(bad)?;
-            symbols.extend(tree(&asked, view, &doc.path, symbol, None));
+            symbols.extend(tree(&server.core.definition, &asked, view, &doc.path, symbol, None));
         }
     }
     Ok((asked, symbols))
@@ -228,32 +228,6 @@ fn joined(container: Option<&str>, name: &str) -> String {
     }
 }
 
-/// The type of an outline entry named `impl Type` or `impl<T> Trait for Type<T>`: users call its members
-/// `Type.method`.
-fn implemented(name: &str) -> Option<&str> {
-    let rest = name.strip_prefix("impl").filter(|rest| rest.starts_with([' ', '<']))?;
-    let mut depth = 0_usize;
-    let parameters = rest.char_indices().find(|(_, c)| {
-        match c {
-            '<' => depth += 1,
-            '>' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        depth == 0
-    });
-    let rest = if rest.starts_with('<') { &rest[parameters?.0 + 1..] } else { rest };
-    let named = rest.rsplit_once(" for ").map_or(rest, |(_, named)| named).trim();
-    let named = named.trim_start_matches(['&', '(', '[']);
-    let named = match named.strip_prefix('\'') {
-        Some(lifetime) => lifetime.split_once(' ').map_or("", |(_, named)| named),
-        None => named,
-    };
-    let named = named.trim_start_matches("mut ").trim_start_matches("dyn ");
-    let named = named.split(['<', ' ', ',', ')', ']', ';']).next()?;
-    let named = named.rsplit("::").next()?;
-    (!named.is_empty()).then_some(named)
-}
-
 fn flat_symbol(server: &Server, asked: &Asked, symbol: FlatSymbol) -> Option<Symbol> {
     let range = symbol.location.range.unwrap_or_default();
     let location = asked.location(server, &symbol.location.uri, range)?;
@@ -272,6 +246,7 @@ fn flat_symbol(server: &Server, asked: &Asked, symbol: FlatSymbol) -> Option<Sym
 }
 
 fn tree(
+    definition: &ServerDefinition,
     asked: &Asked,
     view: &View,
     file: &AbsPath,
@@ -281,9 +256,12 @@ fn tree(
     let range = view.range(symbol.range, asked.encoding)?;
     let selection = view.range(symbol.selection_range, asked.encoding)?;
     let path = joined(container, &symbol.name);
-    let inside = joined(container, implemented(&symbol.name).unwrap_or(&symbol.name));
+    let found = definition.container_pattern.as_ref().and_then(|pattern| pattern.captures(&symbol.name));
+    let own = found.as_ref().and_then(|found| found.get(1)).map_or(&*symbol.name, |name| name.as_str());
+    let inside = joined(container, own);
     let children = symbol.children.unwrap_or_default().into_iter();
-    let children = children.filter_map(|child| tree(asked, view, file, child, Some(&inside))).collect();
+    let children =
+        children.filter_map(|child| tree(definition, asked, view, file, child, Some(&inside))).collect();
     Some(Symbol {
         kind: kind_name(symbol.kind),
         line: view.line(selection.start).0,
@@ -295,24 +273,4 @@ fn tree(
         selection,
         children,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::implemented;
-
-    #[test]
-    fn members_of_an_impl_block_belong_to_its_type() {
-        for (name, expected) in [
-            ("impl Buffer", Some("Buffer")),
-            ("impl Clone for Buffer", Some("Buffer")),
-            ("impl<T: Into<u8>, const N: usize> From<[T; N]> for deep::Set<T, N>", Some("Set")),
-            ("impl<'a> Iterator for &'a mut Rows", Some("Rows")),
-            ("impl_Integer", None),
-            ("impl", None),
-            ("Implementer", None),
-        ] {
-            assert_eq!(implemented(name), expected, "{name}");
-        }
-    }
 }

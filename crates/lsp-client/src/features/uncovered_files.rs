@@ -50,8 +50,9 @@ impl Running {
 }
 
 impl ServerPool {
-    /// The files not covered for `feature`, given the servers that were asked and those that could not be;
-    /// whether all files were scanned. Blocking.
+    /// The files not covered for `feature`, and whether all files were scanned.
+    ///
+    /// Takes the servers that were asked and those that could not be. Blocking.
     pub(super) fn unasked(
         &self,
         feature: Feature,

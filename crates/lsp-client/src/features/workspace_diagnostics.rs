@@ -38,8 +38,9 @@ pub struct Reported {
 }
 
 impl ServerPool {
-    /// The reports of running servers about `paths`. A server that does not answer in time, or fails, reports
-    /// nothing.
+    /// The diagnostics of running servers for `paths`.
+    ///
+    /// A server that fails or does not answer in time reports nothing.
     ///
     /// # Errors
     /// [`ServerError::Cancelled`] only.

@@ -10,8 +10,10 @@ use crate::pool::ServerPool;
 use crate::server::Server;
 
 impl ServerPool {
-    /// Sends a commit to every running server: new texts of open documents, deleted documents, and watched
-    /// files. Done when all messages are in the servers' queues.
+    /// Sends a commit to every running server.
+    ///
+    /// Sends new texts of open documents, deleted documents and watched files. Done when all messages are in
+    /// the servers' queues.
     pub async fn did_commit(&self, commit: &Commit) {
         let mut events: Vec<(AbsPath, u8)> = Vec::new();
         let mut closed: Vec<AbsPath> = Vec::new();
@@ -54,16 +56,16 @@ struct FileOperations {
 
 async fn notify(server: &Server, events: &[(AbsPath, u8)], closed: &[AbsPath], operations: &FileOperations) {
     let mut messages = Vec::new();
-    server.moves(events.iter().map(|(path, _)| path));
-    server.core.diagnostics.hears(events.iter().map(|(path, _)| path));
+    server.record_changes(events.iter().map(|(path, _)| path));
+    server.core.diagnostics.record_disk_changes(events.iter().map(|(path, _)| path));
     let (definition, watchers) = (&server.core.definition, server.core.watchers());
-    server.core.file_poller.knows(definition, &watchers, events.iter().map(|(path, _)| path));
+    server.core.file_poller.record_state(definition, &watchers, events.iter().map(|(path, _)| path));
     server
         .core
         .file_poller
         .changed(events.iter().map(|(path, _)| path).filter(|path| server.is_source(path)));
-    server.core.file_poller.happened(definition, events);
-    server.went(events.iter().filter(|(_, kind)| *kind == DELETED).map(|(path, _)| path));
+    server.core.file_poller.record_events(definition, events);
+    server.record_deletions(events.iter().filter(|(_, kind)| *kind == DELETED).map(|(path, _)| path));
     let mut all = events.to_vec();
     if server.core.definition.watch.touch_marker {
         // An editor or a speculative edit may have opened the file before it existed.
@@ -98,8 +100,9 @@ async fn notify(server: &Server, events: &[(AbsPath, u8)], closed: &[AbsPath], o
     server.refresh(events, closed, &watched, &messages).await;
 }
 
-/// The `didSave` notification for an open file that the commit wrote; not for one that an editor has open,
-/// since the commit does not save it.
+/// The `didSave` notification for an open file that the commit wrote.
+///
+/// `None` for a file that an editor has open, since the commit does not save it.
 fn saved(server: &Server, path: &AbsPath) -> Option<Value> {
     if !server.core.documents().holds(path) {
         return None;
@@ -108,7 +111,7 @@ fn saved(server: &Server, path: &AbsPath) -> Option<Value> {
     did_save(server, &document)
 }
 
-/// `DidSaveTextDocumentParams`; `None` for a server that takes no such notification.
+/// `DidSaveTextDocumentParams`; `None` if the server does not accept `didSave`.
 pub(crate) fn did_save(server: &Server, document: &Document) -> Option<Value> {
     let options = server.core.capabilities().save()?;
     let mut params = json!({"textDocument": {"uri": path_to_uri(document.path.as_path())}});

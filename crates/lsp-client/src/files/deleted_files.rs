@@ -14,7 +14,9 @@ use workspace::Document;
 use crate::error::ServerError;
 use crate::server::{Clock, LONGEST_PAUSE, PAUSE, Server};
 
-/// Maximum number of files to probe, the newest: such a server processes deletions in order.
+/// Maximum number of files to probe, the newest.
+///
+/// The newest suffice: a server that needs probes processes deletions in order.
 const LIMIT: usize = 16;
 /// How long a server may take to notice a deletion.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -37,7 +39,7 @@ impl DeletedFiles {
         self.0.lock()
     }
 
-    fn went<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
+    fn record_deletions<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
         let mut list = self.list();
         for path in paths {
             list.retain(|it| it.path != *path);
@@ -47,43 +49,44 @@ impl DeletedFiles {
         list.drain(..more);
     }
 
-    fn seen(&self, path: &AbsPath) {
+    fn remove(&self, path: &AbsPath) {
         self.list().retain(|it| it.path != *path);
     }
 
-    /// Whether to probe a file again whose time is over. The caller that gets `true` probes.
+    /// Whether the caller must probe an expired file again.
     fn is_due(&self, path: &AbsPath) -> bool {
         let mut list = self.list();
-        let Some(went) = list.iter_mut().find(|it| it.path == *path) else { return false };
-        let is_due = went.asked.is_none_or(|asked| asked.elapsed() >= PATIENCE);
+        let Some(deletion) = list.iter_mut().find(|it| it.path == *path) else { return false };
+        let is_due = deletion.asked.is_none_or(|asked| asked.elapsed() >= PATIENCE);
         if is_due {
-            went.asked = Some(Instant::now());
+            deletion.asked = Some(Instant::now());
         }
         is_due
     }
 
     /// A file whose deletion the server has not noticed.
-    pub fn unseen(&self) -> Option<AbsPath> {
+    pub fn unnoticed(&self) -> Option<AbsPath> {
         self.list().last().map(|it| it.path.clone())
     }
 
     /// Whether the server may still notice a deletion: its answers are not believed.
-    pub fn is_awaited(&self) -> bool {
+    pub(crate) fn is_awaited(&self) -> bool {
         self.list().iter().any(|it| it.since.elapsed() < PATIENCE)
     }
 }
 
 impl Server {
     /// Records files whose deletion the server is notified of.
-    pub fn went<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
+    pub(crate) fn record_deletions<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
         if self.core.definition.watch.deletion_probe.is_some() {
-            self.core.deleted_files.went(paths.filter(|path| self.is_source(path)));
+            self.core.deleted_files.record_deletions(paths.filter(|path| self.is_source(path)));
         }
     }
 
-    /// Closes deleted documents, and waits until the server has noticed the deletions, for at most three
-    /// quarters of the time. Reads files.
-    pub async fn await_deletions(&self, method: &str, clock: Clock<'_>) -> Result<(), ServerError> {
+    /// Closes deleted documents, and waits until the server has noticed the deletions.
+    ///
+    /// Waits at most three quarters of the time. Reads files.
+    pub(crate) async fn await_deletions(&self, method: &str, clock: Clock<'_>) -> Result<(), ServerError> {
         let Some(question) = &self.core.definition.watch.deletion_probe else { return Ok(()) };
         let mut gone: Vec<(AbsPath, Option<Document>)> = self.read_open(None);
         gone.retain(|(_, document)| document.is_none());
@@ -92,19 +95,19 @@ impl Server {
             if self.sync(&room, &gone, None).is_err() {
                 return Err(self.crashed(method).await);
             }
-            self.went(gone.iter().map(|(path, _)| path));
+            self.record_deletions(gone.iter().map(|(path, _)| path));
         }
         let left = self.core.deleted_files.list().clone();
         for Deletion { path, since, .. } in left {
             let most = clock.at(75);
             let until = most.min(since + PATIENCE);
-            // A deletion that was not noticed in time is probed now and then, and not awaited.
+            // A deletion that was not noticed in time is probed at intervals, and not awaited.
             let is_late = since.elapsed() >= PATIENCE;
             let mut pause = PAUSE;
             loop {
                 // A file that exists again, or is open in an editor, is handled elsewhere.
                 if path.as_path().exists() || self.core.documents().holds(&path) {
-                    self.core.deleted_files.seen(&path);
+                    self.core.deleted_files.remove(&path);
                     break;
                 }
                 let now = Instant::now();
@@ -120,7 +123,7 @@ impl Server {
                     Err(RequestError::Rpc { error, .. })
                         if !matches!(error.code, codes::CONTENT_MODIFIED | codes::SERVER_CANCELLED) =>
                     {
-                        self.core.deleted_files.seen(&path);
+                        self.core.deleted_files.remove(&path);
                         break;
                     }
                     Err(RequestError::Cancelled { .. }) => return Err(ServerError::Cancelled),
@@ -151,9 +154,9 @@ mod tests {
     fn an_unnoticed_deletion_is_probed_now_and_then() {
         let gone = DeletedFiles::default();
         let path = AbsPath::new("/p/a.txt").unwrap();
-        gone.went([&path].into_iter());
+        gone.record_deletions([&path].into_iter());
         assert!(gone.is_due(&path) && !gone.is_due(&path));
-        gone.seen(&path);
-        assert!(!gone.is_due(&path) && gone.unseen().is_none());
+        gone.remove(&path);
+        assert!(!gone.is_due(&path) && gone.unnoticed().is_none());
     }
 }

@@ -21,13 +21,17 @@ const REREAD: Duration = Duration::from_secs(20);
 /// … and when the reload counts as lost.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 /// How long a server waits for the response to its registration.
-const FIRST_LOOK: Duration = Duration::from_secs(2);
+const FIRST_SCAN: Duration = Duration::from_secs(2);
 
 impl Server {
-    /// Notifies the server of changes of other programs if a scan is due, within three quarters of the time:
-    /// a server that reloads its projects answers by its state at that time. Returns a note if the scan did
-    /// not finish.
-    pub async fn hear_news(&self, clock: Clock<'_>) -> Result<Option<Note>, ServerError> {
+    /// Notifies the server of changes of other programs if a scan is due.
+    ///
+    /// Takes at most three quarters of the time: a server that reloads its projects answers by its state at
+    /// that time. Returns a note if the scan did not finish.
+    pub(crate) async fn report_external_changes(
+        &self,
+        clock: Clock<'_>,
+    ) -> Result<Option<Note>, ServerError> {
         tokio::select! {
             biased;
             () = clock.cancel.cancelled() => Err(ServerError::Cancelled),
@@ -38,63 +42,65 @@ impl Server {
         }
     }
 
-    /// Scans the disk and notifies the server of changes. Requests that need a current scan share one that
-    /// began after all of them. Cancel-safe: changes that were found are reported, or found again.
-    pub async fn poll_files(&self, how: PollMode) {
+    /// Scans the disk and notifies the server of changes.
+    ///
+    /// Requests that need a current scan share one that began after all of them. Cancel-safe: changes that
+    /// were found are reported, or found again.
+    pub(crate) async fn poll_files(&self, how: PollMode) {
         let core = &self.core;
         if !core.file_poller.is_due() && how == PollMode::IfDue {
             return self.reload_projects().await;
         }
         let asked = Instant::now();
-        let Ok(_turn) = core.file_poller.looking.acquire().await else { return };
-        if how != PollMode::First && core.file_poller.looked_since(asked) {
+        let Ok(_turn) = core.file_poller.scan_permit.acquire().await else { return };
+        if how != PollMode::First && core.file_poller.scanned_since(asked) {
             return;
         }
         let began = Instant::now();
         let shared = Arc::clone(core);
         let watchers = core.watchers();
-        let look = move || {
+        let scan = move || {
             crate::files::file_poll::scan(&shared.workspace, &shared.root, &shared.definition, watchers)
         };
-        let Ok(seen) = tokio::task::spawn_blocking(look).await else { return };
+        let Ok(snapshot) = tokio::task::spawn_blocking(scan).await else { return };
         if how == PollMode::First {
-            core.file_poller.changes(seen, true);
+            core.file_poller.changes(snapshot, true);
             return;
         }
         let entered = self.gate.enter().await;
         // No await from here on: changes that were recorded are reported.
         let Ok(room) = self.peer.room().await else { return };
-        let events = core.file_poller.changes(seen, false);
-        core.diagnostics.hears(events.iter().map(|(path, _)| path));
+        let events = core.file_poller.changes(snapshot, false);
+        core.diagnostics.record_disk_changes(events.iter().map(|(path, _)| path));
         // A server that registered no watcher may watch files itself. It receives the texts of open files;
         // but other files may see the text on the disk.
         let open: HashSet<AbsPath> = core.documents().paths().into_iter().collect();
-        let is_news = |(path, kind): &&(AbsPath, u8)| *kind != CHANGED || !open.contains(path);
-        let news: Vec<&AbsPath> = events.iter().filter(is_news).map(|(path, _)| path).collect();
-        self.moves(news.iter().copied());
-        core.file_poller.changed(news.into_iter().filter(|path| self.is_source(path)));
+        let is_unknown = |(path, kind): &&(AbsPath, u8)| *kind != CHANGED || !open.contains(path);
+        let unknown: Vec<&AbsPath> = events.iter().filter(is_unknown).map(|(path, _)| path).collect();
+        self.record_changes(unknown.iter().copied());
+        core.file_poller.changed(unknown.into_iter().filter(|path| self.is_source(path)));
         let own = events.iter().filter(|(path, _)| wanted(&core.definition, path));
-        core.file_poller.happened(&core.definition, &own.cloned().collect::<Vec<_>>());
-        self.went(events.iter().filter(|(_, kind)| *kind == DELETED).map(|(path, _)| path));
-        // A server may not check whether a file is new that is open already (tsserver 5.9, ty 0.0.105): it is
-        // opened again when it is needed.
-        let came = || events.iter().filter(|(path, kind)| *kind == CREATED && open.contains(path));
+        core.file_poller.record_events(&core.definition, &own.cloned().collect::<Vec<_>>());
+        self.record_deletions(events.iter().filter(|(_, kind)| *kind == DELETED).map(|(path, _)| path));
+        // A server may not check whether an open file is new (tsserver 5.9, ty 0.0.105), so it is closed and
+        // reopened when it is needed.
+        let created = || events.iter().filter(|(path, kind)| *kind == CREATED && open.contains(path));
         // A deleted file is closed before the notification: an open file exists for the server (basedpyright
         // 1.40.2).
-        let went = events.iter().filter(|(path, kind)| {
+        let deleted = events.iter().filter(|(path, kind)| {
             let is_gone = || matches!(core.workspace.document(path), Err(ReadError::NotFound { .. }));
             *kind == DELETED && open.contains(path) && is_gone()
         });
         let sent = {
             let rule = core.sync_rule();
-            let closes: Vec<&AbsPath> = came().chain(went).map(|(path, _)| path).collect();
+            let closes: Vec<&AbsPath> = created().chain(deleted).map(|(path, _)| path).collect();
             let mut documents = core.documents();
             closes.into_iter().try_for_each(|path| documents.close(&room, rule, path))
         };
-        core.file_poller.closed(came().map(|(path, _)| path));
+        core.file_poller.reopen_later(created().map(|(path, _)| path));
         let mut all = events.clone();
         if core.definition.watch.touch_marker {
-            all.extend(came().filter_map(|(path, _)| self.marker(path)));
+            all.extend(created().filter_map(|(path, _)| self.marker(path)));
             all.dedup();
         }
         let watched = crate::files::commit::watched(self, &all);
@@ -109,10 +115,12 @@ impl Server {
         drop(room);
         drop(entered);
         self.reload_projects().await;
-        core.file_poller.looked(began);
+        core.file_poller.record_scan(began);
     }
 
-    /// A root marker for a file, to be reported as changed: an existing one, else the first one as deleted.
+    /// The root marker to report as changed for a file.
+    ///
+    /// An existing one, else the first one as deleted.
     pub fn marker(&self, path: &AbsPath) -> Option<(AbsPath, u8)> {
         if self.core.definition.language_id(path.as_path()).is_none() || !self.is_below(path) {
             return None;
@@ -128,7 +136,9 @@ impl Server {
         Some(found.map_or((first, DELETED), |found| (found, CHANGED)))
     }
 
-    /// Sends `didSave` for open files that another program saved: some servers check a file only then.
+    /// Sends `didSave` for open files that another program saved.
+    ///
+    /// Some servers check a file only then.
     fn notify_saved(
         &self,
         room: &Room,
@@ -149,9 +159,10 @@ impl Server {
         Ok(())
     }
 
-    /// Makes a server reload its projects by the definition's command, if files came or went unnoticed, and
-    /// waits for the end, up to [`REREAD`]. Cancel-safe: the reload continues, later callers wait for the
-    /// same one, and no second one starts for the same changes.
+    /// Makes a server reload its projects if files were created or deleted unnoticed.
+    ///
+    /// Sends the definition's command and waits for the end, up to [`REREAD`]. Cancel-safe: the reload
+    /// continues, later callers wait for the same one, and no second one starts for the same changes.
     async fn reload_projects(&self) {
         let Some(command) = &self.core.definition.watch.reload_command else { return };
         // A running reload may have begun before the last change.
@@ -162,7 +173,7 @@ impl Server {
         let on = {
             let mut reading = self.core.file_poller.reload.lock();
             let Some(happened) = self.core.file_poller.pending_reload() else { return };
-            match reading.as_ref().filter(|on| on.is_enough(happened)) {
+            match reading.as_ref().filter(|on| on.covers(happened)) {
                 Some(on) => on.clone(),
                 None => {
                     let ended = CancellationToken::new();
@@ -179,18 +190,19 @@ impl Server {
     }
 }
 
-/// Scans for newly registered files, so that later changes are known to be new. If that takes too long, the
-/// next scan does it.
+/// Scans for newly registered files, so that later changes are known to be new.
+///
+/// If that takes too long, the next scan does it.
 pub(crate) async fn registered(core: &Arc<Core>) {
     let watchers = core.watchers();
-    if core.file_poller.knows_of(&watchers) {
+    if core.file_poller.has_scanned(&watchers) {
         return;
     }
     let shared = Arc::clone(core);
-    let look =
+    let scan =
         move || crate::files::file_poll::scan(&shared.workspace, &shared.root, &shared.definition, watchers);
-    match tokio::time::timeout(FIRST_LOOK, tokio::task::spawn_blocking(look)).await {
-        Ok(Ok(seen)) => core.file_poller.begins(seen),
+    match tokio::time::timeout(FIRST_SCAN, tokio::task::spawn_blocking(scan)).await {
+        Ok(Ok(snapshot)) => core.file_poller.add_registered(snapshot),
         Ok(Err(_)) | Err(_) => {
             tracing::debug!(server = core.definition.name, "registered files were not scanned in time")
         }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::server::Server;
 
-/// The paths of files that match the server's filters for `method`, offered as `operation`.
+/// The paths that match the server's filters for `method`, offered as `operation`.
 pub(crate) fn wanted<'a>(
     server: &Server,
     operation: &str,
@@ -21,7 +21,7 @@ pub(crate) fn wanted<'a>(
     paths.iter().filter(|path| passes(options, path, "file")).collect()
 }
 
-/// Whether a server wants `willRename` requests for a file or directory that moves away from `path`.
+/// Whether a server wants `willRename` for a file or directory at `path`.
 pub(crate) fn follows(server: &Server, path: &AbsPath, is_directory: bool) -> bool {
     let capabilities = server.core.capabilities();
     let options = capabilities.provider("workspace.fileOperations.willRename", "workspace/willRenameFiles");

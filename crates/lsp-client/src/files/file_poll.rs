@@ -27,9 +27,10 @@ use adapters::ServerDefinition;
 
 /// Maximum number of files for one server.
 const LIMIT: usize = 4096;
-/// Maximum number of changed files to open, the newest; of more, as after a checkout, the server is only
-/// notified.
-const SHOWN: usize = 16;
+/// Maximum number of changed files to open, the newest.
+///
+/// The server is only notified of more changes, as after a checkout.
+const MAX_OPENED: usize = 16;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The time of a file may lag behind the clock by a tick of the kernel.
@@ -71,19 +72,20 @@ pub(crate) struct FileSnapshot {
 }
 
 pub(crate) struct FilePoller {
-    /// One permit: its holder scans. A waiting caller may find that a scan has finished meanwhile.
-    pub looking: Semaphore,
+    /// Permit to scan; a waiting caller may find that a scan has finished meanwhile.
+    pub scan_permit: Semaphore,
     /// When the last finished scan began.
-    looked: Mutex<Option<Instant>>,
-    /// Number of events that require a reload of the server's projects, and how many of them a reload has
-    /// covered.
+    last_scan: Mutex<Option<Instant>>,
+    /// Number of events that require a reload.
     happened: AtomicU64,
+    /// Number of these events that a reload has covered.
     reloads: AtomicU64,
     /// Changed files that were not opened since; the newest last.
     pending_resync: Mutex<Vec<AbsPath>>,
-    /// Files that were closed so that the server notices their creation, to be opened again before the next
-    /// request.
-    again: Mutex<Vec<AbsPath>>,
+    /// Files closed so that the server notices their creation.
+    ///
+    /// They are opened again before the next request.
+    reopen: Mutex<Vec<AbsPath>>,
     /// The last reload.
     pub reload: Mutex<Option<ProjectReload>>,
     state: Mutex<(Option<Instant>, FileSnapshot)>,
@@ -101,8 +103,8 @@ pub(crate) struct ProjectReload {
 }
 
 impl ProjectReload {
-    /// Whether this reload suffices for the events `happened`: it is awaited, or covers them already.
-    pub fn is_enough(&self, happened: u64) -> bool {
+    /// Whether this reload covers the events `happened`, or will and is awaited.
+    pub fn covers(&self, happened: u64) -> bool {
         !self.ended.is_cancelled() && (self.happened == happened || Instant::now() < self.until)
     }
 
@@ -119,12 +121,12 @@ impl ProjectReload {
 impl Default for FilePoller {
     fn default() -> Self {
         Self {
-            looking: Semaphore::new(1),
-            looked: Mutex::default(),
+            scan_permit: Semaphore::new(1),
+            last_scan: Mutex::default(),
             happened: AtomicU64::new(0),
             reloads: AtomicU64::new(0),
             pending_resync: Mutex::default(),
-            again: Mutex::default(),
+            reopen: Mutex::default(),
             reload: Mutex::default(),
             state: Mutex::default(),
         }
@@ -133,29 +135,30 @@ impl Default for FilePoller {
 
 impl FilePoller {
     /// Whether a scan began and finished since then.
-    pub fn looked_since(&self, asked: Instant) -> bool {
-        self.looked.lock().is_some_and(|began| began >= asked)
+    pub(crate) fn scanned_since(&self, asked: Instant) -> bool {
+        self.last_scan.lock().is_some_and(|began| began >= asked)
     }
 
     /// Records a finished scan whose changes were reported.
-    pub fn looked(&self, began: Instant) {
-        *self.looked.lock() = Some(began);
+    pub(crate) fn record_scan(&self, began: Instant) {
+        *self.last_scan.lock() = Some(began);
     }
 
-    /// Records changes that a server does not notice by itself: created or deleted files, files that are no
-    /// source, or more than are opened.
-    pub fn happened(&self, definition: &ServerDefinition, events: &[(AbsPath, u8)]) {
+    /// Records changes that a server does not notice by itself.
+    ///
+    /// Created or deleted files, files that are no source, or more than are opened.
+    pub(crate) fn record_events(&self, definition: &ServerDefinition, events: &[(AbsPath, u8)]) {
         let is_seen = |(path, kind): &(AbsPath, u8)| {
             *kind == CHANGED && definition.language_id(path.as_path()).is_some()
         };
         let is_read = definition.watch.reload_command.is_some();
-        if is_read && (events.len() > SHOWN || !events.iter().all(is_seen)) {
+        if is_read && (events.len() > MAX_OPENED || !events.iter().all(is_seen)) {
             self.happened.fetch_add(1, Ordering::SeqCst);
         }
     }
 
     /// The number of events that a reload has to cover; `None`: none.
-    pub fn pending_reload(&self) -> Option<u64> {
+    pub(crate) fn pending_reload(&self) -> Option<u64> {
         let happened = self.happened.load(Ordering::SeqCst);
         (happened != self.reloads.load(Ordering::SeqCst)).then_some(happened)
     }
@@ -179,43 +182,43 @@ impl FilePoller {
             pending_resync.retain(|it| *it != path);
             pending_resync.push(path);
         }
-        let more = pending_resync.len().saturating_sub(SHOWN);
+        let more = pending_resync.len().saturating_sub(MAX_OPENED);
         pending_resync.drain(..more);
     }
 
-    /// The files to open again, the newest last: changed files, and those that were closed for it.
-    pub fn pending_resync(&self) -> Vec<AbsPath> {
+    /// The files to reopen, the newest last: changed ones, and those closed for it.
+    pub(crate) fn pending_resync(&self) -> Vec<AbsPath> {
         let pending_resync = self.pending_resync.lock();
-        let mut paths = self.again.lock().clone();
+        let mut paths = self.reopen.lock().clone();
         paths.retain(|path| !pending_resync.contains(path));
         paths.extend(pending_resync.iter().cloned());
         paths
     }
 
-    /// Records files that were closed, and have to be opened again for a pending request.
-    pub fn closed<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
-        let mut again = self.again.lock();
+    /// Records closed files that have to be reopened for a pending request.
+    pub(crate) fn reopen_later<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
+        let mut reopen = self.reopen.lock();
         for path in paths {
-            if !again.contains(path) {
-                again.push(path.clone());
+            if !reopen.contains(path) {
+                reopen.push(path.clone());
             }
         }
     }
 
-    pub fn resynced<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
+    pub(crate) fn resynced<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
         let mut pending_resync = self.pending_resync.lock();
-        let mut again = self.again.lock();
-        if pending_resync.is_empty() && again.is_empty() {
+        let mut reopen = self.reopen.lock();
+        if pending_resync.is_empty() && reopen.is_empty() {
             return;
         }
         for path in paths {
             pending_resync.retain(|it| it != path);
-            again.retain(|it| it != path);
+            reopen.retain(|it| it != path);
         }
     }
 
     /// Whether a scan is due. The caller that gets `true` scans.
-    pub fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         let mut state = self.state();
         let due = state.0.is_none_or(|at| at.elapsed() >= PAUSE);
         if due {
@@ -225,7 +228,7 @@ impl FilePoller {
     }
 
     /// Records the state of files whose changes were reported otherwise.
-    pub fn knows<'a>(
+    pub(crate) fn record_state<'a>(
         &self,
         definition: &ServerDefinition,
         watchers: &Watchers,
@@ -251,16 +254,17 @@ impl FilePoller {
     }
 
     /// Whether a scan has covered what `watchers` name.
-    pub fn knows_of(&self, watchers: &Watchers) -> bool {
+    pub(crate) fn has_scanned(&self, watchers: &Watchers) -> bool {
         self.state().1.watchers.are_same(watchers)
     }
 
-    /// Adds files that the server has registered since the last scan. A file written since the first scan may
-    /// have been read before: the next scan reports it.
-    pub fn begins(&self, seen: FileSnapshot) {
+    /// Adds files that the server has registered since the last scan.
+    ///
+    /// A file written since the first scan may have been read before: the next scan reports it.
+    pub(crate) fn add_registered(&self, snapshot: FileSnapshot) {
         let mut state = self.state();
         let first = state.1.first;
-        for (path, mut known) in seen.files {
+        for (path, mut known) in snapshot.files {
             if !known.registered || state.1.files.contains_key(&path) {
                 continue;
             }
@@ -269,10 +273,12 @@ impl FilePoller {
             }
             state.1.files.insert(path, known);
         }
-        state.1.watchers = seen.watchers;
+        state.1.watchers = snapshot.watchers;
     }
 
-    /// The changes since the last scan; none at the first. Checks missing files once more.
+    /// The changes since the last scan; none at the first.
+    ///
+    /// Checks missing files once more.
     pub fn changes(&self, mut now: FileSnapshot, first: bool) -> Vec<(AbsPath, u8)> {
         let mut state = self.state();
         let before = std::mem::take(&mut state.1);
@@ -346,7 +352,7 @@ impl Known {
     }
 }
 
-/// Whether a file has the server's language, marks a root, or is watched for its name.
+/// Whether a file is a source of the server, marks a root, or is watched by name.
 pub(crate) fn wanted(definition: &ServerDefinition, path: &AbsPath) -> bool {
     definition.language_id(path.as_path()).is_some() || is_named(definition, path)
 }
@@ -362,8 +368,10 @@ fn stamp(path: &AbsPath) -> Option<(u64, Option<SystemTime>)> {
     Some((metadata.len(), metadata.modified().ok()))
 }
 
-/// Scans the files of the server's language, its root markers, further files of its definition, and
-/// registered names. Blocking.
+/// Scans the files that matter to the server. Blocking.
+///
+/// These are the sources of its language, its root markers, further files of its definition and registered
+/// names.
 pub(crate) fn scan(
     workspace: &Workspace,
     root: &AbsPath,
@@ -454,7 +462,9 @@ impl ScanResult {
     }
 }
 
-/// Whether a file of a walk counts. Of hidden files only named ones: no server reads others as sources.
+/// Whether a file of a walk counts.
+///
+/// Hidden files count only if they are named: no server reads others as sources.
 fn is_own(definition: &ServerDefinition, path: &AbsPath) -> bool {
     match path.file_name().starts_with('.') {
         true => is_named(definition, path),
@@ -462,8 +472,9 @@ fn is_own(definition: &ServerDefinition, path: &AbsPath) -> bool {
     }
 }
 
-/// Registered files in single directories, and by name in the server's root and the directories above it in
-/// the workspace, also ignored and hidden ones.
+/// Registered files in single directories, and by name in the root and above it.
+///
+/// Stays in the workspace; includes ignored and hidden files.
 fn placed(workspace: &Workspace, root: &AbsPath, watchers: &Watchers) -> Vec<AbsPath> {
     let directories =
         root.as_path().ancestors().take_while(|directory| directory.starts_with(workspace.root()));
@@ -479,7 +490,7 @@ fn files(paths: impl Iterator<Item = PathBuf>, watchers: &Watchers) -> impl Iter
     paths.filter(|path| path.as_path().is_file())
 }
 
-/// The definition's ignored files, for the root and each directory above it in the workspace.
+/// The definition's ignored files in the root and each directory above it.
 fn ignored(workspace: &Workspace, root: &AbsPath, definition: &ServerDefinition) -> Vec<AbsPath> {
     let directories =
         root.as_path().ancestors().take_while(|directory| directory.starts_with(workspace.root()));
@@ -498,21 +509,21 @@ mod tests {
     #[test]
     fn only_a_later_scan_counts_for_a_request() {
         let (poller, began) = (FilePoller::default(), Instant::now());
-        assert!(!poller.looked_since(began));
+        assert!(!poller.scanned_since(began));
         let asked = Instant::now().max(began + Duration::from_nanos(1));
-        poller.looked(began);
-        assert!(poller.looked_since(began) && !poller.looked_since(asked));
+        poller.record_scan(began);
+        assert!(poller.scanned_since(began) && !poller.scanned_since(asked));
     }
 
     #[tokio::test]
     async fn a_slow_reload_is_repeated_for_new_events_only() {
         let ended = CancellationToken::new();
         let late = ProjectReload { happened: 1, ended: ended.clone(), until: Instant::now() };
-        assert!(!late.wait().await && late.is_enough(1) && !late.is_enough(2));
+        assert!(!late.wait().await && late.covers(1) && !late.covers(2));
         let early = ProjectReload { until: Instant::now() + Duration::from_secs(60), ..late.clone() };
-        assert!(early.is_enough(2));
+        assert!(early.covers(2));
         ended.cancel();
-        assert!(early.wait().await && !early.is_enough(1));
+        assert!(early.wait().await && !early.covers(1));
         // It may end after a scan that began later.
         let poller = FilePoller::default();
         poller.happened.store(2, Ordering::SeqCst);

@@ -29,10 +29,11 @@ pub(crate) struct Watchers {
     pub tops: BTreeSet<AbsPath>,
     /// Single directories, with globs of names in them.
     pub places: BTreeSet<(AbsPath, String)>,
-    /// Names without a star from globs of any directory: scanned in the server's root and above it, also
-    /// ignored ones (`go.work`).
+    /// Names without a star from globs of any directory.
+    ///
+    /// Scanned in the server's root and above it, also ignored ones (`go.work`).
     pub ends: BTreeSet<String>,
-    /// Hidden directories by name, with the names to scan in each (`.cargo`, `config.toml`).
+    /// Hidden directories by name, each with a name to scan (`.cargo`, `config.toml`).
     pub hidden: BTreeSet<(String, String)>,
 }
 
@@ -43,7 +44,7 @@ struct Watch {
     named: Named,
 }
 
-/// What the last part of a glob requires of a name.
+/// The requirement of a glob's last part on a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Named {
     Nothing,
@@ -53,8 +54,9 @@ enum Named {
 }
 
 impl Watchers {
-    /// Parses the options of all registrations; invalid globs are skipped. `root`: the base of globs without
-    /// one.
+    /// Parses the options of all registrations; skips invalid globs.
+    ///
+    /// `root` is the base of globs without one.
     pub fn new<'a>(options: impl Iterator<Item = &'a Value>, root: &AbsPath) -> Self {
         let watchers = options.flat_map(|it| it["watchers"].as_array().into_iter().flatten());
         let mut source: Vec<(AbsPath, String, u64)> = watchers
@@ -79,15 +81,15 @@ impl Watchers {
                 out.by_base.entry(base.to_owned()).or_default().push(watch);
             }
             for parts in &read.named {
-                out.is_looked_for(base, parts);
+                out.add_named(base, parts);
             }
         }
         out.source = source;
         out
     }
 
-    /// A glob with a known name, by its parts.
-    fn is_looked_for(&mut self, base: &AbsPath, parts: &[String]) {
+    /// Adds a glob with a known name, by its parts.
+    fn add_named(&mut self, base: &AbsPath, parts: &[String]) {
         let Some((_, directories)) = parts.split_last() else { return };
         let lead = directories.iter().take_while(|part| !is_wild(part)).count();
         let anchor = directories[..lead].iter().fold(base.clone(), |at, part| at.join(part));
@@ -128,17 +130,19 @@ impl Watchers {
     }
 
     /// Whether a glob names a file by its whole name.
-    pub fn names_whole(&self, path: &AbsPath) -> bool {
+    pub(crate) fn names_whole(&self, path: &AbsPath) -> bool {
         self.of(path).any(|it| it.named == Named::Whole)
     }
 
     /// Whether both have the same registrations.
-    pub fn are_same(&self, other: &Self) -> bool {
+    pub(crate) fn are_same(&self, other: &Self) -> bool {
         self.source == other.source
     }
 }
 
-/// `GlobPattern`: its base directory, and the glob. A base restricts the glob to files below it.
+/// The base directory and glob of a `GlobPattern`.
+///
+/// A base restricts the glob to files below it.
 fn based(pattern: &Value, root: &AbsPath) -> Option<(AbsPath, String)> {
     let Some(glob) = pattern.as_str() else {
         let base = pattern["baseUri"].as_str().or(pattern["baseUri"]["uri"].as_str())?;

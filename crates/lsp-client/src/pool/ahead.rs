@@ -1,7 +1,7 @@
-//! Servers that start before the first request, so that they can soon report what an edit broke.
+//! Servers that start before the first request, so that they can check the first edit.
 //!
-//! No request waits for them, and no permission is requested. Invariants: a server that failed is not started
-//! so again before a reload, and no more start at once than may run.
+//! No request waits for them, and the user is not asked. Invariants: a server that failed is not started in
+//! advance again before a reload, and no more start at once than may run.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) struct Ahead(Mutex<BTreeMap<(String, AbsPath), State>>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    Coming,
+    Starting,
     Failed,
 }
 
@@ -29,14 +29,16 @@ impl Ahead {
     }
 
     /// Allows another start of failed servers.
-    pub fn forgive(&self) {
-        self.states().retain(|_, state| *state == State::Coming);
+    pub(crate) fn clear_failures(&self) {
+        self.states().retain(|_, state| *state == State::Starting);
     }
 }
 
 impl ServerPool {
-    /// Starts the servers that report diagnostics for a file: those that are installed and may run without a
-    /// question, one of each group. Returns whether one runs or starts now. Called within a tokio runtime.
+    /// Starts the servers that report diagnostics for a file.
+    ///
+    /// Only those that are installed and may run without a prompt, one of each group. Returns whether one
+    /// runs or starts now. Called within a tokio runtime.
     pub fn begin(self: &Arc<Self>, path: &AbsPath) -> bool {
         let (mut groups, mut any) = (HashSet::new(), false);
         for definition in self.applying(path, Feature::Diagnostics) {
@@ -53,13 +55,13 @@ impl ServerPool {
                 }
                 let key = (definition.name.clone(), root.clone());
                 let mut states = self.ahead.states();
-                let coming = states.values().filter(|state| **state == State::Coming).count();
+                let starting = states.values().filter(|state| **state == State::Starting).count();
                 match states.get(&key) {
                     Some(State::Failed) => continue,
-                    Some(State::Coming) => {}
-                    None if coming >= self.limits.warm.max(1) => continue,
+                    Some(State::Starting) => {}
+                    None if starting >= self.limits.warm.max(1) => continue,
                     None => {
-                        states.insert(key, State::Coming);
+                        states.insert(key, State::Starting);
                         starts = true;
                     }
                 }
@@ -93,17 +95,18 @@ impl ServerPool {
     }
 
     /// Whether [`ServerPool::begin`] is starting a server of a file.
-    pub fn is_coming(&self, path: &AbsPath) -> bool {
+    pub fn is_starting(&self, path: &AbsPath) -> bool {
         let states = self.ahead.states().clone();
         !states.is_empty()
             && self.definitions().for_path(path.as_path()).iter().any(|definition| {
                 let key = (definition.name.clone(), self.root_of(definition, path));
-                states.get(&key) == Some(&State::Coming)
+                states.get(&key) == Some(&State::Starting)
             })
     }
 
-    /// The package root of a file that has a server but none running, which also covers the language of one
-    /// of `beside`.
+    /// The package root of a file whose servers do not run yet.
+    ///
+    /// Only if that server also covers the language of one of `beside`.
     pub fn cold_root(&self, path: &AbsPath, beside: &[AbsPath]) -> Option<AbsPath> {
         if self.is_warm(path) {
             return None;

@@ -11,12 +11,12 @@ use super::slot::Slot;
 use crate::server::Server;
 
 impl ServerPool {
-    /// Stops unused servers, the least recently used first, until one more fits into the budget.
+    /// Stops unused servers, the least recently used first, until one more fits.
     pub(super) async fn make_room(&self) {
         self.shrink(self.limits.warm.saturating_sub(1), Duration::ZERO).await;
     }
 
-    /// Stops servers that were unused for at least `unused` until no more than `most` run.
+    /// Stops servers unused for at least `unused` until at most `most` run.
     async fn shrink(&self, most: usize, unused: Duration) {
         let mut warm: Vec<(Duration, Arc<Slot>)> = self
             .slots()
@@ -32,9 +32,10 @@ impl ServerPool {
         }
     }
 
-    /// Stops unused servers, the least recently used first, until all together are within the memory limit;
-    /// the last used one stays.
-    async fn shed(&self) {
+    /// Stops unused servers, the least recently used first, down to the memory limit.
+    ///
+    /// The last used one stays.
+    async fn free_memory(&self) {
         let mut warm: Vec<(Duration, Arc<Server>, Arc<Slot>)> = self
             .slots()
             .into_iter()
@@ -52,26 +53,26 @@ impl ServerPool {
             let ids: Vec<u32> = servers.iter().map(|it| it.process.worker().unwrap_or_default()).collect();
             process::process_memory(&ids)
         });
-        let Ok(held) = look.await else { return };
-        let mut all: u64 = held.iter().sum();
+        let Ok(memory) = look.await else { return };
+        let mut all: u64 = memory.iter().sum();
         warm.pop();
-        for ((_, server, slot), held) in warm.iter().zip(held) {
+        for ((_, server, slot), memory) in warm.iter().zip(memory) {
             if all <= self.limits.memory {
                 return;
             }
             // Another server may run here now.
             let Some(server) = slot.evict(|now| !std::ptr::eq(now, &**server)) else { continue };
-            all = all.saturating_sub(held);
+            all = all.saturating_sub(memory);
             tracing::info!(
                 server = server.name(),
-                mebibytes = held >> 20,
+                mebibytes = memory >> 20,
                 "stopped, the servers exceed the memory limit"
             );
             server.shutdown(Duration::from_secs(2), "the servers exceeded the memory limit").await;
         }
     }
 
-    /// A task that stops idle servers and those beyond the budget; begins with the first server.
+    /// Starts the task that stops idle servers and those beyond the budget.
     pub(super) fn start_janitor(self: &Arc<Self>) {
         self.janitor.call_once(|| {
             let this = Arc::downgrade(self);
@@ -93,7 +94,7 @@ impl ServerPool {
                     }
                     // The servers that one request needed together may soon be needed again.
                     this.shrink(this.limits.warm.max(1), pause).await;
-                    this.shed().await;
+                    this.free_memory().await;
                 }
             });
         });

@@ -25,8 +25,8 @@ impl ServerPool {
         })
     }
 
-    /// The servers that could report diagnostics of a file, by name, where none is installed.
-    pub fn lacking(&self, path: &AbsPath) -> Vec<String> {
+    /// Names of the servers for diagnostics of a file, if none is installed.
+    pub fn missing_servers(&self, path: &AbsPath) -> Vec<String> {
         let found = self.applying(path, Feature::Diagnostics);
         match found.iter().any(|definition| self.is_there(definition)) {
             true => Vec::new(),
@@ -44,8 +44,9 @@ impl ServerPool {
         self.definitions().get(name).is_some_and(|definition| definition.verified.is_some())
     }
 
-    /// The definitions for `feature` of the file, best first, without those that lack a required root marker
-    /// or another program.
+    /// The definitions for `feature` of the file, best first.
+    ///
+    /// Without those that lack a required root marker or another program.
     pub(crate) fn applying(&self, path: &AbsPath, feature: Feature) -> Vec<Arc<ServerDefinition>> {
         let mut found = self.definitions().for_feature(path.as_path(), feature);
         found.retain(|definition| {
@@ -80,7 +81,7 @@ impl ServerPool {
         self.pick_offering(path, feature, |capabilities| capabilities.offers_request(request), clock).await
     }
 
-    /// The server of the highest priority for a feature, of those that `offers` accepts.
+    /// The server of the highest priority for a feature that `offers` accepts.
     async fn pick_offering(
         self: &Arc<Self>,
         path: &AbsPath,
@@ -124,7 +125,7 @@ impl ServerPool {
         ServerError::NoServer { path, refused: refused(&self.definitions()) }
     }
 
-    /// Every server for `feature` of the file, one of each group, with the errors of the others.
+    /// One server of each group for `feature` of the file, and the errors of others.
     pub(crate) async fn pick_all(
         self: &Arc<Self>,
         path: &AbsPath,
@@ -141,7 +142,7 @@ impl ServerPool {
             match self.get(&definition, path, clock).await {
                 Err(error @ ServerError::Cancelled) => return Err(error),
                 Err(error) => {
-                    // It will answer for its group; a second server would repeat its answers.
+                    // The server will answer for its group; a second one would repeat its answers.
                     if matches!(error, ServerError::Starting { .. }) {
                         groups.extend(definition.group.clone());
                     }
@@ -167,7 +168,7 @@ impl ServerPool {
         Ok((servers, problems))
     }
 
-    /// Every server of a file's language, one of each group, started; only `name` if one is given.
+    /// Starts every server of a file's language, one of each group, or only `name`.
     pub(crate) async fn all_of(
         self: &Arc<Self>,
         path: &AbsPath,
@@ -208,7 +209,9 @@ impl ServerPool {
     }
 }
 
-/// A clause that names the definition files that were refused, one of which may be for the language.
+/// A clause that names refused definition files.
+///
+/// One of them may be for the language.
 fn refused(definitions: &ServerDefinitions) -> String {
     let each: Vec<String> = definitions.refused().iter().map(ToString::to_string).collect();
     match each.is_empty() {

@@ -63,11 +63,14 @@ pub struct PoolLimits {
     pub search: SearchPath,
     /// A server that is unused for this long is stopped.
     pub idle: Duration,
-    /// Maximum number of running servers; the least recently used is stopped for a new one. Servers in use
-    /// are not stopped, so there may be more.
+    /// Maximum number of running servers.
+    ///
+    /// The least recently used is stopped for a new one. Servers in use are not stopped, so there may be
+    /// more.
     pub warm: usize,
-    /// Maximum memory of all servers in bytes, with their child processes; beyond that the least recently
-    /// used are stopped, except those in use and the last one.
+    /// Maximum memory of all servers in bytes, with their child processes.
+    ///
+    /// Beyond that the least recently used are stopped, except those in use and the last one.
     pub memory: u64,
     /// Timeout of `initialize`.
     pub start: Duration,
@@ -179,8 +182,9 @@ impl ServerPool {
         self.slots.lock().values().cloned().collect()
     }
 
-    /// Ends all servers within `deadline`: by `shutdown` first, then their process groups. The pool starts
-    /// none afterwards.
+    /// Ends all servers within `deadline`; the pool starts none afterwards.
+    ///
+    /// Sends `shutdown` first, then ends their process groups.
     pub async fn shutdown(&self, deadline: Duration) {
         self.stop.cancel();
         let ending = self.slots().into_iter().filter_map(|slot| slot.state().server.take());

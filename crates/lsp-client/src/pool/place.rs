@@ -14,8 +14,9 @@ use crate::server::Clock;
 use adapters::ServerDefinition;
 
 impl ServerPool {
-    /// Whether a server for the language of `path` is running for its root, or would take the root, so that a
-    /// request starts nothing.
+    /// Whether a server for `path` runs and covers or would take its root.
+    ///
+    /// Then a request starts nothing.
     pub fn is_warm(&self, path: &AbsPath) -> bool {
         let definitions = self.definitions().for_path(path.as_path());
         definitions.iter().any(|definition| self.runs(definition, &self.root_of(definition, path)))
@@ -39,7 +40,7 @@ impl ServerPool {
         adapters::find_root(&definition.root, path, top).unwrap_or_else(|| top.clone())
     }
 
-    /// The server of a definition for a file, started if necessary, when documents may be opened in it.
+    /// The server of a definition for a file, started if necessary and initialized.
     pub(super) async fn get(
         self: &Arc<Self>,
         definition: &Arc<ServerDefinition>,
@@ -72,7 +73,7 @@ impl ServerPool {
                     }
                     return Ok(server);
                 }
-                state.apart = true;
+                state.refuses_folders = true;
             }
         }
         let slot = self.slot_for(definition, Place::Own(root.clone()), &root);

@@ -20,7 +20,9 @@ const GRACE: Duration = Duration::from_secs(5);
 pub(super) const CHANGED: &str = "its definition was changed";
 
 impl ServerPool {
-    /// Restarts servers: those of a file, or all that run; only `name` if one is given. Returns their names.
+    /// Restarts the servers of a file, or all that run; returns their names.
+    ///
+    /// Only `name` if one is given.
     pub(crate) async fn restart(
         self: &Arc<Self>,
         path: Option<&AbsPath>,
@@ -38,7 +40,7 @@ impl ServerPool {
             let known = slot.state().server.is_some() || slot.state().failures > 0;
             here && known && name.is_none_or(|name| name == slot.name)
         });
-        self.ahead.forgive();
+        self.ahead.clear_failures();
         let gone = self.reread(grace, clock).await?;
         slots.retain(|slot| !gone.iter().any(|gone| Arc::ptr_eq(gone, slot)));
         let mut names = Vec::new();
@@ -59,8 +61,9 @@ impl ServerPool {
         Ok(names)
     }
 
-    /// Reloads the definitions, and ends the servers of those that changed; returns the slots without a
-    /// definition.
+    /// Reloads the definitions, and ends the servers of those that changed.
+    ///
+    /// Returns the slots without a definition.
     async fn reread(
         self: &Arc<Self>,
         grace: Duration,
@@ -77,8 +80,9 @@ impl ServerPool {
         self.take(fresh, grace, clock).await
     }
 
-    /// Takes new definitions. The servers of changed ones are ended in the background; returns their names.
-    /// Called within a tokio runtime.
+    /// Takes new definitions; returns the names of the servers of changed ones.
+    ///
+    /// These servers are ended in the background. Called within a tokio runtime.
     pub fn take_definitions(self: &Arc<Self>, fresh: ServerDefinitions) -> Vec<String> {
         let names = self.definitions().differences(&fresh);
         if names.is_empty() {

@@ -15,25 +15,27 @@ use process::ProcessView;
 use serde::{Deserialize, Serialize};
 use wire::{Direction, Peer};
 
-use crate::server::LAST_WORDS;
+use crate::server::EXIT_TIMEOUT;
 use crate::server::traffic::{Traffic, TrafficEntry};
 
 /// In the workspace's state.
 const DIRECTORY: &str = "servers";
 const FORMAT: u32 = 1;
-/// Bytes of a part of the messages, and of standard error; at most two parts of each exist.
+/// Bytes of a part of the messages, and of standard error; two parts of each exist.
 const MESSAGES: u64 = 256 * 1024;
 const STDERR: u64 = 32 * 1024;
 /// Bytes stored of one message.
 const MESSAGE: usize = 8 * 1024;
-/// Number of stored logs, of all servers of a workspace and of one; plus the last crash.
-const KEPT: usize = 16;
-const KEPT_OF_ONE: usize = 2;
-/// Age at which an unreadable log is removed: another process may just be creating it.
+/// Maximum number of logs of a workspace and of one server, plus the last crash.
+const MAX_LOGS: usize = 16;
+const MAX_LOGS_OF_SERVER: usize = 2;
+/// Age at which an unreadable log is removed.
+///
+/// Another process may still be creating a newer one.
 const UNREADABLE: Duration = Duration::from_secs(60);
-/// The longest time from a message to its writing, and between reads of standard error.
-const SOON: Duration = Duration::from_secs(1);
-const LATE: Duration = Duration::from_secs(10);
+/// Maximum delay of writing a message, and between reads of standard error.
+const WRITE_DELAY: Duration = Duration::from_secs(1);
+const IDLE_DELAY: Duration = Duration::from_secs(10);
 
 /// The end of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,18 +63,18 @@ pub(crate) struct LogHeader {
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
     /// Our reason to end it, set before it is sent.
-    ours: OnceLock<&'static str>,
+    reason: OnceLock<&'static str>,
     end: OnceLock<ServerEnd>,
 }
 
 impl Ending {
     /// Sets the reason, unless there was one before.
     pub fn begin(&self, why: &'static str) {
-        self.ours.get_or_init(|| why);
+        self.reason.get_or_init(|| why);
     }
 
     pub fn has_begun(&self) -> bool {
-        self.ours.get().is_some()
+        self.reason.get().is_some()
     }
 
     /// The end; of a server that ended this moment, that it did.
@@ -81,8 +83,8 @@ impl Ending {
     }
 
     fn now(&self, otherwise: String) -> ServerEnd {
-        let ours = self.ours.get().map(|why| (*why).to_owned());
-        ServerEnd { at_ms: now_ms(), crashed: ours.is_none(), why: ours.unwrap_or(otherwise) }
+        let reason = self.reason.get().map(|why| (*why).to_owned());
+        ServerEnd { at_ms: now_ms(), crashed: reason.is_none(), why: reason.unwrap_or(otherwise) }
     }
 }
 
@@ -115,8 +117,8 @@ pub(crate) fn directory(state: &StateDir, id: &str) -> AbsPath {
 }
 
 /// Writes the log of a server, until the server has ended and that is written too.
-pub(crate) async fn keep(state: StateDir, seen: LoggedServer) {
-    let LoggedServer { id, head, peer, process, traffic, ending } = seen;
+pub(crate) async fn write_until_end(state: StateDir, logged: LoggedServer) {
+    let LoggedServer { id, head, peer, process, traffic, ending } = logged;
     let server = head.server.clone();
     let view = process.clone();
     let ring = Arc::clone(&traffic);
@@ -126,12 +128,12 @@ pub(crate) async fn keep(state: StateDir, seen: LoggedServer) {
         tokio::select! {
             biased;
             closed = peer.closed() => break closed,
-            () = news(&traffic) => {}
+            () = wait_for_message(&traffic) => {}
         }
         log = written(&server, log, None).await;
     };
     let mut end = ending.now(closed.to_string());
-    let status = tokio::time::timeout(LAST_WORDS, process.exited()).await;
+    let status = tokio::time::timeout(EXIT_TIMEOUT, process.exited()).await;
     if let (Ok(status), true) = (status, end.crashed) {
         end.why = status.to_string();
     }
@@ -143,9 +145,9 @@ pub(crate) async fn keep(state: StateDir, seen: LoggedServer) {
 }
 
 /// Ends some time after a message arrived.
-async fn news(traffic: &Traffic) {
-    if tokio::time::timeout(LATE, traffic.news.notified()).await.is_ok() {
-        tokio::time::sleep(SOON).await;
+async fn wait_for_message(traffic: &Traffic) {
+    if tokio::time::timeout(IDLE_DELAY, traffic.news.notified()).await.is_ok() {
+        tokio::time::sleep(WRITE_DELAY).await;
     }
 }
 
@@ -194,7 +196,7 @@ impl Log {
         let all = state.child(DIRECTORY)?;
         prune(&all);
         let directory = all.child(id)?;
-        let lock = directory.lock("head", SOON)?;
+        let lock = directory.lock("head", WRITE_DELAY)?;
         append(&directory, "head", head)?;
         Ok(Self {
             directory,
@@ -350,14 +352,14 @@ impl Message {
 }
 
 /// A stored log.
-pub(crate) struct Kept {
+pub(crate) struct StoredLog {
     pub id: String,
     pub directory: StateDir,
     pub head: LogHeader,
     pub end: Option<ServerEnd>,
 }
 
-impl Kept {
+impl StoredLog {
     /// All logs of a workspace, newest first. Blocking.
     pub fn all(state: &StateDir) -> Vec<Self> {
         let Ok(directory) = state.child(DIRECTORY) else { return Vec::new() };
@@ -382,7 +384,7 @@ impl Kept {
     }
 
     /// When the log was last written, Unix time in milliseconds. Blocking.
-    pub fn heard_ms(&self) -> u64 {
+    pub fn last_write_ms(&self) -> u64 {
         let kinds = ["messages", "stderr"].into_iter();
         let files = kinds.flat_map(|kind| Parts::names(&self.directory, kind));
         files.filter_map(|name| Some(self.directory.stat(&name)?.0)).max().unwrap_or(self.head.started_ms)
@@ -412,20 +414,20 @@ fn prune(all: &StateDir) {
     let mut names = all.list().unwrap_or_default();
     names.reverse();
     for name in names {
-        let remove = match Kept::read(all, name.clone()) {
+        let remove = match StoredLog::read(all, name.clone()) {
             None => {
                 let written = all.stat(&name).map_or(0, |(at, _)| at);
                 now_ms().saturating_sub(written) > UNREADABLE.as_millis() as u64
             }
-            Some(life) => {
-                let crashed = life.end.as_ref().is_some_and(|end| end.crashed);
-                let (lives, crash) =
-                    of_one.entry((life.head.server.clone(), life.head.root.clone())).or_default();
-                let wanted = kept < KEPT && (*lives < KEPT_OF_ONE || crashed && !*crash);
-                *lives += 1;
+            Some(log) => {
+                let crashed = log.end.as_ref().is_some_and(|end| end.crashed);
+                let (logs, crash) =
+                    of_one.entry((log.head.server.clone(), log.head.root.clone())).or_default();
+                let wanted = kept < MAX_LOGS && (*logs < MAX_LOGS_OF_SERVER || crashed && !*crash);
+                *logs += 1;
                 *crash |= crashed;
                 kept += usize::from(wanted);
-                !wanted && life.is_over()
+                !wanted && log.is_over()
             }
         };
         if remove && let Err(error) = all.remove_tree(&name) {
@@ -453,7 +455,7 @@ mod tests {
     }
 
     /// The `number`th log of `server`.
-    fn life(state: &StateDir, server: &str, number: u64, end: Option<bool>) -> (String, StateDir) {
+    fn log(state: &StateDir, server: &str, number: u64, end: Option<bool>) -> (String, StateDir) {
         let root = AbsPath::new("/project").unwrap();
         let head = LogHeader { started_ms: number, ..LogHeader::new(server, &root) };
         let id = head.id();
@@ -466,7 +468,7 @@ mod tests {
     }
 
     fn numbers(state: &StateDir) -> Vec<u64> {
-        Kept::all(state).iter().map(|life| life.head.started_ms).collect()
+        StoredLog::all(state).iter().map(|log| log.head.started_ms).collect()
     }
 
     #[test]
@@ -490,24 +492,24 @@ mod tests {
     fn old_logs_are_removed_except_running_and_last_crash() {
         let (_temp, state) = state();
         let all = state.child(DIRECTORY).unwrap();
-        life(&state, "s", 1, Some(true));
-        life(&state, "s", 2, Some(true));
-        let (_, goes_on) = life(&state, "s", 3, None);
-        let lock = goes_on.try_lock("head").unwrap().unwrap();
-        life(&state, "s", 4, None);
-        life(&state, "s", 5, Some(false));
-        life(&state, "other", 6, Some(false));
-        life(&state, "s", 7, Some(false));
+        log(&state, "s", 1, Some(true));
+        log(&state, "s", 2, Some(true));
+        let (_, running) = log(&state, "s", 3, None);
+        let lock = running.try_lock("head").unwrap().unwrap();
+        log(&state, "s", 4, None);
+        log(&state, "s", 5, Some(false));
+        log(&state, "other", 6, Some(false));
+        log(&state, "s", 7, Some(false));
         prune(&all);
         assert_eq!(numbers(&state), [7, 6, 5, 3, 2]);
         drop(lock);
         prune(&all);
         assert_eq!(numbers(&state), [7, 6, 5, 2]);
         for number in 0..30 {
-            life(&state, &format!("s{number}"), 100 + number, Some(false));
+            log(&state, &format!("s{number}"), 100 + number, Some(false));
         }
         prune(&all);
-        assert_eq!(numbers(&state).len(), KEPT);
+        assert_eq!(numbers(&state).len(), MAX_LOGS);
         assert_eq!(numbers(&state)[0], 129);
     }
 
@@ -521,21 +523,21 @@ mod tests {
         old.set_modified(SystemTime::now() - 2 * UNREADABLE).unwrap();
         prune(&all);
         assert_eq!(all.list().unwrap(), ["new.log"]);
-        assert!(Kept::all(&state).is_empty());
+        assert!(StoredLog::all(&state).is_empty());
     }
 
     #[test]
     fn a_log_without_an_end_is_running_or_lost() {
         let (_temp, state) = state();
-        let (_, directory) = life(&state, "s", 1, None);
+        let (_, directory) = log(&state, "s", 1, None);
         let lock = directory.try_lock("head").unwrap();
-        assert!(!Kept::all(&state)[0].is_over());
+        assert!(!StoredLog::all(&state)[0].is_over());
         drop(lock);
-        assert!(Kept::all(&state)[0].is_over());
+        assert!(StoredLog::all(&state)[0].is_over());
         directory
             .append("messages.1", b"{\"at_ms\":1500,\"way\":\"sent\",\"body\":\"{}\"}\n{\"at_ms", false)
             .unwrap();
-        let (_, messages) = Kept::all(&state)[0].contents();
+        let (_, messages) = StoredLog::all(&state)[0].contents();
         assert_eq!(messages.iter().map(ToString::to_string).collect::<Vec<_>>(), ["    1.500 s → {}"]);
     }
 }

@@ -41,14 +41,16 @@ pub(super) struct SlotState {
     pub failures: u32,
     pub not_before: Option<Instant>,
     /// The end of standard error of a crashed server.
-    pub last_words: String,
-    /// The open documents of the last server that requests were about, for the next one. A document that was
-    /// reopened without a request is dropped, so that one that crashes a server is not opened forever.
+    pub stderr_tail: String,
+    /// Recently requested documents of the last server, for the next one.
+    ///
+    /// A document that was reopened without a request is dropped, so that one that crashes a server is not
+    /// opened forever.
     pub open: Vec<AbsPath>,
     /// The package roots, so that a restart begins with all of them.
     pub folders: Vec<AbsPath>,
-    /// The server takes no more workspace folders than it began with: other roots have their own.
-    pub apart: bool,
+    /// Whether the server takes no more workspace folders; other roots have their own.
+    pub refuses_folders: bool,
 }
 
 impl Slot {
@@ -62,7 +64,7 @@ impl Slot {
     }
 
     pub fn state(&self) -> MutexGuard<'_, SlotState> {
-        // Each change leaves it whole.
+        // Each change leaves the state consistent.
         self.state.lock()
     }
 
@@ -70,14 +72,14 @@ impl Slot {
         Arc::clone(&self.state().definition)
     }
 
-    pub fn works_on(&self, root: &AbsPath) -> bool {
+    pub(crate) fn works_on(&self, root: &AbsPath) -> bool {
         self.state().folders.contains(root)
     }
 
     /// Whether a server here never takes this root.
     pub fn refuses(&self, root: &AbsPath) -> bool {
         let state = self.state();
-        state.apart && !state.folders.contains(root)
+        state.refuses_folders && !state.folders.contains(root)
     }
 
     /// The server, to inspect it.
@@ -86,7 +88,7 @@ impl Slot {
     }
 
     /// The server, for a request.
-    pub fn take_use(&self) -> Option<InUse> {
+    pub(crate) fn take_use(&self) -> Option<InUse> {
         self.state().server.as_ref().filter(|server| server.is_running()).map(InUse::new)
     }
 
@@ -96,11 +98,11 @@ impl Slot {
     }
 
     /// Takes out a server that has ended by itself.
-    pub fn bury(&self) -> Option<Arc<Server>> {
+    pub(crate) fn take_ended(&self) -> Option<Arc<Server>> {
         let mut state = self.state();
         let dead = state.server.take_if(|server| !server.is_running())?;
         state.failed(dead.started.elapsed());
-        state.last_words = last_lines(&dead.process.stderr_tail(), LAST_LINES);
+        state.stderr_tail = last_lines(&dead.process.stderr_tail(), LAST_LINES);
         state.open = dead.core.documents().asked();
         Some(dead)
     }
@@ -113,10 +115,10 @@ impl SlotState {
             server: None,
             failures: 0,
             not_before: None,
-            last_words: String::new(),
+            stderr_tail: String::new(),
             open: Vec::new(),
             folders,
-            apart: false,
+            refuses_folders: false,
         }
     }
 

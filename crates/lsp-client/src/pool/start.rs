@@ -46,7 +46,7 @@ impl ServerPool {
             if let Some(server) = slot.take_use() {
                 return Ok(server);
             }
-            if let Some(dead) = slot.bury() {
+            if let Some(dead) = slot.take_ended() {
                 dead.process.end(Duration::from_millis(100)).await;
             }
             let not_before = slot.state().not_before.take();
@@ -55,7 +55,7 @@ impl ServerPool {
                     slot.state().not_before = Some(not_before);
                     let (failures, tail) = {
                         let state = slot.state();
-                        (state.failures, last_lines(&state.last_words, 5))
+                        (state.failures, last_lines(&state.stderr_tail, 5))
                     };
                     let wait = not_before.saturating_duration_since(Instant::now());
                     return Err(late(format!(
@@ -124,7 +124,9 @@ impl ServerPool {
         ]
     }
 
-    /// Starts the process and initializes it, in a task of the pool: a caller may leave while others wait.
+    /// Starts the process and initializes it in a task of the pool.
+    ///
+    /// A caller may leave while others wait.
     async fn launch(
         self: &Arc<Self>,
         slot: &Arc<Slot>,
@@ -155,8 +157,8 @@ impl ServerPool {
                 };
                 match &result {
                     Ok(server) => {
-                        // They are opened before the first request.
-                        server.core.file_poller.closed(std::mem::take(&mut state.open).iter());
+                        // The first request opens them.
+                        server.core.file_poller.reopen_later(std::mem::take(&mut state.open).iter());
                         state.server = Some(Arc::clone(server));
                     }
                     Err(

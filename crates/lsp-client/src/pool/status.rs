@@ -8,7 +8,7 @@ use paths::AbsPath;
 
 use super::ServerPool;
 use super::slot::LAST_LINES;
-use crate::pool::server_log::{self, Kept, ServerEnd};
+use crate::pool::server_log::{self, ServerEnd, StoredLog};
 use crate::server::traffic::TrafficEntry;
 use crate::server::{Server, last_lines};
 
@@ -49,9 +49,9 @@ pub struct ServerStatus {
     /// Crashes in a row.
     pub failures: u32,
     /// It has more files than are watched for changes of other programs.
-    pub overlooks: bool,
+    pub is_scan_cut: bool,
     /// The last errors and warnings that it showed.
-    pub said: Vec<String>,
+    pub messages: Vec<String>,
 }
 
 /// The log of a server.
@@ -83,7 +83,7 @@ pub enum ServerLife {
     /// Pilcrow was killed while it ran.
     Lost {
         /// When it was last written, Unix time in milliseconds.
-        heard_ms: u64,
+        last_write_ms: u64,
     },
 }
 
@@ -103,12 +103,12 @@ impl ServerPool {
                 open_documents: 0,
                 pending: 0,
                 failures: state.failures,
-                said: state.server.as_ref().map(|server| server.core.said()).unwrap_or_default(),
-                overlooks: state.server.as_ref().is_some_and(|server| server.core.file_poller.is_cut()),
+                messages: state.server.as_ref().map(|server| server.core.messages()).unwrap_or_default(),
+                is_scan_cut: state.server.as_ref().is_some_and(|server| server.core.file_poller.is_cut()),
             };
             match &state.server {
                 Some(server) if server.is_running() => {
-                    let loading = (!server.core.loading.is_ready()).then(|| server.doing());
+                    let loading = (!server.core.loading.is_ready()).then(|| server.activity());
                     status.state = ServerState::Running { loading };
                     status.pid = server.process.worker();
                     status.uptime = Some(server.started.elapsed());
@@ -121,7 +121,7 @@ impl ServerPool {
                 }
                 None if starting => status.state = ServerState::Starting,
                 None if state.failures > 0 => {
-                    status.state = ServerState::Crashed { stderr_tail: state.last_words.clone() };
+                    status.state = ServerState::Crashed { stderr_tail: state.stderr_tail.clone() };
                 }
                 None => {}
             }
@@ -137,19 +137,20 @@ impl ServerPool {
         out
     }
 
-    /// The servers that requests wait for now, by name: those that are starting, and those in use, with their
-    /// progress.
-    pub fn waited_for(&self) -> Vec<String> {
+    /// Names of the servers that requests wait for now, with their progress.
+    ///
+    /// These are starting, or in use.
+    pub fn awaited_servers(&self) -> Vec<String> {
         let mut names = Vec::new();
         for slot in self.slots() {
             let starting = slot.starting.available_permits() == 0;
             match &slot.state().server {
                 Some(server) if !server.usage.is_used() => {}
                 Some(server) if server.core.loading.is_ready() => {
-                    let looking = server.core.check_on_save.doing().map(|doing| format!(" ({doing})"));
-                    names.push(format!("{}{}", slot.name, looking.unwrap_or_default()));
+                    let check = server.core.check_on_save.activity().map(|activity| format!(" ({activity})"));
+                    names.push(format!("{}{}", slot.name, check.unwrap_or_default()));
                 }
-                Some(server) => names.push(format!("{} ({})", slot.name, server.doing())),
+                Some(server) => names.push(format!("{} ({})", slot.name, server.activity())),
                 None if starting => names.push(format!("{} (starting)", slot.name)),
                 None => {}
             }
@@ -158,8 +159,9 @@ impl ServerPool {
         names
     }
 
-    /// The logs of servers, of one definition or all: for each root the last one, newest first, and the last
-    /// crash. Includes servers of other processes. Blocks for files of some MiB.
+    /// The last log of each root and the last crash, newest first.
+    ///
+    /// Covers one definition or all, and servers of other processes. Blocks for files of some MiB.
     pub fn logs(&self, name: Option<&str>) -> Vec<ServerLog> {
         let is_wanted = |server: &str| name.is_none_or(|name| name == server);
         let mut out = Vec::new();
@@ -174,17 +176,17 @@ impl ServerPool {
             here.insert(server.log_id.clone());
             out.push(log);
         }
-        for life in Kept::all(self.workspace.state()) {
-            if here.contains(&life.id) || !is_wanted(&life.head.server) {
+        for stored in StoredLog::all(self.workspace.state()) {
+            if here.contains(&stored.id) || !is_wanted(&stored.head.server) {
                 continue;
             }
-            let crashed = life.end.as_ref().is_some_and(|end| end.crashed);
-            match known.entry((life.head.server.clone(), life.head.root.clone())) {
+            let crashed = stored.end.as_ref().is_some_and(|end| end.crashed);
+            match known.entry((stored.head.server.clone(), stored.head.root.clone())) {
                 Entry::Vacant(entry) => drop(entry.insert(crashed)),
                 Entry::Occupied(mut crash) if crashed && !*crash.get() => drop(crash.insert(true)),
                 Entry::Occupied(_) => continue,
             }
-            out.extend(kept(life));
+            out.extend(stored_log(stored));
         }
         out
     }
@@ -205,14 +207,14 @@ impl ServerPool {
     }
 }
 
-fn kept(life: Kept) -> Option<ServerLog> {
-    let root = AbsPath::new(&life.head.root)?;
-    let (stderr_tail, traffic) = life.contents();
-    let directory = life.directory.path().clone();
-    let state = match life.end.clone() {
+fn stored_log(stored: StoredLog) -> Option<ServerLog> {
+    let root = AbsPath::new(&stored.head.root)?;
+    let (stderr_tail, traffic) = stored.contents();
+    let directory = stored.directory.path().clone();
+    let state = match stored.end.clone() {
         Some(end) => ServerLife::Ended(end),
-        None if life.is_over() => ServerLife::Lost { heard_ms: life.heard_ms() },
-        None => ServerLife::RunsElsewhere { pid: life.head.pid },
+        None if stored.is_over() => ServerLife::Lost { last_write_ms: stored.last_write_ms() },
+        None => ServerLife::RunsElsewhere { pid: stored.head.pid },
     };
-    Some(ServerLog { name: life.head.server, root, life: state, stderr_tail, traffic, directory })
+    Some(ServerLog { name: stored.head.server, root, life: state, stderr_tail, traffic, directory })
 }

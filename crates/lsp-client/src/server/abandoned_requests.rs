@@ -8,29 +8,29 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 
 #[derive(Default)]
-pub(crate) struct AbandonedRequests(Mutex<Vec<GivenUp>>);
+pub(crate) struct AbandonedRequests(Mutex<Vec<AbandonedRequest>>);
 
 /// An abandoned request.
 #[derive(Clone)]
-struct GivenUp {
+struct AbandonedRequest {
     what: String,
     asked: Instant,
 }
 
 /// A pending request; it is abandoned if it is dropped without an answer.
-pub(crate) struct Waited<'a> {
-    of: &'a AbandonedRequests,
-    request: Option<GivenUp>,
+pub(crate) struct PendingRequest<'a> {
+    requests: &'a AbandonedRequests,
+    request: Option<AbandonedRequest>,
 }
 
 impl AbandonedRequests {
-    fn list(&self) -> MutexGuard<'_, Vec<GivenUp>> {
+    fn list(&self) -> MutexGuard<'_, Vec<AbandonedRequest>> {
         self.0.lock()
     }
 
     /// Records a request that is sent now; `what` describes it.
-    pub fn ask(&self, what: String) -> Waited<'_> {
-        Waited { of: self, request: Some(GivenUp { what, asked: Instant::now() }) }
+    pub fn ask(&self, what: String) -> PendingRequest<'_> {
+        PendingRequest { requests: self, request: Some(AbandonedRequest { what, asked: Instant::now() }) }
     }
 
     /// The oldest abandoned request that may keep the server busy.
@@ -44,19 +44,19 @@ impl AbandonedRequests {
     }
 }
 
-impl Waited<'_> {
+impl PendingRequest<'_> {
     /// Records the answer, after which the server has finished all earlier requests.
     pub fn answered(mut self) {
         if let Some(request) = self.request.take() {
-            self.of.list().retain(|it| it.asked > request.asked);
+            self.requests.list().retain(|it| it.asked > request.asked);
         }
     }
 }
 
-impl Drop for Waited<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         if let Some(request) = self.request.take() {
-            let mut list = self.of.list();
+            let mut list = self.requests.list();
             list.push(request);
             list.sort_by_key(|it| it.asked);
         }

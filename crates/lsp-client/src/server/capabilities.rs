@@ -13,7 +13,9 @@ use crate::features::request::{self, Request};
 use crate::files::watchers::Watchers;
 use adapters::{Feature, merge};
 
-/// The client's capabilities in one table (LSP 3.17 §ClientCapabilities), with `over` merged over it.
+/// The client's capabilities in one table, with `over` merged into it.
+///
+/// See LSP 3.17 §ClientCapabilities.
 pub(crate) fn client(over: &Value) -> Value {
     // The first request may miss a capability that a server registers later, so dynamic registration is
     // offered only where there is no other way.
@@ -203,19 +205,21 @@ impl Capabilities {
         }
     }
 
-    /// Whether requests of `feature` can be sent. Diagnostics need no capability: they are published.
+    /// Whether requests of `feature` can be sent.
+    ///
+    /// Diagnostics need no capability: they are published.
     pub fn offers(&self, feature: Feature) -> bool {
         request::of_feature(feature).is_none_or(|request| self.offers_request(request))
     }
 
     /// Whether a request can be sent.
-    pub fn offers_request(&self, request: &Request) -> bool {
+    pub(crate) fn offers_request(&self, request: &Request) -> bool {
         let Some(key) = request.provider else { return true };
         self.provider(key, request.method).is_some_and(|options| is_of_its_kinds(options, request.feature))
     }
 
     /// Whether workspace folders can be added while the server runs.
-    pub fn takes_folders(&self) -> bool {
+    pub(crate) fn takes_folders(&self) -> bool {
         let folders = &self.server["workspace"]["workspaceFolders"];
         let notified = match &folders["changeNotifications"] {
             Value::Bool(notified) => *notified,
@@ -250,7 +254,9 @@ impl Capabilities {
     }
 }
 
-/// Whether a kind of code action is among those that a server lists; a server without a list may have any.
+/// Whether a server may offer a kind of code action.
+///
+/// A server without a list may offer any.
 fn is_of_its_kinds(options: &Value, feature: Option<Feature>) -> bool {
     let wanted: &[&str] = match feature {
         Some(Feature::OrganizeImports) => &["source.organizeImports"],

@@ -26,8 +26,8 @@ use adapters::SearchPath;
 use adapters::{ServerDefinition, names_venv, with_venv};
 
 /// Maximum number of messages of a server, and of characters in each.
-const KEPT: usize = 5;
-const MOST_SAID: usize = 500;
+const MAX_MESSAGES: usize = 5;
+const MAX_MESSAGE_CHARS: usize = 500;
 
 pub(crate) struct Core {
     pub definition: Arc<ServerDefinition>,
@@ -37,10 +37,12 @@ pub(crate) struct Core {
     pub workspace: Workspace,
     pub host: Arc<dyn Host>,
     search: SearchPath,
-    /// The definition's settings with their variables replaced, except for the virtual environment.
+    /// The definition's settings, with variables replaced.
+    ///
+    /// The variable of the virtual environment is replaced later.
     settings: Value,
     /// Messages for the user, the newest last.
-    said: Mutex<VecDeque<String>>,
+    messages: Mutex<VecDeque<String>>,
     pub loading: Loading,
     pub diagnostics: PushedDiagnostics,
     /// Diagnostics of saved files, on request.
@@ -50,8 +52,8 @@ pub(crate) struct Core {
     pub deleted_files: DeletedFiles,
     /// One permit: its holder may cause edits by the server.
     pub commanding: Semaphore,
-    /// One permit: its holder checks a text. One after the other, so that some finish in time.
-    pub looking: Semaphore,
+    /// Permit to check a text: one after the other, so that some finish in time.
+    pub clean_check: Semaphore,
     capabilities: Mutex<Capabilities>,
     documents: Mutex<OpenDocuments>,
     result_ids: Mutex<ResultIds>,
@@ -76,7 +78,7 @@ impl Core {
             file_poller: FilePoller::default(),
             deleted_files: DeletedFiles::default(),
             commanding: Semaphore::new(1),
-            looking: Semaphore::new(1),
+            clean_check: Semaphore::new(1),
             edits: Mutex::default(),
             capabilities: Mutex::default(),
             documents: Mutex::new(OpenDocuments::new(
@@ -90,12 +92,12 @@ impl Core {
             host,
             search,
             settings,
-            said: Mutex::default(),
+            messages: Mutex::default(),
         }
     }
 
     /// The settings for a file or directory; for the first package root without one.
-    pub fn settings_for(&self, scope: Option<&AbsPath>) -> Cow<'_, Value> {
+    pub(crate) fn settings_for(&self, scope: Option<&AbsPath>) -> Cow<'_, Value> {
         if !names_venv(&self.settings) {
             return Cow::Borrowed(&self.settings);
         }
@@ -106,25 +108,27 @@ impl Core {
     }
 
     /// `window/showMessage`.
-    pub fn says(&self, kind: MessageType, text: &str) {
-        let text: String = text.trim().chars().take(MOST_SAID).collect();
+    pub fn add_message(&self, kind: MessageType, text: &str) {
+        let text: String = text.trim().chars().take(MAX_MESSAGE_CHARS).collect();
         if text.is_empty() || !matches!(kind, MessageType::Error | MessageType::Warning) {
             return;
         }
-        let mut said = self.said.lock();
-        said.retain(|it| *it != text);
-        said.push_back(text);
-        if said.len() > KEPT {
-            said.pop_front();
+        let mut messages = self.messages.lock();
+        messages.retain(|it| *it != text);
+        messages.push_back(text);
+        if messages.len() > MAX_MESSAGES {
+            messages.pop_front();
         }
     }
 
     /// The last errors and warnings that the server showed.
-    pub fn said(&self) -> Vec<String> {
-        self.said.lock().iter().cloned().collect()
+    pub fn messages(&self) -> Vec<String> {
+        self.messages.lock().iter().cloned().collect()
     }
 
-    /// Neither lock is held across an `.await`; capabilities are locked before documents.
+    /// Locks the capabilities, before the documents if both are needed.
+    ///
+    /// Neither lock is held across an `.await`.
     pub fn capabilities(&self) -> MutexGuard<'_, Capabilities> {
         self.capabilities.lock()
     }
@@ -145,7 +149,7 @@ impl Core {
     }
 
     /// The reports of pull diagnostics. Locked alone.
-    pub fn result_ids(&self) -> MutexGuard<'_, ResultIds> {
+    pub(crate) fn result_ids(&self) -> MutexGuard<'_, ResultIds> {
         self.result_ids.lock()
     }
 
@@ -154,7 +158,7 @@ impl Core {
         self.edits.lock()
     }
 
-    pub fn sync_rule(&self) -> SyncRule {
+    pub(crate) fn sync_rule(&self) -> SyncRule {
         let capabilities = self.capabilities();
         let (open, incremental) = capabilities.sync();
         SyncRule { open, incremental, encoding: capabilities.encoding() }

@@ -18,8 +18,9 @@ use workspace::{Document, Owner};
 use crate::server::view::View;
 use adapters::RecheckRule;
 
-/// Maximum number of open documents in one server; the least recently used is closed first. Documents with
-/// unsaved text, and those of pending requests, are not closed.
+/// Maximum number of open documents in one server.
+///
+/// The least recently used is closed first, except those with unsaved text or of pending requests.
 const LIMIT: usize = 48;
 const REMEMBERED: usize = 4096;
 /// A difference of at most this many bytes at one place is sent as one change.
@@ -35,8 +36,9 @@ pub(crate) struct OpenDocuments {
     extra: usize,
     /// The number of pending requests about each document.
     held: HashMap<AbsPath, usize>,
-    /// The highest version of a closed document, from which versions continue: late diagnostics of the old
-    /// text are not taken for the new one.
+    /// The highest version of a closed document, from which versions continue.
+    ///
+    /// Otherwise late diagnostics of the old text would be taken for the new one.
     floor: i32,
     /// When documents were closed.
     closed: HashMap<AbsPath, Instant>,
@@ -66,9 +68,10 @@ struct Open {
     asked: bool,
     /// The number of changes when the server last read its included files.
     reread_at: u64,
-    /// It has its original text again after another one; a server that did not check that one publishes
-    /// nothing.
-    back: bool,
+    /// Whether it has its original text again after another one.
+    ///
+    /// A server that did not check the other text publishes nothing.
+    reverted: bool,
 }
 
 /// A document as the server has it.
@@ -94,10 +97,10 @@ pub(crate) struct Sent {
     /// The number of published diagnostics.
     pub pushes: u64,
     /// The number of reported changes on the disk.
-    pub heard: u64,
+    pub disk_changes: u64,
 }
 
-/// How a server is notified of changes.
+/// The form in which a server receives changes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SyncRule {
     pub open: bool,
@@ -110,12 +113,12 @@ impl OpenDocuments {
         Self { recheck, ..Self::default() }
     }
 
-    /// Whether [`OpenDocuments::send_again`] makes the server read included files again.
-    pub fn rereads_includes(&self) -> bool {
+    /// Whether [`OpenDocuments::send_again`] makes the server reread included files.
+    pub(crate) fn rereads_includes(&self) -> bool {
         self.recheck.is_some()
     }
 
-    /// Records a change of a file's text in the server: diagnostics of files that include it may be outdated.
+    /// Records a changed text: diagnostics of files that include it may be outdated.
     pub fn changed(&mut self, path: &AbsPath) {
         let Some(rule) = &self.recheck else { return };
         if rule.unaffected_extensions.iter().any(|end| path.file_name().ends_with(end.as_str())) {
@@ -128,18 +131,21 @@ impl OpenDocuments {
         changes.count += 1;
     }
 
-    /// Whether another file changed since the server read the files that an open document includes, or the
-    /// server may publish nothing by itself.
-    pub fn is_behind(&self, path: &AbsPath) -> bool {
+    /// Whether an open document's diagnostics may be outdated without a publish.
+    ///
+    /// Another file changed since the server read the document's included files, or the server may not
+    /// publish by itself.
+    pub(crate) fn may_be_outdated(&self, path: &AbsPath) -> bool {
         let changes = &self.changes;
         let others = if changes.last.as_ref() == Some(path) { changes.before } else { changes.count };
-        self.recheck.is_some() && self.open.get(path).is_some_and(|open| open.back || others > open.reread_at)
+        self.recheck.is_some()
+            && self.open.get(path).is_some_and(|open| open.reverted || others > open.reread_at)
     }
 
     /// Records that a document has its text again after a speculative edit.
-    pub fn is_back(&mut self, path: &AbsPath) {
+    pub(crate) fn record_revert(&mut self, path: &AbsPath) {
         if let Some(open) = self.open.get_mut(path) {
-            open.back = true;
+            open.reverted = true;
         }
     }
 
@@ -162,7 +168,9 @@ impl OpenDocuments {
         *self.held.entry(path.clone()).or_default() += 1;
     }
 
-    /// Ends [`Self::hold`]. Documents beyond the limit are closed when another is opened.
+    /// Ends [`Self::hold`].
+    ///
+    /// Documents beyond the limit are closed when another is opened.
     pub fn release(&mut self, path: &AbsPath) {
         if let Some(count) = self.held.get_mut(path) {
             *count -= 1;
@@ -195,12 +203,12 @@ impl OpenDocuments {
     }
 
     /// Reserves `count` documents beyond the limit until [`OpenDocuments::take_room`].
-    pub fn make_room(&mut self, count: usize) {
+    pub(crate) fn make_room(&mut self, count: usize) {
         self.extra += count;
     }
 
     /// Ends the reservation.
-    pub fn take_room(&mut self, count: usize) {
+    pub(crate) fn take_room(&mut self, count: usize) {
         self.extra = self.extra.saturating_sub(count);
     }
 
@@ -224,10 +232,10 @@ impl OpenDocuments {
         if let Some(open) = self.open.get_mut(&document.path) {
             (open.used, open.unsaved) = (used, unsaved);
             let found = match Arc::ptr_eq(&open.state.view.text, &document.text) {
-                true => Differ::Nowhere,
+                true => Difference::None,
                 false => differ(&open.state.view.text, &document.text),
             };
-            let differs = found != Differ::Nowhere;
+            let differs = found != Difference::None;
             if differs {
                 let edit = found.at_one_place();
                 let edits = match &edit {
@@ -236,7 +244,7 @@ impl OpenDocuments {
                 };
                 let changes = changes(rule, &open.state.view, &document.text, edits);
                 open.state.number += 1;
-                follow(&mut open.state.view, &document.text, edit.as_ref());
+                update_view(&mut open.state.view, &document.text, edit.as_ref());
                 open.state.sent = sent;
                 let params = json!({
                     "textDocument": {"uri": open.state.uri, "version": open.state.number},
@@ -266,7 +274,7 @@ impl OpenDocuments {
         let reread_at = self.changes.count;
         self.open.insert(
             document.path.clone(),
-            Open { state: state.clone(), used, unsaved, asked: false, reread_at, back: false },
+            Open { state: state.clone(), used, unsaved, asked: false, reread_at, reverted: false },
         );
         if unsaved {
             self.changed(&document.path);
@@ -288,19 +296,20 @@ impl OpenDocuments {
         Ok(state)
     }
 
-    /// Sends the text of an open document again under a new version, so that the server checks it again, with
-    /// its included files if it supports that; `None` if it is not open.
-    pub fn send_again(
+    /// Sends an open document again under a new version, so that it is rechecked.
+    ///
+    /// Includes its included files if the server supports that; `None` if it is not open.
+    pub(crate) fn send_again(
         &mut self,
         room: &Room,
         rule: SyncRule,
         path: &AbsPath,
         sent: Sent,
     ) -> Result<Option<Synced>, Closed> {
-        let Some(Open { state, reread_at, back, .. }) = self.open.get_mut(path) else { return Ok(None) };
+        let Some(Open { state, reread_at, reverted, .. }) = self.open.get_mut(path) else { return Ok(None) };
         state.number += 1;
         state.sent = sent;
-        (*reread_at, *back) = (self.changes.count, false);
+        (*reread_at, *reverted) = (self.changes.count, false);
         if rule.open {
             let mut params = json!({
                 "textDocument": {"uri": state.uri, "version": state.number},
@@ -325,7 +334,7 @@ impl OpenDocuments {
     }
 
     /// Notified whenever a document is closed.
-    pub fn closings(&self) -> watch::Receiver<()> {
+    pub(crate) fn closings(&self) -> watch::Receiver<()> {
         self.closings.subscribe()
     }
 
@@ -348,7 +357,9 @@ impl OpenDocuments {
     }
 }
 
-/// The changes from one text to another, the last position first, so that earlier ones stay valid.
+/// The changes from one text to another.
+///
+/// The last position comes first, so that earlier ones stay valid.
 fn changes(rule: SyncRule, old: &View, new: &str, edits: &[TextEdit]) -> Vec<Value> {
     if !rule.incremental {
         return vec![json!({"text": new})];
@@ -357,8 +368,7 @@ fn changes(rule: SyncRule, old: &View, new: &str, edits: &[TextEdit]) -> Vec<Val
         .iter()
         .rev()
         .map(|edit| {
-            // No position is between `\r` and `
-            // `; a change there replaces the whole line end.
+            // No position is between `\r` and `\n`; a change there replaces the whole line end.
             let (start, end, new_text) = whole_line_ends(&old.text, edit);
             let range = old.protocol_range(&(start..end), rule.encoding);
             json!({"range": range, "text": new_text})
@@ -366,9 +376,10 @@ fn changes(rule: SyncRule, old: &View, new: &str, edits: &[TextEdit]) -> Vec<Val
         .collect()
 }
 
-/// Updates a view to the text after a change. One changed place costs little, whatever the size of the text;
-/// less if no request holds the view.
-fn follow(view: &mut Arc<View>, new: &Arc<str>, edit: Option<&TextEdit>) {
+/// Updates a view to the text after a change.
+///
+/// One changed place costs little, whatever the size of the text; less if no request holds the view.
+fn update_view(view: &mut Arc<View>, new: &Arc<str>, edit: Option<&TextEdit>) {
     let Some(edit) = edit else {
         *view = Arc::new(View::new(Arc::clone(new)));
         return;
@@ -389,28 +400,28 @@ fn follow(view: &mut Arc<View>, new: &Arc<str>, edit: Option<&TextEdit>) {
 
 /// The differing range of two texts.
 #[derive(PartialEq)]
-enum Differ {
-    Nowhere,
+enum Difference {
+    None,
     /// The single edit from the first text to the second, if it is small.
-    There(TextEdit),
-    InMuch,
+    One(TextEdit),
+    Many,
 }
 
-impl Differ {
+impl Difference {
     fn at_one_place(self) -> Option<TextEdit> {
         match self {
-            Self::There(edit) => Some(edit),
-            Self::Nowhere | Self::InMuch => None,
+            Self::One(edit) => Some(edit),
+            Self::None | Self::Many => None,
         }
     }
 }
 
 /// Compares two texts, each byte once.
-fn differ(old: &str, new: &str) -> Differ {
+fn differ(old: &str, new: &str) -> Difference {
     let (a, b) = (old.as_bytes(), new.as_bytes());
     let mut prefix = common(a, b);
     if prefix == a.len() && prefix == b.len() {
-        return Differ::Nowhere;
+        return Difference::None;
     }
     while !old.is_char_boundary(prefix) || !new.is_char_boundary(prefix) {
         prefix -= 1;
@@ -421,8 +432,8 @@ fn differ(old: &str, new: &str) -> Differ {
     }
     let (range, new_text) = (prefix..a.len() - suffix, &new[prefix..b.len() - suffix]);
     match range.len().max(new_text.len()) <= ONE_PLACE {
-        true => Differ::There(TextEdit::replace(range, new_text)),
-        false => Differ::InMuch,
+        true => Difference::One(TextEdit::replace(range, new_text)),
+        false => Difference::Many,
     }
 }
 
@@ -476,18 +487,18 @@ mod tests {
                 let old: Arc<str> = format!("{before}{from}{after}").into();
                 let new: Arc<str> = format!("{before}{to}{after}").into();
                 if old == new {
-                    assert!(differ(&old, &new) == Differ::Nowhere);
+                    assert!(differ(&old, &new) == Difference::None);
                     continue;
                 }
                 let edit = differ(&old, &new).at_one_place().unwrap();
                 assert_eq!(text::apply(&old, std::slice::from_ref(&edit)).unwrap(), *new, "{old:?} {new:?}");
                 let mut view = Arc::new(View::new(Arc::clone(&old)));
                 let held = Arc::clone(&view);
-                follow(&mut view, &new, Some(&edit));
+                update_view(&mut view, &new, Some(&edit));
                 assert_eq!((&view.index, &*view.text), (&LineIndex::new(&new), &*new), "{old:?} {new:?}");
                 assert_eq!((&held.index, &*held.text), (&LineIndex::new(&old), &*old), "{old:?} {new:?}");
                 let mut alone = Arc::new(View::new(Arc::clone(&old)));
-                follow(&mut alone, &new, Some(&edit));
+                update_view(&mut alone, &new, Some(&edit));
                 assert_eq!((&alone.index, &*alone.text), (&LineIndex::new(&new), &*new), "{old:?} {new:?}");
             }
         }

@@ -35,13 +35,15 @@ pub(crate) struct Waiting<'a> {
 }
 
 impl Gate {
-    /// Enters for a request. Cancel-safe; waits for a speculative edit, for some seconds at most.
+    /// Enters for a request.
+    ///
+    /// Waits for a speculative edit, some seconds at most. Cancel-safe.
     pub async fn enter(&self) -> Entered {
         Arc::clone(&self.lock).read_owned().await
     }
 
     /// Enters to change the true texts: a speculative edit yields first.
-    pub async fn enter_to_change(&self) -> Entered {
+    pub(crate) async fn enter_to_change(&self) -> Entered {
         let _changing = Changing::new(self);
         for edit in self.speculative().values() {
             edit.cancel();
@@ -49,7 +51,9 @@ impl Gate {
         self.enter().await
     }
 
-    /// Announces a speculative edit. Its token is cancelled already if the texts are about to change.
+    /// Announces a speculative edit.
+    ///
+    /// Its token is cancelled already if the texts are about to change.
     pub fn announce(&self) -> Waiting<'_> {
         let number = self.newest.fetch_add(1, Ordering::Relaxed);
         let moved = CancellationToken::new();

@@ -38,7 +38,7 @@ impl Handler for ServerHandler {
         match method {
             "$/progress" => {
                 core.loading.progress(&params);
-                core.diagnostics.progress(&params, core.loading.is_besides(&params));
+                core.diagnostics.progress(&params, core.loading.is_unrelated(&params));
                 core.check_on_save.progress(&params);
             }
             "window/logMessage" | "window/showMessage" => {
@@ -51,7 +51,7 @@ impl Handler for ServerHandler {
                 };
                 core.loading.log_message(text);
                 if method == "window/showMessage" {
-                    core.says(kind, text);
+                    core.add_message(kind, text);
                 }
                 tracing::debug!(server = core.definition.name, ?kind, "{text}");
                 core.host.message(&core.definition.name, kind, text);

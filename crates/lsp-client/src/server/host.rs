@@ -32,7 +32,7 @@ pub trait Host: Send + Sync {
         Box::pin(async { Err("edits without a pending request are refused".to_owned()) })
     }
 
-    /// `workspace/configuration` of one section; `None` leaves it to the definition's settings.
+    /// `workspace/configuration` of one section; `None` for the definition's settings.
     fn configuration(&self, server: &str, section: Option<&str>) -> Option<Value> {
         let _ = (server, section);
         None

@@ -69,7 +69,7 @@ impl Loading {
     }
 
     fn state(&self) -> parking_lot::MutexGuard<'_, State> {
-        // Each method leaves the state whole.
+        // Each method leaves the state consistent.
         self.state.lock()
     }
 
@@ -77,7 +77,9 @@ impl Loading {
         self.state().first_open.get_or_insert_with(Instant::now);
     }
 
-    /// A workspace folder was added: what the server reported for the others does not count for it.
+    /// Resets the state for a new workspace folder.
+    ///
+    /// Earlier reports of the server do not count for it.
     pub fn restart(&self) {
         let mut state = self.state();
         state.started = Instant::now();
@@ -90,7 +92,7 @@ impl Loading {
     }
 
     /// Whether work does not count as loading.
-    pub fn is_besides(&self, params: &Value) -> bool {
+    pub(crate) fn is_unrelated(&self, params: &Value) -> bool {
         let title = params["value"]["title"].as_str().unwrap_or_default();
         self.rule.ignored_progress.iter().any(|besides| title.contains(besides))
     }
@@ -104,7 +106,7 @@ impl Loading {
             let text = |name: &str| value[name].as_str().map(str::to_owned);
             match value["kind"].as_str() {
                 Some("begin") => {
-                    if self.is_besides(params) {
+                    if self.is_unrelated(params) {
                         return;
                     }
                     let title = text("title").unwrap_or_default();
@@ -129,7 +131,7 @@ impl Loading {
     }
 
     /// `window/logMessage`.
-    pub fn log_message(&self, message: &str) {
+    pub(crate) fn log_message(&self, message: &str) {
         if self.rule.log_messages.iter().any(|wanted| message.contains(wanted)) {
             self.state().message_seen = true;
             self.changed.send_replace(());
@@ -163,7 +165,7 @@ impl Loading {
     }
 
     /// The last problem that the server reported.
-    pub fn trouble(&self) -> Option<Trouble> {
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
         self.state().trouble.clone()
     }
 
@@ -197,7 +199,9 @@ impl Loading {
         Ready::Yes
     }
 
-    /// Waits until the server has loaded, at most until `until`; whether it has. Cancel-safe.
+    /// Waits until the server has loaded, at most until `until`; whether it has.
+    ///
+    /// Cancel-safe.
     pub async fn wait(&self, until: Instant) -> bool {
         let mut changed = self.changed.subscribe();
         loop {
@@ -220,7 +224,7 @@ impl Loading {
         self.state().loads
     }
 
-    pub fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         matches!(self.ready(), Ready::Yes)
     }
 

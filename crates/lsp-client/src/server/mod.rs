@@ -47,8 +47,10 @@ pub(crate) use clock::{LONGEST_PAUSE, PAUSE};
 pub(crate) use requests::Asked;
 pub(crate) use sync::Opened;
 
-/// How long the process of a closed stream may take to end before its last output is read.
-pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Maximum wait for the end of a process whose stream closed.
+///
+/// Its last output is read after that.
+pub(crate) const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) struct Server {
     pub core: Arc<Core>,
@@ -66,7 +68,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Initializes a process that was just started: `initialize`, `initialized`, settings.
+    /// Initializes a started process: `initialize`, `initialized`, settings.
     pub async fn start(
         core: Core,
         mut process: Process,
@@ -85,7 +87,7 @@ impl Server {
         let peer = Peer::spawn(stdout, stdin, handler, options, tracker);
         let head = LogHeader::new(&name, &core.root);
         let (log_id, ending) = (head.id(), Arc::<Ending>::default());
-        let seen = LoggedServer {
+        let logged = LoggedServer {
             id: log_id.clone(),
             head,
             peer: peer.clone(),
@@ -93,7 +95,7 @@ impl Server {
             traffic: Arc::clone(&core.traffic),
             ending: Arc::clone(&ending),
         };
-        tracker.spawn(server_log::keep(core.workspace.state().clone(), seen));
+        tracker.spawn(server_log::write_until_end(core.workspace.state().clone(), logged));
         let server = Arc::new(Self {
             peer,
             process,
@@ -180,8 +182,8 @@ impl Server {
         if self.core.file_poller.pending_reload().is_some() {
             return Some(Note::ReadingAgain { server });
         }
-        if let Some(path) = self.core.deleted_files.unseen() {
-            return Some(Note::DeletionUnseen { server, path });
+        if let Some(path) = self.core.deleted_files.unnoticed() {
+            return Some(Note::DeletionUnnoticed { server, path });
         }
         if self.core.diagnostics.is_stuck() {
             return Some(Note::WorkUnfinished { server });
@@ -191,7 +193,7 @@ impl Server {
     }
 
     /// The server's progress, as it reports it.
-    pub fn doing(&self) -> String {
+    pub fn activity(&self) -> String {
         let progress = self.core.loading.describe();
         progress.unwrap_or_else(|| "it has not reported that the project is loaded".to_owned())
     }
@@ -219,8 +221,9 @@ impl Server {
         true
     }
 
-    /// Opens `document` and waits until the server has loaded its project, or three quarters of the time are
-    /// over; whether it has.
+    /// Opens `document` and waits until the server has loaded; whether it has.
+    ///
+    /// Waits at most three quarters of the time.
     pub async fn wait_ready(
         &self,
         document: Option<&Document>,
@@ -238,20 +241,22 @@ impl Server {
         }
     }
 
-    /// Records that diagnostics of other files than these, about to change, may be outdated.
-    pub fn moves<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
+    /// Records that diagnostics of all files but these may be outdated by their change.
+    pub(crate) fn record_changes<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
         let pushes = self.core.diagnostics.now().pushes;
         paths.for_each(|path| {
-            self.core.diagnostics.moves(path, pushes);
+            self.core.diagnostics.record_change(path, pushes);
             if self.reads(path) {
                 self.core.documents().changed(path);
             }
         });
     }
 
-    /// The error of a closed stream. Waits briefly for the process, for its last output.
+    /// The error of a closed stream.
+    ///
+    /// Waits briefly for the process, for its last output.
     pub async fn crashed(&self, during: &str) -> ServerError {
-        if tokio::time::timeout(LAST_WORDS, self.process.exited()).await.is_err() {
+        if tokio::time::timeout(EXIT_TIMEOUT, self.process.exited()).await.is_err() {
             tracing::debug!(server = self.name(), "the process runs on after its stream closed");
         }
         let stderr_tail = last_lines(&self.process.stderr_tail(), 20);

@@ -17,8 +17,9 @@ use crate::answer::snippet;
 
 pub(crate) use lsp_types::{DocumentSymbol, Position, Range, SymbolKind};
 
-/// A range in either of its two forms. Not an untagged enum, which would copy the input: answers of many
-/// megabytes consist of these.
+/// A range in either of its two forms.
+///
+/// Not an untagged enum, which would copy the input: answers of many megabytes consist of these.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AnyLocation<'a> {
@@ -50,7 +51,7 @@ impl<'a> AnyLocation<'a> {
 pub(crate) struct Many<T>(Vec<T>);
 
 impl<T> Many<T> {
-    pub fn into_vec(self) -> Vec<T> {
+    pub(crate) fn into_vec(self) -> Vec<T> {
         self.0
     }
 }
@@ -105,7 +106,9 @@ pub(crate) struct SymbolLocation {
     pub range: Option<Range>,
 }
 
-/// The used fields of `CallHierarchyItem` and `TypeHierarchyItem`; the whole item is sent back.
+/// The used fields of `CallHierarchyItem` and `TypeHierarchyItem`.
+///
+/// The whole item is sent back.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HierarchyItem {

@@ -1,5 +1,4 @@
-//! Requests to the server: current documents first, then the request, repeated where the server asks for
-//! that.
+//! Requests to the server, with synced documents before and repetitions where the server requires them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -55,10 +54,10 @@ impl Server {
         }
         self.usage.begin();
         let _used = EndOfUse(&self.usage);
-        let unheard = self.hear_news(clock).await?;
+        let scan_note = self.report_external_changes(clock).await?;
         // A server that has loaded the project answers a request about one position soon, or never.
         let total = if request::is_quick(method) { clock.total / 3 } else { clock.total };
-        // It may be one of several requests of a call, with less time: the time of the call is reported.
+        // A call may share its time among several requests; the time of the call is reported.
         let total = total.min(clock.left());
         let clock = Clock { total, ..clock.within(total) };
         let _entered = self.enter(method, clock).await?;
@@ -67,7 +66,7 @@ impl Server {
         let _held = document.map(|document| self.core.hold(&document.path));
         let encoding = self.core.capabilities().encoding();
         // A server that finished loading during the request may have answered before.
-        let note = self.note().or(unheard);
+        let note = self.note().or(scan_note);
         let mut pause = PAUSE;
         loop {
             let fresh = self.read_open(document.map(|document| &document.path));
@@ -87,18 +86,19 @@ impl Server {
                 Ok(sent) => sent,
                 Err(error) => return Err(self.request_error(error, clock).await),
             };
-            let of = document.map(|document| format!(" of {}", self.core.workspace.relative(&document.path)));
-            let waited = self.abandoned.ask(format!("{method}{}", of.unwrap_or_default()));
+            let target =
+                document.map(|document| format!(" of {}", self.core.workspace.relative(&document.path)));
+            let pending = self.abandoned.ask(format!("{method}{}", target.unwrap_or_default()));
             let answer = flight.wait(clock.left(), clock.cancel).await;
             // Changes of earlier texts are reported with this request.
             let failed = match answer {
                 Ok(raw) => {
-                    waited.answered();
+                    pending.answered();
                     let (method, views) = (method.to_owned(), Views::default());
                     return Ok(Asked { method, raw, snapshot, encoding, note, views });
                 }
                 Err(error @ RequestError::Rpc { .. }) => {
-                    waited.answered();
+                    pending.answered();
                     error
                 }
                 Err(error) => return Err(self.request_error(error, clock).await),
@@ -122,8 +122,8 @@ impl Server {
         }
     }
 
-    /// An answer that came with an earlier one, read by the current texts of the server.
-    pub fn as_it_is(&self, method: &str) -> Asked {
+    /// An answer that came with an earlier one, read by the server's current texts.
+    pub(crate) fn as_it_is(&self, method: &str) -> Asked {
         let encoding = self.core.capabilities().encoding();
         let snapshot = self.core.documents().snapshot();
         let raw = RawValue::NULL.to_owned();
@@ -147,7 +147,7 @@ impl Server {
     }
 
     /// Parses an answer that keeps parts of the input.
-    pub fn read_borrowed<'a, T: serde::Deserialize<'a>>(
+    pub(crate) fn read_borrowed<'a, T: serde::Deserialize<'a>>(
         &self,
         method: &str,
         raw: &'a RawValue,
@@ -186,7 +186,7 @@ impl Server {
         ServerError::Timeout { server: self.name().to_owned(), method: method.to_owned(), after, detail }
     }
 
-    pub async fn request_error(&self, error: RequestError, clock: Clock<'_>) -> ServerError {
+    pub(crate) async fn request_error(&self, error: RequestError, clock: Clock<'_>) -> ServerError {
         match error {
             RequestError::Cancelled { .. } => ServerError::Cancelled,
             RequestError::Deadline { method, .. } => self.timeout(&method, clock.total),

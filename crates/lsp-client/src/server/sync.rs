@@ -39,7 +39,7 @@ impl Server {
     }
 
     /// [`Server::open`] for a caller that has entered the gate.
-    pub async fn open_entered(
+    pub(crate) async fn open_entered(
         &self,
         _: &Entered,
         document: &Document,
@@ -53,8 +53,7 @@ impl Server {
         }
     }
 
-    /// Closes and opens `document`, so that its diagnostics are computed after everything that was sent
-    /// before.
+    /// Reopens `document`, so that its diagnostics reflect all earlier messages.
     pub async fn reopen(
         &self,
         _: &Entered,
@@ -76,8 +75,7 @@ impl Server {
         }
     }
 
-    /// Makes the server check an open document again: later diagnostics of it take everything into account
-    /// that was sent before.
+    /// Makes the server recheck an open document after all earlier messages.
     pub async fn recheck(
         &self,
         entered: &Entered,
@@ -102,7 +100,9 @@ impl Server {
         Err(self.crashed("textDocument/didChange").await)
     }
 
-    /// Sends the current texts of `documents` and of all open ones; returns the versions before, by path.
+    /// Sends the current texts of `documents` and of all open ones.
+    ///
+    /// Returns the versions before, by path.
     pub async fn show_all(
         &self,
         documents: &[&Document],
@@ -126,8 +126,14 @@ impl Server {
         }
     }
 
-    /// Opens `documents` for one request. The caller calls [`Server::close_all`] with the result.
-    pub async fn open_all(&self, documents: &[Document], clock: Clock<'_>) -> Result<Opened, ServerError> {
+    /// Opens `documents` for one request.
+    ///
+    /// The caller calls [`Server::close_all`] with the result.
+    pub(crate) async fn open_all(
+        &self,
+        documents: &[Document],
+        clock: Clock<'_>,
+    ) -> Result<Opened, ServerError> {
         let _entered = self.enter("textDocument/didOpen", clock).await?;
         let room = self.room("textDocument/didOpen", clock).await?;
         let fresh: Vec<_> =
@@ -146,9 +152,10 @@ impl Server {
         }
     }
 
-    /// Waits until the server has published diagnostics for each of `documents`, or three quarters of the
-    /// time are over: by then it has read them.
-    pub async fn wait_until_read(&self, documents: &[Document], clock: Clock<'_>) {
+    /// Waits until the server has published diagnostics for each of `documents`.
+    ///
+    /// By then it has read them. Waits at most three quarters of the time.
+    pub(crate) async fn wait_until_read(&self, documents: &[Document], clock: Clock<'_>) {
         let synced = self.core.documents().snapshot();
         let until = clock.at(75);
         for document in documents {
@@ -183,7 +190,7 @@ impl Server {
     }
 
     /// The same, except for `kept`, which a request is about.
-    pub async fn close_all_but(&self, opened: Opened, kept: Option<&AbsPath>) {
+    pub(crate) async fn close_all_but(&self, opened: Opened, kept: Option<&AbsPath>) {
         let _entered = self.gate.enter().await;
         let room = self.peer.room().await;
         let rule = self.core.sync_rule();
@@ -198,9 +205,10 @@ impl Server {
         }
     }
 
-    /// The current texts of the server's open documents, and of its own files with unsaved text or recent
-    /// changes, except `except`. Reads files.
-    pub fn read_open(&self, except: Option<&AbsPath>) -> Vec<(AbsPath, Option<Document>)> {
+    /// The current texts of open documents and of files to be opened.
+    ///
+    /// These are the server's own files with unsaved text or recent changes, except `except`. Reads files.
+    pub(crate) fn read_open(&self, except: Option<&AbsPath>) -> Vec<(AbsPath, Option<Document>)> {
         let mut paths = self.core.documents().paths();
         let may_open = self.may_open();
         let is_its = |path: &AbsPath| may_open && self.core.definition.language_id(path.as_path()).is_some();
@@ -225,7 +233,7 @@ impl Server {
     }
 
     /// Whether documents may be opened now.
-    pub fn may_open(&self) -> bool {
+    pub(crate) fn may_open(&self) -> bool {
         !self.core.definition.ready.delay_open || self.core.loading.is_ready()
     }
 
@@ -233,7 +241,7 @@ impl Server {
     ///
     /// # Errors
     /// [`ServerError::Starting`] where they may not by then.
-    pub async fn openable(&self, clock: Clock<'_>) -> Result<(), ServerError> {
+    pub(crate) async fn openable(&self, clock: Clock<'_>) -> Result<(), ServerError> {
         if self.may_open() {
             return Ok(());
         }
@@ -243,12 +251,12 @@ impl Server {
             _ = self.peer.closed() => Err(self.crashed("loading").await),
             ready = self.core.loading.wait(clock.at(75)) => match ready {
                 true => Ok(()),
-                false => Err(ServerError::Starting { server: self.name().to_owned(), detail: self.doing() }),
+                false => Err(ServerError::Starting { server: self.name().to_owned(), detail: self.activity() }),
             },
         }
     }
 
-    /// Whether the server, which reads the disk, cannot see the unsaved text of this document.
+    /// Whether the server reads this document from disk, without its unsaved text.
     pub fn hides(&self, document: &Document) -> bool {
         document.owner == Owner::Editor { dirty: true }
             && self.core.definition.language_id(document.path.as_path()).is_some()
@@ -265,8 +273,10 @@ impl Server {
         self.core.definition.language_id(path.as_path()).is_some() && self.is_below(path)
     }
 
-    /// Whether the server's project depends on a file. Of watched files those that it names (`Cargo.lock`);
-    /// others that match by extension may belong to it or not (rust-analyzer 1.96 watches `*.md`).
+    /// Whether the server's project depends on a file.
+    ///
+    /// Watched files count if the server names them (`Cargo.lock`); others that match by extension may not
+    /// belong to it (rust-analyzer 1.96 watches `*.md`).
     pub fn reads(&self, path: &AbsPath) -> bool {
         let definition = &self.core.definition;
         (definition.watch.workspace || self.is_below(path))
@@ -284,7 +294,7 @@ impl Server {
         self.sync_locked(&mut documents, rule, room, fresh, document)
     }
 
-    pub fn sync_locked(
+    pub(crate) fn sync_locked(
         &self,
         documents: &mut crate::server::documents::OpenDocuments,
         rule: crate::server::documents::SyncRule,
@@ -307,7 +317,7 @@ impl Server {
             }
             let synced = documents.sync(room, rule, document, language, now)?;
             if before.map_or(unsaved, |before| before != synced.number) {
-                self.core.diagnostics.moves(&document.path, now.pushes);
+                self.core.diagnostics.record_change(&document.path, now.pushes);
             }
             Ok(synced)
         };
@@ -326,15 +336,16 @@ impl Server {
         }
         self.core.file_poller.resynced(fresh.iter().map(|(path, _)| path).chain(document.map(|it| &it.path)));
         for path in gone {
-            self.core.diagnostics.moves(path, now.pushes);
+            self.core.diagnostics.record_change(path, now.pushes);
             documents.close(room, rule, path)?;
         }
         Ok(target)
     }
 
-    /// After a commit: closes `closed`, notifies of changed files, syncs all open documents, and sends
-    /// `messages`. In this order, because a server may not check whether a file is new that is open already
-    /// (tsserver 5.9).
+    /// Updates the server after a commit.
+    ///
+    /// Closes `closed`, notifies of changed files, syncs all open documents, and sends `messages`, in this
+    /// order: a server may not check whether a file is new that is open already (tsserver 5.9).
     pub async fn refresh(
         &self,
         events: &[(AbsPath, u8)],
@@ -353,7 +364,7 @@ impl Server {
                     documents.close(&room, rule, path)?;
                 }
             }
-            self.core.diagnostics.hears(events.iter().map(|(path, _)| path));
+            self.core.diagnostics.record_disk_changes(events.iter().map(|(path, _)| path));
             if !watched.is_empty() {
                 room.notify("workspace/didChangeWatchedFiles", &json!({"changes": watched}))?;
             }

@@ -1,4 +1,4 @@
-//! How many requests use a server, and since when none does.
+//! The number of requests that use a server, and the start of its idle time.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ impl Usage {
         *state = (state.0.saturating_sub(1), Instant::now());
     }
 
-    pub fn is_used(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         self.state().0 > 0
     }
 

@@ -44,7 +44,7 @@ impl View {
         (start <= end).then_some(start..end)
     }
 
-    pub fn protocol_range(&self, range: &Range<usize>, encoding: PositionEncoding) -> protocol::Range {
+    pub(crate) fn protocol_range(&self, range: &Range<usize>, encoding: PositionEncoding) -> protocol::Range {
         protocol::Range {
             start: self.position(range.start, encoding),
             end: self.position(range.end, encoding),
@@ -59,8 +59,9 @@ impl View {
     }
 }
 
-/// The files of one answer, each read once though the answer names thousands of positions; at most [`MOST`]
-/// at a time.
+/// The files of one answer, at most [`MOST`] at a time.
+///
+/// Each is read once, though the answer names thousands of positions.
 #[derive(Debug, Default)]
 pub(crate) struct Views(Mutex<HashMap<AbsPath, Option<Arc<View>>>>);
 

@@ -1,4 +1,4 @@
-//! Code actions, commands and the edits that arrive with them, questions in a server's own words.
+//! Code actions, commands and the edits that arrive with them, and raw requests.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use workspace::{Operation, WorkspaceEdit};
 
 use crate::bench::{Bench, LONG, bench, build, build_in, cx, range, until};
 
-/// Takes every edit, or refuses all with a reason; keeps their labels.
+/// Accepts every edit, or refuses all with a reason; records their labels.
 #[derive(Default)]
 struct Taking {
     refuse: Option<&'static str>,
@@ -42,7 +42,7 @@ fn offers(actions: Value) -> Script {
 
 async fn asked(bench: &Bench, only: &[&str]) -> Vec<CodeAction> {
     let doc = bench.doc("a.txt");
-    // Long enough for a push, and again as long as the server's process is not up.
+    // Time for a publish, repeated while the server's process is starting.
     let diagnostics = loop {
         match bench.pool.diagnostics(&doc, &cx(Duration::from_millis(300))).await {
             Ok(answer) => break answer.value.items,
@@ -83,7 +83,7 @@ async fn code_action_requests_carry_the_servers_diagnostics() {
     let known = bench.pool.diagnostics(&doc, &cx(LONG)).await.unwrap().value.items;
     assert_eq!((all[0].fixes(&known[0]), all[2].fixes(&known[0])), (Some(true), None));
     assert!(all[0].preferred && all[1].disabled.as_deref() == Some("nothing selected"));
-    // A server that does not heed `only` is not believed.
+    // The client filters the answer of a server that ignores `only`.
     let some = asked(&bench, &["refactor"]).await;
     assert_eq!(some.iter().map(|it| it.title.as_str()).collect::<Vec<_>>(), ["extract"]);
     let error = bench.pool.resolve_action(&doc, &all[1], &cx(LONG)).await.unwrap_err();
@@ -131,7 +131,7 @@ async fn edits_during_a_command_are_forwarded_and_answered() {
             [apply("one", "new"), Step::wait_for("response", 1), Step::Result(json!("done"))],
         )
         .on("workspace/executeCommand", [apply("two", "no"), Step::Result(Value::Null)])
-        // Behind its answer.
+        // The edit arrives after the response.
         .on("workspace/executeCommand", [Step::Result(Value::Null), apply("three", "late")])
         .on("workspace/executeCommand", [Step::Error(json!({"code": -32603, "message": "it broke"}))]);
     let bench = bench(&[("a.txt", "abc")], script);
@@ -240,7 +240,7 @@ async fn several_servers_are_listed_and_restarted() {
     let answer = bench.pool.request("x", json!({}), None, Some("two"), &Taking::default(), &cx).await;
     assert_eq!(answer.unwrap().value.outcome.unwrap(), "y");
 
-    // A question of the protocol's own goes where it would go otherwise.
+    // A raw request goes to the server that answers the feature.
     let doc = bench.doc("a.txt");
     let edits = Taking::default();
     let ask = |method, place| bench.pool.request(method, json!({}), place, None, &edits, &cx);

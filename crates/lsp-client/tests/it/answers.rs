@@ -1,4 +1,4 @@
-//! Requests: what the server receives before, and how its answer is read.
+//! Requests: the messages before them, and the conversion of their answers.
 
 use expect_test::expect;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use testing::language_server::{Script, Step};
 
 use crate::bench::{LONG, bench, build, cx, range};
 
-/// A hover that shows the server's own idea of the texts.
+/// A server whose hover shows its view of the text.
 fn mirror(encoding: &str, sync: u8) -> Script {
     Script::new(json!({"hoverProvider": true, "textDocumentSync": sync, "positionEncoding": encoding}))
         .on("textDocument/hover", [Step::Result(json!({"contents": "${text}"}))])
@@ -80,7 +80,7 @@ async fn positions_are_bytes_in_every_encoding() {
         let at = doc.text.find("bé").unwrap();
         let found = bench.pool.references(&doc, at, true, &cx(LONG)).await.unwrap();
         let asked = bench.got("scripted", "textDocument/references");
-        // `b` is asked about: after "say: " and one astral character.
+        // The request is about `b`, after "say: " and one astral character.
         let before = match encoding {
             "utf-8" => 9,
             "utf-16" => 7,
@@ -166,7 +166,7 @@ async fn a_silent_server_costs_at_most_the_deadline() {
 
 #[tokio::test]
 async fn content_modified_repeats_the_request() {
-    // While a server that reloads its project says so.
+    // Such a server is reloading its project.
     const TIMES: usize = 12;
     let modified = json!({"code": -32801, "message": "content modified"});
     let mut script = Script::new(json!({"hoverProvider": true, "textDocumentSync": 1}));
@@ -215,7 +215,7 @@ async fn every_request_of_a_server_is_answered() {
         Step::Result(json!({"contents": "asked"})),
     ];
     let script = Script::new(json!({"hoverProvider": true, "textDocumentSync": 1}))
-        // A server that asks before it may.
+        // The server sends a request before it may.
         .at_start(ask("early", "workspace/workspaceFolders", Value::Null))
         .on("textDocument/hover", asks)
         .on("textDocument/definition", [Step::Result(json!([]))]);
@@ -223,7 +223,7 @@ async fn every_request_of_a_server_is_answered() {
     let bench = build(&[("a.txt", "abc")], vec![("scripted", script, more)], |_| ());
     let doc = bench.doc("a.txt");
     assert_eq!(bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap().value.unwrap(), "asked");
-    // Registered while it ran.
+    // Registered while the server ran.
     bench.pool.definition(&doc, 0, &cx(LONG)).await.unwrap();
 
     let record = bench.record("scripted");

@@ -70,7 +70,7 @@ fn defined(directory: &Path, tag: &str, servers: Vec<Server<'_>>) -> ServerDefin
         let file = directory.join(format!("{name}{tag}.json"));
         script.record = Some(directory.join(format!("{name}.record")));
         std::fs::write(&file, serde_json::to_string(&script).unwrap()).unwrap();
-        // As one whose ways are known, unless a test says that it was never tried.
+        // Verified, unless a test says otherwise.
         let tried = match more.contains("verified = ") {
             true => "",
             false => "verified = { version = \"1\", date = \"2026-11-23\", how = \"scripted\" }\n",
@@ -197,7 +197,7 @@ impl Bench {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// What the pool would read now.
+    /// The definitions that the pool would read now.
     pub fn defined(&self) -> ServerDefinitions {
         self.files.lock().clone()
     }
@@ -212,7 +212,7 @@ impl Bench {
         self.directory.path().join(name)
     }
 
-    /// What a server got, in all its lives.
+    /// All messages that a server received, over all its processes.
     pub fn record(&self, server: &str) -> Vec<Value> {
         testing::recorded(&self.beside(&format!("{server}.record")))
     }
@@ -263,7 +263,7 @@ pub fn until(condition: impl Fn() -> bool + 'static, what: &'static str) -> impl
     }
 }
 
-/// Whether a process is there and no zombie.
+/// Whether a process exists and is no zombie.
 pub fn alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.trim().is_empty() && !rest.trim().starts_with('Z'))

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lsp_client::{Look, Note, SpeculativeError, SpeculativeFile, Unknown};
+use lsp_client::{CheckRole, Note, SpeculativeError, SpeculativeFile, Unknown};
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 use workspace::{ChangeKind, Commit, CommitId, CommittedFile, RunId};
@@ -23,8 +23,8 @@ fn publish(version: &str) -> Step {
     )
 }
 
-/// `server: message, …` of each server, or why not.
-async fn check(bench: &Bench, name: &str, look: Look, deadline: Duration) -> Vec<String> {
+/// `server: message, …` of each server, or the reason for none.
+async fn check(bench: &Bench, name: &str, look: CheckRole, deadline: Duration) -> Vec<String> {
     let answers = bench.pool.check(&bench.doc(name), look, &cx(deadline)).await.unwrap();
     let reported = |known: &Result<Vec<lsp_client::Diagnostic>, Unknown>| match known {
         Ok(items) => items.iter().map(|item| item.message.clone()).collect::<Vec<_>>().join(", "),
@@ -39,12 +39,12 @@ async fn a_dependent_is_reopened_and_on_save_sources_are_omitted() {
         Script::new(json!({"textDocumentSync": 2})).on("textDocument/didOpen", [publish("${version}")]);
     let more = "[diagnostics]\non_save = [\"slow\"]\n";
     let bench = build(&[("a.txt", "a"), ("b.txt", "b")], vec![("scripted", script, more)], |_| ());
-    assert_eq!(check(&bench, "a.txt", Look::Itself, LONG).await, ["scripted: at 1"]);
-    assert_eq!(check(&bench, "b.txt", Look::Dependent, LONG).await, ["scripted: at 1"]);
+    assert_eq!(check(&bench, "a.txt", CheckRole::Changed, LONG).await, ["scripted: at 1"]);
+    assert_eq!(check(&bench, "b.txt", CheckRole::Dependent, LONG).await, ["scripted: at 1"]);
     // Closed and opened again: earlier diagnostics do not count now.
-    assert_eq!(check(&bench, "b.txt", Look::Dependent, LONG).await, ["scripted: at 2"]);
+    assert_eq!(check(&bench, "b.txt", CheckRole::Dependent, LONG).await, ["scripted: at 2"]);
     // An open document is reopened, and stays open.
-    assert_eq!(check(&bench, "a.txt", Look::Dependent, LONG).await, ["scripted: at 3"]);
+    assert_eq!(check(&bench, "a.txt", CheckRole::Dependent, LONG).await, ["scripted: at 3"]);
     let closed = bench.got("scripted", "textDocument/didClose");
     assert_eq!(
         closed,
@@ -53,7 +53,7 @@ async fn a_dependent_is_reopened_and_on_save_sources_are_omitted() {
     assert_eq!(bench.pool.status().await[0].open_documents, 1);
 }
 
-/// As basedpyright 1.40.2 with a document that it does not take for one of its project's once it was closed.
+/// basedpyright 1.40.2 no longer counts a closed document as part of its project.
 #[tokio::test]
 async fn a_rechecking_server_gets_no_close() {
     let script = Script::new(json!({"textDocumentSync": 2}))
@@ -62,8 +62,8 @@ async fn a_rechecking_server_gets_no_close() {
         .on("textDocument/didChange", [publish("${version}")]);
     let more = "[diagnostics]\nrecheck = true\non_save = [\"slow\"]\n";
     let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
-    assert_eq!(check(&bench, "a.txt", Look::Itself, LONG).await, ["scripted: at 1"]);
-    assert_eq!(check(&bench, "a.txt", Look::Dependent, LONG).await, ["scripted: at 2"]);
+    assert_eq!(check(&bench, "a.txt", CheckRole::Changed, LONG).await, ["scripted: at 1"]);
+    assert_eq!(check(&bench, "a.txt", CheckRole::Dependent, LONG).await, ["scripted: at 2"]);
     assert_eq!(bench.got("scripted", "textDocument/didClose"), Vec::<Value>::new());
     let change = &bench.got("scripted", "textDocument/didChange")[0];
     assert_eq!(change["contentChanges"], json!([{"text": "a"}]));
@@ -83,13 +83,13 @@ async fn delayed_opening_waits_for_readiness() {
     let short = cx(Duration::from_millis(400));
     let unknown = bench.pool.diagnostics(&bench.doc("a.txt"), &short).await.unwrap_err();
     assert!(matches!(unknown, lsp_client::ServerError::Starting { .. }), "{unknown}");
-    // Nor what changes meanwhile.
+    // The same holds for a change meanwhile.
     bench.write("b.txt", "other");
     let (kind, edits, version) = (ChangeKind::Modified, Vec::new(), None);
     let files = vec![CommittedFile { path: bench.path("b.txt"), kind, edits, version }];
     let (id, run, label) = (CommitId("1".into()), RunId::new(), "test".into());
     bench.pool.did_commit(&Commit { id, run, label, files, notes: Vec::new() }).await;
-    assert!(bench.pool.check(&bench.doc("a.txt"), Look::Itself, &short).await.unwrap()[0].pending);
+    assert!(bench.pool.check(&bench.doc("a.txt"), CheckRole::Changed, &short).await.unwrap()[0].pending);
     assert_eq!(bench.got("scripted", "textDocument/didOpen"), Vec::<Value>::new());
 
     let ready = vec![Step::DelayMs(200), listed];
@@ -116,8 +116,8 @@ async fn a_file_outside_the_project_is_reported_as_unchecked() {
         ("", "scripted: No part of it. Add it.", None),
     ] {
         let bench = build(&[("a.txt", "a")], vec![("scripted", script(), more)], |_| ());
-        assert_eq!(check(&bench, "a.txt", Look::Itself, LONG).await, [reported]);
-        let answers = bench.pool.check(&bench.doc("a.txt"), Look::Itself, &cx(LONG)).await.unwrap();
+        assert_eq!(check(&bench, "a.txt", CheckRole::Changed, LONG).await, [reported]);
+        let answers = bench.pool.check(&bench.doc("a.txt"), CheckRole::Changed, &cx(LONG)).await.unwrap();
         assert_eq!((answers[0].disowned.as_deref(), answers[0].pending), (disowned, false));
     }
 }
@@ -129,9 +129,9 @@ async fn late_diagnostics_of_a_closed_document_are_ignored() {
         .on("textDocument/didOpen", [publish("${version}")])
         .on("textDocument/didOpen", [Step::notify("textDocument/publishDiagnostics", late)]);
     let bench = bench(&[("a.txt", "a")], script);
-    assert_eq!(check(&bench, "a.txt", Look::Dependent, LONG).await, ["scripted: at 1, saved"]);
+    assert_eq!(check(&bench, "a.txt", CheckRole::Dependent, LONG).await, ["scripted: at 1, saved"]);
     let short = Duration::from_millis(400);
-    assert_eq!(check(&bench, "a.txt", Look::Dependent, short).await, ["scripted: (Unanswered)"]);
+    assert_eq!(check(&bench, "a.txt", CheckRole::Dependent, short).await, ["scripted: (Unanswered)"]);
 }
 
 #[tokio::test]
@@ -140,8 +140,8 @@ async fn a_pulling_server_keeps_documents_open() {
     let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
         .on("textDocument/diagnostic", [Step::Result(answer)]);
     let bench = bench(&[("a.txt", "a")], script);
-    assert_eq!(check(&bench, "a.txt", Look::Itself, LONG).await, ["scripted: a"]);
-    assert_eq!(check(&bench, "a.txt", Look::Dependent, LONG).await, ["scripted: a"]);
+    assert_eq!(check(&bench, "a.txt", CheckRole::Changed, LONG).await, ["scripted: a"]);
+    assert_eq!(check(&bench, "a.txt", CheckRole::Dependent, LONG).await, ["scripted: a"]);
     assert_eq!(bench.got("scripted", "textDocument/didClose"), Vec::<Value>::new());
     assert_eq!(bench.got("scripted", "textDocument/didOpen").len(), 1);
 }
@@ -153,12 +153,12 @@ async fn all_files_are_opened_before_any_is_awaited() {
     let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}));
     let script = answers(answers(script)).on("textDocument/diagnostic", [Step::Never]);
     let bench = bench(&[("a.txt", "a"), ("b.txt", "b"), ("c.txt", "c"), ("d.txt", "d")], answers(script));
-    assert_eq!(check(&bench, "a.txt", Look::Itself, LONG).await, ["scripted: a"]);
+    assert_eq!(check(&bench, "a.txt", CheckRole::Changed, LONG).await, ["scripted: a"]);
     let questions = [
-        (bench.doc("a.txt"), Look::Itself),
-        (bench.doc("b.txt"), Look::Itself),
-        (bench.doc("c.txt"), Look::Dependent),
-        (bench.doc("d.txt"), Look::Dependent),
+        (bench.doc("a.txt"), CheckRole::Changed),
+        (bench.doc("b.txt"), CheckRole::Changed),
+        (bench.doc("c.txt"), CheckRole::Dependent),
+        (bench.doc("d.txt"), CheckRole::Dependent),
     ];
     let quiet = Duration::from_secs(5);
     let asked = bench.pool.check_all(&questions, quiet, &cx(20 * LONG)).await;
@@ -178,14 +178,14 @@ async fn all_files_are_opened_before_any_is_awaited() {
     assert_eq!(bench.pool.status().await[0].open_documents, 2);
 }
 
-/// What a server reads before it says anything at all takes longer than what it says then.
+/// The first answer takes longest, since the server reads all files for it.
 #[tokio::test]
 async fn the_first_of_many_files_is_awaited_to_the_end() {
     let answer = json!({"kind": "full", "items": []});
     let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
         .on("textDocument/diagnostic", [Step::DelayMs(1000), Step::Result(answer)]);
     let bench = bench(&[("a.txt", "a"), ("b.txt", "b")], script);
-    let questions = ["a.txt", "b.txt"].map(|name| (bench.doc(name), Look::Itself));
+    let questions = ["a.txt", "b.txt"].map(|name| (bench.doc(name), CheckRole::Changed));
     let asked = bench.pool.check_all(&questions, Duration::from_millis(300), &cx(LONG)).await;
     assert!(asked.iter().all(|it| it.as_ref().unwrap()[0].known.is_ok()), "{asked:?}");
 }
@@ -196,15 +196,15 @@ async fn a_loading_server_is_not_awaited() {
     let more = "[ready]\nlog_messages = [\"never said\"]\n";
     let bench = build(&[("a.txt", "a"), ("b.txt", "b")], vec![("scripted", script, more)], |_| ());
     let started = std::time::Instant::now();
-    let reported = check(&bench, "a.txt", Look::Itself, LONG).await;
+    let reported = check(&bench, "a.txt", CheckRole::Changed, LONG).await;
     assert_eq!(reported, ["scripted: (Noted(Loading { server: \"scripted\", detail: None }))"]);
     assert!(started.elapsed() < Duration::from_secs(10));
-    // Of a loading server nothing is opened for a dependent.
-    assert_eq!(check(&bench, "b.txt", Look::Dependent, LONG).await, reported);
+    // No dependent is opened in a loading server.
+    assert_eq!(check(&bench, "b.txt", CheckRole::Dependent, LONG).await, reported);
     assert_eq!(bench.pool.status().await[0].open_documents, 1);
 }
 
-/// Without its project it finds nothing wrong with anything.
+/// A server without its project reports no problems in any file.
 #[tokio::test]
 async fn a_server_without_its_project_does_not_report_clean() {
     const WHY: &str = "Failed to load workspaces.";
@@ -218,17 +218,20 @@ async fn a_server_without_its_project_does_not_report_clean() {
     let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
     let document = bench.doc("a.txt");
     let said = bench.pool.diagnostics(&document, &cx(LONG)).await.unwrap();
-    assert_eq!(said.value.failed, [format!("scripted: the project is not loaded ({WHY})")]);
+    assert_eq!(
+        said.value.failed,
+        [Note::ProjectNotLoaded { server: "scripted".to_owned(), reason: WHY.to_owned() }]
+    );
     assert_eq!((said.server.as_str(), said.value.pending.len()), ("", 0));
-    let answers = bench.pool.check(&document, Look::Itself, &cx(LONG)).await.unwrap();
+    let answers = bench.pool.check(&document, CheckRole::Changed, &cx(LONG)).await.unwrap();
     let (server, message) = ("scripted".to_owned(), WHY.to_owned());
     let reported = Unknown::Noted(Note::Reported { server, message });
     assert_eq!(answers[0].known.as_ref().unwrap_err(), &reported);
-    // It may get its project later.
+    // The server may load its project later.
     assert!(answers[0].pending);
     let file = SpeculativeFile { document, text: "tried".into(), created: false };
-    let tried = bench.pool.try_edit(&[file], &[], &[], &cx(LONG)).await;
-    assert_eq!(tried.not_tried, [("scripted".to_owned(), SpeculativeError::Because(WHY.to_owned()))]);
+    let tried = bench.pool.preview_edit(&[file], &[], &[], &cx(LONG)).await;
+    assert_eq!(tried.skipped, [("scripted".to_owned(), SpeculativeError::Reported(WHY.to_owned()))]);
     assert!(tried.files.is_empty());
 }
 
@@ -242,7 +245,7 @@ async fn a_starting_server_blocks_others_of_its_group() {
         ("spare", Script::new(capabilities.clone()), "group = \"g\"\nrank = 2"),
     ];
     let bench = build(&[("a.txt", "a")], servers, |_| ());
-    let said = check(&bench, "a.txt", Look::Itself, Duration::from_secs(1)).await;
+    let said = check(&bench, "a.txt", CheckRole::Changed, Duration::from_secs(1)).await;
     assert!(said.len() == 1 && said[0].starts_with("first: "), "{said:?}");
     assert!(bench.record("spare").is_empty());
 }

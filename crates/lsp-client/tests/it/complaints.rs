@@ -1,7 +1,7 @@
-//! What users of other agents' language-server tools complain about, each as a test of ours, named
-//! after the project and the number of the complaint.
+//! Complaints of users about other agents' language-server tools, as tests.
 //!
-//! Those about what the tool says and about processes of the executable are in the end-to-end tests.
+//! Each test is named after the project and the number of the issue. Complaints about messages of the tool and
+//! about processes of the executable are covered by end-to-end tests.
 
 use adapters::{Feature, ServerDefinitions};
 use std::time::{Duration, Instant};
@@ -60,7 +60,7 @@ async fn omp_9624_diagnostics_are_pulled_if_announced() {
         .on("textDocument/didOpen", [Step::wait_for("response", 1)])
         .on("textDocument/diagnostic", [Step::Result(json!({"kind": "full", "items": items}))]);
     let bench = bench(&[("a.txt", "a")], script);
-    // One that registers late is asked as soon as it has.
+    // A server that registers late is asked as soon as it has.
     let started = Instant::now();
     loop {
         match bench.pool.diagnostics(&bench.doc("a.txt"), &cx(SHORT)).await {
@@ -117,7 +117,7 @@ async fn omp_8382_a_stopped_server_gets_its_documents_back() {
     bench.pool.definition(&b, 0, &cx(LONG)).await.unwrap_err();
     bench.pool.hover(&a, 0, &cx(LONG)).await.unwrap();
     assert_eq!(opened(6), all);
-    // What was opened again and not asked about since is not opened for ever.
+    // A reopened document without a request since is not reopened again.
     bench.pool.definition(&a, 0, &cx(LONG)).await.unwrap_err();
     bench.pool.hover(&a, 0, &cx(LONG)).await.unwrap();
     assert_eq!(opened(9).len(), 1);
@@ -136,7 +136,7 @@ async fn omp_8571_a_reload_restarts_instead_of_notifying() {
         assert_eq!(bench.pool.reload(None, None, &cx(LONG)).await.unwrap(), ["scripted"]);
     }
     bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
-    // Once in each life, behind `initialized`.
+    // Once per process, after `initialized`.
     assert_eq!(bench.got("scripted", "workspace/didChangeConfiguration").len(), 4);
 }
 
@@ -183,7 +183,7 @@ async fn omp_8390_a_server_with_a_pending_request_is_not_idle() {
         let record = bench.beside("slow.record");
         let asked = move || std::fs::read_to_string(&record).is_ok_and(|it| it.contains("didOpen"));
         until(asked, "the question").await;
-        // One that was used later is found idle and stopped, so the question is older than that.
+        // A server that was used later is found idle and stopped, so the request is older.
         bench.pool.hover(&doc, 0, &cx).await.unwrap();
         let stopped = bench.beside("other.record");
         let stopped = move || std::fs::read_to_string(&stopped).is_ok_and(|it| it.contains("\"exit\""));
@@ -205,7 +205,7 @@ async fn omp_8390_a_server_with_a_pending_request_is_not_idle() {
     };
     let (answer, ()) = tokio::join!(asking, idling);
     let answer = answer.unwrap().value;
-    assert_eq!((answer.pending, answer.failed), (Vec::<String>::new(), Vec::<String>::new()));
+    assert_eq!((answer.pending, answer.failed), (Vec::new(), Vec::new()));
     assert_eq!(bench.got("slow", "initialize").len(), 1);
 }
 
@@ -238,12 +238,12 @@ async fn omp_3546_a_reload_rereads_the_definitions() {
     let doc = bench.doc("a.txt");
     let hover = async || bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap().value.unwrap();
     assert_eq!(hover().await, "old");
-    // The same program with other arguments: what runs is not what is defined any more.
+    // The same program with other arguments is another definition.
     bench.define(vec![("scripted", hovers_with("new"), "")]);
     assert_eq!(hover().await, "old");
     bench.pool.reload(None, None, &cx(LONG)).await.unwrap();
     assert_eq!(hover().await, "new");
-    // One that comes and one that goes.
+    // One new definition and one deleted.
     bench.define(vec![("another", hovers_with("another"), "")]);
     bench.pool.reload(None, None, &cx(LONG)).await.unwrap();
     assert_eq!(hover().await, "another");
@@ -358,7 +358,7 @@ async fn serena_1833_an_edit_during_a_request_delays_neither() {
 }
 
 #[tokio::test]
-async fn codeboarding_459_a_slow_server_is_explained_by_method_progress_and_log() {
+async fn codeboarding_459_a_timeout_names_method_progress_and_log() {
     let begin = json!({"token": "t", "value": {"kind": "begin", "title": "indexing", "percentage": 43}});
     let script = hovers()
         .on("initialized", [Step::notify("$/progress", begin), Step::Stderr("reading the world\n".into())])

@@ -1,15 +1,15 @@
-//! Diagnostics are of exactly the text that was asked about, or not known.
+//! Diagnostics are about exactly the requested text, or not known.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lsp_client::{Look, Related};
+use lsp_client::{CheckRole, Related};
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 use workspace::Editor;
 
 use crate::bench::{Bench, LONG, bench, build, build_beside, cx, range};
-use crate::trials::Typing;
+use crate::speculative::Typing;
 
 const SHORT: Duration = Duration::from_millis(400);
 
@@ -51,7 +51,7 @@ async fn a_mute_server_is_not_awaited_to_the_end() {
     for (script, pending, items) in [(script(), 1, 0), (slow, 0, 1), (pulls, 0, 0)] {
         let bench = bench(&[("a.txt", "a")], script);
         let (document, request) = (bench.doc("a.txt"), cx(LONG));
-        let asking = bench.pool.diagnostics_unless_mute(&document, SHORT, &request);
+        let asking = bench.pool.diagnostics_unless_silent(&document, SHORT, &request);
         let answer = tokio::time::timeout(LONG / 2, asking).await.unwrap().unwrap().value;
         assert_eq!((answer.pending.len(), answer.items.len()), (pending, items));
     }
@@ -74,15 +74,16 @@ async fn diagnostics_of_an_older_version_are_dropped() {
     assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
     bench.write("a.txt", "c");
     assert_eq!(ask(&bench, LONG).await, "three");
-    // What comes late does not take the place of what is known either.
+    // Late publishes do not replace known diagnostics either.
     for _ in 0..20 {
         assert_eq!(ask(&bench, Duration::from_millis(50)).await, "three");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Volar 2.4, in the servers of Astro and Vue: nothing of the first of its parts, the rest later, all with
-/// the text's version; it answers a question that it does not say that it takes.
+/// A server publishes nothing from its first part and the rest later, as Volar 2.4.
+///
+/// All publishes have the text's version. It answers pull requests without announcing them.
 #[tokio::test]
 async fn a_partially_publishing_server_is_pulled() {
     let empty = Step::notify(
@@ -109,7 +110,7 @@ async fn a_silent_server_gets_the_text_again() {
     assert_eq!(ask(&bench, LONG).await, "about b");
 }
 
-/// After a file was created, Pyright 1.1.414 publishes diagnostics of a text that it received before.
+/// Pyright 1.1.414 publishes diagnostics of an older text after a file was created.
 #[tokio::test]
 async fn diagnostics_before_a_new_file_are_outdated() {
     let script = Script::new(json!({"textDocumentSync": 2, "hoverProvider": true}))
@@ -171,7 +172,7 @@ async fn diagnostics_during_work_are_partial() {
     assert_eq!(ask(&bench, LONG).await, "whole");
 }
 
-/// It says that nothing is wrong as soon as it has a file, and looks then: as a whole project, or as the file.
+/// An unverified server publishes an empty list before it checks a file.
 #[tokio::test]
 async fn an_unverified_server_is_not_clean_at_once() {
     let empty = || {
@@ -189,7 +190,7 @@ async fn an_unverified_server_is_not_clean_at_once() {
         let bench = build(&[("a.txt", "a")], vec![("scripted", script, "verified = false\n")], |_| ());
         assert_eq!(ask(&bench, LONG).await, "found");
     }
-    // One that never finds anything is believed in the end, with a word about it.
+    // A server that never finds anything is accepted in the end, with a note.
     let script = script().on("textDocument/didOpen", [empty()]);
     let bench = build(&[("a.txt", "a")], vec![("scripted", script, "verified = false\n")], |_| ());
     let answer = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap();
@@ -209,7 +210,7 @@ async fn the_file_status_decides_when_to_believe() {
             "textDocument/didChange",
             [state("parsing"), publish(json!(2), "part"), publish(json!(2), "whole"), state("idle")],
         )
-        // Of one that is silent about a text it is not known whether it is done with it.
+        // A server that is silent about a text may or may not have finished it.
         .on("textDocument/didChange", [publish(json!(3), "silent")]);
     let more = "[diagnostics]\nsettle_ms = 3000\n\
         file_status = { method = \"x/status\", file = \"uri\", field = \"state\", idle = \"idle\" }\n";
@@ -224,8 +225,7 @@ async fn the_file_status_decides_when_to_believe() {
     assert_eq!(ask(&bench, LONG).await, "silent");
 }
 
-/// clangd 22.1.1 publishes the diagnostics of a changed text with the old headers, and reports that it is
-/// idle.
+/// clangd 22.1.1 reports idle after it checked a changed text with the old headers.
 #[tokio::test]
 async fn changed_texts_wait_for_the_barrier_request() {
     let idle = || Step::notify("x/status", json!({"uri": "${params.textDocument.uri}", "state": "idle"}));
@@ -246,14 +246,14 @@ async fn changed_texts_wait_for_the_barrier_request() {
     bench.write("a.txt", "c");
     assert_eq!(ask(&bench, Duration::from_secs(2)).await, "(pending scripted)");
     assert_eq!(bench.got("scripted", "x/done").len(), 2);
-    // One that does not know the request is taken at its word.
+    // The publish of a server without that request counts.
     let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
     assert_eq!(ask(&bench, LONG).await, "opened");
     bench.write("a.txt", "b");
     assert_eq!(ask(&bench, LONG).await, "stale");
 }
 
-/// A server says of a file that was closed that nothing is wrong with it, when the file is open again.
+/// A server publishes an empty list for a closed file after it was reopened.
 #[tokio::test]
 async fn late_publishes_of_a_closed_file_are_ignored() {
     let empty = || {
@@ -269,13 +269,13 @@ async fn late_publishes_of_a_closed_file_are_ignored() {
     let more = "[diagnostics]\nsettle_ms = 50\n";
     let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
     let look = async || {
-        let answer = bench.pool.check(&bench.doc("a.txt"), Look::Dependent, &cx(LONG)).await.unwrap();
+        let answer = bench.pool.check(&bench.doc("a.txt"), CheckRole::Dependent, &cx(LONG)).await.unwrap();
         let known = answer[0].known.clone().unwrap();
         known.into_iter().map(|it| it.message).collect::<Vec<_>>()
     };
     assert_eq!(look().await, ["one"]);
     assert_eq!(look().await, ["two"]);
-    // It said so in time: what comes now is about the text as it is.
+    // The server reported it in time: later diagnostics are about the current text.
     assert_eq!(look().await, Vec::<String>::new());
 }
 
@@ -338,7 +338,7 @@ async fn all_servers_are_asked_and_silent_ones_named() {
     assert_eq!(shown, (1, "warning".to_owned(), Some("E1"), Some("s")));
 }
 
-/// A server that says nothing when nothing changes is asked; only empty lists make a text clean.
+/// A silent server is asked; only empty lists make a text clean.
 #[tokio::test]
 async fn a_clean_text_stays_clean_only_by_the_clean_rule() {
     let list = |items: Value| Step::Result(json!({"body": items}));
@@ -364,7 +364,7 @@ async fn a_clean_text_stays_clean_only_by_the_clean_rule() {
     }
 }
 
-/// What a source that runs on save found may be about an older text, and is nowhere called absent.
+/// Diagnostics of a source that runs on save may be about an older text.
 #[tokio::test]
 async fn on_save_sources_are_named_and_omitted() {
     let script = script().on("textDocument/didOpen", [publish(json!("${version}"), "of an earlier save")]);
@@ -393,8 +393,7 @@ async fn related_information_is_parsed() {
     assert_eq!(found.page().as_deref(), Some("https://example.org/E1"));
 }
 
-/// However long a server is silent after a part: what lacks an error that it finds, when it is asked, is not
-/// the whole.
+/// Diagnostics that lack an error found on request stay partial.
 #[tokio::test]
 async fn silence_does_not_complete_partial_diagnostics() {
     let list =
@@ -429,7 +428,7 @@ async fn silence_does_not_complete_partial_diagnostics() {
     assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
 }
 
-/// A server that finds an error when it is asked, and has found out meanwhile that there is none.
+/// A server reports an error when asked, and has withdrawn it meanwhile.
 #[tokio::test]
 async fn unpublished_problems_are_checked_again() {
     let list = |items: Value| Step::Result(json!({"body": items}));
@@ -446,7 +445,7 @@ async fn unpublished_problems_are_checked_again() {
     assert_eq!(ask(&bench, LONG).await, "");
 }
 
-/// What a server that names its reports was asked with: file, name.
+/// File and name of each request to a server that names its reports.
 fn named(bench: &Bench) -> Vec<(String, Value)> {
     let asked = bench.got("scripted", "textDocument/diagnostic").into_iter();
     asked
@@ -510,8 +509,9 @@ async fn related_documents_have_their_own_reports() {
     assert_eq!(named(&bench), [("a.txt".to_owned(), Value::Null), ("b.txt".to_owned(), json!("b1"))]);
 }
 
-/// What was pushed of a file before another one changed on disk is not repeated as known: what follows
-/// counts, and a server that says nothing is shown the file again.
+/// Diagnostics from before another file changed on disk are not repeated as known.
+///
+/// Later publishes count, and a silent server is shown the file again.
 #[tokio::test]
 async fn diagnostics_before_another_change_are_outdated() {
     let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
@@ -554,7 +554,7 @@ async fn diagnostics_after_another_change_are_awaited() {
     assert_eq!(ask(&bench, LONG).await, "broken");
 }
 
-/// Opened in a server, with their texts.
+/// The documents opened in a server, with their texts.
 fn opened(bench: &Bench) -> Vec<String> {
     let opened =
         bench.got("scripted", "textDocument/didOpen").into_iter().map(|it| it["textDocument"].clone());
@@ -563,8 +563,9 @@ fn opened(bench: &Bench) -> Vec<String> {
     opened.map(row).collect()
 }
 
-/// The server has unsaved texts and recent changes of the disk before a request: it might not read them as
-/// they are, or not at once.
+/// The server gets unsaved texts and recent changes on disk before a request.
+///
+/// It might not read them as they are, or not at once.
 #[tokio::test]
 async fn all_texts_are_current_before_a_request() {
     let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
@@ -587,7 +588,7 @@ async fn all_texts_are_current_before_a_request() {
     let record = bench.record("scripted");
     let at = |method: &str| record.iter().rposition(|it| it["method"] == method).unwrap();
     assert!(at("textDocument/didOpen") < at("textDocument/diagnostic"));
-    // However many: what is closed would be read from the disk.
+    // However many there are: the server would read closed ones from disk.
     (0..60).for_each(|n| typing.types(&bench.path(&format!("f{n}.txt")), "typed"));
     assert_eq!(ask(&bench, LONG).await, "");
     let closed = bench.got("scripted", "textDocument/didClose");
@@ -616,7 +617,7 @@ async fn the_newest_of_many_changed_files_are_opened() {
     assert_eq!(opened(&bench)[1..], expected);
 }
 
-/// A new file is closed so that the server notices it, while a request waits for its diagnostics.
+/// A new file is closed for the server's file watcher while a request waits for it.
 #[tokio::test]
 async fn a_document_closed_during_a_request_is_reopened() {
     for version in [json!("${version}"), Value::Null] {

@@ -1,4 +1,4 @@
-//! What servers want changed, as edits that can be planned.
+//! Edits of servers, converted to edits that can be planned.
 
 use std::path::PathBuf;
 
@@ -229,7 +229,7 @@ async fn will_create_and_will_delete_return_edits() {
     let (b, c, new, other) =
         (bench.path("b.txt"), bench.path("c.txt"), bench.path("new.txt"), bench.path("new.md"));
     let (made, removed) = ([new, other], [b.clone(), c]);
-    // None runs, and none is started for it.
+    // No server runs, and none is started for it.
     let none = bench.pool.will_change(&made, &removed, &cx(LONG)).await.unwrap();
     assert!(none.edits.is_empty() && none.unknown.is_empty() && bench.record("scripted").is_empty());
     bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
@@ -244,7 +244,7 @@ async fn will_create_and_will_delete_return_edits() {
     assert!(wishes.unknown[0].contains("not today"), "{:?}", wishes.unknown);
 }
 
-/// What `changes` come to, for a project of `files`.
+/// The outcome of `changes` in a project of `files`.
 async fn outcome(files: &[(&str, &str)], changes: Value) -> Result<Vec<String>, String> {
     let bench = bench(files, renames(json!({"documentChanges": changes})));
     let answer = bench.rename(&bench.doc("a.txt"), 0, "new", &cx(LONG)).await;
@@ -268,12 +268,12 @@ async fn operations_are_followed_in_their_order() {
     let files = [("a.txt", "one"), ("b.txt", "two"), ("d/c.txt", "three")];
     let none = || json!({});
     for (changes, expected) in [
-        // Edits behind a move are for the file that moved.
+        // Edits after a move apply to the moved file.
         (
             json!([moved("a.txt", "x.txt", none()), in_file("x.txt", json!([edit(0, 0, 3, "new")]))]),
             vec!["x.txt: new"],
         ),
-        // Two files change places, then one of them is edited where it is by then.
+        // Two files swap names, then one is edited under its new name.
         (
             json!([
                 moved("a.txt", "t.txt", none()),
@@ -283,7 +283,7 @@ async fn operations_are_followed_in_their_order() {
             ]),
             vec!["a.txt: Two", "b.txt: one"],
         ),
-        // What is made can be edited, moved, edited again.
+        // A created file can be edited, moved, and edited again.
         (
             json!([
                 file("create", "n.txt", none()),
@@ -293,7 +293,7 @@ async fn operations_are_followed_in_their_order() {
             ]),
             vec!["m.txt: made!"],
         ),
-        // A file goes and another takes its name.
+        // A file is deleted and another takes its name.
         (
             json!([
                 file("delete", "a.txt", none()),
@@ -311,7 +311,7 @@ async fn operations_are_followed_in_their_order() {
             ]),
             vec!["e/c.txt: THree"],
         ),
-        // An edit of a file that goes is of no use.
+        // An edit of a deleted file has no effect.
         (
             json!([in_file("a.txt", json!([edit(0, 0, 1, "x")])), file("delete", "a.txt", none())]),
             vec!["a.txt: (gone)"],
@@ -411,7 +411,7 @@ async fn the_options_of_file_operations_are_kept() {
     // A directory that is not empty is deleted only if the server says so: refused when it is planned.
     let bench = bench(&files, renames(json!({"documentChanges": [file("delete", "d", json!({}))]})));
     let answer = bench.rename(&bench.doc("a.txt"), 0, "new", &cx(LONG)).await.unwrap();
-    expect!["d cannot be changed so: it is not empty, d/c.txt is in it"]
+    expect!["d cannot be changed like this: it is not empty, d/c.txt is in it"]
         .assert_eq(&relative(&bench.workspace.plan(answer.value).unwrap_err().to_string()));
 }
 

@@ -1,5 +1,7 @@
-//! Real servers, and an error that the change of one file causes in another: its diagnostics are about the
-//! project as it is, or are not known, whoever changed the file and whatever was requested before.
+//! Real servers, and an error that the change of one file causes in another.
+//!
+//! Diagnostics are about the current project, or are not known, whichever program changed the file and
+//! whatever was requested before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +10,8 @@ use lsp_client::Navigate;
 use workspace::{ChangeKind, Commit, CommitId, CommittedFile, Editor, RunId};
 
 use crate::bench::{Bench, cx};
-use crate::real::{DEADLINE, real_beside};
-use crate::trials::Typing;
+use crate::real_servers::{DEADLINE, real_beside};
+use crate::speculative::Typing;
 
 const SHORT: Duration = Duration::from_secs(3);
 
@@ -21,11 +23,11 @@ struct Case {
     user: &'static str,
     good: &'static str,
     bad: &'static str,
-    /// A line that may stand at the end of `user`.
+    /// A line that may end `user`.
     comment: &'static str,
 }
 
-/// Who changes the used file, and whether its user is open in an editor.
+/// The program that changes the used file, and whether an editor has its user open.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum How {
     Disk,
@@ -61,11 +63,11 @@ async fn one(case: &Case, bench: &Bench, typing: &Typing, how: How, used_first: 
         }
         let place = format!("{server}, {how:?}, used first: {used_first}, turn {turn}");
         if used_first {
-            // gopls 0.5 says nothing of a file without problems that still has none.
+            // gopls 0.5 publishes nothing for a file that stays without problems.
             let reported = bench.pool.diagnostics(&bench.doc(used), &cx(SHORT)).await.unwrap().value;
             assert!(reported.items.is_empty(), "{place}: {reported:?}");
         }
-        // What is not known in a short time is not guessed.
+        // Diagnostics that are not known in a short time are not guessed.
         let started = std::time::Instant::now();
         let short = bench.pool.diagnostics(&bench.doc(user), &cx(SHORT)).await;
         if let Ok(reported) = short
@@ -220,9 +222,10 @@ async fn gopls() {
     check(&GO).await;
 }
 
-/// A new module, in an existing directory or in new ones, created by an edit or by another program: its
-/// importers have no error in the next request. The same holds for an installed package, and for the build
-/// output of a neighbouring one.
+/// A new module leaves no error in its importers at the next request.
+///
+/// It is created by an edit or by another program, in an existing directory or in new ones. The same holds
+/// for an installed package, and for the build output of a neighbouring one.
 async fn modules_come(server: &str) {
     let files = [
         ("package.json", "{ \"name\": \"x\" }\n"),
@@ -285,7 +288,7 @@ async fn vtsls_notices_new_modules() {
     modules_come("vtsls").await;
 }
 
-/// What implements a type of one package in another is found by the other's project.
+/// An implementation in another package is found by that package's project.
 #[tokio::test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn typescript_language_server_finds_other_implementations() {
@@ -322,8 +325,9 @@ async fn typescript_language_server_finds_other_implementations() {
     assert_eq!(places, [("b/src/index.ts".to_owned(), 2)]);
 }
 
-/// A module that is only in an editor, then on the disk, then closed: what imports it has an error while it is in
-/// neither, and after it came.
+/// A module is only in an editor, then on disk, then closed.
+///
+/// Its importer has an error while the module is in neither, and none once it exists.
 async fn module_typed_and_saved(case: &Case) {
     let typing = Typing::new();
     let editor: Arc<dyn Editor> = Arc::<Typing>::clone(&typing);
@@ -344,7 +348,7 @@ async fn module_typed_and_saved(case: &Case) {
         }
         check(&format!("{round}: not there"), Some(true)).await;
         typing.types(&used, case.good);
-        // Some look for modules on the disk alone.
+        // Some servers search modules on disk only.
         check(&format!("{round}: typed"), None).await;
         bench.write(case.used, case.good);
         typing.saves(&used);
@@ -355,8 +359,9 @@ async fn module_typed_and_saved(case: &Case) {
     bench.pool.shutdown(Duration::from_secs(10)).await;
 }
 
-/// A module that other programs take away and put back: what imports it has an error while it is away, whether it
-/// was asked about or not.
+/// A module is removed and restored by other programs.
+///
+/// Its importer has an error meanwhile, whether it was requested or not.
 async fn module_goes_and_comes(case: &Case) {
     let bench = real_beside(&[case.server], case.files, None);
     let used = bench.path(case.used);
@@ -375,7 +380,7 @@ async fn module_goes_and_comes(case: &Case) {
             assert_eq!(!reported.items.is_empty(), gone, "{place}: {reported:?}");
         }
         if round == 1 {
-            // From now on it is open when it goes.
+            // From now on it is open when it is deleted.
             bench.pool.diagnostics(&bench.doc(case.used), &cx(DEADLINE)).await.unwrap();
         }
     }
@@ -435,7 +440,7 @@ async fn new_unsaved_typescript_modules_are_found() {
 #[tokio::test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn new_unsaved_rust_modules_are_found() {
-    // The error of a module that is not there stands where it is declared.
+    // The error of a missing module is at its declaration.
     module_typed_and_saved(&Case { user: "src/lib.rs", ..RUST }).await;
 }
 
@@ -451,7 +456,7 @@ async fn new_unsaved_go_packages_are_found() {
     module_typed_and_saved(&GO).await;
 }
 
-/// A module that was tried before it was made is found by what imports it once it is made.
+/// A module that was previewed before its creation is found by its importers.
 #[tokio::test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn speculatively_checked_modules_are_found() {
@@ -471,8 +476,8 @@ async fn speculatively_checked_modules_are_found() {
             reported.items
         };
         assert!(!problems().await.is_empty(), "{server}");
-        let tried = bench.pool.try_edit(&[document], &[], &[bench.doc(PYTHON.user)], &cx(DEADLINE)).await;
-        assert!(tried.files.len() == 1 && tried.not_tried.len() == 1, "{server}: {tried:?}");
+        let tried = bench.pool.preview_edit(&[document], &[], &[bench.doc(PYTHON.user)], &cx(DEADLINE)).await;
+        assert!(tried.files.len() == 1 && tried.skipped.len() == 1, "{server}: {tried:?}");
         bench.write(PYTHON.used, text);
         let (kind, edits, version) = (ChangeKind::Created, Vec::new(), None);
         let files = vec![CommittedFile { path: used, kind, edits, version }];
@@ -486,7 +491,7 @@ async fn speculatively_checked_modules_are_found() {
     }
 }
 
-/// fortls 3.2.2 looks at a file when it is saved.
+/// fortls 3.2.2 checks a file when it is saved.
 #[tokio::test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn fortls_notices_outside_changes() {

@@ -1,4 +1,4 @@
-//! Servers start when needed, come back after a crash, and are gone when they should be.
+//! Servers start when needed, restart after a crash, and end when they should.
 
 use adapters::{Parse, ServerDefinitions};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use testing::language_server::{Script, Step};
 use workspace::{ChangeKind, Commit, CommitId, CommittedFile, RunId};
 
 use crate::bench::{Bench, LONG, alive, bench, build, build_beside, cx, open, range, until};
-use crate::trials::Typing;
+use crate::speculative::Typing;
 
 fn hovers() -> Script {
     Script::new(json!({"hoverProvider": true, "definitionProvider": true, "textDocumentSync": 2}))
@@ -125,7 +125,7 @@ async fn servers_of_one_request_do_not_evict_each_other() {
     let messages: Vec<&str> = found.items.iter().map(|item| item.message.as_str()).collect();
     assert_eq!((messages.len(), found.failed, found.pending), (3, vec![], vec![]), "{messages:?}");
 
-    // Needed no more, those beyond the budget end.
+    // Unused servers beyond the budget end.
     let started = Instant::now();
     let running = async || bench.pool.status().await.iter().filter(|status| status.pid.is_some()).count();
     while running().await > 1 {
@@ -154,7 +154,7 @@ async fn the_memory_limit_stops_all_but_the_last_server() {
         assert!(started.elapsed() < LONG, "{:?}", running().await);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // It comes back when it is asked, and then the other goes.
+    // It restarts for a request, and then the other ends.
     bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
     let started = Instant::now();
     while running().await != ["one"] {
@@ -274,7 +274,7 @@ async fn a_candidate_that_fails_its_probe_is_passed_over() {
     assert!(error.to_string().contains("/bin/false does not work"), "{error}");
 }
 
-/// A launcher starts the server and ends; the process that is named is one that lives.
+/// A launcher starts the server and ends; the reported process is a running one.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_reported_process_is_the_working_one() {
@@ -290,7 +290,7 @@ async fn the_reported_process_is_the_working_one() {
             .contains("scripted-language")
     };
     let started = Instant::now();
-    // Until the end of the launcher was seen it is the launcher.
+    // The launcher is reported until its end is noticed.
     while !bench.pool.status().await[0].pid.is_some_and(works) {
         assert!(started.elapsed() < LONG, "{:?}", bench.pool.status().await);
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -309,7 +309,7 @@ async fn nothing_is_started_without_trust() {
     let error = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
     assert!(matches!(&error, ServerError::Denied { denied, .. } if denied.unattended), "{error}");
     // Before a request, no permission is requested at all.
-    assert!(!bench.pool.begin(&bench.path("a.txt")) && !bench.pool.is_coming(&bench.path("a.txt")));
+    assert!(!bench.pool.begin(&bench.path("a.txt")) && !bench.pool.is_starting(&bench.path("a.txt")));
 }
 
 #[tokio::test]
@@ -343,7 +343,7 @@ async fn servers_follow_a_commit() {
         notes: Vec::new(),
     };
     bench.pool.did_commit(&commit).await;
-    // The next question comes after all that.
+    // The next request comes after all that.
     bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
     let uris = |method: &str| -> Vec<Value> {
         bench.got("scripted", method).iter().map(|params| params["textDocument"]["uri"].clone()).collect()
@@ -381,7 +381,7 @@ async fn outside_changes_are_reported_to_servers() {
     std::fs::remove_file(bench.path("c.txt")).unwrap();
     let started = Instant::now();
     let events = loop {
-        // Looks are a pause apart; some question after that sees it.
+        // Scans have a pause between them; a later request finds the change.
         bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
         if let Some(params) = bench.got("scripted", "workspace/didChangeWatchedFiles").first() {
             break params["changes"].clone();
@@ -393,8 +393,9 @@ async fn outside_changes_are_reported_to_servers() {
     assert_eq!(events, json!([event("b.txt", 2), event("c.txt", 3), event("new.txt", 1)]));
 }
 
-/// A request about one position has a shorter timeout than one about all uses, and messages of a server are
-/// part of its state.
+/// A request about one position has a shorter timeout than one about all uses.
+///
+/// Messages of a server are part of its state.
 #[tokio::test]
 async fn a_position_request_has_a_third_of_the_time() {
     let message =
@@ -416,7 +417,7 @@ async fn a_position_request_has_a_third_of_the_time() {
     assert!(started.elapsed() < 3 * whole);
     let late = bench.pool.references(&doc, 0, true, &cx(whole)).await.unwrap_err();
     assert!(matches!(late, ServerError::Timeout { after, .. } if after == whole), "{late}");
-    assert_eq!(bench.pool.status().await[0].said, ["no toolchain"]);
+    assert_eq!(bench.pool.status().await[0].messages, ["no toolchain"]);
 }
 
 /// One server for several packages receives the virtual environment of each.
@@ -461,9 +462,10 @@ async fn settings_name_the_environment_of_the_package() {
     assert_eq!(answers, [own.clone(), own, activated.clone(), activated]);
 }
 
-/// What a definition names besides: files of other packages, by their names, and what is ignored. A glob of
-/// everything that the server registered names nothing more, one with a name does. Where more files are there than
-/// are looked at, a server is left to its own watching.
+/// The definition names files of other packages, and ignored files.
+///
+/// A glob of everything that the server registered adds nothing, one with a name does. With more files than
+/// the scan limit, the server relies on its own watching.
 #[tokio::test]
 async fn watched_files_of_the_definition_are_reported() {
     let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
@@ -488,7 +490,7 @@ async fn watched_files_of_the_definition_are_reported() {
     for name in ["q/b.txt", "base.json", "mods/one/info", "mods/one/more", "mods/named", "named", "other"] {
         bench.write(name, "new");
     }
-    // What is asked about problems looks at once.
+    // A diagnostic request scans at once.
     let asked = bench.pool.diagnostics(&bench.doc("p/a.txt"), &cx(Duration::from_millis(300))).await;
     assert!(asked.unwrap().value.items.is_empty());
     let events = bench.got("scripted", "workspace/didChangeWatchedFiles")[0]["changes"].clone();
@@ -511,7 +513,7 @@ async fn watched_files_of_the_definition_are_reported() {
 /// Waits until no server of `a.txt` is being started ahead.
 async fn came(bench: &Bench) -> bool {
     let started = Instant::now();
-    while bench.pool.is_coming(&bench.path("a.txt")) {
+    while bench.pool.is_starting(&bench.path("a.txt")) {
         assert!(started.elapsed() < LONG);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -523,16 +525,16 @@ async fn a_server_is_started_in_advance_once_with_the_file() {
     let mut script = hovers();
     script.capabilities["diagnosticProvider"] = json!({});
     let bench = bench(&[("a.txt", "abc")], script);
-    assert!(!bench.pool.is_coming(&bench.path("a.txt")));
+    assert!(!bench.pool.is_starting(&bench.path("a.txt")));
     assert_eq!(
         bench.pool.cold_root(&bench.path("a.txt"), &[bench.path("b.txt")]),
         Some(bench.workspace.root().clone())
     );
     assert_eq!(bench.pool.cold_root(&bench.path("a.txt"), &[bench.path("b.other")]), None);
-    assert!(bench.pool.begin(&bench.path("a.txt")) && bench.pool.is_coming(&bench.path("a.txt")));
+    assert!(bench.pool.begin(&bench.path("a.txt")) && bench.pool.is_starting(&bench.path("a.txt")));
     assert!(bench.pool.begin(&bench.path("a.txt")));
     assert!(came(&bench).await);
-    assert!(bench.pool.begin(&bench.path("a.txt")) && !bench.pool.is_coming(&bench.path("a.txt")));
+    assert!(bench.pool.begin(&bench.path("a.txt")) && !bench.pool.is_starting(&bench.path("a.txt")));
     assert_eq!(bench.pool.cold_root(&bench.path("a.txt"), &[bench.path("a.txt")]), None);
     assert!(!bench.pool.begin(&bench.path("a.other")), "no server has that language");
     bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
@@ -549,8 +551,7 @@ async fn a_failed_advance_start_is_not_repeated() {
     assert!(!bench.pool.begin(&bench.path("a.txt")));
 }
 
-/// A server without file events reloads its projects, once for all files that came or went, before the next
-/// request.
+/// A server without file events reloads its projects once before the next request.
 #[tokio::test]
 async fn a_server_that_does_not_watch_reloads_its_projects() {
     const COMMAND: &str = "workspace/executeCommand";
@@ -590,7 +591,7 @@ async fn a_server_that_does_not_watch_reloads_its_projects() {
     }
 }
 
-/// The user's editor saves files, and so do other programs: a server that checks files on save is notified.
+/// A server that checks on save is notified of saves by editors and other programs.
 #[tokio::test]
 async fn outside_saves_are_reported_to_servers() {
     let mut script = hovers();
@@ -609,7 +610,7 @@ async fn outside_saves_are_reported_to_servers() {
     };
     ask().await;
     bench.write("a.txt", "by another program");
-    // One that is not open is only watched.
+    // A file that is not open is only watched.
     bench.write("b.txt", "too");
     until_saved(1).await;
     let last = |method: &str| bench.got("scripted", method).pop().unwrap();

@@ -1,4 +1,4 @@
-//! What is kept of servers that have ended.
+//! Logs of servers that have ended.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn hovers() -> Script {
         .on("textDocument/hover", [Step::Result(json!({"contents": "${text}"}))])
 }
 
-/// What is kept, once it is `so`.
+/// The stored logs, once `so` accepts them.
 async fn kept(bench: &Bench, so: impl Fn(&[ServerLog]) -> bool) -> Vec<ServerLog> {
     let started = Instant::now();
     loop {
@@ -66,7 +66,7 @@ async fn the_last_crash_is_listed_besides_the_running_server() {
     let doc = bench.doc("a.txt");
     bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
     bench.pool.definition(&doc, 0, &cx(LONG)).await.unwrap_err();
-    // It had no request since.
+    // No request has been sent since.
     let log = &bench.pool.logs(None)[0];
     assert!(matches!(&log.life, ServerLife::Ended(end) if end.crashed), "{log:#?}");
     assert!(log.stderr_tail.contains("the roof is on fire") && said(log).contains("textDocument/definition"));
@@ -84,7 +84,7 @@ async fn the_last_crash_is_listed_besides_the_running_server() {
         crash.stderr_tail.contains("the roof is on fire") && said(crash).contains("textDocument/definition")
     );
     assert!(!said(live).contains("textDocument/definition"));
-    // It is found after the other has ended too, and an end between does not hide it.
+    // The crash is listed after the other server has ended too, whatever ended in between.
     for _ in 0..3 {
         bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
         bench.pool.reload(None, None, &cx(LONG)).await.unwrap();

@@ -1,5 +1,5 @@
-//! Servers that do what they must not: the right answer, or an error that says what happened; nothing
-//! is left behind, nothing else is held up.
+//! Servers that violate the protocol: every request ends with the right answer or an error, no process
+//! remains, and no other request is delayed.
 
 use expect_test::expect;
 use std::time::{Duration, Instant};
@@ -38,11 +38,11 @@ async fn never_answers() {
     hover(&bench).await.unwrap();
     let doc = bench.doc("a.txt");
     let short = cx(SHORT);
-    // Another question beside it is answered at once.
+    // Another request meanwhile is answered at once.
     let (stuck, other) = tokio::join!(bench.pool.definition(&doc, 0, &short), hover(&bench));
     assert_eq!(stuck.unwrap_err().code(), ErrorCode::Timeout);
     assert_eq!(other.unwrap(), "fine");
-    // What was sent before this is read before it.
+    // The server reads earlier messages before this request.
     hover(&bench).await.unwrap();
     assert_eq!(bench.got("scripted", "$/cancelRequest").len(), 1, "it receives a cancellation");
     nothing_is_left(&bench).await;
@@ -164,7 +164,7 @@ async fn floods_progress_and_logs() {
     );
     let bench = bench(&[("a.txt", "abc")], script);
     let doc = bench.doc("a.txt");
-    // Forty thousand messages take a busy machine a while.
+    // Forty thousand messages take some time on a busy machine.
     bench.pool.definition(&doc, 0, &cx(6 * LONG)).await.unwrap();
     assert_eq!(hover(&bench).await.unwrap(), "fine");
     let kept: usize = bench.pool.logs(None)[0].traffic.iter().map(|entry| entry.body.len()).sum();
@@ -174,7 +174,7 @@ async fn floods_progress_and_logs() {
 
 #[tokio::test]
 async fn lies_about_its_capabilities() {
-    // It offers rename and does not know it; it does not offer definition and is not asked.
+    // The server offers rename and rejects it; it does not offer definition and is not asked.
     let script = Script::new(json!({"renameProvider": true, "hoverProvider": true, "textDocumentSync": 2}))
         .on("textDocument/hover", [Step::Result(json!({"contents": 5}))])
         .on("textDocument/definition", [Step::Result(json!([]))]);

@@ -1,4 +1,4 @@
-//! From a place to other places, and what an editor would show: each question and its answers' forms.
+//! Navigation, and requests of an editor: each request and the forms of its answers.
 
 use lsp_client::{Navigate, Note, Types, UnaskedWhy};
 use paths::AbsPath;
@@ -75,7 +75,7 @@ async fn call_hierarchies_go_both_ways_with_locations() {
         // The call itself is in the caller, in either direction.
         assert_eq!((found[0].places[0].line, &doc.text[found[0].places[0].range.clone()]), (1, "inner"));
     }
-    // The item goes back as it came.
+    // The item is sent back as received.
     assert_eq!(bench.got("scripted", "callHierarchy/incomingCalls")[0]["item"]["data"]["id"], "inner");
     let error = bench.callers(&doc, 0).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::NotFound);
@@ -187,7 +187,7 @@ async fn workspace_symbols_without_range_are_resolved() {
     assert_eq!(bench.got("scripted", "workspace/symbol")[0]["query"], "inn");
 }
 
-/// Servers that do not run are not started for it, so of their files nothing is known.
+/// Servers that do not run are not started, so nothing is known of their files.
 #[tokio::test]
 async fn workspace_symbols_name_the_omitted_files() {
     let script =
@@ -287,11 +287,11 @@ async fn candidates_are_opened_for_implementations() {
     };
     assert_eq!(opened_by("implementation").await, (vec![true, true, false], vec![true]));
     assert_eq!(opened_by("subtypes").await, (vec![true, true, false], vec![true]));
-    // What a type is built on stands where it is declared.
+    // The declaration of a type names its supertypes.
     assert_eq!(opened_by("supertypes").await, (vec![true, false, false], vec![]));
 }
 
-/// What came since the last question is open while the next one is asked that it was opened for.
+/// Candidates created since the last request are open during the next one.
 #[tokio::test]
 async fn new_candidates_are_open_before_the_request() {
     let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
@@ -305,7 +305,7 @@ async fn new_candidates_are_open_before_the_request() {
     let doc = bench.doc("a/x.txt");
     bench.pool.references(&doc, 0, true, &cx(LONG)).await.unwrap();
     bench.write("b/new.txt", "Box");
-    // It is not looked at the disk for each question.
+    // The disk is not scanned for each request.
     tokio::time::sleep(std::time::Duration::from_millis(150)).await;
     bench.pool.references(&doc, 0, true, &cx(LONG)).await.unwrap();
     let of_it = |it: &Value| it["params"]["textDocument"]["uri"] == bench.uri("b/new.txt");

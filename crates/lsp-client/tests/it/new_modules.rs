@@ -1,17 +1,20 @@
-//! Edits that a server cannot be shown whole: a new file together with what uses it, what another package
-//! has, what is read from the disk. What a trial says of them is so, or it says that it is not tried.
+//! Previews of edits that a server cannot be shown whole.
+//!
+//! Such an edit has a new file together with its users, files of another package, or files that the server
+//! reads from disk. The preview is right about them or reports them as skipped.
 
 use std::time::Duration;
 
-use lsp_client::{Note, SpeculativeFile, Tried};
+use lsp_client::{EditPreview, Note, SpeculativeError, SpeculativeFile};
+use paths::AbsPath;
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 use workspace::Document;
 
 use crate::bench::{Bench, LONG, build, cx, range};
-use crate::real::{DEADLINE, real_beside};
+use crate::real_servers::{DEADLINE, real_beside};
 
-/// Publishes the text of the requested document, and of those that it should check with it.
+/// Publishes the text of the requested document and of its dependents.
 fn script() -> Script {
     let items = json!([{"range": range(0, 0, 1), "message": "about ${text}"}]);
     Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}, "hoverProvider": true}))
@@ -24,8 +27,8 @@ fn with(files: &[(&str, &str)], more: &str) -> Bench {
 }
 
 impl Bench {
-    /// An edit that makes the files that are not there.
-    async fn tries(&self, edit: &[(&str, &str)], edited: &[&str], dependents: &[&str]) -> Tried {
+    /// Previews an edit, which creates missing files.
+    async fn tries(&self, edit: &[(&str, &str)], edited: &[&str], dependents: &[&str]) -> EditPreview {
         let file = |(name, text): &(&str, &str)| {
             let path = self.path(name);
             let (created, uri) = (!path.as_path().exists(), paths::path_to_uri(path.as_path()));
@@ -36,11 +39,11 @@ impl Bench {
         let files: Vec<SpeculativeFile> = edit.iter().map(file).collect();
         let edited: Vec<_> = edited.iter().map(|name| self.path(name)).collect();
         let dependents: Vec<_> = dependents.iter().map(|name| self.doc(name)).collect();
-        self.pool.try_edit(&files, &edited, &dependents, &cx(LONG)).await
+        self.pool.preview_edit(&files, &edited, &dependents, &cx(LONG)).await
     }
 
-    /// `name: message, …` of each file, then why not.
-    fn lines(&self, tried: &Tried) -> Vec<String> {
+    /// `name: message, …` of each file, then the reasons for skipped ones.
+    fn lines(&self, tried: &EditPreview) -> Vec<String> {
         let mut out = Vec::new();
         for (path, checked) in &tried.files {
             for it in checked {
@@ -49,7 +52,14 @@ impl Bench {
                 out.push(format!("{}: {}", self.workspace.relative(path), messages.join(", ")));
             }
         }
-        out.extend(tried.not_tried.iter().map(|(_, why)| why.to_string()));
+        let names = |files: &[AbsPath]| {
+            files.iter().map(|path| self.workspace.relative(path)).collect::<Vec<_>>().join(", ")
+        };
+        out.extend(tried.skipped.iter().map(|(_, why)| match why {
+            SpeculativeError::UsersOmitted(files) => format!("users omitted of {}", names(files)),
+            SpeculativeError::ReadsFromDisk(path) => format!("reads {}", self.workspace.relative(path)),
+            why => format!("{why:?}"),
+        }));
         out
     }
 }
@@ -58,16 +68,14 @@ impl Bench {
 async fn disk_resolving_servers_check_the_new_file_alone() {
     const ALONE: &str = "checks_new_files = true\n";
     const TOGETHER: &str = "checks_new_files = true\nfinds_new_files = true\n";
-    let left_out = |names: &str| {
-        format!("scripted searches {names} on disk, so files that may use them were not checked")
-    };
+    let left_out = |names: &str| format!("users omitted of {names}");
     let user = ("a.txt", "uses new");
     let new = ("new.txt", "fresh");
     for (more, edit, dependents, expected) in [
         (ALONE, vec![new], vec![], vec!["new.txt: about fresh".to_owned()]),
         (ALONE, vec![user, new], vec![], vec!["new.txt: about fresh".to_owned(), left_out("new.txt")]),
         (ALONE, vec![new], vec!["b.txt"], vec!["new.txt: about fresh".to_owned(), left_out("new.txt")]),
-        // Of each other's names.
+        // Both files name each other.
         (ALONE, vec![user, ("new.txt", "uses a")], vec![], vec![left_out("new.txt")]),
         (ALONE, vec![new, ("newer.txt", "n")], vec!["b.txt"], vec![left_out("new.txt, newer.txt")]),
         (
@@ -84,7 +92,7 @@ async fn disk_resolving_servers_check_the_new_file_alone() {
         let has = bench.server_has().await;
         assert!(has.len() == 1 && has[0].ends_with(": a"), "{edit:?}: {has:?}");
         if more == TOGETHER {
-            // What finds the new file is not looked at before that is there.
+            // A file that uses the new one is not requested before the new one exists.
             let record = bench.record("scripted");
             let at = |wanted: [&str; 2]| {
                 let uri = bench.uri(wanted[1]);
@@ -102,7 +110,7 @@ async fn files_read_from_the_disk_are_not_checked_speculatively() {
     let bench = with(&[("a.txt", "a"), ("mark", "old")], "[root]\nmarkers = [\"mark\"]\n");
     bench.hover("a.txt").await;
     let tried = bench.tries(&[("a.txt", "tried")], &["a.txt", "mark"], &[]).await;
-    assert_eq!(bench.lines(&tried), ["scripted reads mark from disk, which the edit changes too"]);
+    assert_eq!(bench.lines(&tried), ["reads mark"]);
     let tried = bench.tries(&[("a.txt", "tried")], &["a.txt", "other"], &[]).await;
     assert_eq!(bench.lines(&tried), ["a.txt: about tried"]);
 }
@@ -124,7 +132,7 @@ async fn each_packages_server_gets_the_other_changes() {
         }
     }
     shown.sort();
-    // In its own server it was open already, and only the difference was sent.
+    // The file was open in its own server, which received only the difference.
     assert_eq!(shown, ["tried ", "tried ", "tried p", "tried q"]);
 }
 
@@ -142,7 +150,7 @@ async fn an_unfinished_scan_is_reported() {
     };
     let again = std::time::Instant::now();
     let (value, notes) = loop {
-        // Not more than one look in a tenth of a second.
+        // At most one scan in a tenth of a second.
         let reported = ask(Duration::from_secs(4)).await;
         if !reported.1.is_empty() || again.elapsed() > LONG {
             break reported;
@@ -156,27 +164,27 @@ async fn an_unfinished_scan_is_reported() {
     assert_eq!(ask(LONG).await, (Some("a".to_owned()), Vec::new()));
 }
 
-/// A file that uses another before that is there, and the other.
+/// A new file and a file that uses it.
 struct Case {
     server: &'static str,
     files: &'static [(&'static str, &'static str)],
     user: (&'static str, &'static str),
     new: (&'static str, &'static str),
-    /// About how many of them it is asked.
+    /// Number of the files that the server is asked about.
     asked: usize,
 }
 
-/// Tried at once, nothing is found wrong with them, whatever comes first; what is not known is said.
+/// New modules have no errors in any order; unknown results are reported.
 async fn check(case: &Case) {
     let bench = real_beside(&[case.server], case.files, None);
     bench.pool.diagnostics(&bench.doc(case.user.0), &cx(DEADLINE)).await.unwrap();
     for edit in [[case.new, case.user], [case.user, case.new]] {
         let tried = bench.tries(&edit, &[], &[]).await;
         let found: Vec<_> = tried.files.values().flatten().filter_map(|it| it.known.as_ref().ok()).collect();
-        println!("{}: {} known, {:?}", case.server, found.len(), tried.not_tried);
+        println!("{}: {} known, {:?}", case.server, found.len(), tried.skipped);
         assert!(found.iter().all(|items| items.is_empty()), "{}: {tried:?}", case.server);
         assert_eq!(tried.files.len(), case.asked, "{}: {tried:?}", case.server);
-        assert_eq!(tried.not_tried.is_empty(), case.asked == edit.len(), "{}: {tried:?}", case.server);
+        assert_eq!(tried.skipped.is_empty(), case.asked == edit.len(), "{}: {tried:?}", case.server);
     }
     bench.pool.shutdown(Duration::from_secs(10)).await;
 }
@@ -216,7 +224,7 @@ async fn headers_and_their_includers() {
         asked: 2,
     };
     check(&case).await;
-    // It is not the file alone that is found.
+    // The server finds the name and not only the file.
     let bench = real_beside(&[case.server], case.files, None);
     bench.pool.diagnostics(&bench.doc(case.user.0), &cx(DEADLINE)).await.unwrap();
     let tried = bench.tries(&[case.user, ("fresh.h", "int greet(void);\n")], &[], &[]).await;

@@ -1,4 +1,4 @@
-//! What a project defines: asked about as it will be run, and no more than is needed.
+//! Servers that a project defines: the user is asked for each command that runs, and for no other.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bench::{LONG, cx, open, open_asking};
 
-/// A permission for what a project defines is for one command and its arguments: the probe is another one.
+/// Permission covers one command and its arguments; the probe is another command.
 #[tokio::test]
 async fn project_servers_need_permission_for_used_commands() {
     let exe = executable();
@@ -22,12 +22,12 @@ async fn project_servers_need_permission_for_used_commands() {
         .on("textDocument/hover", [Step::Result(json!({"contents": "x"}))]);
     std::fs::write(&script, serde_json::to_string(&server).unwrap()).unwrap();
     let text = format!(
-        "name = \"theirs\"\n[command]\ncandidates = [\"/bin/false\", \"/usr/bin/env\", \"/bin/sh\"]\n\
-         probe = [\"--version\"]\nargs = [{exe:?}, {script:?}]\nenv = {{ THEIRS = \"1\" }}\n[install]\nhow = \"page\"\ncommand = \"x\"\n\
+        "name = \"own\"\n[command]\ncandidates = [\"/bin/false\", \"/usr/bin/env\", \"/bin/sh\"]\n\
+         probe = [\"--version\"]\nargs = [{exe:?}, {script:?}]\nenv = {{ OWN = \"1\" }}\n[install]\nhow = \"page\"\ncommand = \"x\"\n\
          [[languages]]\nid = \"words\"\npatterns = [\"*.txt\"]\n"
     );
     let mut definitions = ServerDefinitions::default();
-    definitions.insert(ServerDefinition::parse(&text, "theirs", true).unwrap());
+    definitions.insert(ServerDefinition::parse(&text, "own", true).unwrap());
     let asked = Arc::new(Asked::default());
     let approver: Arc<dyn Approver> = Arc::<Asked>::clone(&asked);
     let trusted = |options: &mut PolicyOptions| options.trust.trust(&options.root).unwrap();
@@ -42,7 +42,7 @@ async fn project_servers_need_permission_for_used_commands() {
     assert_eq!(asked.len(), expected.len(), "each once: {asked:#?}");
     for (asked, expected) in asked.iter().zip(expected) {
         assert!(asked.contains(expected), "{expected} is missing in {asked}");
-        assert!(asked.starts_with("THEIRS=1 "), "its variables are shown: {asked}");
+        assert!(asked.starts_with("OWN=1 "), "its variables are shown: {asked}");
     }
 }
 
@@ -51,8 +51,8 @@ async fn a_refused_definition_is_named_by_the_missing_server() {
     let home = tempfile::tempdir().unwrap();
     let directory = home.path().join("adapters/servers");
     std::fs::create_dir_all(&directory).unwrap();
-    let file = directory.join("theirs.toml");
-    let text = "name = \"theirs\"\n[command]\ncandidates = [\"/bin/false\"]\n\
+    let file = directory.join("own.toml");
+    let text = "name = \"own\"\n[command]\ncandidates = [\"/bin/false\"]\n\
         [[languages]]\nid = \"foo\"\npatterns = [\"*.foo\"]\n";
     std::fs::write(&file, text).unwrap();
     let definitions = ServerDefinitions::load(home.path(), None);
@@ -67,7 +67,7 @@ async fn a_refused_definition_is_named_by_the_missing_server() {
     assert_eq!(error.to_string(), "no language server is defined for a.foo");
 }
 
-/// Agrees for the session, and keeps what it was asked.
+/// Agrees for the session, and records the questions.
 #[derive(Default)]
 struct Asked(Mutex<Vec<String>>);
 

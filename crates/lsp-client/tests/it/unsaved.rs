@@ -7,7 +7,7 @@ use testing::language_server::{Script, Step};
 use workspace::Editor;
 
 use crate::bench::{LONG, build_beside, cx, range};
-use crate::trials::{Typing, pushed, with};
+use crate::speculative::{Typing, pushed, with};
 
 #[tokio::test]
 async fn unsaved_files_are_opened_without_a_request() {
@@ -90,7 +90,7 @@ async fn a_first_save_is_reported_to_other_servers() {
     bench.write("b.txt", "b");
     typing.saves(&bench.path("b.txt"));
     assert_eq!(reported().await, ["b"]);
-    // It was closed before the event of its creation.
+    // The file was closed before the notification of its creation.
     let record = bench.record("scripted");
     let at = |method: &str| record.iter().position(|it| it["method"] == method).unwrap();
     assert!(at("textDocument/didClose") < at("workspace/didChangeWatchedFiles"), "{record:?}");

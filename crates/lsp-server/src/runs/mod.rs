@@ -1,8 +1,11 @@
-//! Runs: what commands and `¶` lines start. Each in a task of its own, through the same sessions,
-//! policy and events as the command line, with its progress, its transcript and its answer.
+//! Runs of commands and `¶` lines.
 //!
-//! What must stay true: starting answers at once with the session's id; every run ends by telling
-//! how, once, with its progress ended; stopping one is felt by no other.
+//! Each is a task with progress, a transcript and an answer.
+//!
+//! They use the same sessions, policy and events as the command line.
+//!
+//! Invariants: starting a run returns the session's id at once; every run reports its result once and
+//! ends its progress; stopping a run does not affect others.
 
 mod history;
 mod prompt_run;
@@ -15,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use adapters::{LongMessage, MessageForm};
-use editor_sync::buffers::Moment;
+use editor_sync::buffers::Revision;
 use futures_util::FutureExt as _;
 use history::{compact, undo};
 use host::{Stop, describe_unsaved};
@@ -34,93 +37,95 @@ use super::{Connection, messages, transcript};
 pub use history::conversations;
 pub use run_table::Runs;
 
-/// What a run is to do.
+/// The work of a run.
 pub struct Work {
-    pub what: What,
-    /// The document it is about, if one was named.
+    pub kind: WorkKind,
+    /// Its document, if the command named one.
     pub place: Option<Place>,
-    /// The text that it speaks of.
+    /// The text that its positions refer to.
     pub as_of: Option<AsOf>,
-    /// One line for people.
+    /// One line for the user.
     pub title: String,
 }
 
-/// A document's text when a command came that speaks of places in it.
+/// The text of a document when a command with positions arrived.
 pub struct AsOf {
-    pub moment: Moment,
-    /// As runs see it.
-    pub seen: Arc<str>,
+    pub revision: Revision,
+    /// Without the hidden request line.
+    pub text: Arc<str>,
 }
 
-/// The kinds of work.
-pub enum What {
-    /// A request in words.
+/// A kind of work.
+pub enum WorkKind {
+    /// A prompt.
     Prompt {
         text: String,
-        /// The conversation that is gone on with; a new one without it.
+        /// The conversation to continue; without it, a new one.
         resume: Option<String>,
     },
-    /// One call of a tool that the person's command says exactly.
+    /// One tool call, fully specified by the user's command.
     Call {
         tool: &'static str,
         arguments: Map<String, Value>,
-        /// The same in words.
+        /// A description of the call.
         words: String,
     },
     /// A `¶` line; its document is the place.
     Request(RequestLine),
     /// Undo, or redo with `None`.
-    TakeBack(Option<TakeBack>),
-    /// A conversation is put into fewer words; the newest without a name.
+    Undo(Option<UndoTarget>),
+    /// Compaction of a conversation; without an id, of the newest.
     Compact {
         session: Option<String>,
-        /// What the summary must not leave out.
+        /// The subjects that the summary must keep.
         wishes: String,
     },
 }
 
-impl What {
-    /// Whether it is carried out in a session of its own.
+impl WorkKind {
+    /// Whether it runs in its own session.
     fn is_conversation(&self) -> bool {
-        matches!(self, What::Prompt { .. } | What::Call { .. } | What::Request(_))
+        matches!(self, WorkKind::Prompt { .. } | WorkKind::Call { .. } | WorkKind::Request(_))
     }
 
-    /// Whether it is about conversations of before: a file outside of all folders says nothing of where they are.
-    fn is_of_before(&self) -> bool {
-        matches!(self, What::Prompt { resume: Some(_), .. } | What::Compact { .. })
+    /// Whether it concerns an earlier conversation.
+    ///
+    /// The project of such work does not depend on the open file.
+    fn concerns_past_conversation(&self) -> bool {
+        matches!(self, WorkKind::Prompt { resume: Some(_), .. } | WorkKind::Compact { .. })
     }
 }
 
-/// What is taken back.
-pub enum TakeBack {
-    /// As the journal knows it.
+/// The target of an undo.
+pub enum UndoTarget {
+    /// An entry of the journal.
     Journal(Undo),
     /// The run of this session.
     Session(String),
 }
 
-/// A document, and perhaps a part of it.
+/// A document, with an optional selection.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// As the client spells it.
+    /// The client's spelling.
     pub uri: String,
-    /// Where it is; `None` for one that has no file.
+    /// Its path; `None` if it has no file.
     pub path: Option<AbsPath>,
     /// The selected text with its lines, from 1.
     pub selection: Option<(Range<usize>, String)>,
-    /// The bytes of what is selected.
+    /// The byte range of the selection.
     pub bytes: Option<Range<usize>>,
 }
 
-/// How a run ended, for people.
-struct Told {
+/// The result of a run, for the user.
+struct RunSummary {
     kind: Kind,
     text: String,
     run: Option<RunId>,
 }
 
-/// One run from its beginning to what the person is told.
-async fn carry_out(
+/// Runs `work` and shows its result.
+async fn run_work(
     connection: Arc<Connection>,
     session: String,
     work: Work,
@@ -135,157 +140,159 @@ async fn carry_out(
     };
     let (shown, title) = (Arc::clone(&progress), format!("Pilcrow: {}{place}", work.title));
     let ending = connection.ending.clone();
-    // Not waited for: a client that does not answer holds up nothing.
+    // Not awaited, so that a client that does not answer delays nothing.
     connection.tracker.spawn(async move { shown.begin(&title, &ending).await });
-    let told_end = Arc::new(AtomicBool::new(false));
+    let end_reported = Arc::new(AtomicBool::new(false));
     let near = folder.map(|(folder, _)| folder);
-    let working = work_out(
+    let execution = execute_work(
         &connection,
         &session,
         &work,
         near,
         Stop { cancel: &cancel, gone: &gone },
         &progress,
-        &told_end,
+        &end_reported,
     );
-    let mut told = match AssertUnwindSafe(working).catch_unwind().await {
-        Ok(Ok(told)) => told,
-        Ok(Err(error)) => Told { kind: Kind::Error, text: format!("{error:#}"), run: None },
+    let mut summary = match AssertUnwindSafe(execution).catch_unwind().await {
+        Ok(Ok(summary)) => summary,
+        Ok(Err(error)) => RunSummary { kind: Kind::Error, text: format!("{error:#}"), run: None },
         Err(_) => {
-            let text = "the run ended by a defect of Pilcrow; `pilcrow logs` has more".to_owned();
-            let run = connection.runs.commits_of(&session).filter(|_| work.what.is_conversation());
-            Told { kind: Kind::Error, text, run }
+            let text = "internal error in Pilcrow ended the run; see `pilcrow logs`".to_owned();
+            let run = connection.runs.run_id(&session).filter(|_| work.kind.is_conversation());
+            RunSummary { kind: Kind::Error, text, run }
         }
     };
-    let ended = match told.kind {
+    let ended = match summary.kind {
         _ if cancel.is_cancelled() => "stopped",
         Kind::Error => "failed",
         _ => "done",
     };
-    // Of a run that failed or was stopped before a model worked.
-    for words in connection.runs.listens_no_more(&session) {
-        told.text.push_str(&format!("\n{}", unheard(&words)));
+    // Messages of a run that failed or was stopped before its session started.
+    for message in connection.runs.take_undelivered(&session) {
+        summary.text.push_str(&format!("\n{}", undelivered(&message)));
     }
-    connection.runs.end(&session, told.run.clone());
+    connection.runs.end(&session, summary.run.clone());
     progress.end(ended).await;
     tracing::debug!(session, "{ended}: {}", work.title);
-    // Who takes events has heard all of a run that ended in its session.
-    if !(connection.client.events && told_end.load(Ordering::Acquire)) {
-        tell(&connection, &session, &told).await;
+    // Clients with events know the result of a run that ended in its session.
+    if !(connection.client.events && end_reported.load(Ordering::Acquire)) {
+        show_summary(&connection, &session, &summary).await;
     }
     if connection.client.lens_refresh {
         connection.refresh_lenses().await;
     }
 }
 
-/// What is told of words that came too late.
-fn unheard(words: &str) -> String {
-    format!("not done, since the run ended before it was heard: {words}")
+/// The note for a message that arrived too late.
+fn undelivered(message: &str) -> String {
+    format!("not delivered, because the run ended first: {message}")
 }
 
-/// Shows how it ended, as a message; a long answer can be opened.
-async fn tell(connection: &Arc<Connection>, session: &str, told: &Told) {
-    if told.text.trim().is_empty() {
+/// Shows the result as a message; the user can open the transcript of a long one.
+async fn show_summary(connection: &Arc<Connection>, session: &str, summary: &RunSummary) {
+    if summary.text.trim().is_empty() {
         return;
     }
     let form = connection.client.message_form();
-    let Message { text, cut } = Message::of(&told.text, &form);
+    let Message { text, cut } = Message::new(&summary.text, &form);
     let path = connection.runs.transcript(Some(session));
-    let asks = cut && form.long == LongMessage::Question && connection.client.show_document;
-    let Some(path) = path.filter(|_| asks) else {
-        return messages::show_as_is(&connection.peer, told.kind, &text).await;
+    let offers_transcript = cut && form.long == LongMessage::Question && connection.client.show_document;
+    let Some(path) = path.filter(|_| offers_transcript) else {
+        return messages::show_rendered(&connection.peer, summary.kind, &text).await;
     };
     let connection = Arc::clone(connection);
-    let kind = told.kind;
-    // The person may answer tomorrow or never; that is nobody's business but this task's.
+    let kind = summary.kind;
+    // The user may never answer, so a separate task waits.
     connection.tracker.clone().spawn(async move {
         const SHOW: &str = "Open transcript";
         let params = json!({ "type": kind as u8, "message": text, "actions": [{ "title": SHOW }] });
-        let patience = Duration::from_secs(24 * 60 * 60);
+        let deadline = Duration::from_secs(24 * 60 * 60);
         let Connection { peer, ending, .. } = &*connection;
-        let asked = peer.request("window/showMessageRequest", &params, patience, ending).await;
-        if let Err(RequestError::Rpc { .. }) = asked {
-            // Not every client takes questions.
-            return messages::show_as_is(peer, kind, &text).await;
+        let reply = peer.request("window/showMessageRequest", &params, deadline, ending).await;
+        if let Err(RequestError::Rpc { .. }) = reply {
+            // Not every client supports questions.
+            return messages::show_rendered(peer, kind, &text).await;
         }
-        let chosen = asked.ok().and_then(|it| serde_json::from_str::<Value>(it.get()).ok());
+        let chosen = reply.ok().and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
         if chosen.is_some_and(|chosen| chosen["title"] == SHOW) {
             transcript::open(peer, path.as_path()).await;
         }
     });
 }
 
-async fn work_out(
+async fn execute_work(
     connection: &Arc<Connection>,
     session: &str,
     work: &Work,
     near: Option<AbsPath>,
     stop: Stop<'_>,
     progress: &Arc<Progress>,
-    told_end: &Arc<AtomicBool>,
-) -> anyhow::Result<Told> {
+    end_reported: &Arc<AtomicBool>,
+) -> anyhow::Result<RunSummary> {
     let cancel = stop.cancel;
     tokio::select! {
         () = cancel.cancelled() => anyhow::bail!("stopped"),
-        () = connection.runs.turn(session) => {}
+        () = connection.runs.wait_for_undo_turn(session) => {}
     }
     let path = work.place.as_ref().and_then(|place| place.path.as_ref());
-    let known = match &work.what {
-        What::TakeBack(which) if path.is_none() => {
+    let known = match &work.kind {
+        WorkKind::Undo(which) if path.is_none() => {
             let session = match which {
-                Some(TakeBack::Session(session)) => Some(session.as_str()),
+                Some(UndoTarget::Session(session)) => Some(session.as_str()),
                 _ => None,
             };
-            connection.runs.root_of(session)
+            connection.runs.last_root(session)
         }
         _ => near,
     };
     let root = match known {
         Some(root) => root,
-        None if work.what.is_of_before() => history::root(connection, path)?,
+        None if work.kind.concerns_past_conversation() => history::root(connection, path)?,
         None => connection.projects.root_for(path)?,
     };
-    connection.runs.works_in(session, &root);
+    connection.runs.set_root(session, &root);
     let lease = tokio::select! {
-        // Opening goes on for whoever needs it next.
+        // Cancel safe: the next user continues the opening.
         () = cancel.cancelled() => anyhow::bail!("stopped"),
         lease = connection.projects.open(&root) => lease?,
     };
-    match &work.what {
-        What::TakeBack(which) => undo(connection, session, &lease, which.as_ref(), cancel).await,
-        What::Compact { session, wishes } => {
+    match &work.kind {
+        WorkKind::Undo(which) => undo(connection, session, &lease, which.as_ref(), cancel).await,
+        WorkKind::Compact { session, wishes } => {
             compact(connection, &lease, session.clone(), wishes, cancel).await
         }
-        What::Prompt { .. } | What::Call { .. } | What::Request(_) => {
-            let run = PromptRun { connection, session, lease: &lease, progress, told_end };
+        WorkKind::Prompt { .. } | WorkKind::Call { .. } | WorkKind::Request(_) => {
+            let run = PromptRun { connection, session, lease: &lease, progress, end_reported };
             run.run(work, stop).await
         }
     }
 }
 
-/// The folder that work without a file is for, and whether it could be another.
+/// The folder of work without a file, and whether there are other candidates.
 fn folder(connection: &Connection, work: &Work) -> Option<(AbsPath, bool)> {
     let is_named = work.place.as_ref().is_some_and(|place| place.path.is_some());
-    if is_named || matches!(work.what, What::TakeBack(_)) {
+    if is_named || matches!(work.kind, WorkKind::Undo(_)) {
         return None;
     }
     connection.projects.folder_near(&connection.documents.last_touched())
 }
 
-/// Whether this undoes something, as far as can be told before.
-fn takes_back(connection: &Connection, work: &Work) -> bool {
-    let text = match &work.what {
-        What::TakeBack(_) => return true,
-        What::Prompt { text, .. } | What::Request(RequestLine { text, .. }) => text,
-        What::Call { .. } | What::Compact { .. } => return false,
+/// Whether the work is an undo, as far as known before it runs.
+fn is_undo(connection: &Connection, work: &Work) -> bool {
+    let text = match &work.kind {
+        WorkKind::Undo(_) => return true,
+        WorkKind::Prompt { text, .. } | WorkKind::Request(RequestLine { text, .. }) => text,
+        WorkKind::Call { .. } | WorkKind::Compact { .. } => return false,
     };
     let path = work.place.as_ref().and_then(|place| place.path.as_ref());
     !connection.has_model(path) && host::session::is_undo(text)
 }
 
-/// The text with the files that are not saved, which are named before it where its end is cut.
+/// The text with the list of unsaved files.
+///
+/// The list comes first if the end would be truncated.
 fn with_unsaved(text: &str, files: &[String], form: &MessageForm) -> String {
     let Some(files) = describe_unsaved(files) else { return text.to_owned() };
     let after = format!("{}\n{files}", text.trim_end());
-    if Message::of(&after, form).cut { format!("{files}\n{text}") } else { after }
+    if Message::new(&after, form).cut { format!("{files}\n{text}") } else { after }
 }

@@ -11,7 +11,7 @@ use host::{HostedSession, Input, Project, SessionRequest, Stop, describe_unsaved
 use paths::AbsPath;
 use workspace::{RunId, Workspace, WorkspaceEdit};
 
-use super::{AsOf, Place, Told, What, Work, unheard, with_unsaved};
+use super::{AsOf, Place, RunSummary, Work, WorkKind, undelivered, with_unsaved};
 use crate::Connection;
 use crate::messages::Kind;
 use crate::progress::Progress;
@@ -20,7 +20,7 @@ use crate::request_line::RequestLine;
 use crate::sink::Sink;
 use crate::transcript::Transcript;
 
-/// A run and where it belongs.
+/// A run with its connection and project.
 pub(super) struct PromptRun<'a> {
     pub connection: &'a Arc<Connection>,
     /// The id of its session.
@@ -28,10 +28,10 @@ pub(super) struct PromptRun<'a> {
     pub lease: &'a Lease,
     pub progress: &'a Arc<Progress>,
     /// Set once the client got the event that ends the run.
-    pub told_end: &'a Arc<AtomicBool>,
+    pub end_reported: &'a Arc<AtomicBool>,
 }
 
-/// A request line that the filter hides while it is carried out.
+/// A request line that the filter hides while it runs.
 struct HiddenLine<'a> {
     path: &'a AbsPath,
     text: String,
@@ -42,33 +42,33 @@ struct HiddenLine<'a> {
 
 impl PromptRun<'_> {
     /// Runs `work` to its end.
-    pub async fn run(&self, work: &Work, stop: Stop<'_>) -> anyhow::Result<Told> {
+    pub async fn run(&self, work: &Work, stop: Stop<'_>) -> anyhow::Result<RunSummary> {
         let remapped = remapped(self.connection, work);
         let work = remapped.as_ref().unwrap_or(work);
         let project = &self.lease.project;
         let mut hosted = self.open(work, stop).await?;
         let hidden = self.hide(work);
-        if !matches!(work.what, What::Call { .. }) {
-            self.connection.runs.can_be_told(self.session, hosted.session());
+        if !matches!(work.kind, WorkKind::Call { .. }) {
+            self.connection.runs.accept_messages(self.session, hosted.session());
         }
         let outcome = hosted.run(stop).await;
-        let unheard_texts = self.connection.runs.listens_no_more(self.session);
-        let stands = hidden.as_ref().is_some_and(|hidden| self.connection.veil.lift(hidden.key));
+        let undelivered_texts = self.connection.runs.take_undelivered(self.session);
+        let is_unchanged = hidden.as_ref().is_some_and(|hidden| self.connection.filter.unhide(hidden.key));
         let text = self.text(&outcome, &project.workspace);
         let mut notes = Vec::new();
-        if let (true, true, Some(hidden)) = (ended_well(&outcome), stands, &hidden) {
+        if let (true, true, Some(hidden)) = (ended_well(&outcome), is_unchanged, &hidden) {
             match answer_in_place(self.connection, project, hidden, &text, &outcome.run).await {
                 Ok(note) => notes.extend(note),
                 Err(error) => notes.push(format!("the ¶ line stays: {error:#}")),
             }
         }
-        notes.extend(unheard_texts.iter().map(|text| unheard(text)));
+        notes.extend(undelivered_texts.iter().map(|text| undelivered(text)));
         Ok(self.finish(hosted, &outcome, text, notes).await)
     }
 
-    /// Opens the session and makes it known.
+    /// Opens the session and registers its transcript.
     async fn open(&self, work: &Work, stop: Stop<'_>) -> anyhow::Result<HostedSession> {
-        let Self { connection, session, lease, progress, told_end } = self;
+        let Self { connection, session, lease, progress, end_reported } = self;
         let project = &lease.project;
         let transcript = Transcript::new(project.workspace.state(), session)?;
         let path = transcript.path();
@@ -76,10 +76,10 @@ impl PromptRun<'_> {
             connection: Arc::clone(connection),
             progress: Arc::clone(progress),
             transcript,
-            ended: Arc::clone(told_end),
+            ended: Arc::clone(end_reported),
         };
-        let resume = match &work.what {
-            What::Prompt { resume, .. } => resume.clone(),
+        let resume = match &work.kind {
+            WorkKind::Prompt { resume, .. } => resume.clone(),
             _ => None,
         };
         let request = SessionRequest {
@@ -89,21 +89,21 @@ impl PromptRun<'_> {
             ..SessionRequest::new(input(work)?, Arc::new(sink))
         };
         let hosted = project.open_session(request, stop).await?;
-        connection.runs.has_transcript(session, path);
+        connection.runs.set_transcript(session, path);
         Ok(hosted)
     }
 
-    /// Hides the request line, unless it was changed since the run was asked for.
+    /// Hides the request line, unless it changed since the command.
     fn hide<'w>(&self, work: &'w Work) -> Option<HiddenLine<'w>> {
-        let What::Request(request) = &work.what else { return None };
+        let WorkKind::Request(request) = &work.kind else { return None };
         let path = work.place.as_ref()?.path.as_ref().filter(|_| work.as_of.is_none())?;
-        let open = self.connection.documents.at(path)?;
+        let open = self.connection.documents.by_path(path)?;
         let text = open.text.get(request.range.clone())?.to_owned();
-        let key = self.connection.veil.hide(path, &text, request.range.start);
+        let key = self.connection.filter.hide(path, &text, request.range.start);
         Some(HiddenLine { path, text, request, key })
     }
 
-    /// The answer, or how the run ended otherwise.
+    /// The answer, or how the run ended without one.
     fn text(&self, outcome: &RunOutcome, workspace: &Workspace) -> String {
         let text = &outcome.final_text;
         if was_stopped(outcome.reason) {
@@ -113,7 +113,7 @@ impl PromptRun<'_> {
             return text.clone();
         }
         let reason = outcome.error.clone().unwrap_or_else(|| format!("{:?}", outcome.reason));
-        // First, since a long text is cut.
+        // First, because a long text is truncated.
         if text.trim().is_empty() { reason } else { format!("{reason}\n{text}") }
     }
 
@@ -124,7 +124,7 @@ impl PromptRun<'_> {
         outcome: &RunOutcome,
         mut text: String,
         mut notes: Vec<String>,
-    ) -> Told {
+    ) -> RunSummary {
         if text.trim().is_empty() {
             NO_ANSWER.clone_into(&mut text);
         }
@@ -139,11 +139,11 @@ impl PromptRun<'_> {
         let text = with_unsaved(&text, &unsaved, &self.connection.client.message_form());
         let is_error = !ended_well(outcome) && !was_stopped(outcome.reason);
         let kind = if is_error { Kind::Error } else { Kind::Info };
-        Told { kind, text, run: Some(outcome.run.clone()) }
+        RunSummary { kind, text, run: Some(outcome.run.clone()) }
     }
 }
 
-/// What the session starts with.
+/// The input with which the session starts.
 fn input(work: &Work) -> anyhow::Result<Input> {
     let place = work.place.as_ref();
     let subject = |focus: Option<Focus>| {
@@ -152,66 +152,68 @@ fn input(work: &Work) -> anyhow::Result<Input> {
         let focus = focus.or_else(selected).unwrap_or(Focus::Document);
         Some(Subject { uri: uri.clone(), path: path.clone(), focus })
     };
-    Ok(match &work.what {
-        What::Call { tool, arguments, words } => {
+    Ok(match &work.kind {
+        WorkKind::Call { tool, arguments, words } => {
             let path = place.and_then(|place| place.path.clone());
-            let as_of = path.zip(work.as_of.as_ref().map(|AsOf { seen, .. }| Arc::clone(seen)));
+            let as_of = path.zip(work.as_of.as_ref().map(|AsOf { text, .. }| Arc::clone(text)));
             Input::ToolCall { tool, arguments: arguments.clone(), as_of, text: words.clone() }
         }
-        What::Prompt { text, .. } => Input::Prompt { text: text.clone(), subject: subject(None) },
-        What::Request(request) => {
+        WorkKind::Prompt { text, .. } => Input::Prompt { text: text.clone(), subject: subject(None) },
+        WorkKind::Request(request) => {
             let focus = Focus::Comment { line: request.line };
             Input::Prompt { text: request.text.clone(), subject: subject(Some(focus)) }
         }
-        What::TakeBack(_) | What::Compact { .. } => anyhow::bail!("undo and compaction need no session"),
+        WorkKind::Undo(_) | WorkKind::Compact { .. } => anyhow::bail!("undo and compaction need no session"),
     })
 }
 
-/// How what stands for a secret begins.
+/// Prefix of a redacted secret.
 const REDACTED: &str = "[redacted:";
 
-/// The same work where its selection or its `¶` line stand now, if they stood elsewhere when it came.
+/// The work with its selection or `¶` line mapped to the current text.
 fn remapped(connection: &Connection, work: &Work) -> Option<Work> {
     let (as_of, place) = work.as_of.as_ref().zip(work.place.as_ref())?;
-    let moved = |range: &Range<usize>| {
-        let (steps, open) = connection.documents.way_since(&as_of.moment)?;
+    let map = |range: &Range<usize>| {
+        let (steps, open) = connection.documents.steps_since_revision(&as_of.revision)?;
         let range =
             steps.iter().try_fold(range.clone(), |range, step| text::map_range(range, &step.edits))?;
         Some((range, open))
     };
-    match &work.what {
-        What::Request(request) => {
-            let (range, open) = moved(&request.range)?;
+    match &work.kind {
+        WorkKind::Request(request) => {
+            let (range, open) = map(&request.range)?;
             let line = open.lines.line_of(range.start);
-            let what = What::Request(request.moved(line, range));
-            Some(Work { what, place: Some(place.clone()), as_of: None, title: work.title.clone() })
+            let kind = WorkKind::Request(request.moved(line, range));
+            Some(Work { kind, place: Some(place.clone()), as_of: None, title: work.title.clone() })
         }
-        What::Prompt { text, resume } => {
-            // What was typed over is shown as it was.
-            let now = place.bytes.as_ref().and_then(moved);
-            now.and_then(|(range, open)| {
+        WorkKind::Prompt { text, resume } => {
+            // A selection that the user typed over keeps its old text.
+            let mapped = place.bytes.as_ref().and_then(map);
+            mapped.and_then(|(range, open)| {
                 let lines = open.lines.line_of(range.start) + 1..open.lines.line_of(range.end) + 2;
                 let selection = Some((lines, open.text.get(range.clone())?.to_owned()));
                 let place = Some(Place { selection, bytes: Some(range), ..place.clone() });
-                let what = What::Prompt { text: text.clone(), resume: resume.clone() };
-                Some(Work { what, place, as_of: None, title: work.title.clone() })
+                let kind = WorkKind::Prompt { text: text.clone(), resume: resume.clone() };
+                Some(Work { kind, place, as_of: None, title: work.title.clone() })
             })
         }
-        What::Call { .. } | What::TakeBack(_) | What::Compact { .. } => None,
+        WorkKind::Call { .. } | WorkKind::Undo(_) | WorkKind::Compact { .. } => None,
     }
 }
 
-/// What a stopped run is told as.
+/// The text for a stopped run.
 fn stopped(port: &EditorPort, workspace: &Workspace, run: &RunId) -> String {
-    let open_ended = port.open_ended(run);
-    if open_ended.is_empty() {
+    let unresolved = port.take_unresolved(run);
+    if unresolved.is_empty() {
         return "stopped".to_owned();
     }
-    let files = open_ended.iter().map(|path| workspace.relative(path)).collect::<Vec<_>>().join(" and ");
-    format!("stopped; it cannot be told whether the edit of {files} landed, if it does so late it is told")
+    let files = unresolved.iter().map(|path| workspace.relative(path)).collect::<Vec<_>>().join(" and ");
+    format!("stopped; the edit of {files} may still be applied, and you are notified if it is")
 }
 
-/// Replaces the request line by the answer, if it stands there unchanged. Returns a note for the user.
+/// Replaces the request line by the answer, if it is still unchanged.
+///
+/// Returns a note for the user.
 async fn answer_in_place(
     connection: &Connection,
     project: &Project,
@@ -221,18 +223,20 @@ async fn answer_in_place(
 ) -> anyhow::Result<Option<String>> {
     let HiddenLine { path, text: hidden, request, .. } = hidden;
     if answer.trim().is_empty() {
-        return Ok(Some("the ¶ line stays: there is nothing to put in its place".to_owned()));
+        return Ok(Some("the ¶ line stays: there is no answer to replace it".to_owned()));
     }
     let document = project.workspace.document(path)?;
-    let Some(range) = editor_sync::filtered_editor::standing(&document.text, hidden, request.range.start)
+    let Some(range) =
+        editor_sync::filtered_editor::find_whole_lines(&document.text, hidden, request.range.start)
     else {
-        // The person changed it: it is theirs.
+        // The user changed it.
         return Ok(None);
     };
     let line_end = if document.text.contains("\r\n") { "\r\n" } else { "\n" };
-    let pointer = || request.answered("answered in the transcript (command pilcrow.transcript)", line_end);
-    let Some(comment) = request.answered(answer, line_end).or_else(pointer) else { return Ok(None) };
-    let lacks_secret = comment.contains(REDACTED);
+    let pointer =
+        || request.render_answer("answered in the transcript (command pilcrow.transcript)", line_end);
+    let Some(comment) = request.render_answer(answer, line_end).or_else(pointer) else { return Ok(None) };
+    let has_redaction = comment.contains(REDACTED);
     let edit = WorkspaceEdit {
         label: format!("answer: {}", request.text),
         operations: vec![workspace::Operation::Edit {
@@ -244,9 +248,9 @@ async fn answer_in_place(
     };
     // Running the request line asked for this.
     project.commit_invoked(edit, run).await?;
-    tracing::debug!(session = connection.runs.carrying_out(path, &request.text), "answered in place");
-    let left_out = || {
-        format!("a secret was left out of the answer in {}; `{REDACTED}…]` stands for it", path.file_name())
+    tracing::debug!(session = connection.runs.session_running(path, &request.text), "answered in place");
+    let redaction_note = || {
+        format!("a secret was redacted from the answer in {}; `{REDACTED}…]` stands for it", path.file_name())
     };
-    Ok(lacks_secret.then(left_out))
+    Ok(has_redaction.then(redaction_note))
 }

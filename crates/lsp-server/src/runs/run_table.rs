@@ -1,7 +1,7 @@
-//! The runs of one connection: which go on and which ended, who hears what is said to them, and in which order they take back.
+//! The runs of one connection, their messages, and the order of undo.
 //!
-//! What must stay true: nothing is queued for a run that listens no more; a run is registered before anything of it happens, and
-//! remembered when it has ended.
+//! Invariants: no message is queued for a run that takes no more; a run is registered before it starts
+//! and remembered after it ends.
 
 #[cfg(test)]
 mod tests;
@@ -19,11 +19,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use workspace::RunId;
 
-use super::{Place, What, Work, carry_out, takes_back};
+use super::{Place, Work, WorkKind, is_undo, run_work};
 use crate::Connection;
 use crate::progress::Progress;
 
-/// Ended runs that are remembered, for undo and their transcripts.
+/// Maximum number of remembered ended runs, for undo and transcripts.
 const MAX_ENDED: usize = 200;
 
 /// The runs of one connection.
@@ -31,71 +31,77 @@ const MAX_ENDED: usize = 200;
 pub struct Runs {
     state: Mutex<State>,
     tasks: TaskTracker,
-    /// Sessions that take back, in the order in which they came: one at a time does.
-    taking_back: watch::Sender<VecDeque<String>>,
-    /// How many have ended.
+    /// Sessions with an undo, in order of arrival. One of them runs at a time.
+    undo_queue: watch::Sender<VecDeque<String>>,
+    /// Number of ended runs.
     ended: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct State {
-    going: BTreeMap<String, Going>,
+    active: BTreeMap<String, ActiveRun>,
     ended: VecDeque<Ended>,
-    /// How many were started.
+    /// Number of started runs.
     started: u64,
     closed: bool,
 }
 
 impl State {
-    /// Answers with the token of its progress.
-    fn start(&mut self, session: String, going: Going) -> String {
+    /// Adds a run; returns its progress token.
+    fn start(&mut self, session: String, active: ActiveRun) -> String {
         self.started += 1;
-        let going = Going { started: self.started, ..going };
-        let token = going.token(&session);
-        self.going.insert(session, going);
+        let active = ActiveRun { started: self.started, ..active };
+        let token = active.token(&session);
+        self.active.insert(session, active);
         token
     }
 
-    /// The newest that goes on and is meant. Ids do not tell: a conversation that is gone on with has an old one.
-    fn newest(&mut self, meant: impl Fn(&str, &Going) -> bool) -> Option<(&String, &mut Going)> {
-        self.going.iter_mut().filter(|(id, going)| meant(id, going)).max_by_key(|(_, going)| going.started)
+    /// The matching active run that started last.
+    ///
+    /// A continued conversation has an old id.
+    fn newest(&mut self, matches: impl Fn(&str, &ActiveRun) -> bool) -> Option<(&String, &mut ActiveRun)> {
+        self.active
+            .iter_mut()
+            .filter(|(id, active)| matches(id, active))
+            .max_by_key(|(_, active)| active.started)
     }
 }
 
 #[derive(Default)]
-struct Going {
-    /// So many were started with it.
+struct ActiveRun {
+    /// Number of runs started up to this one.
     started: u64,
     cancel: CancellationToken,
-    /// Before that, when the editor went away.
+    /// Fires before `cancel` when the editor disconnects.
     gone: CancellationToken,
-    /// Where it works, once that is known.
+    /// Its project's root, once known.
     root: Option<AbsPath>,
-    /// The document and the text of the `¶` line that it carries out.
+    /// The document and the text of its `¶` line.
     request: Option<(AbsPath, String)>,
     transcript: Option<AbsPath>,
-    /// What its commits belong to, once there can be some.
+    /// The id of its commits, once it can make some.
     run: Option<RunId>,
-    hears: Hears,
+    messages: MessageTarget,
 }
 
-impl Going {
-    /// What its progress is known by. A client takes each once, and a conversation may be gone on with.
+impl ActiveRun {
+    /// Its progress token.
+    ///
+    /// Differs for each run of a conversation, because a token is used once.
     fn token(&self, session: &str) -> String {
         format!("pilcrow-{session}-{}", self.started)
     }
 }
 
-/// Where words to a run go.
+/// The target of messages to a run.
 #[derive(Default)]
-enum Hears {
-    /// Nowhere: no model works, or it has ended.
+enum MessageTarget {
+    /// It takes no messages: it uses no model, or it ended.
     #[default]
-    Nothing,
-    /// They are kept until its session is there.
-    Soon(Vec<(Queue, String)>),
-    /// To the session in which a model works.
-    Talk(Session),
+    Closed,
+    /// Messages wait until its session is open.
+    Buffered(Vec<(Queue, String)>),
+    Session(Session),
 }
 
 struct Ended {
@@ -106,233 +112,248 @@ struct Ended {
 }
 
 impl Runs {
-    /// Starts `work` and answers with its session's id.
+    /// Starts `work`; returns its session's id.
     pub fn start(connection: &Arc<Connection>, work: Work) -> String {
-        let session = match &work.what {
-            What::Prompt { resume: Some(session), .. } => session.clone(),
+        let session = match &work.kind {
+            WorkKind::Prompt { resume: Some(session), .. } => session.clone(),
             _ => uuid::Uuid::now_v7().to_string(),
         };
         let cancel = CancellationToken::new();
-        let request = match (&work.what, &work.place) {
-            (What::Request(request), Some(Place { path: Some(path), .. })) => {
+        let request = match (&work.kind, &work.place) {
+            (WorkKind::Request(request), Some(Place { path: Some(path), .. })) => {
                 Some((path.clone(), request.text.clone()))
             }
             _ => None,
         };
         let gone = CancellationToken::new();
-        let hears = match work.what {
-            What::Prompt { .. } | What::Request(_) => Hears::Soon(Vec::new()),
-            // What a command calls by itself is nobody's to steer.
-            What::Call { .. } | What::TakeBack(_) | What::Compact { .. } => Hears::Nothing,
+        let messages = match work.kind {
+            WorkKind::Prompt { .. } | WorkKind::Request(_) => MessageTarget::Buffered(Vec::new()),
+            // These use no model.
+            WorkKind::Call { .. } | WorkKind::Undo(_) | WorkKind::Compact { .. } => MessageTarget::Closed,
         };
-        let going = Going { cancel: cancel.clone(), gone: gone.clone(), request, hears, ..Going::default() };
+        let active = ActiveRun {
+            cancel: cancel.clone(),
+            gone: gone.clone(),
+            request,
+            messages,
+            ..ActiveRun::default()
+        };
         let token = {
             let mut state = connection.runs.lock();
             if state.closed {
                 gone.cancel();
                 cancel.cancel();
             }
-            state.start(session.clone(), going)
+            state.start(session.clone(), active)
         };
-        if takes_back(connection, &work) {
-            connection.runs.taking_back.send_modify(|order| order.push_back(session.clone()));
+        if is_undo(connection, &work) {
+            connection.runs.undo_queue.send_modify(|order| order.push_back(session.clone()));
         }
         let progress = Progress::new(&connection.peer, token, connection.client.progress);
-        let carried =
-            carry_out(Arc::clone(connection), session.clone(), work, Arc::new(progress), cancel, gone);
-        connection.runs.tasks.spawn(carried);
+        let task = run_work(Arc::clone(connection), session.clone(), work, Arc::new(progress), cancel, gone);
+        connection.runs.tasks.spawn(task);
         session
     }
 
-    /// Ends when nothing that came before `session` still takes back.
-    pub(super) async fn turn(&self, session: &str) {
-        let mut order = self.taking_back.subscribe();
+    /// Waits until all earlier undos ended.
+    pub(super) async fn wait_for_undo_turn(&self, session: &str) {
+        let mut order = self.undo_queue.subscribe();
         let is_next = |order: &VecDeque<String>| {
-            order.front().is_some_and(|first| first == session) || !order.iter().any(|it| it == session)
+            order.front().is_some_and(|first| first == session)
+                || !order.iter().any(|queued| queued == session)
         };
-        // The sender is here, so there is always an answer.
-        if order.wait_for(|order| is_next(order)).await.is_err() {
-            tracing::debug!("nobody says whose turn it is");
-        }
+        // `self` owns the sender, so this cannot fail.
+        order.wait_for(|order| is_next(order)).await.ok();
     }
 
-    /// Stops the run of `session`, or all, and what they have in the editor; how many.
+    /// Stops the run of `session`, or all, with their edits.
+    ///
+    /// Returns the number of stopped runs.
     pub fn stop(&self, session: Option<&str>, port: &EditorPort) -> usize {
-        self.stop_each(|id, _| session.is_none_or(|session| id == session), port)
+        self.stop_matching(|id, _| session.is_none_or(|session| id == session), port)
     }
 
-    /// Stops the run whose progress has this token; one that ended before it in the same conversation had another.
-    pub fn stop_by(&self, token: &str, port: &EditorPort) -> usize {
-        self.stop_each(|id, going| going.token(id) == token, port)
+    /// Stops the run with this progress token.
+    pub fn stop_by_token(&self, token: &str, port: &EditorPort) -> usize {
+        self.stop_matching(|id, active| active.token(id) == token, port)
     }
 
-    fn stop_each(&self, is_meant: impl Fn(&str, &Going) -> bool, port: &EditorPort) -> usize {
+    fn stop_matching(&self, matches: impl Fn(&str, &ActiveRun) -> bool, port: &EditorPort) -> usize {
         let state = self.lock();
-        let stop = |(_, going): (&String, &Going)| {
-            going.cancel.cancel();
-            going.run.iter().for_each(|run| port.hasten(run));
+        let stop = |(_, active): (&String, &ActiveRun)| {
+            active.cancel.cancel();
+            active.run.iter().for_each(|run| port.stop_run(run));
         };
-        state.going.iter().filter(|(id, going)| is_meant(id, going)).map(stop).count()
+        state.active.iter().filter(|(id, active)| matches(id, active)).map(stop).count()
     }
 
-    /// Tells the run of `session`, or the newest, something: after its turn, or when it would stop. Its session, if one goes on that
-    /// a model carries out.
+    /// Queues a message for the run of `session`, or for the newest.
+    ///
+    /// Returns its session; `None` if no active run takes messages.
     pub fn steer(&self, session: Option<&str>, text: &str, queue: Queue) -> Option<String> {
         let mut state = self.lock();
-        let (id, going) = state.newest(|id, going| {
-            let asked = session.is_none_or(|session| id == session);
-            asked && !matches!(going.hears, Hears::Nothing) && !going.cancel.is_cancelled()
+        let (id, active) = state.newest(|id, active| {
+            session.is_none_or(|session| id == session)
+                && !matches!(active.messages, MessageTarget::Closed)
+                && !active.cancel.is_cancelled()
         })?;
         let id = id.clone();
-        // Queued under the lock, so that nothing is queued for one that listens no more.
-        let telling = match &mut going.hears {
-            Hears::Nothing => return None,
-            Hears::Soon(early) => {
+        // Queued under the lock, so that no message is queued after the run closes its target.
+        let delivery = match &mut active.messages {
+            MessageTarget::Closed => return None,
+            MessageTarget::Buffered(early) => {
                 early.push((queue, text.to_owned()));
                 return Some(id);
             }
-            Hears::Talk(talk) => talk.queue(queue, agent::Message::user(text)),
+            MessageTarget::Session(handle) => handle.queue(queue, agent::Message::user(text)),
         };
         drop(state);
-        self.tasks.spawn(telling);
+        self.tasks.spawn(delivery);
         Some(id)
     }
 
-    /// From now on `talk` hears what is said to the run of `session`, and what was said before.
-    pub(super) fn can_be_told(&self, session: &str, talk: &Session) {
+    /// Delivers messages for the run of `session` to `handle`, including buffered ones.
+    pub(super) fn accept_messages(&self, session: &str, handle: &Session) {
         let mut state = self.lock();
-        let Some(going) = state.going.get_mut(session) else { return };
-        if let Hears::Soon(early) = std::mem::replace(&mut going.hears, Hears::Talk(talk.clone())) {
+        let Some(active) = state.active.get_mut(session) else { return };
+        if let MessageTarget::Buffered(early) =
+            std::mem::replace(&mut active.messages, MessageTarget::Session(handle.clone()))
+        {
             for (queue, text) in early {
-                self.tasks.spawn(talk.queue(queue, agent::Message::user(&*text)));
+                self.tasks.spawn(handle.queue(queue, agent::Message::user(&*text)));
             }
         }
     }
 
-    /// From now on nothing can be said to the run of `session`; what was said and not heard.
-    pub(super) fn listens_no_more(&self, session: &str) -> Vec<String> {
+    /// Closes the run of `session` to messages; returns the undelivered ones.
+    pub(super) fn take_undelivered(&self, session: &str) -> Vec<String> {
         let mut state = self.lock();
-        match state.going.get_mut(session).map(|going| std::mem::take(&mut going.hears)) {
-            None | Some(Hears::Nothing) => Vec::new(),
-            Some(Hears::Soon(early)) => early.into_iter().map(|(_, text)| text).collect(),
-            Some(Hears::Talk(talk)) => talk.queued().iter().map(agent::Message::text).collect(),
+        match state.active.get_mut(session).map(|active| std::mem::take(&mut active.messages)) {
+            None | Some(MessageTarget::Closed) => Vec::new(),
+            Some(MessageTarget::Buffered(early)) => early.into_iter().map(|(_, text)| text).collect(),
+            Some(MessageTarget::Session(handle)) => {
+                handle.queued().iter().map(agent::Message::text).collect()
+            }
         }
     }
 
-    /// The conversation that goes on in this project and is named by `session` or its beginning; the newest without a name.
-    pub(super) fn conversation(&self, session: Option<&str>, root: &AbsPath) -> Option<String> {
+    /// The running conversation whose id starts with `session`, or the newest.
+    pub(super) fn running_conversation(&self, session: Option<&str>, root: &AbsPath) -> Option<String> {
         let mut state = self.lock();
-        let newest = state.newest(|id, going| {
-            going.transcript.is_some()
-                && going.root.as_ref() == Some(root)
+        let newest = state.newest(|id, active| {
+            active.transcript.is_some()
+                && active.root.as_ref() == Some(root)
                 && session.is_none_or(|session| id.starts_with(session))
         });
         newest.map(|(id, _)| id.clone())
     }
 
-    /// Stops the run of `session` and waits until it has ended; false when it has not by the deadline.
+    /// Stops the run of `session`; `false` if it does not end in time.
     pub(super) async fn stop_and_wait(&self, session: &str, port: &EditorPort, deadline: Duration) -> bool {
         let mut ended = self.ended.subscribe();
         self.stop(Some(session), port);
-        let gone = ended.wait_for(|_| !self.lock().going.contains_key(session));
-        // The sender is here, so there is always an answer.
-        tokio::time::timeout(deadline, gone).await.is_ok()
+        let has_ended = ended.wait_for(|_| !self.lock().active.contains_key(session));
+        // `self` owns the sender, so only the deadline can fail.
+        tokio::time::timeout(deadline, has_ended).await.is_ok()
     }
 
-    /// The editor goes away: ends all, whose sessions can be gone on with, and starts none any more.
+    /// Stops all runs and starts no more, because the editor disconnects.
+    ///
+    /// Sessions can be continued.
     pub fn close(&self, port: &EditorPort) {
         let mut state = self.lock();
         state.closed = true;
         state
-            .going
+            .active
             .values()
-            .filter(|going| !going.cancel.is_cancelled())
-            .for_each(|going| going.gone.cancel());
+            .filter(|active| !active.cancel.is_cancelled())
+            .for_each(|active| active.gone.cancel());
         drop(state);
         self.stop(None, port);
-        port.hasten_all();
+        port.stop_all();
     }
 
-    /// Ends when every run has, after [`Runs::close`].
+    /// Waits for the end of all runs, after [`Runs::close`].
     pub async fn all_ended(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// Whether the conversation goes on in this editor.
-    pub fn goes_on(&self, session: &str) -> bool {
-        self.lock().going.contains_key(session)
+    /// Whether the conversation runs in this editor.
+    pub fn is_running(&self, session: &str) -> bool {
+        self.lock().active.contains_key(session)
     }
 
-    /// The session that carries out the `¶` line with this text, if one does.
-    pub fn carrying_out(&self, path: &AbsPath, text: &str) -> Option<String> {
+    /// The session that runs the `¶` line with this text.
+    pub fn session_running(&self, path: &AbsPath, text: &str) -> Option<String> {
         let state = self.lock();
-        let same = |going: &Going| going.request.as_ref().is_some_and(|it| it.0 == *path && it.1 == text);
-        state.going.iter().find(|(_, going)| same(going)).map(|(id, _)| id.clone())
+        let same =
+            |active: &ActiveRun| active.request.as_ref().is_some_and(|(of, line)| of == path && line == text);
+        state.active.iter().find(|(_, active)| same(active)).map(|(id, _)| id.clone())
     }
 
-    /// The transcript of `session`, or of the newest.
+    /// The transcript of `session`, or of the newest run.
     pub fn transcript(&self, session: Option<&str>) -> Option<AbsPath> {
         let mut state = self.lock();
-        let meant = |id: &str| session.is_none_or(|session| id == session);
-        let going = state.newest(|id, going| meant(id) && going.transcript.is_some());
-        if let Some((_, going)) = going {
-            return going.transcript.clone();
+        let matches = |id: &str| session.is_none_or(|session| id == session);
+        let active = state.newest(|id, active| matches(id) && active.transcript.is_some());
+        if let Some((_, active)) = active {
+            return active.transcript.clone();
         }
-        let mut ended = state.ended.iter().rev().filter(|ended| meant(&ended.session));
+        let mut ended = state.ended.iter().rev().filter(|ended| matches(&ended.session));
         ended.find_map(|ended| ended.transcript.clone())
     }
 
-    /// The newest run of `session`, which does not go on.
-    pub(super) fn run_of(&self, session: &str) -> Option<RunId> {
+    /// The last run of `session`; `None` while it runs.
+    pub(super) fn last_run(&self, session: &str) -> Option<RunId> {
         let state = self.lock();
-        if state.going.contains_key(session) {
+        if state.active.contains_key(session) {
             return None;
         }
-        // One that ended before it began has none.
+        // A run that ended before its session started has no id.
         state.ended.iter().rev().filter(|ended| ended.session == session).find_map(|ended| ended.run.clone())
     }
 
-    /// Where `session`, or the newest run that ended, worked.
-    pub(super) fn root_of(&self, session: Option<&str>) -> Option<AbsPath> {
+    /// The root of the last ended run of `session`, or of all.
+    pub(super) fn last_root(&self, session: Option<&str>) -> Option<AbsPath> {
         let state = self.lock();
-        let mut meant =
-            state.ended.iter().rev().filter(|it| session.is_none_or(|session| it.session == session));
-        meant.find_map(|ended| ended.root.clone())
+        let mut matches =
+            state.ended.iter().rev().filter(|ended| session.is_none_or(|session| ended.session == session));
+        matches.find_map(|ended| ended.root.clone())
     }
 
-    pub(super) fn works_in(&self, session: &str, root: &AbsPath) {
-        if let Some(going) = self.lock().going.get_mut(session) {
-            going.root = Some(root.clone());
+    pub(super) fn set_root(&self, session: &str, root: &AbsPath) {
+        if let Some(active) = self.lock().active.get_mut(session) {
+            active.root = Some(root.clone());
         }
     }
 
-    /// From now on commits of `run` are this session's.
-    pub fn commits_as(&self, session: &str, run: &RunId, port: &EditorPort) {
-        if let Some(going) = self.lock().going.get_mut(session) {
-            if going.cancel.is_cancelled() {
-                port.hasten(run);
+    /// Sets the id of the session's commits.
+    pub fn set_run(&self, session: &str, run: &RunId, port: &EditorPort) {
+        if let Some(active) = self.lock().active.get_mut(session) {
+            if active.cancel.is_cancelled() {
+                port.stop_run(run);
             }
-            going.run = Some(run.clone());
+            active.run = Some(run.clone());
         }
     }
 
-    /// The run whose commits are this session's, which goes on.
-    pub(super) fn commits_of(&self, session: &str) -> Option<RunId> {
-        self.lock().going.get(session)?.run.clone()
+    /// The id of the commits of an active session.
+    pub(super) fn run_id(&self, session: &str) -> Option<RunId> {
+        self.lock().active.get(session)?.run.clone()
     }
 
-    pub(super) fn has_transcript(&self, session: &str, path: AbsPath) {
-        if let Some(going) = self.lock().going.get_mut(session) {
-            going.transcript = Some(path);
+    pub(super) fn set_transcript(&self, session: &str, path: AbsPath) {
+        if let Some(active) = self.lock().active.get_mut(session) {
+            active.transcript = Some(path);
         }
     }
 
     pub(super) fn end(&self, session: &str, run: Option<RunId>) {
-        self.taking_back.send_modify(|order| order.retain(|it| it != session));
+        self.undo_queue.send_modify(|order| order.retain(|queued| queued != session));
         let mut state = self.lock();
         let (root, transcript) =
-            state.going.remove(session).map(|going| (going.root, going.transcript)).unwrap_or_default();
+            state.active.remove(session).map(|active| (active.root, active.transcript)).unwrap_or_default();
         state.ended.push_back(Ended { session: session.to_owned(), root, run, transcript });
         if state.ended.len() > MAX_ENDED {
             state.ended.pop_front();
@@ -342,7 +363,6 @@ impl Runs {
     }
 
     fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
-        // Entries are put in and taken out whole.
         self.state.lock()
     }
 }

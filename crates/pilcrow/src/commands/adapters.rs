@@ -1,5 +1,5 @@
-//! `pilcrow adapters`: which language servers and debug adapters are known, which can be started here, and
-//! installing them.
+//! `pilcrow adapters`: lists, checks and installs language servers and debug
+//! adapters.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,51 +19,49 @@ use workspace::files_below;
 
 use crate::{cli, open, output, stop, terminal};
 
-/// Files of a project that are looked at to find out which languages it holds.
-const LOOKED_AT: usize = 20_000;
-/// How long what an installation left running gets to end.
+/// Number of files scanned to detect the languages of a project.
+const MAX_SCANNED: usize = 20_000;
+/// Grace period for processes that an installation left running.
 const END: Duration = Duration::from_secs(2);
 
-/// What is known and what is there.
+/// All definitions and the installed programs.
 pub struct Known {
     pub servers: Vec<Found>,
-    /// Every definition of a debug adapter.
     pub debuggers: Vec<Found>,
-    /// Definition files that cannot be used.
+    /// Invalid definition files.
     pub problems: Vec<DefinitionError>,
 }
 
-/// A definition and what was found for it.
+/// A definition and its installed programs.
 pub struct Found {
     pub name: String,
-    /// One line for people.
+    /// One line for the user.
     pub about: String,
-    /// Servers of one group stand in for each other, the lowest rank first.
+    /// Servers of one group are alternatives; the lowest rank is preferred.
     pub group: Option<String>,
-    /// See `group`.
     pub rank: u32,
     pub languages: Vec<String>,
-    /// What would be started, best first.
+    /// Programs that can start it, best first.
     pub programs: Vec<PathBuf>,
-    /// What a person does to get it.
+    /// The installation command for the user.
     pub install: String,
-    /// Its project's own page.
+    /// Home page of its project.
     pub page: Option<String>,
-    /// The version that the test run saw working.
+    /// The version that the tests ran with.
     pub verified: Option<String>,
     /// The version that its definition installs.
     pub pinned: Option<String>,
-    /// The version in the managed folder.
+    /// The version in the managed directory.
     pub installed: Option<String>,
-    /// An update took it away and has not ended.
+    /// Whether an update removed it and has not finished.
     pub replaced: bool,
-    /// Files of the project that it is for.
+    /// Number of files in the project that it covers.
     pub files: usize,
-    /// It came with the project.
+    /// Whether its definition is a file of the project.
     pub from_project: bool,
 }
 
-struct Here {
+struct Environment {
     homes: Homes,
     root: AbsPath,
     trust: TrustStore,
@@ -71,48 +69,47 @@ struct Here {
     debuggers: DebuggerDefinitions,
 }
 
-fn here(args: &cli::Project) -> anyhow::Result<Here> {
+fn environment(args: &cli::Project) -> anyhow::Result<Environment> {
     let homes = Homes::from_env()?;
-    let root = open::root(args.dir.as_deref())?;
-    let root = AbsPath::new(root.canonicalize()?)
-        .ok_or_else(|| anyhow::anyhow!("the project has no absolute path"))?;
+    let root = open::canonical_root(args)?;
     let trust = TrustStore::new(homes.state.clone());
     let trusted = trust.is_trusted(&root);
     let servers = project::load_definitions(&homes, &root, trusted);
     let debuggers = project::load_definitions(&homes, &root, trusted);
-    Ok(Here { homes, root, trust, servers, debuggers })
+    Ok(Environment { homes, root, trust, servers, debuggers })
 }
 
-impl Here {
-    /// The definition files that cannot be used.
+impl Environment {
     fn problems(&self) -> Vec<DefinitionError> {
         [self.servers.refused(), self.debuggers.refused()].concat()
     }
 }
 
-/// Every definition with the programs that are there for it, for `doctor` and `adapters`.
-pub fn look(args: &cli::Project) -> anyhow::Result<Known> {
-    let here = here(args)?;
-    let files: Vec<AbsPath> = files_below(&here.root).take(LOOKED_AT).collect();
-    let programs =
-        ProjectPrograms { search: project::search_path(&here.homes), workspace: here.root.clone() };
-    let servers = found(&here, &here.servers, &files, |definition| {
+/// Finds the installed programs of every definition.
+pub fn scan(args: &cli::Project) -> anyhow::Result<Known> {
+    let environment = environment(args)?;
+    let files: Vec<AbsPath> = files_below(&environment.root).take(MAX_SCANNED).collect();
+    let programs = ProjectPrograms {
+        search: project::search_path(&environment.homes),
+        workspace: environment.root.clone(),
+    };
+    let servers = find_programs(&environment, &environment.servers, &files, |definition| {
         let languages = definition.languages.iter().map(|language| language.id.clone()).collect();
-        (programs.search.find(definition, &here.root, &here.root), languages)
+        (programs.search.find(definition, &environment.root, &environment.root), languages)
     })?;
-    let debuggers = found(&here, &here.debuggers, &files, |definition| {
-        (programs.find(&definition.name, definition.programs(), &here.root), Vec::new())
+    let debuggers = find_programs(&environment, &environment.debuggers, &files, |definition| {
+        (programs.find(&definition.name, definition.programs(), &environment.root), Vec::new())
     })?;
-    Ok(Known { servers, debuggers, problems: here.problems() })
+    Ok(Known { servers, debuggers, problems: environment.problems() })
 }
 
-fn found<D: Definition>(
-    here: &Here,
+fn find_programs<D: Definition>(
+    environment: &Environment,
     definitions: &Definitions<D>,
     files: &[AbsPath],
     programs: impl Fn(&D) -> (Vec<PathBuf>, Vec<String>),
 ) -> anyhow::Result<Vec<Found>> {
-    let managed = project::managed_directory(&here.homes)?;
+    let managed = project::managed_directory(&environment.homes)?;
     let lock = InstallLock::read(&managed)?;
     let found = definitions.list().map(|definition| {
         let Summary { name, about, group, rank, install, verified, from_project, .. } = definition.summary();
@@ -138,59 +135,52 @@ fn found<D: Definition>(
 }
 
 impl Known {
-    /// What the doctor says of them: those that are there, and those that the project's files want.
+    /// The doctor's findings: installed adapters, and those that the project's files
+    /// need.
     pub fn findings(&self) -> Vec<Finding> {
-        // Of several that stand in for each other one is enough, and the first is what to install.
+        // One of several alternatives is enough.
         let better = |one: &Found, other: &Found| {
-            let there = |found: &Found| found.programs.is_empty();
-            one.group.is_some()
-                && one.group == other.group
-                && (there(one), one.rank, &one.name) < (there(other), other.rank, &other.name)
+            let rank = |found: &Found| (found.programs.is_empty(), found.rank, found.name.clone());
+            one.group.is_some() && one.group == other.group && rank(one) < rank(other)
         };
-        let concerns = self.servers.iter().filter(|found| {
-            let wanted = found.files > 0 && !self.servers.iter().any(|other| better(other, found));
-            !found.programs.is_empty() || wanted || found.replaced
+        let servers = self.servers.iter().filter(|found| {
+            let is_needed = found.files > 0 && !self.servers.iter().any(|other| better(other, found));
+            !found.programs.is_empty() || is_needed || found.replaced
         });
-        let servers = concerns.map(|found| {
-            let status = match found.programs.first() {
-                Some(path) => Status::Found { path: path.clone(), version: None },
-                None => Status::Missing { install: found.install.clone() },
-            };
-            Finding { name: found.name.clone(), purpose: found.about.clone(), status, notes: found.notes() }
-        });
-        // A debugger is wanted when one debugs: those that are there are told, and those with programs here.
+        let servers = servers.map(|found| found.finding(found.about.clone()));
         let debuggers = self
             .debuggers
             .iter()
             .filter(|found| !found.programs.is_empty() || found.files > 0 || found.replaced);
-        let debuggers = debuggers.map(|found| {
-            let status = match found.programs.first() {
-                Some(path) => Status::Found { path: path.clone(), version: None },
-                None => Status::Missing { install: found.install.clone() },
-            };
-            let purpose = format!("debugs {}", found.about);
-            Finding { name: found.name.clone(), purpose, status, notes: found.notes() }
-        });
+        let debuggers = debuggers.map(|found| found.finding(format!("debugs {}", found.about)));
         let problems = self.problems.iter().map(|problem| Finding {
             name: "definition".to_owned(),
             purpose: "a definition of a language server or debug adapter".to_owned(),
             status: Status::Broken {
                 path: PathBuf::from(&problem.origin),
                 detail: problem.reason.clone(),
-                install: "mend or remove the file".to_owned(),
+                install: "fix or remove the file".to_owned(),
             },
             notes: Vec::new(),
         });
         servers.chain(debuggers).chain(problems).collect()
     }
 
-    /// How many are known that are neither there nor wanted.
+    /// Number of servers that are neither installed nor needed.
     pub fn others(&self) -> usize {
         self.servers.iter().filter(|found| found.programs.is_empty() && found.files == 0).count()
     }
 }
 
 impl Found {
+    fn finding(&self, purpose: String) -> Finding {
+        let status = match self.programs.first() {
+            Some(path) => Status::Found { path: path.clone(), version: None },
+            None => Status::Missing { install: self.install.clone() },
+        };
+        Finding { name: self.name.clone(), purpose, status, notes: self.notes() }
+    }
+
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let (Some(installed), Some(pinned)) = (&self.installed, &self.pinned)
@@ -203,15 +193,15 @@ impl Found {
         }
         if self.replaced {
             notes.push(format!(
-                "an update of it is going on or was cut short; the next installation puts back what was there: pilcrow adapters install {}",
+                "an update is running or was interrupted; the next installation restores it: pilcrow adapters install {}",
                 self.name
             ));
         }
         if self.verified.is_none() {
-            notes.push("its definition was never tried with the server itself".to_owned());
+            notes.push("its definition was never tested with the program".to_owned());
         }
         if self.from_project {
-            notes.push("its definition comes with this project".to_owned());
+            notes.push("its definition is a file of this project".to_owned());
         }
         notes
     }
@@ -228,7 +218,7 @@ impl Found {
 }
 
 pub fn list(args: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
-    let known = look(args)?;
+    let known = scan(args)?;
     let servers = known.servers.iter().map(|found| ("server", found));
     for (kind, found) in servers.chain(known.debuggers.iter().map(|found| ("debugger", found))) {
         if as_json {
@@ -239,21 +229,21 @@ pub fn list(args: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
             Some(version) => format!("verified with {version}"),
             None => "not verified".to_owned(),
         };
-        let there = if found.programs.is_empty() { "not installed" } else { "installed" };
+        let installed = if found.programs.is_empty() { "not installed" } else { "installed" };
         let about = if kind == "debugger" { format!("debugs {}", found.about) } else { found.about.clone() };
-        output::line(&format!("{}: {about} ({there}, {verified})", found.name));
+        output::line(&format!("{}: {about} ({installed}, {verified})", found.name));
     }
-    tell_problems(&known.problems);
+    note_problems(&known.problems);
     Ok(Outcome::Done)
 }
 
-fn tell_problems(problems: &[DefinitionError]) {
+fn note_problems(problems: &[DefinitionError]) {
     problems.iter().for_each(|problem| output::note(&format!("pilcrow: {problem}")));
 }
 
-/// Says of each what would be started, or what installs it: what `pilcrow doctor` says of servers.
+/// Prints the program that starts each adapter, or the command that installs it.
 pub fn doctor(args: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
-    let known = look(args)?;
+    let known = scan(args)?;
     let findings = known.findings();
     for finding in &findings {
         if as_json {
@@ -264,7 +254,7 @@ pub fn doctor(args: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
     }
     if !as_json && known.others() > 0 {
         output::line(&format!(
-            "{} more are known that no file here is for: pilcrow adapters list",
+            "{} more cover no file of this project: pilcrow adapters list",
             known.others()
         ));
     }
@@ -272,52 +262,50 @@ pub fn doctor(args: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
     Ok(if broken { Outcome::Failed } else { Outcome::Done })
 }
 
-/// What `install` was told.
-pub struct Wanted<'a> {
+/// The arguments of `install`.
+pub struct InstallRequest<'a> {
     pub names: &'a [String],
     pub system: bool,
-    /// Not what an earlier installation resolved to, but what its package manager gives now.
+    /// Whether to ignore the versions that an earlier installation locked.
     pub update: bool,
     pub yes: bool,
-    /// One value a line.
     pub json: bool,
 }
 
-/// Installs servers: shows what it will run, asks, and runs it.
-pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result<Outcome> {
-    let here = here(args)?;
-    tell_problems(&here.problems());
-    let Here { homes, root, trust, servers, debuggers } = here;
+/// Installs adapters: shows the commands, asks, and runs them.
+pub async fn install(args: &cli::Project, request: &InstallRequest<'_>) -> anyhow::Result<Outcome> {
+    let environment = environment(args)?;
+    note_problems(&environment.problems());
+    let Environment { homes, root, trust, servers, debuggers } = environment;
     let managed = project::managed_directory(&homes)?;
     let search = project::search_path(&homes);
     let mut plans = Vec::new();
     let mut failed = false;
-    for name in wanted.names {
-        let server = servers.get(name).map(|it| it.summary());
-        let Some(definition) = server.or_else(|| debuggers.get(name).map(|it| it.summary())) else {
-            let text = "no such server or debugger; `pilcrow adapters list` shows those known";
-            say(wanted, name, "failed", text);
+    for name in request.names {
+        let server = servers.get(name).map(|definition| definition.summary());
+        let Some(definition) = server.or_else(|| debuggers.get(name).map(|definition| definition.summary()))
+        else {
+            let text = "there is no such server or debugger; see `pilcrow adapters list`";
+            report(request, name, "failed", text);
             failed = true;
             continue;
         };
         let pins = match definition.install.version() {
-            Some(version) if !wanted.update => InstallLock::pins(&managed, name, version)?,
+            Some(version) if !request.update => InstallLock::pins(&managed, name, version)?,
             _ => None,
         };
         match InstallPlan::new(&definition, managed.path(), pins.as_deref(), &search) {
-            Ok(plan) if plan.directory.is_none() && !wanted.system => {
+            Ok(plan) if plan.directory.is_none() && !request.system => {
                 let command = plan.steps.iter().map(|step| step.command.to_string()).collect::<Vec<_>>();
-                let text = format!(
-                    "it is a package of the system; run this, or add --system to have it run: {}",
-                    command.join(" && ")
-                );
-                say(wanted, name, "manual", &text);
+                let text =
+                    format!("it is a system package; run this, or add --system: {}", command.join(" && "));
+                report(request, name, "manual", &text);
                 failed = true;
             }
-            Ok(plan) => plans.push(InstallPlan { update: wanted.update, ..plan }),
+            Ok(plan) => plans.push(InstallPlan { update: request.update, ..plan }),
             Err(problem) => {
                 let status = if matches!(problem, PlanProblem::Page { .. }) { "manual" } else { "failed" };
-                say(wanted, name, status, &problem.to_string());
+                report(request, name, status, &problem.to_string());
                 failed = true;
             }
         }
@@ -331,7 +319,7 @@ pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result
     let processes = Processes::new(std::env::current_exe().ok());
     let policy = std::sync::Arc::new(Policy::new(options));
     let installer = Installer { managed, processes: processes.clone(), policy, search };
-    // Nobody is asked about what is there.
+    // Installed adapters need no permission.
     let mut missing = Vec::new();
     for plan in &plans {
         if plan.update || installer.installed_program(plan)?.is_none() {
@@ -339,11 +327,13 @@ pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result
         }
     }
     let cancel = stop::on_signal()?;
-    if !wanted.yes && !missing.is_empty() {
+    if !request.yes && !missing.is_empty() {
         match ask(&missing, &cancel).await {
             Answer::Once | Answer::Session | Answer::Always => {}
             Answer::Unattended => {
-                output::note("pilcrow: nobody can be asked here; `--yes` agrees to run this:");
+                output::note(
+                    "pilcrow: there is no terminal to ask the user; `--yes` permits these commands:",
+                );
                 missing.iter().for_each(|plan| output::note(plan.describe().trim_end()));
                 return Ok(Outcome::Denied);
             }
@@ -356,23 +346,26 @@ pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result
     let mut exit = if failed { Outcome::Failed } else { Outcome::Done };
     for plan in &plans {
         let version = plan.version.as_deref().unwrap_or("as the system has it");
-        match installer.install(plan, &|progress| tell(wanted.json, &plan.name, &progress), &cancel).await {
+        match installer
+            .install(plan, &|progress| print_progress(request.json, &plan.name, &progress), &cancel)
+            .await
+        {
             Ok(done) => {
-                let what = if done.already { "already" } else { "installed" };
-                let took = done.took.as_secs_f32();
-                if wanted.json {
+                let status = if done.already { "already" } else { "installed" };
+                let seconds = done.took.as_secs_f32();
+                if request.json {
                     output::json(&json!({
-                        "name": plan.name, "status": what, "version": plan.version,
-                        "program": done.program, "seconds": took,
+                        "name": plan.name, "status": status, "version": plan.version,
+                        "program": done.program, "seconds": seconds,
                     }));
                 } else {
-                    let words = if done.already { "was installed already" } else { "is installed" };
-                    let text = format!("{} {version} {words} ({took:.1} s): ", plan.name);
+                    let state = if done.already { "is already installed" } else { "is installed" };
+                    let text = format!("{} {version} {state} ({seconds:.1} s): ", plan.name);
                     output::line(&format!("{text}{}", done.program.display()));
                 }
             }
             Err(error) => {
-                say(wanted, &plan.name, "failed", &error.to_string());
+                report(request, &plan.name, "failed", &error.to_string());
                 exit =
                     if matches!(error, InstallError::Denied(_)) { Outcome::Denied } else { Outcome::Failed };
             }
@@ -383,7 +376,7 @@ pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result
     }
     let left = processes.end_all(END).await;
     if !left.is_empty() {
-        output::note(&format!("pilcrow: these processes could not be ended: {left:?}"));
+        output::note(&format!("pilcrow: these processes could not be stopped: {left:?}"));
     }
     Ok(exit)
 }
@@ -402,25 +395,24 @@ async fn ask(plans: &[&InstallPlan], cancel: &CancellationToken) -> Answer {
     terminal::approver().ask(question, cancel).await
 }
 
-/// One that is not installed, and why.
-fn say(wanted: &Wanted<'_>, name: &str, status: &str, text: &str) {
-    if wanted.json {
+/// Reports an adapter that is not installed.
+fn report(request: &InstallRequest<'_>, name: &str, status: &str, text: &str) {
+    if request.json {
         output::json(&json!({"name": name, "status": status, "message": text}));
     } else {
         output::note(&format!("pilcrow: {name}: {text}"));
     }
 }
 
-/// A line when a command begins; while it runs, at a terminal, one that is written over.
-fn tell(quiet: bool, name: &str, progress: &Progress<'_>) {
+/// Prints a line when a command starts, and at a terminal one that each output line
+/// replaces.
+fn print_progress(quiet: bool, name: &str, progress: &Progress<'_>) {
     match progress {
         _ if quiet => {}
-        Progress::Waiting => {
-            output::note(&format!("{name}: another installation is going on; waiting for it"))
-        }
+        Progress::Waiting => output::note(&format!("{name}: waiting for another installation")),
         Progress::Started(command) => output::note(&format!("{name}: {command}")),
         Progress::Running { last_line, elapsed } => {
-            output::fleeting(&format!("{name}: {} s  {}", elapsed.as_secs(), last_line.trim()));
+            output::transient(&format!("{name}: {} s  {}", elapsed.as_secs(), last_line.trim()));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `pilcrow auth`: keys of providers in the system's keyring. No key is an argument, where other processes could read it, and
-//! none is shown.
+//! `pilcrow auth`: API keys in the system's keyring. A key is never an argument,
+//! which other processes could read, and never printed.
 
 use std::io::{BufRead as _, IsTerminal as _};
 
@@ -24,20 +24,20 @@ pub async fn perform(command: cli::Auth, project: &cli::Project, as_json: bool) 
 }
 
 fn known(catalogue: &Catalogue, provider: &str, file: &str) -> Result<(), String> {
-    match catalogue.providers.contains_key(provider) || provider == "proxy" {
-        true => Ok(()),
-        // It names the nearest.
-        false => catalogue.asked(provider, file).map(drop).map_err(|error| error.to_string()),
+    if catalogue.providers.contains_key(provider) || provider == "proxy" {
+        return Ok(());
     }
+    // The error names the nearest.
+    catalogue.parse_name(provider, file).map(drop).map_err(|error| error.to_string())
 }
 
 async fn set(provider: &str) -> anyhow::Result<Outcome> {
     let text = if std::io::stdin().is_terminal() {
-        output::note(&format!("the key of {provider}, and Enter (it is not shown):"));
+        output::note(&format!("API key of {provider} (not shown):"));
         let cancel = stop::on_signal()?;
-        let _quiet = Quiet::new()?;
+        let _no_echo = NoEcho::new()?;
         tokio::select! {
-            // What reads ends with the process, after the terminal has its echo again.
+            // The reading thread ends with the process, after the terminal has its echo again.
             () = cancel.cancelled() => None,
             text = read_line() => Some(text?),
         }
@@ -45,53 +45,51 @@ async fn set(provider: &str) -> anyhow::Result<Outcome> {
         Some(read_line().await?)
     };
     let Some(text) = text else {
-        output::note("pilcrow: no key was kept");
+        output::note("pilcrow: no key was stored");
         return Ok(Outcome::Failed);
     };
     if ApiKey::new(&text).is_none() {
         return Ok(wrong_use("there is no key on standard input"));
     }
     if let Err(error) = keyring::set(provider, text.trim()) {
-        output::note(&format!(
-            "pilcrow: {error}; a key can be given in a variable of the environment instead"
-        ));
+        output::note(&format!("pilcrow: {error}; set an environment variable instead"));
         return Ok(Outcome::Failed);
     }
-    output::line(&format!("the key of {provider} is kept in the system's keyring"));
+    output::line(&format!("stored the key of {provider} in the system's keyring"));
     Ok(Outcome::Done)
 }
 
-/// The first line of standard input, read by a thread that nobody waits for.
+/// The first line of standard input, read by a detached thread.
 async fn read_line() -> anyhow::Result<String> {
-    let (tell, told) = tokio::sync::oneshot::channel();
+    let (sender, receiver) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         let mut text = String::new();
         let read = std::io::stdin().lock().read_line(&mut text);
-        // Nobody hears it where it was stopped.
-        tell.send(read.map(|_| text)).ok();
+        // The command may have been stopped.
+        sender.send(read.map(|_| text)).ok();
     });
-    Ok(told.await??)
+    Ok(receiver.await??)
 }
 
 /// A terminal without echo, until it is dropped.
-struct Quiet(rustix::termios::Termios);
+struct NoEcho(rustix::termios::Termios);
 
-impl Quiet {
-    fn new() -> std::io::Result<Quiet> {
+impl NoEcho {
+    fn new() -> std::io::Result<NoEcho> {
         use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
         let before = tcgetattr(std::io::stdin())?;
-        let mut quiet = before.clone();
-        quiet.local_modes.remove(LocalModes::ECHO);
-        tcsetattr(std::io::stdin(), OptionalActions::Flush, &quiet)?;
-        Ok(Quiet(before))
+        let mut silent = before.clone();
+        silent.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(std::io::stdin(), OptionalActions::Flush, &silent)?;
+        Ok(NoEcho(before))
     }
 }
 
-impl Drop for Quiet {
+impl Drop for NoEcho {
     fn drop(&mut self) {
         use rustix::termios::{OptionalActions, tcsetattr};
         if tcsetattr(std::io::stdin(), OptionalActions::Flush, &self.0).is_err() {
-            output::note("pilcrow: the terminal's echo stays off; `stty echo` brings it back");
+            output::note("pilcrow: the terminal's echo stays off; `stty echo` restores it");
         }
     }
 }
@@ -101,13 +99,14 @@ fn list(catalogue: &Catalogue, as_json: bool) -> Outcome {
     for (name, provider) in &catalogue.providers {
         let variables = provider.api_key_env.iter();
         let variable = variables.clone().find(|name| keys::from_environment(&[(*name).clone()]).is_some());
-        let kept = if problem.is_some() || provider.written { Ok(None) } else { keyring::get(name) };
-        let kept = kept.unwrap_or_else(|error| {
+        let stored =
+            if problem.is_some() || provider.has_key_setting { Ok(None) } else { keyring::get(name) };
+        let stored = stored.unwrap_or_else(|error| {
             problem = Some(error);
             None
         });
-        let place = match (variable, kept) {
-            _ if provider.written => provider.unset.is_none().then(|| "the settings".to_owned()),
+        let place = match (variable, stored) {
+            _ if provider.has_key_setting => provider.unset.is_none().then(|| "the settings".to_owned()),
             (Some(variable), _) => Some(format!("the variable {variable}")),
             (None, Some(_)) => Some("the keyring".to_owned()),
             (None, None) => None,
@@ -128,7 +127,7 @@ fn list(catalogue: &Catalogue, as_json: bool) -> Outcome {
 
 fn remove(provider: &str) -> anyhow::Result<Outcome> {
     match keyring::remove(provider) {
-        Ok(true) => output::line(&format!("the key of {provider} is forgotten")),
+        Ok(true) => output::line(&format!("removed the key of {provider}")),
         Ok(false) => output::line(&format!("the keyring has no key of {provider}")),
         Err(error) => {
             output::note(&format!("pilcrow: {error}"));

@@ -1,18 +1,16 @@
-//! `pilcrow config`: settings and where each comes from.
+//! `pilcrow config`: settings and their origins.
 
 use host::session::profile_directory;
 use host::{Outcome, config};
-use paths::{AbsPath, Homes};
+use paths::Homes;
 use policy::TrustStore;
 
 use crate::{cli, open, output};
 
-/// Every setting with its value and origin.
+/// Prints every setting with its value and origin.
 pub fn show(args: &cli::Project, agent: Option<&str>, as_json: bool) -> anyhow::Result<Outcome> {
     let homes = Homes::from_env()?;
-    let root = open::root(args.dir.as_deref())?;
-    let root = AbsPath::new(root.canonicalize()?)
-        .ok_or_else(|| anyhow::anyhow!("the project has no absolute path"))?;
+    let root = open::canonical_root(args)?;
     let trusted = TrustStore::new(homes.state.clone()).is_trusted(&root);
     let settings = open::settings(&homes, &root, trusted)?;
     let settings = match agent {
@@ -29,8 +27,8 @@ pub fn show(args: &cli::Project, agent: Option<&str>, as_json: bool) -> anyhow::
     Ok(Outcome::Done)
 }
 
-/// The JSON Schema of `config.toml`.
+/// Prints the JSON Schema of `config.toml`.
 pub fn schema() -> anyhow::Result<Outcome> {
-    output::line(&serde_json::to_string_pretty(&config::schema())?);
+    output::line(&serde_json::to_string_pretty(config::schema())?);
     Ok(Outcome::Done)
 }

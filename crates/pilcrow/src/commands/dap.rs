@@ -1,4 +1,4 @@
-//! `pilcrow dap`: joins a debug session that another process of the person's holds, or lists them.
+//! `pilcrow dap`: joins a debug session of another Pilcrow process, or lists them.
 
 use host::{Outcome, debug_sessions};
 use tokio::io::AsyncWriteExt;
@@ -7,17 +7,18 @@ use wire::local::Stream;
 use super::wrong_use;
 use crate::{cli, open, output};
 
-/// Lists the project's sessions, or carries bytes between standard streams and the one named `session`.
+/// Lists the project's sessions, or connects standard input and output to
+/// `session`.
 pub async fn run(session: Option<&str>, project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
     let homes = paths::Homes::from_env()?;
     let (root, _) = workspace::Workspace::identify(&open::root(project.dir.as_deref())?)?;
     let found = debug_sessions::find(&homes, &root).await?;
-    let Some(wanted) = session else {
-        for it in found.iter().filter(|it| !it.leads_on()) {
+    let Some(name) = session else {
+        for session in found.iter().filter(|session| !session.is_alias()) {
             if as_json {
-                output::json(&it.about());
+                output::json(&session.about());
             } else {
-                output::line(&it.shown());
+                output::line(&session.describe());
             }
         }
         if found.is_empty() && !as_json {
@@ -25,7 +26,7 @@ pub async fn run(session: Option<&str>, project: &cli::Project, as_json: bool) -
         }
         return Ok(Outcome::Done);
     };
-    let announced = match debug_sessions::choose(&found, wanted) {
+    let announced = match debug_sessions::choose(&found, name) {
         Ok(found) => found,
         Err(why) => return Ok(wrong_use(&why)),
     };
@@ -49,13 +50,13 @@ pub async fn run(session: Option<&str>, project: &cli::Project, as_json: bool) -
     };
     tokio::pin!(inward, outward);
     tokio::select! {
-        // The editor left: what the session still says to it is written out.
-        left = &mut inward => {
-            left?;
+        // The editor left; the rest of the session's output is still written.
+        done = &mut inward => {
+            done?;
             outward.await?;
         }
-        // The session sent us away, or is over.
-        over = &mut outward => over?,
+        // The session disconnected or ended.
+        done = &mut outward => done?,
     }
     Ok(Outcome::Done)
 }

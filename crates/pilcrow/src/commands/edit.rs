@@ -1,4 +1,4 @@
-//! `pilcrow read` and `pilcrow edit`: the tools of those names, by a person's own hand.
+//! `pilcrow read` and `pilcrow edit`: the tools of these names, called by the user.
 
 use std::io::Read;
 
@@ -10,8 +10,8 @@ use super::print;
 use crate::executor::Executor;
 use crate::{cli, stop};
 
-/// Shows a file with its tag and numbers. With `-C` the file is named from there, else from the current folder, which may
-/// lie within the project.
+/// Shows a file with its tag and line numbers. The path is relative to `-C`, else
+/// to the current directory, which may be below the project's root.
 pub async fn read(
     file: &str,
     offset: Option<u64>,
@@ -22,10 +22,10 @@ pub async fn read(
 ) -> anyhow::Result<Outcome> {
     let mut arguments = json!({ "path": file });
     if project.dir.is_none()
-        && let Some(place) = std::path::absolute(file).ok().and_then(paths::AbsPath::new)
-        && let Some(place) = place.as_path().to_str()
+        && let Some(path) = std::path::absolute(file).ok().and_then(paths::AbsPath::new)
+        && let Some(path) = path.as_path().to_str()
     {
-        arguments["path"] = json!(place);
+        arguments["path"] = json!(path);
     }
     for (name, value) in [("offset", offset), ("limit", limit)] {
         if let Some(value) = value {
@@ -35,7 +35,8 @@ pub async fn read(
     call("read", arguments, project, execution, as_json).await
 }
 
-/// Applies the patch on standard input. The person named the change: nothing is asked.
+/// Applies the patch on standard input. Asks nothing, because the user wrote the
+/// patch.
 pub async fn edit(
     project: &cli::Project,
     execution: &cli::ExecutionArgs,

@@ -1,8 +1,8 @@
-//! `pilcrow edit --batch`: the edit engine as a program, for tests, comparisons and measurements.
+//! `pilcrow edit --batch`: the edit engine as a program, for tests, comparisons and
+//! measurements.
 //!
-//! One JSON line in, one JSON line out, each answered before the next is read. It touches no file,
-//! asks nobody and keeps nothing from one row to the next: a row brings its texts along. Described
-//! in `docs/formats/edit-batch.md`.
+//! Answers each JSON line before it reads the next. Accesses no file, asks nothing and stores nothing between
+//! rows: a row contains its texts. `docs/formats/edit-batch.md` specifies the format.
 
 use std::io::{BufRead, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +19,7 @@ use tools::{Grammars, Trees};
 
 use crate::output;
 
-/// A longer line is refused, and its rest is skipped.
+/// Longest line; a longer one is an error.
 const MAX_LINE: u64 = 256 << 20;
 
 #[derive(Deserialize)]
@@ -38,13 +38,13 @@ struct Answer {
     status: Status,
     #[serde(skip_serializing_if = "Option::is_none")]
     strategy: Option<Strategy>,
-    /// `None` for a file that is deleted, and where nothing was applied.
+    /// `None` for a deleted file, and if nothing was applied.
     text: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
-    /// Number of the input line, of an error.
+    /// Number of the input line, for an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<u64>,
     notes: Vec<Note>,
@@ -60,7 +60,7 @@ enum Status {
     Error,
 }
 
-/// Answers each line of standard input with one line; ends with it. Blocks.
+/// Answers each line of standard input with one line, until the input ends. Blocks.
 pub fn run() -> anyhow::Result<Outcome> {
     answer_lines(std::io::stdin().lock(), MAX_LINE, output::json)?;
     Ok(Outcome::Done)
@@ -88,9 +88,9 @@ fn answer_lines(
         let answered = match serde_json::from_slice::<Row>(&line) {
             Ok(row) => {
                 let id = row.id.clone();
-                // A fault of ours in one row must not take the others with it.
-                catch_unwind(AssertUnwindSafe(|| carry_out(row))).unwrap_or_else(|_| {
-                    Answer::error(id, number, "this row made the engine fail; please report it".into())
+                // A panic in one row must not affect the others.
+                catch_unwind(AssertUnwindSafe(|| apply(row))).unwrap_or_else(|_| {
+                    Answer::error(id, number, "the engine panicked on this row; please report it".into())
                 })
             }
             Err(error) => {
@@ -99,13 +99,13 @@ fn answer_lines(
                     _ => None,
                 };
                 let message = format!(
-                    "the line is no row {{\"id\", \"path\", \"base\", \"current\", \"patch\"}}: {error}"
+                    "the line is not a row {{\"id\", \"path\", \"base\", \"current\", \"patch\"}}: {error}"
                 );
                 Answer::error(id.unwrap_or_default(), number, message)
             }
         };
         answer(&answered);
-        // A row may have been huge; the next ones need not hold on to its room.
+        // Frees the memory of a huge row.
         line.shrink_to(1 << 20);
     }
     Ok(())
@@ -116,15 +116,15 @@ fn skip_line(input: &mut impl BufRead) -> std::io::Result<()> {
         let buffer = input.fill_buf()?;
         let end = buffer.iter().position(|byte| *byte == b'\n');
         let passed = end.map_or(buffer.len(), |at| at + 1);
-        let over = end.is_some() || passed == 0;
+        let is_done = end.is_some() || passed == 0;
         input.consume(passed);
-        if over {
+        if is_done {
             return Ok(());
         }
     }
 }
 
-fn carry_out(row: Row) -> Answer {
+fn apply(row: Row) -> Answer {
     let Row { id, path, base, current, patch } = row;
     let path = normal_path(&path);
     let (base, current): (Arc<str>, Arc<str>) = (base.into(), current.into());
@@ -135,10 +135,10 @@ fn carry_out(row: Row) -> Answer {
     let answer = match Patch::parse(&with_tag(&patch, tag)) {
         Err(error) => Answer::refused(error.reason(), error.to_string()),
         Ok((patch, notes)) => {
-            let here = patch.sections.first().map(|section| section.path.clone()).unwrap_or_default();
-            let own = here == path;
-            let documents = |asked: &str| (own && asked == here).then(|| current.clone());
-            // Nothing is kept from row to row, so every edit is judged as by a process of its own.
+            let first = patch.sections.first().map(|section| section.path.clone()).unwrap_or_default();
+            let is_own = first == path;
+            let documents = |requested: &str| (is_own && requested == first).then(|| current.clone());
+            // New trees for each row, so that rows do not affect each other.
             let trees = Trees::default();
             let grammars = Grammars::new(&trees);
             let options = Options { syntax: Some(&grammars), ..Options::default() };
@@ -189,7 +189,7 @@ impl Answer {
     }
 }
 
-/// The closed list of reasons in an answer; what only a project knows of is an invalid patch here.
+/// The reason in an answer. Reasons that need a project count as an invalid patch.
 fn reason_word(reason: Reason) -> &'static str {
     match reason {
         Reason::Unsupported | Reason::NotFound | Reason::Exists => Reason::InvalidPatch.as_str(),
@@ -197,7 +197,7 @@ fn reason_word(reason: Reason) -> &'static str {
     }
 }
 
-/// The patch with the tag in place of the word `TAG`: in headers, and in the `tag` of an object.
+/// Replaces the word `TAG` by the tag, in headers and in the `tag` of an object.
 fn with_tag(patch: &str, tag: Tag) -> String {
     let mut parser = Parser::new();
     parser.push(patch);
@@ -208,7 +208,7 @@ fn with_tag(patch: &str, tag: Tag) -> String {
     let header = |line: &str| {
         let trimmed = line.trim();
         let bracketed = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-        // The sign before the path may have been copied wrong.
+        // A model may have copied the sign before the path incorrectly.
         let signed = trimmed.strip_prefix(|c: char| !c.is_ascii());
         let word = bracketed.or(signed)?.strip_suffix("TAG")?;
         let at = line.rfind("TAG").filter(|_| word.trim_end().ends_with('#'))?;
@@ -217,7 +217,8 @@ fn with_tag(patch: &str, tag: Tag) -> String {
     patch.split_inclusive('\n').map(|line| header(line).unwrap_or_else(|| line.to_owned())).collect()
 }
 
-/// Replaces the value of every `"tag": "TAG"`. Within a string its quotes would be escaped.
+/// Replaces the value of every `"tag": "TAG"`. Inside strings quotes are escaped
+/// and do not match.
 fn with_tag_in_json(patch: &str, tag: Tag) -> String {
     const KEY: &str = "\"tag\"";
     let mut out = String::new();
@@ -227,9 +228,9 @@ fn with_tag_in_json(patch: &str, tag: Tag) -> String {
         out.push_str(before);
         rest = after;
         let value = after.trim_start().strip_prefix(':').map(str::trim_start);
-        if let Some(behind) = value.and_then(|value| value.strip_prefix("\"TAG\"")) {
+        if let Some(after) = value.and_then(|value| value.strip_prefix("\"TAG\"")) {
             out.push_str(&format!(": \"{tag}\""));
-            rest = behind;
+            rest = after;
         }
     }
     out.push_str(rest);
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_applied_with_the_word_tag_and_without_checks() {
+    fn a_row_is_applied_with_the_placeholder_tag() {
         let answer = one("a\nb\n", "a\nb\n", "[a.txt#TAG]\nPUT 2:\n+B TAG]\n");
         assert_eq!((&answer["status"], &answer["strategy"]), (&json!("applied"), &json!("exact")));
         assert_eq!(answer["text"], "a\nB TAG]\n");
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_chooses_the_grammar_that_judges() {
+    fn the_path_selects_the_grammar() {
         let base = "fn f() {\n    g();\n}\n";
         let row = |path: &str| {
             let patch = format!("[{path}#TAG]\nPUT 2:\n+    h();\n+}}\n");
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_tag_stands_for_the_tag_in_headers_only() {
+    fn the_placeholder_is_replaced_in_headers_only() {
         let tag = Tag::long("x");
         assert_eq!(
             with_tag("[TAG/a#TAG]\nPUT 1:\n+[a#TAG]\n", tag),
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_have_a_reason_of_the_closed_list() {
+    fn refusals_have_a_documented_reason() {
         for (current, patch, reason) in [
             ("a\nb\n", "[a.txt#0000]\nCUT 1\n", "unknown_tag"),
             ("x\ny\n", "[a.txt#TAG]\nCUT 1\n", "stale"),
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_object_is_an_error() {
+    fn a_line_that_is_not_an_object_is_an_error() {
         let row = json!({"id": 1, "path": "a", "base": "a\n", "current": "a\n", "patch": "[a#TAG]\nCUT 1\n"});
         for line in ["[]", "5", "\"x\"", "true", "null", "[{\"id\": 3}]"] {
             let answers = answers(&format!("{line}\n{row}\n"), MAX_LINE);
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_tag_is_found_in_every_dialect() {
+    fn the_placeholder_is_replaced_in_every_dialect() {
         let edits = json!([{"op": "replace", "pos": "1", "lines": ["A"]}]);
         let object = json!({"path": "a.txt", "tag": "TAG", "edits": edits});
         for patch in [
@@ -354,15 +355,15 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_an_error_with_its_number_and_the_next_is_answered() {
+    fn an_invalid_line_does_not_stop_the_batch() {
         let row =
             json!({"id": "x", "path": "a", "base": "a\n", "current": "a\n", "patch": "[a#TAG]\nCUT 1\n"});
         let input = format!("{{\n\n{}\n{}\n{row}\n{row}", json!({"id": 3, "path": "a"}), "y".repeat(9_000));
         let answers = answers(&input, 4_000);
-        let said: Vec<(&Value, &Value, &Value)> =
+        let found: Vec<(&Value, &Value, &Value)> =
             answers.iter().map(|answer| (&answer["id"], &answer["status"], &answer["line"])).collect();
         assert_eq!(
-            said,
+            found,
             [
                 (&Value::Null, &json!("error"), &json!(1)),
                 (&json!(3), &json!("error"), &json!(3)),
@@ -373,16 +374,16 @@ mod tests {
         );
     }
 
-    /// Gives one line a read, and notes how many answers had come by then.
-    struct OneByOne {
+    /// Returns one line per read, and records the number of answers at that time.
+    struct LineReader {
         lines: Vec<String>,
         answered: Rc<RefCell<usize>>,
-        asked: Rc<RefCell<Vec<usize>>>,
+        reads: Rc<RefCell<Vec<usize>>>,
     }
 
-    impl Read for OneByOne {
+    impl Read for LineReader {
         fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-            self.asked.borrow_mut().push(*self.answered.borrow());
+            self.reads.borrow_mut().push(*self.answered.borrow());
             if self.lines.is_empty() {
                 return Ok(0);
             }
@@ -395,10 +396,13 @@ mod tests {
     #[test]
     fn each_row_is_answered_before_the_next_is_read() {
         let row = json!({"path": "a", "base": "a\n", "current": "a\n", "patch": "[a#TAG]\nCUT 1\n"});
-        let (answered, asked) = (Rc::new(RefCell::new(0)), Rc::new(RefCell::new(Vec::new())));
-        let input =
-            OneByOne { lines: vec![format!("{row}\n"); 3], answered: answered.clone(), asked: asked.clone() };
+        let (answered, reads) = (Rc::new(RefCell::new(0)), Rc::new(RefCell::new(Vec::new())));
+        let input = LineReader {
+            lines: vec![format!("{row}\n"); 3],
+            answered: answered.clone(),
+            reads: reads.clone(),
+        };
         answer_lines(BufReader::new(input), MAX_LINE, |_| *answered.borrow_mut() += 1).unwrap();
-        assert_eq!(*asked.borrow(), [0, 1, 2, 3]);
+        assert_eq!(*reads.borrow(), [0, 1, 2, 3]);
     }
 }

@@ -1,58 +1,60 @@
-//! A session as a document: text for the terminal, Markdown, or one page of HTML that loads nothing. Pure.
+//! A session as a document: text for the terminal, Markdown, or one page of HTML
+//! that loads nothing. Pure.
 
 use agent::store::{EntryBody, LoadedSession};
 use llm::{Content, Message};
 use serde_json::Value;
 
-/// As what it is written.
+/// Format of an exported session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// For people and for other programs that read it.
+    /// Markdown
     Markdown,
-    /// One page.
+    /// One HTML page
     Html,
-    /// The session's own file.
+    /// The session file itself
     Jsonl,
 }
 
-/// Something that is shown, and who it is from.
+/// A part of the document, and its author.
 struct Part {
-    who: String,
+    author: String,
     blocks: Vec<Block>,
 }
 
 enum Block {
     Text(String),
     Thinking(String),
-    /// What a program or a tool was given or wrote.
+    /// Input or output of a program or tool.
     Code(String),
     Note(String),
 }
 
-/// What is shown of a session: every message on the way to where it is, those that were put into fewer words too.
+/// The messages on the current branch, including those that were compacted.
 fn parts(session: &LoadedSession) -> Vec<Part> {
     session.path().into_iter().filter_map(|entry| part(session.body(entry).ok()?)).collect()
 }
 
 fn part(body: EntryBody) -> Option<Part> {
-    let text = |who: &str, text: String| Part { who: who.to_owned(), blocks: vec![Block::Text(text)] };
+    let text =
+        |author: &str, text: String| Part { author: author.to_owned(), blocks: vec![Block::Text(text)] };
     Some(match body {
         EntryBody::Message(message) => message_part(&message),
         EntryBody::Command { command, output, .. } => {
-            Part { who: "command".to_owned(), blocks: vec![Block::Code(command), Block::Code(output)] }
+            Part { author: "command".to_owned(), blocks: vec![Block::Code(command), Block::Code(output)] }
         }
-        EntryBody::Compaction { summary, .. } => text("put into fewer words for the model", summary),
-        EntryBody::BranchSummary { summary, .. } => text("from a branch that was left", summary),
+        EntryBody::Compaction { summary, .. } => text("compacted for the model", summary),
+        EntryBody::BranchSummary { summary, .. } => text("from another branch", summary),
         EntryBody::CustomMessage { kind, content, display: true } => {
-            Part { who: kind, blocks: content.iter().map(block).collect() }
+            Part { author: kind, blocks: content.iter().map(block).collect() }
         }
         _ => return None,
     })
 }
 
 fn message_part(message: &Message) -> Part {
-    let who = match message {
-        Message::User(_) => "person".to_owned(),
+    let author = match message {
+        Message::User(_) => "user".to_owned(),
         Message::Assistant(message) => message.model.clone(),
         Message::ToolResult(result) if result.is_error => format!("{} failed", result.tool_name),
         Message::ToolResult(result) => result.tool_name.clone(),
@@ -71,7 +73,7 @@ fn message_part(message: &Message) -> Part {
         }
         Message::User(_) => {}
     }
-    Part { who, blocks }
+    Part { author, blocks }
 }
 
 fn block(content: &Content) -> Block {
@@ -81,7 +83,7 @@ fn block(content: &Content) -> Block {
         Content::ToolCall(call) => {
             Block::Code(format!("{} {}", call.name, Value::Object(call.arguments.clone())))
         }
-        Content::Image { mime_type, .. } => Block::Note(format!("a picture, {mime_type}")),
+        Content::Image { mime_type, .. } => Block::Note(format!("image, {mime_type}")),
     }
 }
 
@@ -91,11 +93,11 @@ fn heading(session: &LoadedSession) -> String {
     format!("Session {name} in {} ({})", header.cwd, header.timestamp)
 }
 
-/// For the terminal.
+/// Renders plain text for the terminal.
 pub fn text(session: &LoadedSession) -> String {
     let mut out = heading(session) + "\n";
-    for Part { who, blocks } in parts(session) {
-        out.push_str(&format!("\n[{who}]\n"));
+    for Part { author, blocks } in parts(session) {
+        out.push_str(&format!("\n[{author}]\n"));
         for block in blocks {
             match block {
                 Block::Text(text) => out.push_str(&format!("{text}\n")),
@@ -107,11 +109,11 @@ pub fn text(session: &LoadedSession) -> String {
     out
 }
 
-/// As Markdown: code in fences that are longer than any in it.
+/// Renders Markdown. A fence is longer than any in its code.
 pub fn markdown(session: &LoadedSession) -> String {
     let mut out = format!("# {}\n", heading(session));
-    for Part { who, blocks } in parts(session) {
-        out.push_str(&format!("\n## {who}\n"));
+    for Part { author, blocks } in parts(session) {
+        out.push_str(&format!("\n## {author}\n"));
         for block in blocks {
             match block {
                 Block::Text(text) => out.push_str(&format!("\n{text}\n")),
@@ -120,7 +122,7 @@ pub fn markdown(session: &LoadedSession) -> String {
                     out.push_str(&format!("\n{}\n", quoted.join("\n")));
                 }
                 Block::Code(text) => {
-                    let longest = text.split(|it| it != '`').map(str::len).max().unwrap_or(0);
+                    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
                     let fence = "`".repeat(longest.max(2) + 1);
                     out.push_str(&format!("\n{fence}\n{}\n{fence}\n", text.trim_end()));
                 }
@@ -130,7 +132,8 @@ pub fn markdown(session: &LoadedSession) -> String {
     out
 }
 
-/// As one page: no script, nothing loaded, everything that was said is text.
+/// Renders one HTML page without scripts and external resources, all content
+/// escaped.
 pub fn html(session: &LoadedSession) -> String {
     const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}\
         h2{font-size:1rem;margin:2rem 0 .5rem;color:#666}pre{white-space:pre-wrap;background:#f4f4f4;padding:.6rem;\
@@ -140,8 +143,8 @@ pub fn html(session: &LoadedSession) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{heading}</title>\
          <style>{STYLE}</style></head><body>\n<h1>{heading}</h1>\n"
     );
-    for Part { who, blocks } in parts(session) {
-        out.push_str(&format!("<h2>{}</h2>\n", escaped(&who)));
+    for Part { author, blocks } in parts(session) {
+        out.push_str(&format!("<h2>{}</h2>\n", escaped(&author)));
         for block in blocks {
             out.push_str(&match block {
                 Block::Text(text) => format!("<div class=\"said\">{}</div>\n", escaped(&text)),
@@ -190,12 +193,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_is_text_in_html_and_fenced_in_markdown() {
+    fn html_escapes_text_and_markdown_fences_code() {
         let page = html(&session());
         assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;so&quot;"), "{page}");
         assert!(!page.contains("<script>"));
         let document = markdown(&session());
-        assert!(document.starts_with("# Session A name in /p (t)\n\n## person\n"));
+        assert!(document.starts_with("# Session A name in /p (t)\n\n## user\n"));
         assert!(document.contains("\n````\n```\nfence\n```\n````\n"), "{document}");
         assert!(text(&session()).contains("[read]\n→ ```\nfence\n```\n"));
     }

@@ -1,4 +1,4 @@
-//! The commands, one a file: each opens what it needs, delegates, and reports.
+//! The commands, one per file.
 
 pub mod adapters;
 pub mod auth;
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::output;
 
-/// The exit status of an outcome.
+/// The exit code of an outcome.
 pub fn exit_code(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Done => 0,
@@ -34,7 +34,7 @@ pub fn exit_code(outcome: Outcome) -> u8 {
     }
 }
 
-/// Prints what a call of a tool came to, as text or as one line of JSON, and says how it ended.
+/// Prints the result of a tool call, as text or as one line of JSON.
 pub fn print(tool: &str, reply: &Reply<ToolResult>, as_json: bool) -> Outcome {
     let result = match reply {
         Reply::Done(result) => result,
@@ -50,13 +50,13 @@ pub fn print(tool: &str, reply: &Reply<ToolResult>, as_json: bool) -> Outcome {
     Outcome::of(result)
 }
 
-/// Says what was not asked rightly.
+/// Reports wrong use of a command.
 pub fn wrong_use(text: &str) -> Outcome {
     output::note(&format!("pilcrow: {text}"));
     Outcome::InvalidRequest
 }
 
-/// A tool's result as programs are given it.
+/// A tool's result as JSON.
 pub fn result_json(tool: &str, result: &ToolResult) -> Value {
     let mut value = json!({
         "tool": tool,

@@ -1,25 +1,26 @@
-//! `pilcrow models`: providers and models, and how one would be asked. Nothing is asked, and no key is shown.
+//! `pilcrow models`: lists providers and models. Sends no model request and shows
+//! no key.
 
-use host::models::{Asked, Catalogue, Entry, Provider};
-use host::{Outcome, models, shown};
-use paths::{AbsPath, Homes};
+use host::models::{Catalogue, Entry, ModelName, Provider};
+use host::{Outcome, models, redaction};
+use paths::Homes;
 use policy::TrustStore;
 use serde_json::{Value, json};
 
 use super::wrong_use;
 use crate::{cli, open, output};
 
-/// Models of each provider that are shown beside those of the others.
+/// Number of models shown for each of several providers.
 const BRIEF: usize = 3;
 
-/// Every provider, or one, whether its key is there, and its models.
+/// Lists every provider, or one, whether it has a key, and its models.
 pub async fn list(only: Option<&str>, project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
     let (mut catalogue, file) = catalogue(project)?;
     if let Some(only) = only {
         if !catalogue.providers.contains_key(only) {
-            // It names the nearest.
-            let error = catalogue.asked(only, &file).err().map(|error| error.to_string());
-            return Ok(wrong_use(&error.unwrap_or_else(|| format!("no provider `{only}` is known"))));
+            // The error names the nearest.
+            let error = catalogue.parse_name(only, &file).err().map(|error| error.to_string());
+            return Ok(wrong_use(&error.unwrap_or_else(|| format!("there is no provider `{only}`"))));
         }
         catalogue.providers.retain(|name, _| name == only);
     }
@@ -30,7 +31,7 @@ pub async fn list(only: Option<&str>, project: &cli::Project, as_json: bool) -> 
                 "provider": name,
                 "label": provider.label,
                 "protocol": provider.protocol,
-                "base_url": shown::address(&provider.base_url),
+                "base_url": redaction::redact_url(&provider.base_url),
                 "key": has_key(provider),
                 "default": provider.default,
                 "models": models,
@@ -49,14 +50,14 @@ pub async fn list(only: Option<&str>, project: &cli::Project, as_json: bool) -> 
         output::line(&format!(
             "{name}  {}, {}, {}",
             provider.protocol,
-            shown::address(&provider.base_url),
-            key_words(name, provider)
+            redaction::redact_url(&provider.base_url),
+            describe_key(name, provider)
         ));
         match local.get(name) {
             Some(Some(models)) => {
                 models.iter().for_each(|id| output::line(&format!("  {name}/{id}  (answers)")))
             }
-            Some(None) => output::line("  (nobody answers there)"),
+            Some(None) => output::line("  (no server answers there)"),
             None => {}
         }
         let mut models: Vec<&String> = provider.models.keys().collect();
@@ -73,36 +74,37 @@ pub async fn list(only: Option<&str>, project: &cli::Project, as_json: bool) -> 
     Ok(Outcome::Done)
 }
 
-/// What is known of one model.
+/// Shows the properties of a model.
 pub fn show(name: &str, project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
     let (catalogue, file) = catalogue(project)?;
-    let asked = match catalogue.asked(name, &file) {
-        Ok(asked) => asked,
+    let model = match catalogue.parse_name(name, &file) {
+        Ok(model) => model,
         Err(error) => return Ok(wrong_use(&error.to_string())),
     };
-    let Some(provider) = catalogue.providers.get(&asked.provider) else { return Ok(Outcome::Failed) };
-    let known = provider.models.get(&asked.model);
+    let Some(provider) = catalogue.providers.get(&model.provider) else { return Ok(Outcome::Failed) };
+    let known = provider.models.get(&model.model);
     if as_json {
-        output::json(&as_value(&asked, provider, known));
+        output::json(&as_value(&model, provider, known));
         return Ok(Outcome::Done);
     }
-    output::line(&format!("{}/{}", asked.provider, asked.model));
-    output::line(&format!("  asked at     {} by {}", address(provider, known), protocol(provider, known)));
-    output::line(&format!("  key          {}", key_words(&asked.provider, provider)));
+    output::line(&format!("{}/{}", model.provider, model.model));
+    output::line(&format!("  endpoint     {} ({})", address(provider, known), protocol(provider, known)));
+    output::line(&format!("  key          {}", describe_key(&model.provider, provider)));
     let Some(entry) = known else {
-        output::line("  nothing else is known of it");
+        output::line("  no other properties are known");
         return Ok(Outcome::Done);
     };
-    let number = |number: Option<u64>| number.map_or("unknown".to_owned(), |it| format!("{it} tokens"));
+    let number =
+        |number: Option<u64>| number.map_or("unknown".to_owned(), |number| format!("{number} tokens"));
     output::line(&format!("  window       {}", number(entry.context_window)));
     output::line(&format!("  output       {}", number(entry.max_output)));
     output::line(&format!("  images       {}", if entry.images { "yes" } else { "no" }));
     let levels: Vec<&str> = entry.thinking.0.keys().map(|level| level.name()).collect();
     let levels = if levels.is_empty() { "no levels".to_owned() } else { levels.join(", ") };
     output::line(&format!("  thinking     {levels}"));
-    if let Some(level) = asked.level {
-        let had = entry.thinking.at(level).map_or("none", |(level, _)| level.name());
-        output::line(&format!("               {} is asked for, {had} is had", level.name()));
+    if let Some(level) = model.level {
+        let used = entry.thinking.at(level).map_or("none", |(level, _)| level.name());
+        output::line(&format!("               {} requested, {used} used", level.name()));
     }
     output::line(&format!("  cost         {}", cost(entry)));
     if let (Some(source), Some(as_of)) = source(provider, entry) {
@@ -111,13 +113,13 @@ pub fn show(name: &str, project: &cli::Project, as_json: bool) -> anyhow::Result
     Ok(Outcome::Done)
 }
 
-fn as_value(asked: &Asked, provider: &Provider, known: Option<&Entry>) -> Value {
+fn as_value(model: &ModelName, provider: &Provider, known: Option<&Entry>) -> Value {
     let nothing = Entry::default();
     let entry = known.unwrap_or(&nothing);
-    let had = asked.level.and_then(|level| entry.thinking.at(level)).map(|(level, _)| level.name());
+    let level = model.level.and_then(|level| entry.thinking.at(level)).map(|(level, _)| level.name());
     json!({
-        "provider": asked.provider,
-        "model": asked.model,
+        "provider": model.provider,
+        "model": model.model,
         "known": known.is_some(),
         "protocol": protocol(provider, known),
         "base_url": address(provider, known),
@@ -126,27 +128,27 @@ fn as_value(asked: &Asked, provider: &Provider, known: Option<&Entry>) -> Value 
         "max_output": entry.max_output,
         "images": entry.images,
         "thinking": entry.thinking,
-        "level": had,
+        "level": level,
         "price": entry.price,
         "source": known.and_then(|entry| source(provider, entry).0),
         "as_of": known.and_then(|entry| source(provider, entry).1),
     })
 }
 
-/// Where it is asked, as it can be shown.
+/// The endpoint, without secrets.
 fn address(provider: &Provider, known: Option<&Entry>) -> String {
-    shown::address(known.and_then(|entry| entry.base_url.as_ref()).unwrap_or(&provider.base_url))
+    redaction::redact_url(known.and_then(|entry| entry.base_url.as_ref()).unwrap_or(&provider.base_url))
 }
 
 fn protocol<'a>(provider: &'a Provider, known: Option<&'a Entry>) -> &'a str {
     known.and_then(|entry| entry.protocol.as_deref()).unwrap_or(&provider.protocol)
 }
 
-/// Never 0 for what is not known.
+/// The price; "unknown" instead of 0.
 fn cost(entry: &Entry) -> String {
     let Some(price) = &entry.price else { return "unknown".to_owned() };
     let part = |name: &str, price: Option<f64>| {
-        price.map_or(format!("{name} unknown"), |it| format!("{name} ${it}"))
+        price.map_or(format!("{name} unknown"), |price| format!("{name} ${price}"))
     };
     let parts = [
         part("input", Some(price.input)),
@@ -157,15 +159,15 @@ fn cost(entry: &Entry) -> String {
     let above: Vec<String> = price
         .above
         .iter()
-        .map(|it| {
-            let rest = [part("input", it.input), part("output", it.output)].join(", ");
-            format!("; with more than {} tokens of input {rest}", it.tokens)
+        .map(|tier| {
+            let rest = [part("input", tier.input), part("output", tier.output)].join(", ");
+            format!("; above {} input tokens {rest}", tier.tokens)
         })
         .collect();
-    format!("{} a million tokens{}", parts.join(", "), above.concat())
+    format!("{} per million tokens{}", parts.join(", "), above.concat())
 }
 
-/// Where the figures of a model come from: its own source, else its provider's.
+/// The source and date of a model's figures: its own, else its provider's.
 fn source<'a>(provider: &'a Provider, entry: &'a Entry) -> (Option<&'a String>, Option<&'a String>) {
     match &entry.source {
         Some(source) => (Some(source), entry.as_of.as_ref()),
@@ -173,19 +175,19 @@ fn source<'a>(provider: &'a Provider, entry: &'a Entry) -> (Option<&'a String>, 
     }
 }
 
-/// Whether a key is there; `None` for a provider that needs none.
+/// Whether the provider has a key; `None` if it needs none.
 fn has_key(provider: &Provider) -> Option<bool> {
     let set = |name: &String| std::env::var(name).is_ok_and(|key| !key.trim().is_empty());
-    if provider.written {
+    if provider.has_key_setting {
         return Some(provider.unset.is_none());
     }
     (!provider.api_key_env.is_empty()).then(|| provider.api_key_env.iter().any(set))
 }
 
-fn key_words(name: &str, provider: &Provider) -> String {
+fn describe_key(name: &str, provider: &Provider) -> String {
     let names = provider.api_key_env.join(" or ");
     match has_key(provider) {
-        Some(false) if provider.written => format!(
+        Some(false) if provider.has_key_setting => format!(
             "no key: the settings need {}, which is not set",
             provider.unset.as_deref().unwrap_or("a variable")
         ),
@@ -193,18 +195,17 @@ fn key_words(name: &str, provider: &Provider) -> String {
             "key found in the keyring".to_owned()
         }
         None => "needs no key".to_owned(),
-        Some(true) if provider.written => "key of the settings".to_owned(),
+        Some(true) if provider.has_key_setting => "key from the settings".to_owned(),
         Some(true) => format!("key found in {names}"),
         Some(false) => format!("no key: set {names}"),
     }
 }
 
-/// The catalogue as the settings have it, and the person's file of settings.
+/// The catalogue with the settings applied, and the path of the user's
+/// `config.toml`.
 pub fn catalogue(project: &cli::Project) -> anyhow::Result<(Catalogue, String)> {
     let homes = Homes::from_env()?;
-    let root = open::root(project.dir.as_deref())?;
-    let root = AbsPath::new(root.canonicalize()?)
-        .ok_or_else(|| anyhow::anyhow!("the project has no absolute path"))?;
+    let root = open::canonical_root(project)?;
     let trusted = TrustStore::new(homes.state.clone()).is_trusted(&root);
     let settings = open::settings(&homes, &root, trusted)?;
     let file = homes.config.join("config.toml").to_string();

@@ -1,5 +1,6 @@
-//! `pilcrow proxy`: asks models for those who have no keys (`docs/protocols/proxy.md`). It decides about nothing but the token:
-//! what is asked is asked as it came, with the settings and keys of this process.
+//! `pilcrow proxy`: serves model requests for clients without API keys
+//! (`docs/protocols/proxy.md`). It checks only the token, and forwards requests
+//! unchanged with the settings and keys of this process.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use agent::events::StreamRedactor;
 use futures_util::stream;
 use host::Outcome;
-use host::models::Asking;
+use host::models::ModelSelector;
 use host::project::{Access, Project};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
@@ -31,20 +32,20 @@ use tokio_util::task::TaskTracker;
 use super::wrong_use;
 use crate::{cli, open, output, stop};
 
-/// The variable with the token.
+/// The environment variable with the token.
 const TOKEN: &str = "PILCROW_PROXY_TOKEN";
-/// The most that a request may have: images are in it.
-const LARGEST: usize = 256 * 1024 * 1024;
-/// A word in a stream that says nothing for this long.
+/// Largest request in bytes, images included.
+const MAX_BODY: usize = 256 * 1024 * 1024;
+/// Interval of pings in an idle stream.
 const PING: Duration = Duration::from_secs(15);
-/// How long a client may take to say what it wants.
+/// Time limit for the headers of a request.
 const HEADERS: Duration = Duration::from_secs(10);
-/// And to send it.
+/// Time limit for the body of a request.
 const BODY: Duration = Duration::from_secs(120);
-/// Sessions whose models are kept, and the longest name that one is kept by.
-const MOST_KEPT: usize = 256;
-const LONGEST_KEPT: usize = 512;
-/// How long answers that stream get to end with the process.
+/// Number of cached models, and the longest name of one.
+const MAX_CACHED: usize = 256;
+const MAX_CACHED_NAME: usize = 512;
+/// Grace period for streaming responses when the process ends.
 const GRACE: Duration = Duration::from_secs(1);
 
 type Body = BoxBody<Bytes, Infallible>;
@@ -53,42 +54,40 @@ struct Proxy {
     project: Arc<Project>,
     token: ApiKey,
     cancel: CancellationToken,
-    kept: Mutex<VecDeque<Kept>>,
+    /// The least recently used first.
+    models: Mutex<VecDeque<CachedModel>>,
 }
 
-/// A model that a session has asked: the next request of it has the same key, for which the provider's cache holds, and the same
-/// connection.
-struct Kept {
+/// The model of a session. The next request uses the same key, for which the
+/// provider's cache is valid, and the same connection.
+struct CachedModel {
     name: String,
     session_id: String,
     model: Arc<dyn Model>,
 }
 
 impl Proxy {
-    /// The model for a request of this session; one without a session is asked anew each time.
+    /// The model for a request of this session; without a session, a new one each time.
     fn model(&self, name: &str, session_id: &str) -> anyhow::Result<Arc<dyn Model>> {
-        let kept = || self.kept.lock();
-        let is_it = |it: &Kept| it.name == name && it.session_id == session_id;
         {
-            let mut kept = kept();
-            if let Some(at) = kept.iter().position(is_it)
-                && let Some(it) = kept.remove(at)
-            {
-                let model = Arc::clone(&it.model);
-                kept.push_back(it);
+            let mut models = self.models.lock();
+            let is_same = |cached: &CachedModel| cached.name == name && cached.session_id == session_id;
+            if let Some(cached) = models.iter().position(is_same).and_then(|at| models.remove(at)) {
+                let model = Arc::clone(&cached.model);
+                models.push_back(cached);
                 return Ok(model);
             }
         }
         let project = &self.project;
-        let folder = project.workspace.root().as_path();
-        let asking = Asking { project, config: &project.config, folder, found: None, files: &[] };
-        let model = asking.choose(Some(name))?.model;
-        if is_kept(name, session_id) {
-            let mut kept = kept();
-            while kept.len() >= MOST_KEPT {
-                kept.pop_front();
+        let directory = project.workspace.root().as_path();
+        let selector = ModelSelector { project, config: &project.config, directory, found: None, files: &[] };
+        let model = selector.choose(Some(name))?.model;
+        if is_cached(name, session_id) {
+            let mut models = self.models.lock();
+            while models.len() >= MAX_CACHED {
+                models.pop_front();
             }
-            kept.push_back(Kept {
+            models.push_back(CachedModel {
                 name: name.to_owned(),
                 session_id: session_id.to_owned(),
                 model: Arc::clone(&model),
@@ -98,30 +97,30 @@ impl Proxy {
     }
 }
 
-/// Serves until it is stopped.
+/// Serves requests until the command is stopped.
 pub async fn serve(listen: SocketAddr, project: &cli::Project) -> anyhow::Result<Outcome> {
     let Some(token) = ApiKey::new(&std::env::var(TOKEN).unwrap_or_default()) else {
         return Ok(wrong_use(&format!("set {TOKEN} to the token that clients must send")));
     };
     let cancel = stop::on_signal()?;
     let project = Arc::new(open::open(project, Access { yes: false, keep: false, trusted: false })?);
-    if project.config.proxy().is_some() {
-        return Ok(wrong_use("proxy.url is set: this is the one that is asked, and asks nobody else"));
+    if project.config.values.proxy.url.is_some() {
+        return Ok(wrong_use("proxy.url is set; unset it, a proxy cannot use another one"));
     }
     let listener = TcpListener::bind(listen).await?;
     let address = listener.local_addr()?;
     output::line(&format!("listening on http://{address}"));
     if !address.ip().is_loopback() {
         output::note(
-            "pilcrow: whoever reaches this address and has the token asks models with your keys, unencrypted",
+            "pilcrow: anyone who reaches this address and has the token can use your API keys, unencrypted",
         );
     }
     let proxy =
-        Proxy { project: Arc::clone(&project), token, cancel: cancel.clone(), kept: Mutex::default() };
+        Proxy { project: Arc::clone(&project), token, cancel: cancel.clone(), models: Mutex::default() };
     let proxy = Arc::new(proxy);
     let connections = TaskTracker::new();
     loop {
-        // A connection that is not taken here waits in the system's queue.
+        // Cancel safety: connections not accepted here wait in the system's queue.
         let accepted = tokio::select! {
             () = cancel.cancelled() => break,
             accepted = listener.accept() => accepted,
@@ -129,38 +128,38 @@ pub async fn serve(listen: SocketAddr, project: &cli::Project) -> anyhow::Result
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::warn!(%error, "a connection was lost before it was taken");
+                tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
         };
         let proxy = Arc::clone(&proxy);
         connections.spawn(async move {
-            let service = service_fn(|request| answer(Arc::clone(&proxy), request));
+            let service = service_fn(|request| respond(Arc::clone(&proxy), request));
             let mut http = hyper::server::conn::http1::Builder::new();
-            // Without a timer no deadline holds.
+            // hyper needs a timer for its timeouts.
             http.timer(TokioTimer::new()).header_read_timeout(HEADERS);
             let served = http.serve_connection(TokioIo::new(stream), service);
             let served = tokio::select! {
-                // Streams end in a message of their own when they are cancelled, for which this waits.
+                // A cancelled stream still sends its last message.
                 served = served => served,
                 () = async { proxy.cancel.cancelled().await; tokio::time::sleep(GRACE).await } => Ok(()),
             };
             if let Err(error) = served {
-                tracing::debug!(%error, "a client went away");
+                tracing::debug!(%error, "a client disconnected");
             }
         });
     }
     connections.close();
     if tokio::time::timeout(GRACE * 2, connections.wait()).await.is_err() {
-        tracing::warn!("clients were left in the middle");
+        tracing::warn!("some responses were cut off");
     }
     project.close(true).await;
     Ok(Outcome::Done)
 }
 
-async fn answer(proxy: Arc<Proxy>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-    Ok(answered(&proxy, request).await.unwrap_or_else(|(status, error)| {
+async fn respond(proxy: Arc<Proxy>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    Ok(handle(&proxy, request).await.unwrap_or_else(|(status, error)| {
         let body = json!({ "error": { "message": error } }).to_string();
         let mut response = Response::new(Full::new(Bytes::from(body)).boxed());
         *response.status_mut() = status;
@@ -171,39 +170,38 @@ async fn answer(proxy: Arc<Proxy>, request: Request<Incoming>) -> Result<Respons
     }))
 }
 
-async fn answered(proxy: &Proxy, request: Request<Incoming>) -> Result<Response<Body>, (StatusCode, String)> {
-    let given = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    // The scheme's name is written in any case (RFC 9110 §11.1).
-    let given =
-        given.and_then(|value| value.split_once(' ')).filter(|(it, _)| it.eq_ignore_ascii_case("bearer"));
-    let given = given.map(|(_, token)| token).unwrap_or_default();
-    if !proxy.token.is(given.trim()) {
-        return Err((StatusCode::UNAUTHORIZED, format!("the token is not that of {TOKEN}")));
+async fn handle(proxy: &Proxy, request: Request<Incoming>) -> Result<Response<Body>, (StatusCode, String)> {
+    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    // The name of the scheme is case-insensitive (RFC 9110 §11.1).
+    let bearer = header
+        .and_then(|value| value.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    if !proxy.token.is(bearer.map(|(_, token)| token).unwrap_or_default().trim()) {
+        return Err((StatusCode::UNAUTHORIZED, format!("the token differs from {TOKEN}")));
     }
     match (request.method(), request.uri().path()) {
         (&Method::POST, "/api/stream") => {}
-        (_, "/api/stream") => return Err((StatusCode::METHOD_NOT_ALLOWED, "POST it".to_owned())),
+        (_, "/api/stream") => return Err((StatusCode::METHOD_NOT_ALLOWED, "use POST".to_owned())),
         (_, path) => {
             return Err((StatusCode::NOT_FOUND, format!("there is nothing at {path}; POST /api/stream")));
         }
     }
-    let body = tokio::time::timeout(BODY, Limited::new(request.into_body(), LARGEST).collect()).await;
-    let body =
-        body.map_err(|_| (StatusCode::REQUEST_TIMEOUT, "the request did not come in time".to_owned()))?;
+    let body = tokio::time::timeout(BODY, Limited::new(request.into_body(), MAX_BODY).collect()).await;
+    let body = body.map_err(|_| (StatusCode::REQUEST_TIMEOUT, "the request timed out".to_owned()))?;
     let body = body.map_err(|error| (StatusCode::PAYLOAD_TOO_LARGE, error.to_string()))?.to_bytes();
     let (name, request) = read_request(&body).map_err(|error| (StatusCode::BAD_REQUEST, error))?;
     if !name.contains('/') || name.starts_with("script:") || name.starts_with("replay:") {
-        return Err((StatusCode::BAD_REQUEST, format!("`{name}` is no PROVIDER/MODEL")));
+        return Err((StatusCode::BAD_REQUEST, format!("`{name}` is not a PROVIDER/MODEL")));
     }
     let without_secrets = StreamRedactor::new(
-        // The keys that requests are made with; what else looks like a secret is the client's own.
+        // Redacts the keys of this process; other secrets belong to the client.
         Redactor::of_learned(&String::from_utf8_lossy(&body)),
         Redactor::from_env().without_shapes(),
     );
     drop(body);
     let model = proxy.model(&name, &request.session_id);
     let model = model.map_err(|error| (StatusCode::NOT_FOUND, format!("{error:#}")))?;
-    tracing::info!(model = name, "asked by the proxy");
+    tracing::info!(model = name, "forwarding a request");
     let stream = model.stream(request, proxy.cancel.child_token());
     let streamed = Streamed { stream, without_secrets, encoder: ProxyEncoder::default() };
     let body = StreamBody::new(stream::unfold(Some(streamed), next));
@@ -214,14 +212,15 @@ async fn answered(proxy: &Proxy, request: Request<Incoming>) -> Result<Response<
     Ok(response)
 }
 
-/// An answer on its way to a client, who must not see the keys of this process.
+/// A streaming response without the keys of this process.
 struct Streamed {
     stream: MessageStream,
     without_secrets: StreamRedactor,
     encoder: ProxyEncoder,
 }
 
-/// The next piece of the answer. A client that goes away drops the stream, and so the request to the provider.
+/// The next part of the response. If the client disconnects, hyper drops the stream
+/// and with it the request to the provider.
 async fn next(streamed: Option<Streamed>) -> Option<(Result<Frame<Bytes>, Infallible>, Option<Streamed>)> {
     let mut streamed = streamed?;
     let Ok(event) = tokio::time::timeout(PING, streamed.stream.next()).await else {
@@ -234,9 +233,9 @@ async fn next(streamed: Option<Streamed>) -> Option<(Result<Frame<Bytes>, Infall
     Some((Ok(Frame::data(Bytes::from(piece))), (!is_last).then_some(streamed)))
 }
 
-/// Whether the model of this name is kept for this session.
-fn is_kept(name: &str, session_id: &str) -> bool {
-    !session_id.is_empty() && session_id.len().max(name.len()) <= LONGEST_KEPT
+/// Whether the model of this name is cached for this session.
+fn is_cached(name: &str, session_id: &str) -> bool {
+    !session_id.is_empty() && session_id.len().max(name.len()) <= MAX_CACHED_NAME
 }
 
 #[cfg(test)]
@@ -244,11 +243,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_kept_by_a_name_that_is_long() {
-        let long = "x".repeat(LONGEST_KEPT + 1);
-        assert!(is_kept("p/m", &long[1..]));
+    fn models_with_long_names_are_not_cached() {
+        let long = "x".repeat(MAX_CACHED_NAME + 1);
+        assert!(is_cached("p/m", &long[1..]));
         for (name, session_id) in [("p/m", ""), ("p/m", &long), (&long, "s")] {
-            assert!(!is_kept(name, session_id));
+            assert!(!is_cached(name, session_id));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `pilcrow run`: one prompt, worked out and applied, with what happens told as it happens.
+//! `pilcrow run`: runs the agent on a prompt and prints its events as they happen.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use agent::events::MessageRole;
 use agent::{Envelope, Event};
-use host::harmless::unmasked_line;
+use host::escaping::escape_invisible_line;
 use host::project::Access;
 use host::{
     CompactReport, CompactRequest, Outcome, PromptRequest, Reply, RunReport, describe_unsaved, parse_compact,
@@ -19,29 +19,32 @@ use super::wrong_use;
 use crate::executor::{Executor, Listener};
 use crate::{cli, output, stop};
 
-/// Works out `prompt`, in the session `resume` if one is named; `-` or nothing reads it from standard input.
+/// Runs `prompt`, in the session `resume` if given; reads it from standard input
+/// for `-` or nothing.
 pub async fn run(
     prompt: Option<String>,
     resume: Option<String>,
     project: &cli::Project,
     execution: &cli::ExecutionArgs,
     consent: &cli::Consent,
-    asked: cli::Asked,
+    model: cli::ModelArgs,
 ) -> anyhow::Result<Outcome> {
-    // A recorded session holds what was said in it.
-    let is_replay = asked.model.as_deref().is_some_and(|model| model.starts_with("replay:"));
+    // A recorded session contains its prompts.
+    let is_replay = model.model.as_deref().is_some_and(|model| model.starts_with("replay:"));
     let prompt = match prompt.as_deref() {
         Some(prompt) if prompt != "-" => prompt.to_owned(),
         None if is_replay => String::new(),
         _ => {
             let mut text = String::new();
             std::io::stdin().lock().read_to_string(&mut text)?;
-            // Some programs begin every text with it.
+            // Some programs begin every text with a byte order mark.
             text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)
         }
     };
     if prompt.trim().is_empty() && !is_replay {
-        return Ok(wrong_use("there is no prompt; `pilcrow run --help-planner` shows what needs no model"));
+        return Ok(wrong_use(
+            "there is no prompt; `pilcrow run --help-planner` lists requests that need no model",
+        ));
     }
     if let Some(instructions) = parse_compact(&prompt) {
         let Some(id) = resume else {
@@ -49,12 +52,12 @@ pub async fn run(
                 "a new session has nothing to compact; name one: pilcrow sessions compact ID",
             ));
         };
-        return compact(id, instructions, project, execution, consent.json, asked).await;
+        return compact(id, instructions, project, execution, consent.json, model).await;
     }
     let cancel = stop::on_signal()?;
     let access = Access { yes: consent.yes, keep: false, trusted: false };
     let mut executor = Executor::find(project, execution, access).await?;
-    let cli::Asked { model, agent } = asked;
+    let cli::ModelArgs { model, agent } = model;
     let request = PromptRequest { prompt, model, directory: std::path::absolute(".")?, resume, agent };
     let reply = executor.run(request, listener(consent.json), &cancel).await;
     executor.close(&cancel).await;
@@ -76,11 +79,11 @@ pub async fn compact(
     project: &cli::Project,
     execution: &cli::ExecutionArgs,
     as_json: bool,
-    asked: cli::Asked,
+    model: cli::ModelArgs,
 ) -> anyhow::Result<Outcome> {
     let cancel = stop::on_signal()?;
     let mut executor = Executor::find(project, execution, Access::default()).await?;
-    let cli::Asked { model, agent } = asked;
+    let cli::ModelArgs { model, agent } = model;
     let request = CompactRequest {
         session: Some(id),
         instructions: instructions.to_owned(),
@@ -104,10 +107,10 @@ pub async fn compact(
 }
 
 fn listener(as_json: bool) -> Arc<dyn Listener> {
-    if as_json { Arc::new(Lines) } else { Arc::new(Told::default()) }
+    if as_json { Arc::new(Lines) } else { Arc::new(Progress::default()) }
 }
 
-/// One event a line.
+/// Prints one event per line, as JSON.
 struct Lines;
 
 impl Listener for Lines {
@@ -120,27 +123,28 @@ impl Listener for Lines {
     }
 }
 
-/// The answer on standard output as it is written, what is done meanwhile on standard error.
+/// Prints the response on standard output as it arrives, and the other events on
+/// standard error.
 #[derive(Default)]
-struct Told {
+struct Progress {
     streamed: AtomicBool,
 }
 
-impl Listener for Told {
+impl Listener for Progress {
     fn event(&self, envelope: &Envelope) {
-        self.tell(&envelope.event);
+        self.print(&envelope.event);
     }
 
     fn raw_event(&self, envelope: &RawValue) {
-        // Readers skip what they do not know.
+        // Events of a newer version are skipped.
         if let Ok(envelope) = serde_json::from_str::<Envelope>(envelope.get()) {
-            self.tell(&envelope.event);
+            self.print(&envelope.event);
         }
     }
 }
 
-impl Told {
-    fn tell(&self, event: &Event) {
+impl Progress {
+    fn print(&self, event: &Event) {
         match event {
             Event::MessageStart { role: MessageRole::Assistant, .. } => {
                 self.streamed.store(false, Ordering::Relaxed);
@@ -158,44 +162,44 @@ impl Told {
                 }
             }
             Event::ToolExecutionStart { tool_name, input, .. } => {
-                output::note(&format!("· {tool_name} {}", unmasked_line(&brief(input))));
+                output::note(&format!("· {tool_name} {}", escape_invisible_line(&brief(input))));
             }
             Event::ToolExecutionEnd { tool_name, is_error: true, content, .. } => {
                 let first = content.iter().find_map(text_of).and_then(|text| text.lines().next());
                 output::note(&format!("· {tool_name} failed: {}", first.unwrap_or_default()));
             }
             Event::Reloaded { changed, problems } => {
-                changed.iter().for_each(|what| output::note(&format!("· taken anew: {what}")));
+                changed.iter().for_each(|name| output::note(&format!("· reloaded: {name}")));
                 problems.iter().for_each(|problem| output::note(&format!("· {problem}")));
             }
             Event::CompactionEnd { summary: Some(_), kept, .. } => {
-                output::note(&format!("· put into fewer words, but for the newest {kept} messages"));
+                output::note(&format!("· compacted the conversation (kept the last {kept} messages)"));
             }
             Event::ToolExecutionEnd { tool_name, is_error: false, content, .. } if tool_name == "plan" => {
                 content.iter().filter_map(text_of).for_each(output::note);
             }
             Event::ModelChange { provider, model } => {
-                output::note(&format!("· {provider}/{model} answers from here on"));
+                output::note(&format!("· switched to {provider}/{model}"));
             }
             Event::Notice { text, .. } => output::note(&format!("· {text}")),
             Event::AgentEnd { usage, .. } => {
-                if let Some(words) = spent(usage) {
-                    output::note(&words);
+                if let Some(text) = describe_usage(usage) {
+                    output::note(&text);
                 }
             }
             Event::RetryStart { attempt, max, error, .. } => {
-                output::note(&format!("· trying again ({attempt} of {max}): {error}"));
+                output::note(&format!("· retrying ({attempt} of {max}): {error}"));
             }
             _ => {}
         }
     }
 }
 
-/// What a run took and cost, in one line; nothing where no provider was asked.
-pub fn spent(usage: &Usage) -> Option<String> {
+/// The tokens and cost of a run, in one line; `None` if no provider was used.
+pub fn describe_usage(usage: &Usage) -> Option<String> {
     match (usage.total_tokens, usage.uncounted) {
         (0, false) => return None,
-        (0, true) => return Some("· the provider counted nothing, cost unknown".to_owned()),
+        (0, true) => return Some("· the provider reported no usage; cost unknown".to_owned()),
         _ => {}
     }
     let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
@@ -210,7 +214,7 @@ fn text_of(content: &Content) -> Option<&str> {
     }
 }
 
-/// A call's arguments in one short line.
+/// The arguments of a call, in one short line.
 fn brief(input: &Value) -> String {
     const MAX: usize = 100;
     let member = |(name, value): (&String, &Value)| match value.as_str() {

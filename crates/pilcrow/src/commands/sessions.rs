@@ -1,4 +1,5 @@
-//! `pilcrow sessions`: past conversations of a project, finding in them, and going on with one.
+//! `pilcrow sessions`: lists, shows, searches and manages the sessions of a
+//! project.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ fn open_store(project: &cli::Project) -> anyhow::Result<(Arc<Project>, SessionSt
     Ok((project, store))
 }
 
-/// Carries out one of them.
+/// Executes a command that needs no model.
 pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
     let (project, store) = open_store(project)?;
     let done = match command {
@@ -35,10 +36,12 @@ pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) ->
         cli::Sessions::Export { id, format } => export(&store, id.as_deref(), format),
         cli::Sessions::Delete { ids } => {
             let done = delete(&store, &ids);
-            // Nothing of what was deleted stays findable; the next search makes the index again.
-            if let Err(error) = index_of(project.workspace.state()).and_then(|it| session_search::forget(&it))
-            {
-                output::note(&format!("pilcrow: the index for searching still has it: {error}"));
+            // Deleted text must not remain in the index; the next search builds a new one.
+            let index = index_directory(project.workspace.state());
+            if let Err(error) = index.and_then(|index| session_search::forget(&index)) {
+                output::note(&format!(
+                    "pilcrow: the search index still contains the deleted sessions: {error}"
+                ));
                 return Ok(Outcome::Failed);
             }
             done
@@ -54,13 +57,12 @@ pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) ->
             });
         }
         cli::Sessions::Resume { .. } | cli::Sessions::Compact { .. } | cli::Sessions::Branch { .. } => {
-            unreachable!("they ask a model, and are commands of their own")
+            unreachable!("main executes the commands that need a model")
         }
     };
     match done {
         Ok(exit) => Ok(exit),
         Err(error) if error.is_usage_error() => Ok(wrong_use(&error.to_string())),
-        // The sentence says what to do next.
         Err(error) => {
             output::note(&format!("pilcrow: {error}"));
             Ok(Outcome::Failed)
@@ -68,9 +70,9 @@ pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) ->
     }
 }
 
-type Done = Result<Outcome, StoreError>;
+type StoreResult = Result<Outcome, StoreError>;
 
-/// The session meant by `id`, or the newest.
+/// Loads the session `id`, or the newest.
 fn load(store: &SessionStore, id: Option<&str>) -> Result<Option<LoadedSession>, StoreError> {
     let id = match id {
         Some(id) => id.to_owned(),
@@ -93,7 +95,7 @@ fn warn(session: &LoadedSession) {
     }
 }
 
-fn list(store: &SessionStore, as_json: bool) -> Done {
+fn list(store: &SessionStore, as_json: bool) -> StoreResult {
     let sessions = store.list()?;
     for session in &sessions {
         if as_json {
@@ -116,7 +118,7 @@ fn list(store: &SessionStore, as_json: bool) -> Done {
                 }
                 None => String::new(),
             };
-            output::said(&format!(
+            output::conversation(&format!(
                 "{}  {}  {} messages{cost}  {}{forked}",
                 session.id, session.last_active, session.messages, session.title
             ));
@@ -128,40 +130,40 @@ fn list(store: &SessionStore, as_json: bool) -> Done {
     Ok(Outcome::Done)
 }
 
-fn show(store: &SessionStore, id: Option<&str>, as_json: bool) -> Done {
+fn show(store: &SessionStore, id: Option<&str>, as_json: bool) -> StoreResult {
     let Some(session) = load(store, id)? else { return Ok(Outcome::Failed) };
     if as_json {
         session.context().iter().for_each(output::json);
     } else {
-        output::said(&export::text(&session));
-        if let Some(words) = super::run::spent(&session.usage()) {
-            output::said(&words);
+        output::conversation(&export::text(&session));
+        if let Some(usage) = super::run::describe_usage(&session.usage()) {
+            output::conversation(&usage);
         }
     }
     Ok(Outcome::Done)
 }
 
-fn tree(store: &SessionStore, id: Option<&str>, as_json: bool) -> Done {
+fn tree(store: &SessionStore, id: Option<&str>, as_json: bool) -> StoreResult {
     let Some(session) = load(store, id)? else { return Ok(Outcome::Failed) };
     for line in session.tree() {
         let entry = &session.entries[line.entry];
-        let words = words(&session, entry);
+        let text = describe_entry(&session, entry);
         if as_json {
             output::json(&json!({
                 "id": entry.id, "parent": entry.parent_id, "depth": line.depth, "type": entry.kind,
-                "at": entry.timestamp, "current": line.is_current, "label": line.label, "text": words,
+                "at": entry.timestamp, "current": line.is_current, "label": line.label, "text": text,
             }));
         } else {
             let mark = if line.is_current { '*' } else { ' ' };
             let label = line.label.map(|label| format!("  <{label}>")).unwrap_or_default();
-            output::said(&format!("{mark} {}{}  {words}{label}", "  ".repeat(line.depth), entry.id));
+            output::conversation(&format!("{mark} {}{}  {text}{label}", "  ".repeat(line.depth), entry.id));
         }
     }
     Ok(Outcome::Done)
 }
 
 /// An entry in one short line.
-fn words(session: &LoadedSession, entry: &agent::store::Entry) -> String {
+fn describe_entry(session: &LoadedSession, entry: &agent::store::Entry) -> String {
     let brief = |text: &str| {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         if text.chars().count() > 80 { text.chars().take(80).chain(['…']).collect() } else { text }
@@ -175,11 +177,11 @@ fn words(session: &LoadedSession, entry: &agent::store::Entry) -> String {
             let calls: Vec<String> = calls.collect();
             format!("{}: {}", message.role(), brief(&format!("{} {}", message.text(), calls.join(" "))))
         }
-        Ok(EntryBody::Compaction { summary, .. }) => format!("put into fewer words: {}", brief(&summary)),
+        Ok(EntryBody::Compaction { summary, .. }) => format!("compacted: {}", brief(&summary)),
         Ok(EntryBody::BranchSummary { summary, .. }) => format!("from another branch: {}", brief(&summary)),
         Ok(EntryBody::Label { target, label }) => match label {
-            Some(label) => format!("{target} is called {label:?}"),
-            None => format!("{target} has no name any more"),
+            Some(label) => format!("{target} has the label {label:?}"),
+            None => format!("{target} lost its label"),
         },
         Ok(EntryBody::Info { name }) => format!("name: {}", name.unwrap_or_default()),
         Ok(EntryBody::ModelChange { provider, model }) => format!("model: {provider}/{model}"),
@@ -204,7 +206,7 @@ pub async fn branch(
 ) -> anyhow::Result<Outcome> {
     let (project, _) = open_store(project)?;
     let request = BranchRequest { directory: Some(std::path::absolute(".")?), ..request };
-    let report = match project.scope().branch(request, Arc::new(Noted), &stop::on_signal()?).await? {
+    let report = match project.scope().branch(request, Arc::new(NoticeSink), &stop::on_signal()?).await? {
         Reply::Done(report) => report,
         Reply::InvalidRequest(text) => return Ok(wrong_use(&text)),
     };
@@ -214,21 +216,21 @@ pub async fn branch(
         output::json(&json!({ "session": session, "at": at, "entry": entry }));
     } else {
         output::line(&format!(
-            "session {session} goes on from {at}; what was left is kept, and told in a summary"
+            "session {session} continues from {at}; the old branch remains, its summary is in the new one"
         ));
     }
     Ok(Outcome::Done)
 }
 
-/// Says what a person should know of a summary that is being made.
-struct Noted;
+/// Prints notices and retries while the model writes a summary.
+struct NoticeSink;
 
-impl EventSink for Noted {
+impl EventSink for NoticeSink {
     fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()> {
         match &envelope.event {
             Event::Notice { text, .. } => output::note(&format!("· {text}")),
             Event::RetryStart { attempt, max, error, .. } => {
-                output::note(&format!("· trying again ({attempt} of {max}): {error}"));
+                output::note(&format!("· retrying ({attempt} of {max}): {error}"));
             }
             _ => {}
         }
@@ -236,10 +238,10 @@ impl EventSink for Noted {
     }
 }
 
-fn label(store: &SessionStore, id: &str, entry: &str, label: Option<&str>) -> Done {
+fn label(store: &SessionStore, id: &str, entry: &str, label: Option<&str>) -> StoreResult {
     let label = label.map(str::trim).filter(|label| !label.is_empty());
     if label.is_some_and(|label| label.contains(char::is_control)) {
-        return Ok(wrong_use("a name has one line"));
+        return Ok(wrong_use("a label has one line"));
     }
     let session = store.load_locked(id)?;
     warn(&session);
@@ -248,36 +250,36 @@ fn label(store: &SessionStore, id: &str, entry: &str, label: Option<&str>) -> Do
     Ok(Outcome::Done)
 }
 
-fn fork(store: &SessionStore, id: &str, entry: Option<&str>, cwd: &str, as_json: bool) -> Done {
+fn fork(store: &SessionStore, id: &str, entry: Option<&str>, cwd: &str, as_json: bool) -> StoreResult {
     let session = store.load(id)?;
     if !as_json {
         warn(&session);
     }
     let new = store.fork(&session, entry, cwd)?;
     if as_json {
-        let mut told = json!({ "session": new, "parent_session": session.header.id });
+        let mut report = json!({ "session": new, "parent_session": session.header.id });
         if !session.warnings.is_empty() {
-            told["warnings"] = json!(session.warnings);
+            report["warnings"] = json!(session.warnings);
         }
-        output::json(&told);
+        output::json(&report);
     } else {
         output::line(&new);
     }
     Ok(Outcome::Done)
 }
 
-fn export(store: &SessionStore, id: Option<&str>, format: Format) -> Done {
+fn export(store: &SessionStore, id: Option<&str>, format: Format) -> StoreResult {
     let Some(session) = load(store, id)? else { return Ok(Outcome::Failed) };
     match format {
-        Format::Markdown => output::said(&export::markdown(&session)),
-        Format::Html => output::said(&export::html(&session)),
+        Format::Markdown => output::conversation(&export::markdown(&session)),
+        Format::Html => output::conversation(&export::html(&session)),
         Format::Jsonl => output::part(session.text()),
     }
     Ok(Outcome::Done)
 }
 
-/// Where the index of a project's sessions is.
-fn index_of(state: &StateDir) -> Result<StateDir, SearchError> {
+/// The directory of a project's search index.
+fn index_directory(state: &StateDir) -> Result<StateDir, SearchError> {
     Ok(state.child("search")?)
 }
 
@@ -290,24 +292,24 @@ fn search(
 ) -> Result<Outcome, SearchError> {
     let own = project.workspace.state();
     let states = if all { states(project)? } else { vec![own.clone()] };
-    let (mut hits, mut only_some) = (Vec::new(), Vec::new());
+    let (mut hits, mut partial) = (Vec::new(), Vec::new());
     for state in states {
         let store = SessionStore::new(state.child("sessions")?);
-        // No index where there is nothing to search.
+        // Without sessions there is no index.
         if store.files()?.is_empty() {
             continue;
         }
-        let answer = SessionSearch::new(&store, index_of(&state)?).search(query, limit)?;
+        let answer = SessionSearch::new(&store, index_directory(&state)?).search(query, limit)?;
         answer.warnings.iter().for_each(|warning| output::note(&format!("pilcrow: {warning}")));
-        let to = if answer.only_some_words { &mut only_some } else { &mut hits };
+        let to = if answer.only_some_words { &mut partial } else { &mut hits };
         to.extend(answer.hits);
     }
-    let some_words = hits.is_empty() && !only_some.is_empty();
-    let mut hits = if some_words { only_some } else { hits };
+    let some_words = hits.is_empty() && !partial.is_empty();
+    let mut hits = if some_words { partial } else { hits };
     hits.sort_by(|a, b| b.score.total_cmp(&a.score));
     hits.truncate(limit);
     if some_words {
-        output::note("no entry has all of these words; these have some");
+        output::note("no entry has all of these words; these have some of them");
     }
     for hit in &hits {
         if as_json {
@@ -317,8 +319,11 @@ fn search(
             }));
         } else {
             let place = if all { format!("  {}", hit.cwd) } else { String::new() };
-            output::said(&format!("{}  {}  {}  {}{place}", hit.session, hit.entry, hit.timestamp, hit.kind));
-            output::said(&format!("    {}", hit.excerpt));
+            output::conversation(&format!(
+                "{}  {}  {}  {}{place}",
+                hit.session, hit.entry, hit.timestamp, hit.kind
+            ));
+            output::conversation(&format!("    {}", hit.excerpt));
         }
     }
     if hits.is_empty() && !as_json {
@@ -327,13 +332,13 @@ fn search(
     Ok(Outcome::Done)
 }
 
-/// Our folder for each project there is.
+/// The state directories of all projects.
 fn states(project: &Project) -> Result<Vec<StateDir>, StateError> {
     let all = project.homes.state.child("workspaces")?;
     all.list()?.iter().map(|name| all.child(name)).collect()
 }
 
-fn delete(store: &SessionStore, ids: &[String]) -> Done {
+fn delete(store: &SessionStore, ids: &[String]) -> StoreResult {
     for id in ids {
         output::line(&format!("deleted {}", store.delete(id)?));
     }

@@ -1,4 +1,4 @@
-//! `pilcrow tool`: one call, or a batch of calls from one process, without a model.
+//! `pilcrow tool`: calls tools without a model, one or a batch.
 
 use agent::ToolResult;
 use host::project::Access;
@@ -13,7 +13,7 @@ use super::{print, result_json, wrong_use};
 use crate::executor::Executor;
 use crate::{cli, open, output, stop};
 
-/// A longer line of a batch is refused.
+/// Longest line of a batch.
 const MAX_LINE: u64 = 64 << 20;
 
 #[derive(Deserialize)]
@@ -43,7 +43,7 @@ pub async fn one(
     Ok(print(name, &reply?, consent.json))
 }
 
-/// Answers each line of standard input with one line; ends with it.
+/// Answers each line of standard input with one line, until the input ends.
 pub async fn batch(
     project: &cli::Project,
     execution: &cli::ExecutionArgs,
@@ -63,7 +63,7 @@ async fn answer_lines(executor: &mut Executor, cancel: &CancellationToken) -> an
     loop {
         line.clear();
         let mut limited = (&mut input).take(MAX_LINE);
-        // On cancel the part of a line that was read is not wanted any more, and a line that is there begins nothing.
+        // Cancel safety: a partly read line is dropped, and no new call begins.
         let read = tokio::select! {
             biased;
             () = cancel.cancelled() => 0,
@@ -86,7 +86,7 @@ async fn answer_lines(executor: &mut Executor, cancel: &CancellationToken) -> an
                 }
             }
             Err(error) => {
-                let text = format!("the line is no call {{\"name\", \"arguments\"}}: {error}");
+                let text = format!("the line is not a call {{\"name\", \"arguments\"}}: {error}");
                 (String::new(), ToolResult::error(ErrorCode::InvalidArguments, text))
             }
         };
@@ -94,7 +94,7 @@ async fn answer_lines(executor: &mut Executor, cancel: &CancellationToken) -> an
     }
 }
 
-/// Lists the tools with what they take.
+/// Lists the tools with their parameters.
 pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
     let project = open::open(project, Access { yes: false, keep: false, trusted: false })?;
     for definition in project.registry.definitions() {

@@ -1,5 +1,5 @@
-//! `pilcrow tools`: what a model is told of at first and what it has to find, and how much of its window
-//! that takes.
+//! `pilcrow tools`: lists the tools a model sees and those it must search for, with
+//! their sizes.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use serde_json::json;
 
 use crate::{cli, open, output};
 
-/// Lists the tools; with `budget` only what a model is told of before its first search, with sizes; with `trace` the layers that they
-/// came through.
+/// Lists the tools; with `budget` only those that the model sees before its first
+/// search, with sizes; with `trace` the layers of tools.
 pub fn tools(
     project: &cli::Project,
     agent: Option<&str>,
@@ -23,10 +23,10 @@ pub fn tools(
     as_json: bool,
 ) -> anyhow::Result<Outcome> {
     let project = open::open(project, Access::default())?;
-    // As a run from here would have it.
-    let here = std::path::absolute(".")?;
+    // The configuration of a run in the current directory.
+    let current = std::path::absolute(".")?;
     let options =
-        SourceOptions { policy: &project.policy, context: &project.context, agent, cwd: Some(&here) };
+        SourceOptions { policy: &project.policy, context: &project.context, agent, cwd: Some(&current) };
     let source = SessionConfigSource::new(&project, options)?;
     let config = source.config();
     if trace {
@@ -35,19 +35,19 @@ pub fn tools(
             if as_json {
                 output::json(&json!({ "layer": at + 1, "name": layer, "tools": tools, "did": did }));
             } else {
-                let did = did.into_iter().map(|it| format!("\n   {it}")).collect::<String>();
+                let did = did.into_iter().map(|change| format!("\n   {change}")).collect::<String>();
                 output::line(&format!("{}. {layer:<14} {:>3} tools{did}", at + 1, tools.len()));
             }
         }
         return Ok(Outcome::Done);
     }
     if budget {
-        tell_budget(&source, as_json)?;
+        print_budget(&source, as_json)?;
         return Ok(Outcome::Done);
     }
     for tool in source.registry()?.tools() {
         let definition = tool.definition();
-        let at_start = !config.searches_tools() || tool.presence() == Presence::Start;
+        let at_start = !config.values.tools.discovery.0 || tool.presence() == Presence::Start;
         if as_json {
             output::json(
                 &json!({ "name": definition.name, "label": definition.label, "at_start": at_start }),
@@ -60,35 +60,37 @@ pub fn tools(
     Ok(Outcome::Done)
 }
 
-/// The tools of which a model is told before its first search, each as it is sent, with its name.
+/// Name and encoding of the tools that a model sees before its first search.
 fn first_tools(registry: Registry, config: &Config) -> Vec<(String, String)> {
     let registry = Arc::new(registry);
-    let tools = if config.searches_tools() { Toolset::searchable(registry) } else { Toolset::all(registry) };
-    tools.definitions().into_iter().map(|definition| (definition.name.clone(), sent(&definition))).collect()
+    let tools =
+        if config.values.tools.discovery.0 { Toolset::searchable(registry) } else { Toolset::all(registry) };
+    tools.definitions().into_iter().map(|definition| (definition.name.clone(), encode(&definition))).collect()
 }
 
-/// A tool as a model is told of it.
-fn sent(definition: &ToolDefinition) -> String {
+/// A tool as a provider receives it.
+fn encode(definition: &ToolDefinition) -> String {
     let ToolDefinition { name, description, parameters, .. } = definition;
     json!({ "name": name, "description": description, "parameters": parameters }).to_string()
 }
 
-/// Tools that come with the first ones where the first prompt has a word of theirs, each as it is sent, with its name.
-fn called_tools(registry: &Registry, config: &Config) -> Vec<(String, String)> {
-    let called = registry.tools().filter(|tool| {
-        config.searches_tools() && matches!(tool.presence(), Presence::Search { when } if !when.is_empty())
+/// Name and encoding of the tools that a keyword in the first prompt activates.
+fn keyword_tools(registry: &Registry, config: &Config) -> Vec<(String, String)> {
+    let activated = registry.tools().filter(|tool| {
+        config.values.tools.discovery.0
+            && matches!(tool.presence(), Presence::Search { when } if !when.is_empty())
     });
-    called.map(|tool| (tool.definition().name.clone(), sent(tool.definition()))).collect()
+    activated.map(|tool| (tool.definition().name.clone(), encode(tool.definition()))).collect()
 }
 
-/// One row of the table: a name, bytes, and tokens as a vocabulary of today has them.
+/// One row of the table.
 struct Row {
     name: String,
     bytes: usize,
     tokens: usize,
 }
 
-fn tell_budget(source: &SessionConfigSource, as_json: bool) -> anyhow::Result<()> {
+fn print_budget(source: &SessionConfigSource, as_json: bool) -> anyhow::Result<()> {
     let context = source.context();
     let vocabulary = tiktoken_rs::o200k_base()?;
     let row = |(name, text): (String, String)| {
@@ -96,7 +98,7 @@ fn tell_budget(source: &SessionConfigSource, as_json: bool) -> anyhow::Result<()
         Row { name, bytes: text.len(), tokens }
     };
     let (registry, config) = (source.registry()?, source.config());
-    let called = called_tools(&registry, &config);
+    let activated = keyword_tools(&registry, &config);
     let tools = first_tools(registry, &config);
     let mut rows: Vec<Row> = context.parts(INSTRUCTIONS).into_iter().chain(tools).map(row).collect();
     rows.push(Row {
@@ -104,12 +106,11 @@ fn tell_budget(source: &SessionConfigSource, as_json: bool) -> anyhow::Result<()
         bytes: rows.iter().map(|row| row.bytes).sum(),
         tokens: rows.iter().map(|row| row.tokens).sum(),
     });
-    // A crash, say, brings the debugger.
-    let called =
-        called.into_iter().map(|(name, text)| (format!("+ {name}, if the prompt calls for it"), text));
-    rows.extend(called.map(row));
+    let activated =
+        activated.into_iter().map(|(name, text)| (format!("+ {name}, if the prompt needs it"), text));
+    rows.extend(activated.map(row));
     for Row { name, bytes, tokens } in rows {
-        // English and JSON come to about four bytes a token, whatever the vocabulary.
+        // English and JSON take about four bytes per token in any vocabulary.
         let estimate = bytes.div_ceil(4);
         if as_json {
             output::json(&json!({ "part": name, "bytes": bytes, "tokens": tokens, "estimate": estimate }));

@@ -1,4 +1,5 @@
-//! How the built-in tools are found among five hundred others, and what a model is told at first.
+//! Ranking of the built-in tools among five hundred others, and the size of the
+//! first request.
 
 use agent::discovery::{ToolDocument, ToolIndex, ToolSource};
 use host::{HeadlessFrontend, Host, Project};
@@ -35,7 +36,7 @@ const SERVERS: [(&str, [&str; 4]); 25] = [
 ];
 const VERBS: [&str; 5] = ["list", "get", "create", "update", "delete"];
 
-fn made_up() -> impl Iterator<Item = ToolDocument> {
+fn sample_tools() -> impl Iterator<Item = ToolDocument> {
     SERVERS.into_iter().flat_map(|(server, objects)| {
         objects
             .into_iter()
@@ -48,7 +49,7 @@ fn one(server: &str, verb: &str, object: &str) -> ToolDocument {
     ToolDocument {
         name: format!("mcp__{server}__{verb}_{object}"),
         label: format!("{verb} {words}"),
-        summary: format!("Use this to {verb} one {words} or several, as the person may."),
+        summary: format!("Use this to {verb} one {words} or several, as the user may."),
         source: ToolSource::Mcp,
         server_name: Some(server.to_owned()),
         mcp_tool_name: Some(format!("{verb}_{object}")),
@@ -60,13 +61,13 @@ fn project() -> (tempfile::TempDir, Arc<Project>) {
     project_with("")
 }
 
-/// With these settings of the person's.
+/// A project with these user settings.
 fn project_with(settings: &str) -> (tempfile::TempDir, Arc<Project>) {
     let temp = tempfile::tempdir().unwrap();
-    let folder = AbsPath::new(temp.path().canonicalize().unwrap()).unwrap();
-    let dir = |name: &str| StateDir::new(folder.join("home").join(name));
+    let directory = AbsPath::new(temp.path().canonicalize().unwrap()).unwrap();
+    let dir = |name: &str| StateDir::new(directory.join("home").join(name));
     let homes = Homes {
-        config: folder.join("home/config"),
+        config: directory.join("home/config"),
         state: dir("state"),
         data: dir("data"),
         cache: dir("cache"),
@@ -74,12 +75,13 @@ fn project_with(settings: &str) -> (tempfile::TempDir, Arc<Project>) {
     };
     dir("config").write_atomic("config.toml", settings.as_bytes()).unwrap();
     let host = Host { homes };
-    let project = host.open_project(folder.as_path(), Access::default(), Arc::new(HeadlessFrontend)).unwrap();
+    let project =
+        host.open_project(directory.as_path(), Access::default(), Arc::new(HeadlessFrontend)).unwrap();
     (temp, project)
 }
 
 #[test]
-fn what_a_model_is_told_at_first_is_short() {
+fn the_first_request_is_short() {
     let (_temp, project) = project();
     let vocabulary = tiktoken_rs::o200k_base().unwrap();
     let mut parts = vec![("instructions".to_owned(), INSTRUCTIONS.trim().to_owned())];
@@ -98,7 +100,7 @@ fn what_a_model_is_told_at_first_is_short() {
 }
 
 #[test]
-fn with_the_debugger_that_a_crash_brings_it_is_short_in_each_dialect() {
+fn the_first_request_with_the_debugger_is_short() {
     let vocabulary = tiktoken_rs::o200k_base().unwrap();
     for dialect in ["put", "arrow", "json"] {
         let (_temp, project) = project_with(&format!("hashline.dialect = '{dialect}'\n"));
@@ -108,19 +110,19 @@ fn with_the_debugger_that_a_crash_brings_it_is_short_in_each_dialect() {
         let names = tools.active();
         assert_eq!(names.last().map(String::as_str), Some("debug"), "{names:?}");
         let count = |text: &str| vocabulary.encode_ordinary(text).len();
-        let total =
-            count(INSTRUCTIONS.trim()) + tools.definitions().iter().map(|it| count(&sent(it))).sum::<usize>();
+        let total = count(INSTRUCTIONS.trim())
+            + tools.definitions().iter().map(|tool| count(&encode(tool))).sum::<usize>();
         println!("{dialect}: {total} tokens");
         assert!(total <= 4100, "{dialect}: {total} tokens");
     }
 }
 
 #[test]
-fn the_ranking_over_many_tools_is_as_expected() {
+fn the_ranking_of_many_tools_is_as_expected() {
     let (_temp, project) = project();
     let mut documents: Vec<ToolDocument> =
         project.registry.tools().map(|tool| ToolDocument::of(tool.as_ref())).collect();
-    documents.extend(made_up());
+    documents.extend(sample_tools());
     assert!(documents.len() > 500);
     let index = ToolIndex::new(&documents);
     let mut wrong = Vec::new();
@@ -138,10 +140,11 @@ fn the_ranking_over_many_tools_is_as_expected() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Of the made-up ones alone, so that no description of ours changes them; worked out by another program from the formula.
+/// Uses sample tools only, so that descriptions do not matter. Another program
+/// computed the scores.
 #[test]
-fn the_scores_over_five_hundred_tools_are_those_of_the_formula() {
-    let documents: Vec<ToolDocument> = made_up().collect();
+fn the_scores_of_many_tools_follow_the_formula() {
+    let documents: Vec<ToolDocument> = sample_tools().collect();
     assert_eq!(documents.len(), 500);
     let index = ToolIndex::new(&documents);
     for (query, [first, second]) in [
@@ -171,7 +174,7 @@ fn the_scores_over_five_hundred_tools_are_those_of_the_formula() {
             [("stripe__list_invoice", 18.648_488), ("stripe__create_invoice", 13.752_063)],
         ),
         (
-            "use several as the person may",
+            "use several as the user may",
             [("aws__create_instance", 0.014_261), ("aws__create_role", 0.014_261)],
         ),
     ] {
@@ -185,7 +188,7 @@ fn the_scores_over_five_hundred_tools_are_those_of_the_formula() {
     }
 }
 
-/// What is asked, and what is found first.
+/// Queries and their first results.
 const RANKING: &[(&str, &[&str])] = &[
     ("undo", &["undo"]),
     ("take back my edits", &["undo"]),
@@ -249,7 +252,7 @@ const RANKING: &[(&str, &[&str])] = &[
     ("epic", &["mcp__jira__create_epic"]),
     ("list vpc", &["mcp__aws__list_vpc"]),
     ("run a command line", &["bash"]),
-    ("ask the person a question", &["ask"]),
+    ("ask the user a question", &["ask"]),
     ("plan the steps", &["plan"]),
     ("breakpoint", &["debug"]),
     ("set a breakpoint", &["debug"]),

@@ -1,4 +1,4 @@
-//! `pilcrow trust`: which projects may run their tools.
+//! `pilcrow trust`: lists, adds and removes trusted projects.
 
 use std::path::PathBuf;
 
@@ -9,8 +9,8 @@ use policy::TrustStore;
 
 use crate::{open, output};
 
-/// Lists, adds or removes a folder; the current project without one.
-pub fn trust(folder: Option<PathBuf>, list: bool, remove: bool) -> anyhow::Result<Outcome> {
+/// Lists, adds or removes a directory, by default the current project.
+pub fn trust(directory: Option<PathBuf>, list: bool, remove: bool) -> anyhow::Result<Outcome> {
     let store = TrustStore::new(Homes::from_env()?.state);
     if list {
         for path in store.list()? {
@@ -18,24 +18,24 @@ pub fn trust(folder: Option<PathBuf>, list: bool, remove: bool) -> anyhow::Resul
         }
         return Ok(Outcome::Done);
     }
-    let folder = match folder {
-        Some(folder) => folder,
+    let directory = match directory {
+        Some(directory) => directory,
         None => open::root(None)?,
     };
-    let canonical = folder.canonicalize();
+    let canonical = directory.canonicalize();
     if remove {
-        // A folder that is gone can still be taken off the list.
-        let path = canonical.or_else(|_| std::path::absolute(&folder))?;
-        let path = AbsPath::new(path).context("the folder has no absolute path")?;
+        // A deleted directory can still be removed from the list.
+        let path = canonical.or_else(|_| std::path::absolute(&directory))?;
+        let path = AbsPath::new(path).context("the directory has no absolute path")?;
         if store.remove(&path)? {
             output::line(&format!("no longer trusted: {path}"));
             return Ok(Outcome::Done);
         }
-        output::note(&format!("pilcrow: {path} was not on the list; `pilcrow trust --list` shows it"));
+        output::note(&format!("pilcrow: {path} was not trusted; `pilcrow trust --list` shows the list"));
         return Ok(Outcome::Failed);
     }
-    let path = canonical.with_context(|| format!("{} cannot be trusted", folder.display()))?;
-    let path = AbsPath::new(path).context("the folder has no absolute path")?;
+    let path = canonical.with_context(|| format!("cannot trust {}", directory.display()))?;
+    let path = AbsPath::new(path).context("the directory has no absolute path")?;
     store.trust(&path)?;
     output::line(&format!("trusted: {path}; its language servers may run"));
     Ok(Outcome::Done)

@@ -8,8 +8,8 @@ use super::print;
 use crate::executor::Executor;
 use crate::{cli, open, output, stop};
 
-/// Takes back the last run, or one commit; with `redo` the last undo.
-pub async fn take_back(
+/// Undoes the last run or one commit, or redoes the last undo.
+pub async fn undo(
     commit: Option<String>,
     redo: bool,
     project: &cli::Project,
@@ -24,7 +24,7 @@ pub async fn take_back(
     Ok(print(if redo { "redo" } else { "undo" }, &reply?, as_json))
 }
 
-/// Shows what could be taken back.
+/// Lists what can be undone.
 pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
     let project = open::open(project, Access { yes: false, keep: false, trusted: false })?;
     let history = project.workspace.history()?;
@@ -44,7 +44,7 @@ pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
         output::line(&format!("{}  {at}  {} [{} files]{undone}", record.id.0, record.label, files.len()));
     }
     if history.is_empty() && !as_json {
-        output::note("nothing was changed here yet");
+        output::note("Pilcrow has changed nothing in this project");
     }
     Ok(Outcome::Done)
 }

@@ -1,4 +1,5 @@
-//! Owners that hang, die or go in the middle: the command ends, says so, and no file is half written.
+//! Owners that hang or die: the command ends and reports it, and no file is half
+//! written.
 
 use serde_json::json;
 
@@ -9,7 +10,7 @@ fn write(path: &str) -> String {
 }
 
 #[test]
-fn what_a_killed_owner_left_is_removed() {
+fn sockets_of_killed_owners_are_removed() {
     let place = Place::with(&[("a.txt", "one\n")]);
     let owner = place.owner("Ed", &[]);
     assert_eq!(place.announced(), [format!("{}.sock", owner.pid())]);
@@ -17,31 +18,31 @@ fn what_a_killed_owner_left_is_removed() {
     assert_eq!(place.announced().len(), 1, "a killed process cannot clean up");
     place.run(&["read", "a.txt"]).expect(0);
     assert_eq!(place.announced(), [""; 0]);
-    // One that ends by itself leaves nothing.
+    // A normal end removes the socket.
     let owner = place.owner("Ed", &[]);
     owner.end();
     assert_eq!(place.announced(), [""; 0]);
 }
 
 #[test]
-fn an_owner_that_hangs_is_named_and_can_be_gone_past() {
+fn standalone_bypasses_a_hanging_owner() {
     let place = Place::with(&[("a.txt", "one\n")]);
     let owner = place.owner("Ed", &[("a.txt", "one\n", false)]);
     owner.signal(Signal::STOP);
-    let asked = Instant::now();
+    let start = Instant::now();
     let ran = place.run(&["tool", "write", &write("b.txt"), "--yes"]).expect(1);
-    assert!(asked.elapsed() < Duration::from_secs(30), "{:?}", asked.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     ran.says(&[&format!("process {}", owner.pid()), "does not answer", "--standalone"]);
     assert!(!place.root().join("b.txt").exists());
     let ran = place.run(&["tool", "write", &write("b.txt"), "--yes", "--standalone"]).expect(0);
-    ran.says(&[&format!("process {}", owner.pid()), "does not answer", "is not known"]);
+    ran.says(&[&format!("process {}", owner.pid()), "does not answer", "are not known"]);
     assert_eq!(place.text("b.txt"), "new\n");
     owner.signal(Signal::CONT);
     place.run(&["read", "a.txt"]).expect(0);
 }
 
 #[test]
-fn an_owner_killed_in_the_middle_of_a_run_is_told() {
+fn an_owner_killed_during_a_run_is_reported() {
     let place = Place::with(&[("a.txt", "one\n")]);
     let owner = place.owner("Ed", &[]);
     let script = place.beside(
@@ -53,13 +54,13 @@ fn an_owner_killed_in_the_middle_of_a_run_is_told() {
     owner.signal(Signal::KILL);
     let ran = finish(child).expect(1);
     ran.says(&["the Pilcrow of Ed", &format!("process {}", owner.pid()), "ended", "pilcrow undo --list"]);
-    // What was committed is whole and can be taken back.
+    // The commit is complete and can be undone.
     place.run(&["undo"]).expect(0);
     assert!(!place.root().join("b.txt").exists());
 }
 
 #[test]
-fn an_owner_killed_in_the_middle_of_a_commit_leaves_nothing_half_done() {
+fn an_owner_killed_during_a_commit_leaves_no_partial_file() {
     let mut place = Place::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
     let [a, b] = ["a.txt", "b.txt"].map(|path| place.run(&["read", path]).expect(0).stdout);
     let patch = patch(&a, "one", "uno") + &patch(&b, "two", "due");
@@ -75,7 +76,7 @@ fn an_owner_killed_in_the_middle_of_a_commit_leaves_nothing_half_done() {
 }
 
 #[test]
-fn an_editor_that_is_closed_in_the_middle_stops_what_was_asked_for() {
+fn closing_the_editor_stops_requests() {
     let place = Place::with(&[("a.txt", "one\n")]);
     let owner = place.owner("Ed", &[]);
     let script = place.beside("script.jsonl", "{\"text\": \"Thinking.\", \"wait_for_cancel\": true}\n");
@@ -85,8 +86,8 @@ fn an_editor_that_is_closed_in_the_middle_stops_what_was_asked_for() {
     finish(child).expect(1).says(&["stopped"]);
 }
 
-/// A run that only a cancel ends, and the owner that stops in the middle of it.
-fn stopped_in_the_middle(place: &Place, owner: &OwnerProcess) -> Child {
+/// A run that only a cancellation ends, whose owner is suspended.
+fn run_with_suspended_owner(place: &Place, owner: &OwnerProcess) -> Child {
     let script = place.beside("script.jsonl", "{\"text\": \"Thinking.\", \"wait_for_cancel\": true}\n");
     let mut child = place.start(&["run", "x", "--model", &format!("script:{script}")]);
     until(child.stdout.as_mut().unwrap(), "Thinking.");
@@ -95,19 +96,19 @@ fn stopped_in_the_middle(place: &Place, owner: &OwnerProcess) -> Child {
 }
 
 #[test]
-fn ctrl_c_ends_the_command_though_the_owner_hangs() {
+fn ctrl_c_ends_the_command_of_a_hanging_owner() {
     let place = Place::with(&[("a.txt", "one\n")]);
     let owner = place.owner("Ed", &[]);
-    let child = stopped_in_the_middle(&place, &owner);
+    let child = run_with_suspended_owner(&place, &owner);
     send(&child, Signal::INT);
-    finish(child).expect(1).says(&["the Pilcrow of Ed", "told to stop"]);
+    finish(child).expect(1).says(&["the Pilcrow of Ed", "did not confirm the cancellation"]);
 }
 
 #[test]
 #[ignore = "slow: waits for deadlines; cargo xtask test runs it"]
-fn an_owner_that_falls_silent_is_not_waited_for() {
+fn a_command_ends_when_its_owner_stops_answering() {
     let place = Place::with(&[("a.txt", "one\n")]);
     let owner = place.owner("Ed", &[]);
-    let child = stopped_in_the_middle(&place, &owner);
+    let child = run_with_suspended_owner(&place, &owner);
     finish(child).expect(1).says(&["the Pilcrow of Ed", "stopped answering"]);
 }

@@ -1,11 +1,12 @@
-//! Owners and commands, each in a process of its own: this program once more, as either.
+//! Owners and commands in separate processes; each runs this test program in that
+//! role.
 
 #![expect(clippy::disallowed_methods, reason = "tests write their fixtures and start programs")]
 
-mod carried;
 mod faults;
 mod peers;
 mod protocol;
+mod remote_execution;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -27,20 +28,20 @@ use rpc_server::IpcPeers;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use workspace::{ContentHash, Document, Editor, FileChange, Owner, RunId, Settled, Version, Workspace};
+use workspace::{ApplyOutcome, ContentHash, Document, Editor, FileChange, Owner, RunId, Version, Workspace};
 
 use crate::cli::Cli;
 
-/// For anything that must happen; only a failure takes so long.
+/// Time limit for expected events; only a failure takes this long.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Comes before all that a command prints.
+/// Printed before the output of a command.
 const MARK: &str = "\n<<<command>>>\n";
 
-/// Not a test: what the processes of these tests do.
+/// Not a test: the main function of the processes.
 #[test]
 fn role() {
     match std::env::var("TEST_ROLE").as_deref() {
-        Ok("owner") => own(),
+        Ok("owner") => run_owner(),
         Ok("command") => {
             let args: Vec<String> = serde_json::from_str(&std::env::var("TEST_ARGS").unwrap()).unwrap();
             crate::output::part(MARK);
@@ -51,8 +52,8 @@ fn role() {
     }
 }
 
-/// An owner: announces itself, answers lines on its standard input, and ends with it.
-fn own() {
+/// An owner: announces itself, and answers lines on standard input until it closes.
+fn run_owner() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let root = PathBuf::from(std::env::var("TEST_ROOT").unwrap());
@@ -60,14 +61,14 @@ fn own() {
             serde_json::from_str(&std::env::var("TEST_OPEN").unwrap()).unwrap();
         let canonical = AbsPath::new(root.canonicalize().unwrap()).unwrap();
         let texts = open.into_iter().map(|(path, text)| (canonical.join(path), text)).collect();
-        let editor = Arc::new(Scripted { texts: Mutex::new(texts) });
+        let editor = Arc::new(ScriptedEditor { texts: Mutex::new(texts) });
         let host = Host::from_env().unwrap();
         let frontend = Arc::new(ScriptedFrontend(editor.clone()));
         let project = host.open_project(&root, Access::default(), frontend).unwrap();
         let homes = host.homes;
         project.workspace.set_peers(Arc::new(IpcPeers::new(&homes, false)));
         let name = std::env::var("TEST_EDITOR").unwrap();
-        let served = Arc::new(Whole(project.clone()));
+        let served = Arc::new(OpenProject(project.clone()));
         let root = project.workspace.root();
         let guard = rpc_server::serve(&homes, root, served, &name, &CancellationToken::new()).unwrap();
         crate::output::part(MARK);
@@ -80,7 +81,7 @@ fn own() {
                         |(path, text): (&AbsPath, &Text)| (project.workspace.relative(path), text.0.clone());
                     crate::output::json(&texts.iter().map(shown).collect::<BTreeMap<_, _>>());
                 }
-                // Whether the owner's own policy would let a file be written.
+                // The decision of the owner's policy about writing a file.
                 _ => {
                     let path = project.workspace.root().join("any");
                     let writes = policy::Writes::Paths(vec![path]);
@@ -97,7 +98,7 @@ fn own() {
 }
 
 /// A frontend with a scripted editor and no user.
-struct ScriptedFrontend(Arc<Scripted>);
+struct ScriptedFrontend(Arc<ScriptedEditor>);
 
 impl Frontend for ScriptedFrontend {
     fn notify(&self, _: &str) {}
@@ -123,10 +124,10 @@ impl EventSink for ScriptedFrontend {
     }
 }
 
-/// A project that is open all the time.
-struct Whole(Arc<Project>);
+/// A project that is always open.
+struct OpenProject(Arc<Project>);
 
-impl ServedProject for Whole {
+impl ServedProject for OpenProject {
     fn documents(&self) -> Vec<Document> {
         self.0.workspace.open_documents()
     }
@@ -141,27 +142,27 @@ impl ServedProject for Whole {
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 struct Text(String, bool);
 
-/// An editor that takes every edit.
-struct Scripted {
+/// An editor that applies every edit.
+struct ScriptedEditor {
     texts: Mutex<BTreeMap<AbsPath, Text>>,
 }
 
-impl Scripted {
+impl ScriptedEditor {
     fn set<'a>(
         &'a self,
         changes: &'a [FileChange],
         text: impl Fn(&FileChange) -> Option<Arc<str>>,
-    ) -> BoxFuture<'a, Vec<Settled>> {
+    ) -> BoxFuture<'a, Vec<ApplyOutcome>> {
         let mut texts = self.texts.lock();
         for change in changes {
             texts.insert(change.path.clone(), Text(text(change).unwrap().to_string(), true));
         }
-        let settled = changes.iter().map(|_| Settled::Landed).collect();
+        let settled = changes.iter().map(|_| ApplyOutcome::Applied).collect();
         Box::pin(async { settled })
     }
 }
 
-impl Editor for Scripted {
+impl Editor for ScriptedEditor {
     fn documents(&self) -> Vec<Document> {
         let paths: Vec<AbsPath> = self.texts.lock().keys().cloned().collect();
         paths.iter().filter_map(|path| self.document(path)).collect()
@@ -176,26 +177,26 @@ impl Editor for Scripted {
             text: text.into(),
             bom: false,
             owner: Owner::Editor { dirty },
-            held: None,
+            blocked: None,
         })
     }
 
-    fn apply<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn apply<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<ApplyOutcome>> {
         self.set(changes, |change| change.after.clone())
     }
 
-    fn revert<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn revert<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<ApplyOutcome>> {
         self.set(changes, |change| change.before.clone())
     }
 }
 
 /// A project and a Pilcrow home.
 struct Place {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     variables: Vec<(&'static str, String)>,
 }
 
-/// How a command ended.
+/// The exit code and output of a command.
 #[derive(Debug, Clone, PartialEq)]
 struct Ran {
     code: Option<i32>,
@@ -205,9 +206,9 @@ struct Ran {
 
 impl Place {
     fn with(files: &[(&str, &str)]) -> Self {
-        let place = Self { folder: tempfile::tempdir().unwrap(), variables: Vec::new() };
+        let place = Self { directory: tempfile::tempdir().unwrap(), variables: Vec::new() };
         for name in ["project", "home", "user"] {
-            std::fs::create_dir(place.folder.path().join(name)).unwrap();
+            std::fs::create_dir(place.directory.path().join(name)).unwrap();
         }
         for (path, text) in files {
             place.write(path, text);
@@ -216,7 +217,7 @@ impl Place {
     }
 
     fn root(&self) -> PathBuf {
-        self.folder.path().join("project")
+        self.directory.path().join("project")
     }
 
     fn write(&self, path: &str, text: &str) {
@@ -231,15 +232,15 @@ impl Place {
 
     /// A file beside the project.
     fn beside(&self, name: &str, text: &str) -> String {
-        let path = self.folder.path().join(name);
+        let path = self.directory.path().join(name);
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     }
 
-    /// The folder where owners of a root announce themselves.
+    /// The directory with the sockets of a root's owners.
     fn sockets(&self, root: &Path) -> PathBuf {
         let (_, id) = Workspace::identify(root).unwrap();
-        self.folder.path().join("home/run").join(id)
+        self.directory.path().join("home/run").join(id)
     }
 
     fn announced(&self) -> Vec<String> {
@@ -250,14 +251,14 @@ impl Place {
     fn process(&self, role: &str) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
-            .args(["--exact", "owner::tests::role", "--nocapture", "--test-threads=1"])
+            .args(["--exact", "ipc_tests::role", "--nocapture", "--test-threads=1"])
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
-            .env("HOME", self.folder.path().join("user"))
-            .env("PILCROW_HOME", self.folder.path().join("home"))
+            .env("HOME", self.directory.path().join("user"))
+            .env("PILCROW_HOME", self.directory.path().join("home"))
             .env("TEST_ROLE", role)
             .envs(self.variables.iter().cloned())
-            .current_dir(self.folder.path())
+            .current_dir(self.directory.path())
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -279,7 +280,7 @@ impl Place {
     #[track_caller]
     fn run_with_input(&self, args: &[&str], input: &str) -> Ran {
         let mut child = self.start(args);
-        // One that ends without reading closes the pipe.
+        // A command that ends without reading closes the pipe.
         child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
         finish(child)
     }
@@ -311,7 +312,7 @@ impl Place {
     }
 }
 
-/// An owner in a process of its own; killed at the end.
+/// An owner in another process; killed when dropped.
 struct OwnerProcess {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -326,7 +327,7 @@ impl OwnerProcess {
     fn signal(&self, signal: Signal) {
         send(&self.child, signal);
         if signal == Signal::STOP {
-            // It is stopped when all its threads are.
+            // Waits until all threads are stopped.
             let pid = Pid::from_raw(self.child.id() as i32);
             let (_, status) = waitpid(pid, WaitOptions::UNTRACED).unwrap().unwrap();
             assert!(status.stopped(), "{status:?}");
@@ -340,16 +341,16 @@ impl OwnerProcess {
         serde_json::from_str(&answer).unwrap()
     }
 
-    /// What the editor holds.
+    /// The text in the editor.
     fn text(&mut self, path: &str) -> String {
         self.ask("texts")[path].as_str().unwrap().to_owned()
     }
 
-    /// The person closes the editor.
+    /// Closes the editor.
     #[track_caller]
     fn end(mut self) {
         drop(self.stdin.take());
-        assert!(wait(|| self.child.try_wait().unwrap().is_some()), "the owner does not end");
+        assert!(wait(|| self.child.try_wait().unwrap().is_some()), "the owner did not end");
     }
 }
 
@@ -364,7 +365,7 @@ fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 fn wait(mut holds: impl FnMut() -> bool) -> bool {
     let until = Instant::now() + PATIENCE;
     while !holds() {
@@ -376,15 +377,15 @@ fn wait(mut holds: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// Reads what a command prints until `text` has come.
+/// Reads the output of a command up to `text`.
 fn until(stdout: &mut impl Read, text: &str) {
-    let mut seen = Vec::new();
-    while !seen.ends_with(text.as_bytes()) {
+    let mut output = Vec::new();
+    while !output.ends_with(text.as_bytes()) {
         let mut byte = [0];
         if let Err(error) = stdout.read_exact(&mut byte) {
-            panic!("{error}: {}", String::from_utf8_lossy(&seen));
+            panic!("{error}: {}", String::from_utf8_lossy(&output));
         }
-        seen.push(byte[0]);
+        output.push(byte[0]);
     }
 }
 
@@ -411,21 +412,21 @@ fn finish(mut child: Child) -> Ran {
         child.wait().unwrap();
     }
     let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
-    assert!(ended, "it does not end\n{stdout}\n{stderr}");
-    // Without the mark: a test has read it.
+    assert!(ended, "the command did not end\n{stdout}\n{stderr}");
+    // A test may already have read the mark.
     let stdout = stdout.split_once(MARK).map(|(_, rest)| rest.to_owned()).unwrap_or(stdout);
     Ran { code: status.unwrap().code(), stdout, stderr }
 }
 
 impl Ran {
-    /// Panics with all that was printed unless it ended so.
+    /// Panics with the output unless the exit code is `code`.
     #[track_caller]
     fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{}\n{}", self.stdout, self.stderr);
         self
     }
 
-    /// Panics unless all of these were said.
+    /// Panics unless the output contains all texts.
     #[track_caller]
     fn says(self, texts: &[&str]) -> Self {
         for text in texts {
@@ -444,7 +445,7 @@ impl Ran {
     }
 }
 
-/// A patch for the line `old`, whose tag and number a read showed.
+/// A patch that replaces the line `old` of a file that `read` showed.
 fn patch(shown: &str, old: &str, new: &str) -> String {
     let (header, rows) = shown.split_once('\n').unwrap();
     let row = rows.lines().find(|row| row.ends_with(&format!(":{old}"))).unwrap();

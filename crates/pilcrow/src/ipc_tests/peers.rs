@@ -1,4 +1,5 @@
-//! Several processes over the same files: what one holds, another does not write.
+//! Several processes with the same files: none writes a file with unsaved text in
+//! another.
 
 use serde_json::json;
 
@@ -9,7 +10,7 @@ fn write(path: &str) -> String {
 }
 
 #[test]
-fn standalone_goes_past_the_owner_and_writes_nothing_it_has_open() {
+fn standalone_does_not_write_open_files_of_the_owner() {
     let place = Place::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
     let mut owner = place.owner("Ed 1.0", &[("a.txt", "open, saved\n", false)]);
     // The disk's text, not the editor's.
@@ -29,17 +30,17 @@ fn standalone_goes_past_the_owner_and_writes_nothing_it_has_open() {
 }
 
 #[test]
-fn of_two_owners_neither_writes_what_the_other_has_unsaved() {
+fn owners_do_not_write_unsaved_files_of_another() {
     let place = Place::with(&[("a.txt", "one\n"), ("b.txt", "two\n"), ("c.txt", "three\n")]);
     let mut first = place.owner("First", &[("a.txt", "typed\n", true), ("c.txt", "typed\n", true)]);
     let mut second = place.owner("Second", &[("b.txt", "typed\n", true), ("a.txt", "one\n", false)]);
-    // The one with more unsaved text is asked.
+    // The owner with more unsaved text executes the command.
     let shown = place.run(&["read", "b.txt"]).expect(0).says(&[":two"]);
     let ran = place.run_with_input(&["edit", "--json"], &patch(&shown.stdout, "two", "due")).expect(1);
     assert_eq!(ran.json()[0]["error"]["code"], "conflict");
     ran.says(&["b.txt", "unsaved", "Second", &format!("process {}", second.pid())]);
     assert_eq!((place.text("b.txt"), second.text("b.txt")), ("two\n".to_owned(), "typed\n".to_owned()));
-    // What the other has open and saved is no hindrance.
+    // A file that is open and saved in another owner can be written.
     let shown = place.run(&["read", "a.txt"]).expect(0).says(&[":typed"]);
     place.run_with_input(&["edit"], &patch(&shown.stdout, "typed", "changed")).expect(0);
     assert_eq!((first.text("a.txt"), second.text("a.txt")), ("changed\n".to_owned(), "one\n".to_owned()));
@@ -48,7 +49,7 @@ fn of_two_owners_neither_writes_what_the_other_has_unsaved() {
 }
 
 #[test]
-fn an_owner_of_a_folder_inside_is_heeded_too() {
+fn owners_of_nested_workspaces_count_too() {
     let place = Place::with(&[("inner/a.txt", "one\n"), ("inner/b.txt", "two\n")]);
     let owner = place.owner_of(
         &place.root().join("inner"),
@@ -67,7 +68,7 @@ fn an_owner_of_a_folder_inside_is_heeded_too() {
 }
 
 #[test]
-fn many_commands_at_once_lose_nothing() {
+fn parallel_commands_lose_no_change() {
     let place = Place::with(&[("a.txt", "one\n")]);
     let owners = [place.owner("First", &[]), place.owner("Second", &[])];
     let names: Vec<String> = (0..12).map(|n| format!("{n}.txt")).collect();

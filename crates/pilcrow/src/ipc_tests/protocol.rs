@@ -1,4 +1,4 @@
-//! The protocol itself: versions, order, and questions that are asked where the request came from.
+//! The protocol: versions, order, and questions at the command's terminal.
 
 use std::os::unix::net::{UnixListener, UnixStream};
 
@@ -13,7 +13,7 @@ fn socket(place: &Place, owner: &OwnerProcess) -> PathBuf {
     place.sockets(&place.root()).join(format!("{}.sock", owner.pid()))
 }
 
-/// Says each line and gives the answers, by hand.
+/// Sends each line and returns the responses.
 fn talk(socket: &Path, lines: &[Value]) -> Vec<Value> {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -32,7 +32,7 @@ fn request(id: u32, method: &str, params: Value) -> Value {
 }
 
 #[test]
-fn older_and_newer_commands_are_understood_or_refused() {
+fn commands_of_other_versions_are_served_or_refused() {
     let place = Place::with(&[("a.txt", "one\n")]);
     let owner = place.owner("Ed", &[("a.txt", "typed\n", true)]);
     let hello =
@@ -49,7 +49,7 @@ fn older_and_newer_commands_are_understood_or_refused() {
 }
 
 #[test]
-fn nothing_is_done_before_the_greeting_and_nothing_unknown() {
+fn requests_need_a_greeting_and_a_known_method() {
     let place = Place::with(&[("a.txt", "one\n")]);
     let owner = place.owner("Ed", &[]);
     let write = json!({"name": "write", "arguments": {"path": "b.txt", "content": "b"}, "invoked": true});
@@ -64,8 +64,8 @@ fn nothing_is_done_before_the_greeting_and_nothing_unknown() {
     ];
     let answers = talk(&socket(&place, &owner), &lines);
     let codes: Vec<&Value> = answers.iter().map(|answer| &answer["error"]["data"]["code"]).collect();
-    let wrong = json!("wrong_state");
-    assert_eq!(codes, [&wrong, &wrong, &Value::Null, &wrong, &Value::Null, &Value::Null], "{answers:?}");
+    let state = json!("wrong_state");
+    assert_eq!(codes, [&state, &state, &Value::Null, &state, &Value::Null, &Value::Null], "{answers:?}");
     assert_eq!(answers[4]["error"]["code"], -32601);
     assert_eq!(answers[5]["error"]["code"], -32602);
     assert!(!place.root().join("b.txt").exists());
@@ -73,11 +73,11 @@ fn nothing_is_done_before_the_greeting_and_nothing_unknown() {
 }
 
 #[test]
-fn an_owner_of_another_protocol_is_refused_by_name() {
+fn an_owner_with_another_protocol_is_refused() {
     let place = Place::with(&[("a.txt", "one\n")]);
-    let folder = place.sockets(&place.root());
-    std::fs::create_dir_all(&folder).unwrap();
-    let listener = UnixListener::bind(folder.join("77777.sock")).unwrap();
+    let directory = place.sockets(&place.root());
+    std::fs::create_dir_all(&directory).unwrap();
+    let listener = UnixListener::bind(directory.join("77777.sock")).unwrap();
     let _newer = std::thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
             let mut line = String::new();
@@ -92,10 +92,10 @@ fn an_owner_of_another_protocol_is_refused_by_name() {
     place.run(&["read", "a.txt", "--standalone"]).expect(0);
 }
 
-/// Answers every question alike and notes it.
-struct Says(Answer, Mutex<Vec<Question>>);
+/// Gives a fixed answer and records the questions.
+struct FixedAnswer(Answer, Mutex<Vec<Question>>);
 
-impl Approver for Says {
+impl Approver for FixedAnswer {
     fn ask<'a>(&'a self, question: Question, _: &'a CancellationToken) -> BoxFuture<'a, Answer> {
         self.1.lock().push(question);
         let answer = self.0.clone();
@@ -109,13 +109,14 @@ impl Approver for Says {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn questions_are_asked_where_the_request_came_from() {
+async fn the_command_asks_for_permissions() {
     let place = Place::with(&[("a.txt", "one\n")]);
     let owner = place.owner("Ed", &[]);
     let path = socket(&place, &owner);
     let write = async |answer: Answer, asks: bool| {
-        let says = Arc::new(Says(answer, Mutex::default()));
-        let mut client = Client::connect(&path, &Hello::new(false, asks, false), says.clone()).await.unwrap();
+        let approver = Arc::new(FixedAnswer(answer, Mutex::default()));
+        let mut client =
+            Client::connect(&path, &Hello::new(false, asks, false), approver.clone()).await.unwrap();
         let arguments = json!({"path": "b.txt", "content": "b\n"});
         let call = ToolCallRequest { name: "write".to_owned(), arguments, invoked: false, named: true };
         let never = CancellationToken::new();
@@ -123,21 +124,21 @@ async fn questions_are_asked_where_the_request_came_from() {
         let reply = client.call(&call, stop).await.unwrap();
         client.close().await;
         let Reply::Done(result) = reply else { panic!("{reply:?}") };
-        let asked = std::mem::take(&mut *says.1.lock());
-        (result, asked)
+        let questions = std::mem::take(&mut *approver.1.lock());
+        (result, questions)
     };
-    let (result, asked) = write(Answer::No { text: "not this one".into() }, true).await;
-    assert_eq!(asked.len(), 1);
-    assert!(asked[0].title.contains("b.txt") && asked[0].detail.contains("+b"), "{asked:?}");
+    let (result, questions) = write(Answer::No { text: "not this one".into() }, true).await;
+    assert_eq!(questions.len(), 1);
+    assert!(questions[0].title.contains("b.txt") && questions[0].detail.contains("+b"), "{questions:?}");
     assert!(result.is_error && result.joined_text().contains("not this one"), "{result:?}");
-    let (result, asked) = write(Answer::Session, true).await;
-    assert!(!result.is_error && asked.len() == 1, "{result:?}");
+    let (result, questions) = write(Answer::Session, true).await;
+    assert!(!result.is_error && questions.len() == 1, "{result:?}");
     std::fs::remove_file(place.root().join("b.txt")).unwrap();
-    let (result, asked) = write(Answer::Once, true).await;
-    assert!(!result.is_error && asked.len() == 1, "the last one's session was the last request");
+    let (result, questions) = write(Answer::Once, true).await;
+    assert!(!result.is_error && questions.len() == 1, "a session answer is valid for one request");
     std::fs::remove_file(place.root().join("b.txt")).unwrap();
-    let (result, asked) = write(Answer::Once, false).await;
-    assert!(asked.is_empty(), "nobody sits there");
+    let (result, questions) = write(Answer::Once, false).await;
+    assert!(questions.is_empty(), "the command cannot ask");
     let error = result.error.unwrap();
     assert!(matches!(error.code, ErrorCode::Untrusted | ErrorCode::Denied));
     assert_eq!(error.data["unattended"], true);
@@ -145,13 +146,13 @@ async fn questions_are_asked_where_the_request_came_from() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_agents_own_questions_are_put_where_the_request_came_from() {
+async fn the_command_asks_the_agents_questions() {
     let place = Place::with(&[]);
     let owner = place.owner("Ed", &[]);
     let path = socket(&place, &owner);
     let ask = async |question: &str, asks: bool| {
-        let says = Arc::new(Says(Answer::Unattended, Mutex::default()));
-        let mut client = Client::connect(&path, &Hello::new(false, asks, false), says).await.unwrap();
+        let approver = Arc::new(FixedAnswer(Answer::Unattended, Mutex::default()));
+        let mut client = Client::connect(&path, &Hello::new(false, asks, false), approver).await.unwrap();
         let arguments = json!({"question": question, "options": ["red", "blue"]});
         let call = ToolCallRequest { name: "ask".to_owned(), arguments, invoked: false, named: true };
         let never = CancellationToken::new();
@@ -161,22 +162,22 @@ async fn the_agents_own_questions_are_put_where_the_request_came_from() {
         let Reply::Done(result) = reply else { panic!("{reply:?}") };
         result.joined_text()
     };
-    assert_eq!(ask("Which?", true).await, "the person says: blue");
-    assert!(ask("What?", true).await.contains("without an answer"));
-    assert!(ask("Which?", false).await.contains("unavailable"), "nobody sits there");
+    assert_eq!(ask("Which?", true).await, "the user says: blue");
+    assert_eq!(ask("What?", true).await, "the user dismissed the question");
+    assert!(ask("Which?", false).await.contains("unavailable"), "the command cannot ask");
     owner.end();
 }
 
 #[tokio::test]
-async fn a_listener_that_says_nothing_is_waited_for_a_short_time() {
+async fn a_silent_listener_delays_only_briefly() {
     let place = Place::with(&[]);
-    let path = place.folder.path().join("5.sock");
+    let path = place.directory.path().join("5.sock");
     let _silent = UnixListener::bind(&path).unwrap();
-    let asked = Instant::now();
+    let start = Instant::now();
     let hello = Hello::new(false, false, false);
     match Client::connect(&path, &hello, Arc::new(Unattended)).await {
         Err(error @ Unreachable::Hung(_)) => assert!(error.to_string().contains("process 5"), "{error}"),
         other => panic!("{:?}", other.err()),
     }
-    assert!(asked.elapsed() < Duration::from_secs(30));
+    assert!(start.elapsed() < Duration::from_secs(30));
 }

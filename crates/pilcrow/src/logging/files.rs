@@ -1,15 +1,16 @@
-//! The files of the log: `DAY.PID.log`, later ones of a talkative process `DAY.PID.N.log`.
+//! The files of the log: `DAY.PID.log`, and further parts `DAY.PID.N.log`.
 
 use jiff::{SignedDuration, Timestamp};
 use paths::StateDir;
 
-/// For how long a file is kept.
+/// Days until a file is deleted.
 const DAYS: i64 = 7;
 
-/// How much there may be in all.
+/// Limit in bytes for all files.
 const TOTAL: u64 = 64 << 20;
 
-/// After how much a process goes on in another file, so that the oldest part can go.
+/// Size at which a process starts another file, so that the oldest part can be
+/// deleted.
 const PART: u64 = 8 << 20;
 
 /// A file of the log.
@@ -23,15 +24,16 @@ struct LogFile {
     bytes: u64,
 }
 
-/// The newest `count` lines of all processes, oldest first; with `server` only what is about it (has the
-/// field `server` with that name). Blocks for files of at most 64 MiB together.
+/// The newest `count` lines of all processes, oldest first; with `server` only
+/// those with the field `server` of that name. Blocks for files of at most 64 MiB
+/// together.
 ///
 /// # Errors
-/// When the log cannot be read.
+/// If the log cannot be read.
 pub fn newest(state: &StateDir, count: usize, server: Option<&str>) -> anyhow::Result<Vec<String>> {
-    let folder = state.child("log")?;
+    let directory = state.child("log")?;
     let field = server.map(|name| format!("server={name}"));
-    let is_wanted = |line: &str| {
+    let matches = |line: &str| {
         field.as_ref().is_none_or(|field| {
             let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || "-_.".contains(c));
             line.match_indices(field.as_str()).any(|(at, field)| ends(&line[at + field.len()..]))
@@ -39,26 +41,26 @@ pub fn newest(state: &StateDir, count: usize, server: Option<&str>) -> anyhow::R
     };
     let mut lines: Vec<String> = Vec::new();
     let mut files = list(state)?;
-    // Whole days, since the files of one day overlap.
+    // Reads whole days, since the files of one day overlap.
     while let (true, Some(last)) = (lines.len() < count, files.last()) {
         let day = last.day.clone();
         while let Some(file) = files.pop_if(|file| file.day == day) {
-            // One that went meanwhile was pruned by another process.
-            let Some(bytes) = folder.read(&file.name)? else { continue };
+            // Another process may have pruned the file.
+            let Some(bytes) = directory.read(&file.name)? else { continue };
             let text = String::from_utf8_lossy(&bytes);
-            lines.extend(text.lines().filter(|line| is_wanted(line)).map(str::to_owned));
+            lines.extend(text.lines().filter(|line| matches(line)).map(str::to_owned));
         }
     }
-    // Each begins with its time, always of the same length.
+    // Each line begins with a timestamp of fixed length.
     lines.sort_by(|a, b| a.split(' ').next().cmp(&b.split(' ').next()));
     Ok(lines.split_off(lines.len().saturating_sub(count)))
 }
 
 /// The files of `state`'s log, oldest first.
 fn list(state: &StateDir) -> Result<Vec<LogFile>, paths::StateError> {
-    let folder = state.child("log")?;
+    let directory = state.child("log")?;
     let file = |name: String| {
-        let bytes = std::fs::metadata(folder.path().join(&name)).ok()?.len();
+        let bytes = std::fs::metadata(directory.path().join(&name)).ok()?.len();
         let parts: Vec<&str> = name.strip_suffix(".log")?.split('.').collect();
         let (day, pid, part) = match parts[..] {
             [day, pid] => (day, pid, 1),
@@ -68,34 +70,34 @@ fn list(state: &StateDir) -> Result<Vec<LogFile>, paths::StateError> {
         let (day, pid) = (day.to_owned(), pid.parse().ok()?);
         Some(LogFile { name, day, pid, bytes, part })
     };
-    let mut files: Vec<LogFile> = folder.list()?.into_iter().filter_map(file).collect();
+    let mut files: Vec<LogFile> = directory.list()?.into_iter().filter_map(file).collect();
     files.sort_by(|a, b| (&a.day, a.part, a.pid).cmp(&(&b.day, b.part, b.pid)));
     Ok(files)
 }
 
-/// Where this process writes.
+/// The files of this process.
 #[derive(Debug)]
 pub(super) struct Files {
     state: StateDir,
     part: u32,
     /// Bytes written to the part; `None` before the first event.
     written: Option<u64>,
-    complained: bool,
+    has_warned: bool,
 }
 
 impl Files {
     pub(super) fn new(state: StateDir) -> Self {
-        Self { state, part: 1, written: None, complained: false }
+        Self { state, part: 1, written: None, has_warned: false }
     }
 
-    /// Appends a line. The answer is what the person should be told, the first time it fails.
+    /// Appends a line. Returns a warning for the user the first time it fails.
     pub(super) fn append(&mut self, now: Timestamp, line: &str) -> Option<String> {
         match self.try_append(now, line) {
             Ok(()) => None,
-            Err(_) if self.complained => None,
+            Err(_) if self.has_warned => None,
             Err(error) => {
-                self.complained = true;
-                Some(format!("warning: the log cannot be written: {error}\n"))
+                self.has_warned = true;
+                Some(format!("warning: cannot write the log: {error}\n"))
             }
         }
     }
@@ -122,16 +124,16 @@ impl Files {
     }
 }
 
-/// Removes what is too old, and the oldest of what is too much.
+/// Deletes files that are too old, and the oldest above the limit.
 fn prune(state: &StateDir, now: Timestamp) -> Result<(), paths::StateError> {
-    let folder = state.child("log")?;
+    let directory = state.child("log")?;
     let oldest = day(now - SignedDuration::from_hours(24 * (DAYS - 1)));
     let files = list(state)?;
-    // Room for what this process will write.
+    // Includes the file that this process will write.
     let mut total: u64 = files.iter().map(|file| file.bytes).sum::<u64>() + PART;
     for file in files {
         if file.day < oldest || total > TOTAL {
-            folder.remove(&file.name)?;
+            directory.remove(&file.name)?;
             total -= file.bytes;
         }
     }
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn old_files_go_and_the_oldest_of_too_many() {
+    fn old_files_and_those_above_the_limit_are_deleted() {
         let (_temp, state) = state();
         let now: Timestamp = "2026-03-10T12:00:00Z".parse().unwrap();
         for (name, megabytes) in [
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_lines_of_all_processes_in_order_of_time() {
+    fn newest_lines_of_all_processes_are_sorted_by_time() {
         let (_temp, state) = state();
         for (name, text) in [
             ("2026-03-09.1.log", "2026-03-09T10:00:00.000Z INFO a old\n"),
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_goes_on_in_another_file_by_day_and_by_size() {
+    fn a_process_starts_another_file_by_day_and_size() {
         let (_temp, state) = state();
         let mut files = Files::new(state.clone());
         let at = |text: &str| -> Timestamp { text.parse().unwrap() };

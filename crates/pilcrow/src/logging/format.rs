@@ -1,4 +1,4 @@
-//! How an event is written: one line in the file, one sentence for people. Pure.
+//! Rendering of events: a line for the file, a sentence for the user. Pure.
 
 use std::fmt::{Debug, Write};
 
@@ -56,7 +56,7 @@ pub(super) fn add_span(spans: &mut String, name: &str, fields: &str) {
     spans.push(':');
 }
 
-/// An event in the form of the file: `TIME LEVEL TARGET SPANS MESSAGE FIELDS`.
+/// Renders an event for the file: `TIME LEVEL TARGET SPANS MESSAGE FIELDS`.
 pub(super) fn event(now: Timestamp, metadata: &Metadata<'_>, spans: &str, fields: &Fields) -> String {
     let (level, target) = (metadata.level(), metadata.target());
     let others = fields.join();
@@ -65,18 +65,18 @@ pub(super) fn event(now: Timestamp, metadata: &Metadata<'_>, spans: &str, fields
     format!("{now:.3} {level} {target} {}", rest.join(" "))
 }
 
-/// `text` as one line with its end: line ends inside are written as `\n`.
+/// Renders `text` as one line with its end, inner line ends as `\n`.
 pub(super) fn one_line(text: &str) -> String {
     text.replace('\r', "\\r").replace('\n', "\\n") + "\n"
 }
 
-/// A sentence for people, with the word for its level and its line end.
-pub(super) fn for_people(level: Level, fields: &Fields) -> String {
+/// Renders a warning or error for the user, with its line end.
+pub(super) fn warning(level: Level, fields: &Fields) -> String {
     let kind = if level == Level::ERROR { "error" } else { "warning" };
     format!("{kind}: {}\n", sentence(fields))
 }
 
-/// The same for whoever shows the level in another way.
+/// Renders the message and its fields, without the level.
 pub(super) fn sentence(fields: &Fields) -> String {
     let others = fields.others.join(", ");
     match (fields.message.is_empty(), others.is_empty()) {

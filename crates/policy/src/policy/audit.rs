@@ -1,7 +1,6 @@
 //! The audit log `audit.jsonl` of a workspace: a JSON line per question and denial.
 //!
-//! `docs/formats/audit.md` describes the lines. A line that cannot be written is reported in the log
-//! and stops nothing.
+//! `docs/formats/audit.md` describes the lines. A write error is logged and stops nothing.
 
 use paths::StateDir;
 use serde::Serialize;
@@ -9,10 +8,8 @@ use shell::Tier;
 
 use crate::Redactor;
 
-/// The newest format of the file's lines.
 const FORMAT: u32 = 1;
 
-/// The name of the file.
 const FILE: &str = "audit.jsonl";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -37,7 +34,7 @@ pub(crate) struct Decided<'a> {
     /// `allow` or `deny`.
     pub(crate) decision: &'a str,
     pub(crate) by: By,
-    /// `once`, `session`, `always` or `no`, when the user was asked.
+    /// `once`, `session`, `always` or `no`, if the user was asked.
     pub(crate) answer: Option<&'a str>,
     /// The rule or the mode.
     pub(crate) reason: &'a str,
@@ -64,7 +61,7 @@ struct Line<'a> {
     decided: Decided<'a>,
 }
 
-/// The audit log of one workspace. Without a state directory nothing is kept.
+/// The audit log of one workspace; without a state directory nothing is written.
 #[derive(Debug, Default)]
 pub(crate) struct Audit {
     state: Option<StateDir>,

@@ -8,11 +8,11 @@ use super::{Decision, Judged, Mode, Policy, shell_command};
 use crate::policy::protected::{Protection, protection};
 use crate::rules::{self, ANSWER, Capability, Rule};
 
-/// A decision that was found, before trust is looked at.
+/// A decision before the check of trust.
 pub(super) struct Found {
     pub decision: Decision,
     pub reason: String,
-    /// By the user, when asked in this workspace.
+    /// The user gave it as an answer in this workspace.
     pub answered: bool,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn explain(rule: &Rule) -> Found {
 }
 
 impl Policy {
-    /// The decision about one path, as spelled and with its links resolved: the stricter.
+    /// The stricter decision of those about a path as spelled and as resolved.
     pub(super) fn judge_path(&self, capability: Capability, path: &AbsPath) -> Judged {
         let spelled = self.judge_resolved(capability, path);
         let resolved = canonical(path);
@@ -55,8 +55,9 @@ impl Policy {
         self.trusted_only(capability, found)
     }
 
-    /// The decision on a protected path without a rule of its own; `ask` becomes `deny` in
-    /// the mode `strict`.
+    /// The decision on a protected path without a rule of its own.
+    ///
+    /// `ask` becomes `deny` in the mode `strict`.
     pub(super) fn protected_default(
         &self,
         capability: Capability,
@@ -80,7 +81,7 @@ impl Policy {
         (decision, reason)
     }
 
-    /// The decision about a command: always asked when no rule names it.
+    /// The decision about a command: `ask` if no rule names it.
     pub(super) fn judge_command(&self, command: &CommandLine) -> Judged {
         if let Some(line) = shell_command::of(command) {
             return self.judge_line(line).judged;
@@ -90,14 +91,14 @@ impl Policy {
         self.trusted_only(Capability::Exec, found)
     }
 
-    /// The decision where it is not known yet what exactly is done.
+    /// The decision while the exact effect is unknown.
     pub(super) fn judge_all(&self, capability: Capability) -> Judged {
         let default = || self.default_for(capability);
         let found = self.decide(|rules| rules::for_all(rules, capability), default);
         self.trusted_only(capability, found)
     }
 
-    /// In an untrusted workspace only reading is allowed unasked, and what the user answered there.
+    /// Limits an untrusted workspace to reading and to what the user answered there.
     pub(super) fn trusted_only(&self, capability: Capability, found: Found) -> Judged {
         let Found { decision, reason, answered } = found;
         let free = capability == Capability::Read || decision == Decision::Deny || answered;
@@ -126,8 +127,9 @@ impl Policy {
         protection(path, root).or_else(|| protection(&canonical(path), root))
     }
 
-    /// The decision of the rule that `look` finds, else `default`; then whether a rule that can only
-    /// tighten makes it stricter.
+    /// The decision of the rule that `look` finds, else `default`.
+    ///
+    /// A rule that can only tighten may make it stricter.
     pub(super) fn decide(
         &self,
         look: impl for<'a> Fn(&mut dyn Iterator<Item = &'a Rule>) -> Option<&'a Rule>,
@@ -143,7 +145,7 @@ impl Policy {
         }
     }
 
-    /// As the user knows it: below the root, or whole.
+    /// The path for the user: relative to the root if it is below it.
     pub(super) fn shown(&self, path: &AbsPath) -> String {
         match path.strip_prefix(&self.options.root) {
             Some(relative) if !relative.as_os_str().is_empty() => relative.display().to_string(),

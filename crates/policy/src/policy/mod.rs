@@ -1,7 +1,7 @@
 //! Decides what the agent may do.
 //!
-//! A decision is `allow`, `ask` or `deny`. It comes from the rules ([`Rule`]: the user's, their
-//! remembered answers, what a project tightens), else from what holds without rules:
+//! A decision is `allow`, `ask` or `deny`. It comes from the rules ([`Rule`]: the user's, their remembered
+//! answers, a project's stricter ones), else from the defaults:
 //!
 //! | effect | mode `strict` | `prompt` | `permissive` |
 //! |---|---|---|---|
@@ -11,10 +11,10 @@
 //! | talk to a host | deny | ask | allow |
 //! | change a debugged program | deny | ask | allow, in a trusted workspace |
 //!
-//! Some paths are protected (`protected`): secrets, git's own files, what is outside. In an untrusted
-//! workspace nothing but reading is allowed unasked, whatever the rules say. `--yes` answers what is
-//! asked and lifts no denial. What was asked or denied is in the audit log. A rule about a command is
-//! about its words; a command line of a shell is looked into (`line`).
+//! Some paths are protected (`protected`): secrets, git's own files, paths outside the workspace. In an
+//! untrusted workspace only reading is allowed unasked, whatever the rules say. `--yes` answers questions and
+//! lifts no denial. The audit log has every question and denial. A rule about a command is about its words;
+//! the policy analyzes a shell's command line (`shell_command`).
 
 mod audit;
 mod evaluate;
@@ -36,7 +36,7 @@ use self::prompt::{Asked, to_be_confirmed};
 use crate::grants::{Grants, Term};
 use crate::policy::audit::{Audit, By, Classified, Decided};
 use crate::policy::protected::protection;
-use crate::rules::{self, ANSWER, Capability, Decision, Rule};
+use crate::rules::{ANSWER, Capability, Decision, Rule};
 use crate::{
     Answer, Approver, Effects, ErrorCode, Permit, PlannedChange, Question, QuestionKind, SpawnGrant,
     TrustStore, Writes,
@@ -55,24 +55,24 @@ pub enum Mode {
 #[derive(Debug, Clone)]
 pub struct Verdict {
     pub decision: Decision,
-    /// The capability and the rule that decided, as a message.
+    /// The capability and the deciding rule, as a message.
     pub reason: String,
 }
 
 /// Configuration of a [`Policy`].
 #[derive(Debug, Clone)]
 pub struct PolicyOptions {
-    /// For what no rule names.
+    /// For effects that no rule names.
     pub mode: Mode,
-    /// The user said yes to everything that would be asked, trust included. Lifts no denial.
+    /// The user said yes to every question, trust included. Lifts no denial.
     pub yes: bool,
     /// The rules of the configuration.
     pub rules: Vec<Rule>,
-    /// About command lines of a shell.
+    /// Limits on command lines of a shell.
     pub exec: ExecOptions,
     pub trust: TrustStore,
     pub root: AbsPath,
-    /// The workspace's own state, for remembered answers and the audit log; `None` keeps neither.
+    /// The workspace's state for remembered answers and the audit log, if kept.
     pub state: Option<StateDir>,
 }
 
@@ -81,9 +81,9 @@ pub struct PolicyOptions {
 pub struct ExecOptions {
     /// Whether commands run at all (`exec.enabled`).
     pub enabled: bool,
-    /// From which tier on what they do is denied (`exec.deny_threshold`).
+    /// The tier from which on effects of commands are denied (`exec.deny_threshold`).
     pub deny_threshold: Tier,
-    /// Whether the audit log has all commands, not only those with a class (`exec.audit_all`).
+    /// Whether the audit log has all commands, not only risky ones (`exec.audit_all`).
     pub audit_all: bool,
 }
 
@@ -94,31 +94,31 @@ impl Default for ExecOptions {
 }
 
 impl PolicyOptions {
-    /// The defaults for a workspace: mode `prompt`, no rules, nothing kept.
+    /// The defaults for a workspace: mode `prompt`, no rules, no state.
     pub fn new(trust: TrustStore, root: AbsPath) -> Self {
         let exec = ExecOptions::default();
         Self { mode: Mode::default(), yes: false, rules: Vec::new(), exec, trust, root, state: None }
     }
 }
 
-/// The rules in force for one workspace and process.
+/// The policy in force for one workspace and process.
 #[derive(Debug)]
 pub struct Policy {
     options: Arc<PolicyOptions>,
     grants: Arc<Mutex<Grants>>,
     audit: Arc<Audit>,
-    /// One question at a time: its answer may settle the next.
+    /// One question at a time: its answer may decide the next.
     asking: Semaphore,
 }
 
-/// A program that is to be started for a definition.
+/// A definition's program to start.
 #[derive(Debug, Clone)]
 pub struct SpawnRequest {
     /// Name of the server's or adapter's definition.
     pub definition: String,
     pub command: CommandLine,
     pub root: AbsPath,
-    /// Whether the definition came with the project rather than from us or the user.
+    /// Whether the definition is the project's rather than built in or the user's.
     pub from_project: bool,
 }
 
@@ -137,51 +137,53 @@ pub struct Denied {
 struct Judged {
     decision: Decision,
     reason: String,
-    /// It is asked because the workspace is not trusted; `Some(true)`: it would be asked anyway.
+    /// Asked because the workspace is untrusted; `Some(true)`: asked anyway.
     untrusted: Option<bool>,
 }
 
 impl Policy {
-    /// A policy in force. Reads the remembered answers.
+    /// Creates the policy and reads the remembered answers.
     pub fn new(options: PolicyOptions) -> Self {
         let grants = Arc::new(Mutex::new(Grants::load(options.state.clone())));
         let audit = Arc::new(Audit::new(options.state.clone()));
         Self { options: Arc::new(options), grants, audit, asking: Semaphore::new(1) }
     }
 
-    /// The same rules, answers and trust, with its own turn for questions: one that stays open
-    /// here does not block the others. For concurrent runs in one process.
-    pub fn beside(&self) -> Self {
+    /// The same rules, answers and trust, with its own queue of questions.
+    ///
+    /// A question that stays open here does not block the others. For concurrent runs in one process.
+    pub fn for_concurrent_run(&self) -> Self {
         let (options, grants, audit) = (self.options.clone(), self.grants.clone(), self.audit.clone());
         Self { options, grants, audit, asking: Semaphore::new(1) }
     }
 
-    /// The same, where what is below `directories` may be read unasked: what the user put there for the
-    /// agent to read, and what we keep for it. A rule of theirs that is more specific still counts. A
-    /// directory need not exist yet.
-    pub fn beside_reading(&self, directories: &[AbsPath]) -> Self {
+    /// The same policy, which allows reading below `directories` unasked.
+    ///
+    /// The user put files there for the agent to read, or Pilcrow keeps them for it. A more specific rule of
+    /// the user still counts. A directory need not exist yet.
+    pub fn allowing_reads(&self, directories: &[AbsPath]) -> Self {
         let mut options = PolicyOptions::clone(&self.options);
         options
             .rules
             .extend(directories.iter().map(|directory| Rule::for_reading_below(&canonical(directory))));
-        Self { options: Arc::new(options), ..self.beside() }
+        Self { options: Arc::new(options), ..self.for_concurrent_run() }
     }
 
-    /// The same under other settings: what was answered and who is trusted stay.
+    /// The same answers and trust under other settings.
     pub fn under(&self, mode: Mode, rules: Vec<Rule>, exec: ExecOptions) -> Self {
         let options = PolicyOptions { mode, rules, exec, ..PolicyOptions::clone(&self.options) };
-        Self { options: Arc::new(options), ..self.beside() }
+        Self { options: Arc::new(options), ..self.for_concurrent_run() }
     }
 
-    /// The same rules for one request that comes from elsewhere: with a `--yes` of its own, and without
-    /// what was answered here for this session only. Nor does what is answered there hold here, but for
-    /// what is answered with always. Reads the remembered answers.
+    /// The same rules for one request from elsewhere, with a `--yes` of its own.
+    ///
+    /// Answers given for this session only hold in neither direction; those given with "always" hold in both.
+    /// Reads the remembered answers.
     pub fn for_request(&self, yes: bool) -> Self {
         Self::new(PolicyOptions { yes, ..PolicyOptions::clone(&self.options) })
     }
 
-    /// The user trusted the workspace by other means (their editor asked): holds as long as this
-    /// process runs.
+    /// Trusts the workspace while this process runs: the user's editor asked.
     pub fn trust_for_now(&self) {
         self.grants.lock().trusts.push(canonical(&self.options.root));
     }
@@ -209,17 +211,19 @@ impl Policy {
         )
     }
 
-    /// Refuses denied `effects` before the call starts, without asking. A refusal is in the audit log.
+    /// Refuses denied `effects` before the call starts, without asking.
+    ///
+    /// The audit log records a refusal.
     ///
     /// # Errors
-    /// [`Denied`] with the reason, the first one there is.
+    /// [`Denied`] with the first reason.
     pub fn refuse(&self, effects: &Effects) -> Result<(), Denied> {
         let denied = |judged: &Judged| judged.decision == Decision::Deny;
         let line = effects.exec.as_ref().and_then(shell_command::of);
         let command =
             || line.map(str::to_owned).or_else(|| effects.exec.as_ref().map(CommandLine::to_string));
         let about = |capability, subject: Vec<String>, judged: Judged| {
-            // It is of the command line, whichever of its effects is denied.
+            // The class of the command line, whichever of its effects is denied.
             let class = line.and_then(|line| self.judge_line(line).class);
             Err(self.deny_class(capability, By::Policy, judged.reason, subject, class))
         };
@@ -260,19 +264,14 @@ impl Policy {
         Verdict { decision, reason }
     }
 
-    /// The decision on connecting to `host`, without asking.
-    pub fn judge_host(&self, host: &str) -> Verdict {
-        let default = || self.default_for(Capability::Http);
-        let Found { decision, reason, .. } = self.decide(|rules| rules::for_host(rules, host), default);
-        Verdict { decision, reason }
-    }
-
-    /// Whether code of the workspace may run.
+    /// Whether the workspace's code may run.
     pub fn is_trusted(&self) -> bool {
         self.trusts(&self.options.root)
     }
 
-    /// Permission to show the text of `path` to the model; asks where the policy says so.
+    /// Permits showing the text of `path` to the model.
+    ///
+    /// Asks where the policy says so.
     ///
     /// # Errors
     /// [`Denied`] with the reason.
@@ -292,7 +291,8 @@ impl Policy {
         self.permit_paths(Capability::Read, paths, &[], question, approver, cancel).await.map(drop)
     }
 
-    /// Whether the file at a canonical path may be read unasked, for scans of many files.
+    /// Whether the file at a canonical path may be read unasked, for scans.
+    ///
     /// Cheap, and not in the audit log.
     pub fn may_read(&self, path: &AbsPath) -> bool {
         let is_plain = protection(path, &self.options.root).is_none();
@@ -306,8 +306,9 @@ impl Policy {
         self.judge_resolved(Capability::Read, path).decision == Decision::Allow
     }
 
-    /// Permission for a plan; asks where the policy says so, and where the plan itself wants it, with
-    /// files, counts and diff.
+    /// Permits a plan; asks where the policy or the plan itself requires it.
+    ///
+    /// The question has files, counts and diff.
     ///
     /// # Errors
     /// [`Denied`] with the reason.
@@ -339,7 +340,7 @@ impl Policy {
         }
     }
 
-    /// Asks about what the plan wants confirmed, if anything.
+    /// Asks the user to confirm the plan's lines, if there are any.
     async fn confirm(
         &self,
         plan: &dyn PlannedChange,
@@ -364,10 +365,10 @@ impl Policy {
         answer.map(drop).map_err(|(denied, _)| denied)
     }
 
-    /// Permission for a plan that the user's own command named; nothing is asked.
+    /// Permits a plan that the user's own command named, unasked.
     ///
     /// # Errors
-    /// [`Denied`] when a rule or a protection denies it, or the plan wants something confirmed.
+    /// [`Denied`] if a rule or a protection denies it, or the plan needs confirmation.
     pub fn permit_invoked(&self, plan: &dyn PlannedChange) -> Result<Permit, Denied> {
         let paths = plan.paths();
         self.refuse_denied(Capability::Write, &paths)?;
@@ -379,10 +380,10 @@ impl Policy {
         Ok(Permit { digest: plan.digest() })
     }
 
-    /// The same where the user can be asked about what the plan itself wants confirmed.
+    /// [`Self::permit_invoked`] where the user can confirm the plan's lines.
     ///
     /// # Errors
-    /// [`Denied`] when a rule or a protection denies it, or the user does.
+    /// [`Denied`] if a rule, a protection or the user denies it.
     pub async fn permit_invoked_asking(
         &self,
         plan: &dyn PlannedChange,
@@ -395,10 +396,10 @@ impl Policy {
         Ok(Permit { digest: plan.digest() })
     }
 
-    /// Permission to start a definition's program; asks for trust where it is missing, once.
+    /// Permits starting a definition's program; asks once for missing trust.
     ///
-    /// A definition of the project is shown with its command, with the question of trust or by
-    /// itself, and again when its command changes.
+    /// The question about trust, or one of its own, shows the command of a project's definition; a changed
+    /// command is asked about again.
     ///
     /// # Errors
     /// [`Denied`] with the reason.
@@ -411,7 +412,7 @@ impl Policy {
         self.refuse_command(&request.command)?;
         if self.lacks(request).is_some() {
             let _turn = self.turn(cancel).await?;
-            // Looked at again: the answer to the question before this one may have settled it.
+            // Checked again: the answer to the previous question may have decided it.
             if let Some(missing) = self.lacks(request) {
                 self.ask_spawn(request, missing, approver, cancel).await?;
             }
@@ -425,8 +426,9 @@ impl Policy {
         })
     }
 
-    /// Whether a definition's program may start on `root` without a question, unless a rule
-    /// denies it.
+    /// Whether a definition's program may start on `root` unasked.
+    ///
+    /// A rule may still deny it.
     pub fn spawns_unasked(&self, root: &AbsPath, from_project: bool) -> bool {
         self.options.yes || !from_project && self.trusts(root)
     }
@@ -437,18 +439,20 @@ impl Policy {
             || self.options.trust.is_trusted(root)
     }
 
-    /// Permission for a program that the user's own command named (`pilcrow doctor`); nothing is
-    /// asked. For exactly this command, and not for what a model chose.
+    /// Permits a program that the user's own command named (`pilcrow doctor`), unasked.
+    ///
+    /// For exactly this command, and not for one that a model chose.
     ///
     /// # Errors
-    /// [`Denied`] when a rule denies it.
+    /// [`Denied`] if a rule denies it.
     pub fn grant_invoked(&self, definition: &str, command: &CommandLine) -> Result<SpawnGrant, Denied> {
         self.refuse_command(command)?;
         Ok(SpawnGrant::exactly(definition, command))
     }
 
-    /// Permission to run `command`, a program of the user's, under the tool `by`; asks where the policy
-    /// says so, with the whole command.
+    /// Permits the tool `by` to run `command`, a program of the user.
+    ///
+    /// Asks where the policy says so, with the whole command.
     ///
     /// # Errors
     /// [`Denied`] with the reason.
@@ -495,7 +499,7 @@ impl Policy {
         Ok(SpawnGrant::exactly(by, command))
     }
 
-    /// Permission to do `what` to a debugged program; asks where the policy says so.
+    /// Permits `what` on a debugged program; asks where the policy says so.
     ///
     /// # Errors
     /// [`Denied`] with the reason.
@@ -520,7 +524,7 @@ impl Policy {
         Ok(())
     }
 
-    /// Asks where `judge` says so; for how long the answer holds, where it holds beyond this time.
+    /// Asks where `judge` says so; returns how long the answer holds, if it does.
     #[expect(clippy::too_many_arguments, reason = "what is judged, what is asked, and who is asked")]
     async fn permit_judged(
         &self,
@@ -536,7 +540,7 @@ impl Policy {
             return Ok(None);
         }
         let _turn = self.turn(cancel).await?;
-        // Looked at again: the answer to the question before this one may have settled it.
+        // Checked again: the answer to the previous question may have decided it.
         let Judged { decision, reason, untrusted } = judge();
         match decision {
             Decision::Allow => return Ok(None),

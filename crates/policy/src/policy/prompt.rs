@@ -1,4 +1,4 @@
-//! Asking the user: one question at a time, each with its line in the audit log.
+//! Asks the user one question at a time and logs each in the audit log.
 
 use futures_util::future::{Either, select};
 use paths::AbsPath;
@@ -13,7 +13,7 @@ use crate::rules::{self, ANSWER, Capability, Rule};
 use crate::trust::trust_command;
 use crate::{Answer, Approver, ErrorCode, Question, QuestionKind};
 
-/// A question's place in the audit log and what is said when it cannot be asked.
+/// A question's entry in the audit log, and the message if it cannot be asked.
 pub(super) struct Asked<'a> {
     pub capability: &'a str,
     pub code: ErrorCode,
@@ -39,7 +39,7 @@ impl Policy {
         Err(self.deny(Capability::Exec, By::Policy, found.reason, vec![command.to_string()]))
     }
 
-    /// The question that must precede `request`.
+    /// The question to ask before `request`.
     pub(super) fn lacks(&self, request: &SpawnRequest) -> Option<QuestionKind> {
         if !self.trusts(&request.root) {
             return Some(QuestionKind::Trust);
@@ -111,8 +111,10 @@ impl Policy {
         Ok(())
     }
 
-    /// Decides about `paths` together, with one question; `more` is what is to be confirmed besides, which
-    /// a denial without a question names too. Returns whether the user, or `--yes`, was asked.
+    /// Decides about `paths` together, with one question.
+    ///
+    /// `more` has further lines to confirm, which a denial without a question names too. Returns whether the
+    /// user, or `--yes`, was asked.
     pub(super) async fn permit_paths(
         &self,
         capability: Capability,
@@ -126,7 +128,7 @@ impl Policy {
             return Ok(false);
         }
         let _turn = self.turn(cancel).await?;
-        // Looked at again: the answer to the question before this one may have settled it.
+        // Checked again: the answer to the previous question may have decided it.
         let asked = self.refuse_denied(capability, paths)?;
         let Some((_, first)) = asked.first() else { return Ok(false) };
         let rule = format!("allow it with a rule `allow {} …`", capability.name());
@@ -166,7 +168,7 @@ impl Policy {
         Ok(true)
     }
 
-    /// The paths that must be asked about; the first denied one is the error.
+    /// The paths to ask about; the error is the first denied one.
     pub(super) fn refuse_denied<'a>(
         &self,
         capability: Capability,
@@ -187,7 +189,7 @@ impl Policy {
         Ok(asked)
     }
 
-    /// Puts a question to `--yes` or the user. The error says whether it was the user's no.
+    /// Asks `--yes` or the user; the error says whether the user denied it.
     pub(super) async fn ask(
         &self,
         question: Question,
@@ -212,7 +214,7 @@ impl Policy {
             decided(By::Yes, "allow", None);
             return Ok(Answer::Session);
         }
-        // The question may be dropped: a surface takes it back when its future goes.
+        // Dropping the question is fine: a surface withdraws it with its future.
         let answer = match select(Box::pin(cancel.cancelled()), approver.ask(question, cancel)).await {
             Either::Left(_) => None,
             Either::Right((answer, _)) => Some(answer).filter(|_| !cancel.is_cancelled()),
@@ -258,7 +260,7 @@ impl Policy {
         &self,
         cancel: &CancellationToken,
     ) -> Result<tokio::sync::SemaphorePermit<'_>, Denied> {
-        // Dropping either is harmless: no turn is taken then.
+        // Dropping either is harmless: it takes no turn.
         tokio::select! {
             biased;
             () = cancel.cancelled() => {}
@@ -280,7 +282,7 @@ impl Policy {
         self.deny_class(capability, by, reason, subject, None)
     }
 
-    /// The same of a command line that was found to do something.
+    /// Logs a denial with the class of a command line, and returns it.
     pub(super) fn deny_class(
         &self,
         capability: Capability,

@@ -1,8 +1,8 @@
-//! Paths that a general rule does not open: they need a rule of their own.
+//! Paths that only a rule of their own opens.
 //!
-//! A rule is a path's own when it spells what makes the path special: `allow write .env.local` does,
-//! `allow write` and `allow write **` do not. For paths outside the workspace that means a pattern
-//! that begins with `/` or `~/`.
+//! A rule is a path's own if it spells what makes the path special: `allow write .env.local` does, `allow
+//! write` and `allow write **` do not. For a path outside the workspace that means a pattern that begins with
+//! `/` or `~/`.
 
 use paths::{AbsPath, Sensitive, sensitive_name};
 
@@ -26,7 +26,7 @@ impl Protection {
     }
 }
 
-/// Whether and why `path`, with its links resolved, is protected.
+/// The protection of `path`, links resolved, if any.
 pub(crate) fn protection(path: &AbsPath, root: &AbsPath) -> Option<Protection> {
     if let Some((kind, name)) = sensitive_name(path, root) {
         let (read, write) = match kind {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outside_is_protected_and_keys_there_still_are_keys() {
+    fn paths_outside_are_protected_and_keys_stay_keys() {
         let root = AbsPath::new("/home/me/w").unwrap();
         let outside = protection(&AbsPath::new("/home/me/other/a.rs").unwrap(), &root).unwrap();
         assert_eq!((outside.name, outside.write), (None, Decision::Deny));

@@ -1,10 +1,10 @@
-//! Command lines of a shell: what is decided about all the commands in one.
+//! Decides about all the commands in a shell's command line.
 //!
-//! Rules come first. A command that a rule allows by its words is allowed whatever it does, but for what is
-//! critical: that takes a rule that spells the whole command. One that a rule denies is denied wherever it
-//! stands in the line. Files that a redirection opens, or that a command like `cp` writes, are judged like
-//! any path. Then what the line does (`shell`): from the threshold on it is denied, below it asked. What
-//! cannot be known beforehand is asked, with its worst reading.
+//! Rules come first. A command that a rule allows by its words is allowed whatever it does, unless that is
+//! critical: then the rule must spell the whole command. A denied command is denied at any position of the
+//! line. Files that a redirection opens, or that a command like `cp` writes, are judged like any path. Then
+//! the line's effects count (`shell`): from the threshold on they are denied, below it the user is asked. An
+//! unpredictable effect is asked about, in its worst reading.
 
 use paths::AbsPath;
 use paths::canonical_existing as canonical;
@@ -17,10 +17,10 @@ use crate::policy::protected::protection;
 use crate::rules::{self, Capability, Rule};
 use crate::{Approver, ErrorCode, Question, QuestionKind, SpawnGrant};
 
-/// More of what a command line does is not shown in a question.
+/// Maximum number of a command line's effects that a question shows.
 const MOST_SHOWN: usize = 6;
 
-/// Directories that everybody may write.
+/// World-writable directories.
 const TEMPORARY: &[&str] = &["/tmp", "/var/tmp", "/private/tmp"];
 
 /// The decision on a command line.
@@ -31,7 +31,7 @@ pub(super) struct Line {
     notes: Vec<String>,
 }
 
-/// The command line that `command` gives a shell to run.
+/// The command line that `command` passes to a shell.
 pub(super) fn of(command: &CommandLine) -> Option<&str> {
     let name = command.program.file_name()?.to_str()?;
     match command.args.as_slice() {
@@ -40,15 +40,16 @@ pub(super) fn of(command: &CommandLine) -> Option<&str> {
     }
 }
 
-/// How long a command is shown in a title.
+/// Maximum length of a command in a title.
 const MOST_TITLE: usize = 80;
 
 impl Policy {
-    /// Permission to run the command line in `command`, which is `bash -c LINE` or `sh -c LINE`, under
-    /// the tool `by`; asks where the policy says so, with all that the line would do.
+    /// Permits the tool `by` to run a command line, `bash -c LINE` or `sh -c LINE`.
+    ///
+    /// Asks where the policy says so, with all that the line would do.
     ///
     /// # Errors
-    /// [`Denied`] with the reason; also when `command` is not of that form.
+    /// [`Denied`] with the reason, also if `command` is not of that form.
     pub async fn grant_line(
         &self,
         by: &str,
@@ -60,7 +61,7 @@ impl Policy {
             let reason = format!("exec: `{command}` is no command line of a shell");
             return Err(self.deny(Capability::Exec, By::Policy, reason, vec![command.to_string()]));
         };
-        // Each line that was agreed to is remembered by itself.
+        // Each permitted line is remembered by itself.
         let known_as = format!("{by} {text}");
         let judge = || {
             let mut line = self.judge_line(text);
@@ -73,7 +74,7 @@ impl Policy {
         let line = judge();
         let line = if line.judged.decision == Decision::Ask {
             let _turn = self.turn(cancel).await?;
-            // Looked at again: the answer to the question before this one may have settled it.
+            // Checked again: the answer to the previous question may have decided it.
             let line = judge();
             if line.judged.decision == Decision::Ask {
                 self.ask_line(&known_as, command, text, &line, approver, cancel).await?;
@@ -197,14 +198,17 @@ impl Policy {
         }
     }
 
-    /// The strictest of what the rules say about the commands of a line.
+    /// The strictest decision of the rules on the commands of a line.
     fn rule_commands(&self, commands: &[Named], root: &AbsPath) -> Found {
         let mut strictest: Option<Found> = None;
         for named in commands.iter().filter(|named| !named.words.is_empty()) {
             let command = command_of(&named.words, root);
-            let default = || match named.neutral && commands.iter().any(|it| !it.neutral) {
-                true => (Decision::Allow, String::new()),
-                false => self.default_for(Capability::Exec),
+            let default = || {
+                if named.neutral && commands.iter().any(|it| !it.neutral) {
+                    (Decision::Allow, String::new())
+                } else {
+                    self.default_for(Capability::Exec)
+                }
             };
             let about = |rule: &&Rule| rule.is_about_program_of(&command, root);
             let found = self.decide(|rules| rules::for_command(rules.filter(about), &command), default);
@@ -215,8 +219,9 @@ impl Policy {
         strictest.unwrap_or_else(|| self.default_for(Capability::Exec).into())
     }
 
-    /// The strictest decision on the files that redirections open and commands write: a rule about commands
-    /// is about their words, and opens no file that another rule or its place protects.
+    /// The strictest decision on files that redirections open and commands write.
+    ///
+    /// A rule about commands is about their words, and opens no file that another rule or its place protects.
     fn rule_files(&self, files: &[Opened]) -> Option<Judged> {
         let root = &self.options.root;
         let judge = |file: &Opened| {
@@ -240,16 +245,19 @@ impl Policy {
             if file.by_words && (!about(&path) && !about(&canonical(&path)) || is_spelled()) {
                 return Judged { decision: Decision::Allow, reason: String::new(), untrusted: None };
             }
-            // Temporary directories are for everybody, unless a rule says otherwise.
+            // Temporary directories are open to all programs, unless a rule denies them.
             let is_temporary = |path: &AbsPath| {
                 TEMPORARY.iter().any(|directory| path.as_path().starts_with(directory))
                     && protection(path, root).is_some_and(|it| it.name.is_none())
             };
             if is_temporary(&path) && is_temporary(&canonical(&path)) {
                 let own = |rule: &&Rule| rule.decision == Decision::Deny || rule.spells(None);
-                let default = || match file.by_words {
-                    true => (Decision::Allow, String::new()),
-                    false => self.default_for(capability),
+                let default = || {
+                    if file.by_words {
+                        (Decision::Allow, String::new())
+                    } else {
+                        self.default_for(capability)
+                    }
                 };
                 let found =
                     self.decide(|rules| rules::for_path(rules.filter(own), capability, &path, root), default);
@@ -257,17 +265,17 @@ impl Policy {
             }
             self.judge_path(capability, &path)
         };
-        // The first of the strictest.
+        // The first of the strictest decisions.
         files.iter().map(judge).reduce(|a, b| if b.decision > a.decision { b } else { a })
     }
 
-    /// Whether a rule allows the finding: it names the command, the whole of it where it is critical.
+    /// Whether a rule allows the finding: it names the command, in full if critical.
     fn lifts(&self, finding: &Finding, root: &AbsPath) -> bool {
         let Some(words) = &finding.words else { return false };
         self.allows(words, root, finding.tier >= Tier::Critical)
     }
 
-    /// Whether a rule names the command of these words; with `whole`, all of them.
+    /// Whether a rule names the command of these words; with `whole`, all its words.
     fn allows(&self, words: &[String], root: &AbsPath, whole: bool) -> bool {
         let command = command_of(words, root);
         let grants = self.grants.lock();

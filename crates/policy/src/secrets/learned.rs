@@ -11,12 +11,12 @@ use super::{is_plain, spellings};
 /// The name shown in place of a learned secret.
 pub(super) const NAME: &str = "api-key";
 
-/// How many secrets that pass are known at a time: each costs every redaction.
+/// Maximum number of expiring secrets to know; each slows every redaction.
 const PASSING: usize = 64;
 
 static LEARNED: RwLock<Option<Arc<Learned>>> = RwLock::new(None);
 
-/// The secrets that are known.
+/// The known secrets.
 #[derive(Clone)]
 pub(super) struct Learned {
     pub values: Vec<String>,
@@ -26,8 +26,9 @@ pub(super) struct Learned {
     passing: VecDeque<Vec<String>>,
 }
 
-/// Takes note of a secret, for every [`super::Redactor`] of the environment that there is and will be. One
-/// that is short or common is left alone, and the path of a file, as it is there.
+/// Registers a secret for every present and future [`super::Redactor`].
+///
+/// Ignores a short or common value and the path of an existing file.
 pub fn learn_secret(value: &str) {
     learn(value, |now, spellings| {
         let new = spellings.into_iter().filter(|it| !now.lasting.contains(it)).collect::<Vec<_>>();
@@ -35,7 +36,7 @@ pub fn learn_secret(value: &str) {
     });
 }
 
-/// Takes note of a secret that is good for a while and followed by others: only the newest are known.
+/// Registers a secret that expires and has successors; only the newest are known.
 pub fn learn_passing_secret(value: &str) {
     learn(value, Learned::pass);
 }
@@ -43,7 +44,7 @@ pub fn learn_passing_secret(value: &str) {
 fn learn(value: &str, add: impl FnOnce(&mut Learned, Vec<String>)) {
     let mut spellings = spellings(value.trim());
     spellings.retain(|value| !is_plain(value));
-    // Keys are asked for before each request and are mostly the same.
+    // Keys are requested before each request and are mostly the same.
     if learned().map_or(spellings.is_empty(), |it| it.has_newest(&spellings)) {
         return;
     }
@@ -84,7 +85,7 @@ impl Learned {
     }
 }
 
-/// Those that are known now, if any are.
+/// The secrets known now, if any.
 pub(super) fn learned() -> Option<Arc<Learned>> {
     LEARNED.read().clone()
 }
@@ -94,12 +95,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_secrets_that_pass_only_the_newest_are_known() {
+    fn only_the_newest_expiring_secrets_are_known() {
         let mut known = Learned::new();
         known.lasting.push("lasting-0".to_owned());
         let one = |at: usize| vec![format!("passing-{at}")];
         for at in 0..=PASSING {
-            // The first is printed again and again.
+            // The first is registered again and again.
             known.pass(one(0));
             known.pass(one(at));
         }

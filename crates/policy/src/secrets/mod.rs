@@ -1,9 +1,9 @@
 //! Keeps secrets out of logs, sessions, events and children.
 //!
-//! A secret is known by its name (variables of our environment) or by its shape (keys with a known
-//! prefix, private keys, URLs with a password). This is a net, not a proof: a password that looks like
-//! a word and is in no variable is not found. Values that are short or common are left alone,
-//! since replacing them would spoil text and hide nothing.
+//! A secret is known by its name (variables of our environment) or by its shape (keys with a known prefix,
+//! private keys, URLs with a password). This is a net, not a proof: it misses a password that looks like a
+//! word and is in no variable. Short and common values stay, since replacing them would spoil text and hide
+//! nothing.
 
 mod learned;
 mod pieces;
@@ -18,7 +18,7 @@ pub use pieces::Pieces;
 
 use learned::{Learned, learned};
 
-/// Variables that hold secrets although their name's end does not say so.
+/// Variables that contain secrets though no suffix shows it.
 const NAMES: &[&str] = &[
     "API_KEY",
     "APIKEY",
@@ -40,7 +40,7 @@ const NAMES: &[&str] = &[
     "TOKEN",
 ];
 
-/// How names of secrets end.
+/// Suffixes of the names of secrets.
 const SUFFIXES: &[&str] = &[
     "_ACCESS_KEY_ID",
     "_APIKEY",
@@ -62,13 +62,13 @@ const SUFFIXES: &[&str] = &[
     "_TOKENS",
 ];
 
-/// How names of secrets begin.
+/// Prefixes of the names of secrets.
 const PREFIXES: &[&str] = &["AWS_SECRET", "AWS_SESSION", "NPM_CONFIG__AUTH", "SECRET_"];
 
-/// Names that only look like it: directories and counters of shells.
+/// Names that only look secret: directories and counters of shells.
 const HARMLESS: &[&str] = &["OLD_PWD", "INIT_CWD"];
 
-/// Values that are in every example and hide nothing.
+/// Values of examples, which hide nothing.
 const COMMON: &[&str] = &[
     "changeme",
     "development",
@@ -90,17 +90,17 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 
 /// Length of the shortest value that is redacted.
 const SHORTEST: usize = 8;
-/// Length of the shortest line of a multi-line value that is redacted by itself.
+/// Length of the shortest line of a multi-line value to redact by itself.
 const SHORTEST_LINE: usize = 16;
 
-/// The longest that is looked at as a key of [`KEYS`], as a private key, and as what stands before the path
-/// of a URL.
+/// Maximum length of a private key, a key of [`KEYS`] and a URL's authority.
 const LONGEST_KEY: usize = 8 << 10;
 const LONGEST_PRIVATE_KEY: usize = 16 << 10;
 const LONGEST_AUTHORITY: usize = 4 << 10;
 
-/// Keys that are known by how they begin: what to call them, the beginning, how many characters of
-/// `[A-Za-z0-9_-.]` must follow at least.
+/// Keys with a known beginning: name, beginning, minimum number of characters.
+///
+/// The characters that follow are `[A-Za-z0-9_-.]`.
 const KEYS: &[(&str, &str, usize)] = &[
     ("api-key", "sk-", 20),
     ("api-key", "sk_live_", 16),
@@ -132,7 +132,7 @@ const KEYS: &[(&str, &str, usize)] = &[
 /// Whether a variable of this name looks like a secret, in any case.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    // `SOME_KEY_2` is one as `SOME_KEY` is.
+    // `SOME_KEY_2` is a secret like `SOME_KEY`.
     let plain = name.trim_end_matches(|it: char| it.is_ascii_digit()).trim_end_matches('_');
     ![name.as_str(), plain].iter().any(|it| HARMLESS.contains(it))
         && (NAMES.contains(&name.as_str())
@@ -140,20 +140,22 @@ pub fn is_secret_name(name: &str) -> bool {
             || PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
 }
 
-/// Whether a variable is a secret by its name, or by what its value looks like. The address of a
-/// proxy is what a program needs to reach anything, with or without a password in it.
+/// Whether a variable is a secret by its name or by the form of its value.
+///
+/// A proxy's address is not one, with or without a password, since programs need it to reach anything.
 pub fn is_secret(name: &str, value: &str) -> bool {
     let is_proxy = name.to_ascii_uppercase().ends_with("_PROXY");
     is_secret_name(name) || !is_proxy && matches!(Redactor::default().redact(value), Cow::Owned(_))
 }
 
-/// Replaces secret values in text. Made once from the environment; that one also knows the secrets of
-/// [`learn_secret`].
+/// Replaces secret values in text.
+///
+/// Made once from the environment; that one also knows the secrets of [`learn_secret`].
 #[derive(Clone)]
 pub struct Redactor {
-    /// Name and value, longest value first so that one inside another does not leave a rest.
+    /// Name and value, longest value first: one inside another leaves no rest.
     values: Vec<(String, String)>,
-    /// Which bytes a secret can begin with.
+    /// The bytes with which a secret can begin.
     begins: [bool; 256],
     /// Whether it redacts learned secrets.
     learns: bool,
@@ -164,21 +166,21 @@ pub struct Redactor {
 }
 
 impl std::fmt::Debug for Redactor {
-    /// Names only.
+    /// Formats names only.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.values.iter().map(|(name, _)| name)).finish()
     }
 }
 
 impl Default for Redactor {
-    /// Knows shapes only.
+    /// A redactor of shapes only.
     fn default() -> Self {
         Self::new([])
     }
 }
 
 impl Redactor {
-    /// Knows the values of variables whose names look like secrets.
+    /// A redactor of the values of variables whose names look like secrets.
     pub fn from_env() -> Self {
         let variables = std::env::vars_os();
         let known = Self::new(variables.filter_map(|(name, value)| {
@@ -188,20 +190,23 @@ impl Redactor {
         Self { learns: true, ..known }
     }
 
-    /// Knows the same but no shapes: for what is said to others, whose own secrets are theirs.
+    /// The same redactor without shapes, for messages to peers with their own secrets.
     #[must_use]
     pub fn without_shapes(self) -> Self {
         Self { shapes: false, ..self }
     }
 
-    /// Redacts only the secrets of [`learn_secret`], except those in `text`, whose author knows them.
+    /// Redacts the secrets of [`learn_secret`] that `text` does not contain.
+    ///
+    /// The author of `text` knows those in it.
     pub fn of_learned(text: &str) -> Self {
         Self { begins: [false; 256], learns: true, shapes: false, open: Some(text.into()), ..Self::default() }
     }
 
-    /// Knows these secrets, (name, value), and shapes. Values that are short, common, plain numbers
-    /// or the path of an existing file are left out. A value is also known as a JSON text has it, and one of
-    /// several lines by each line that looks like a key.
+    /// A redactor of these secrets, (name, value), and of shapes.
+    ///
+    /// Omits values that are short, common, plain numbers or the path of an existing file. Also knows a value
+    /// as JSON text spells it, and each key-like line of a multi-line value.
     pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut values: Vec<(String, String)> = secrets
             .into_iter()
@@ -218,13 +223,16 @@ impl Redactor {
         Self { values, begins, learns: false, shapes: true, open: None }
     }
 
-    /// `text` with every known or recognizable secret replaced by `[redacted:NAME]`. One pass; nothing
-    /// is copied when there is no secret.
+    /// Replaces every known or recognizable secret in `text` by `[redacted:NAME]`.
+    ///
+    /// One pass; nothing is copied when there is no secret.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.scan(Piece { text, before: None, more: false }).0
     }
 
-    /// The text redacted up to where what follows decides, and that place: the end if nothing follows.
+    /// Redacts the text up to where more text decides, and returns that position.
+    ///
+    /// The end if no more text follows.
     fn scan<'a>(&self, piece: Piece<'a>) -> (Cow<'a, str>, usize) {
         let learned = if self.learns { learned() } else { None };
         let learned = learned.as_deref();
@@ -258,7 +266,7 @@ impl Redactor {
         (Cow::Owned(out), at)
     }
 
-    /// The secret that begins at `at`, or whose mark (`://`) does.
+    /// The secret that begins at `at`, or whose marker (`://`) does.
     fn secret_at(&self, piece: Piece<'_>, at: usize, learned: Option<&Learned>) -> Found<'_> {
         let rest = &piece.text.as_bytes()[at..];
         let own = self.values.iter().map(|(name, value)| (name.as_str(), value));
@@ -283,7 +291,7 @@ impl Redactor {
     }
 }
 
-/// A text that is looked at: the byte that stood before it, and whether more of it may follow.
+/// A text to scan, the byte before it, and whether more of it may follow.
 #[derive(Clone, Copy)]
 struct Piece<'a> {
     text: &'a str,
@@ -295,7 +303,7 @@ struct Piece<'a> {
 enum Found<'a> {
     No,
     Open,
-    /// Its name and where it is.
+    /// Its name and range.
     Secret {
         name: &'a str,
         start: usize,
@@ -303,7 +311,7 @@ enum Found<'a> {
     },
 }
 
-/// A JSON text with what is not ASCII as `\uXXXX`.
+/// A JSON text with non-ASCII characters as `\uXXXX`.
 fn ascii(text: &str, upper: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -319,7 +327,7 @@ fn ascii(text: &str, upper: bool) -> String {
     out
 }
 
-/// Whether a value hides nothing: short, common, a number, or the path of an existing file.
+/// Whether a value hides nothing: short, common, a number, or an existing path.
 fn is_plain(value: &str) -> bool {
     value.len() < SHORTEST
         || is_common(value)
@@ -327,8 +335,9 @@ fn is_plain(value: &str) -> bool {
         || value.starts_with('/') && std::path::Path::new(value).exists()
 }
 
-/// The value as it is, as a JSON text and an address have it, and of one of several lines those that look
-/// like keys.
+/// The value as it is, and as a JSON text and an address spell it.
+///
+/// If it has several lines, also those that look like keys.
 fn spellings(value: &str) -> Vec<String> {
     let mut all = vec![value.to_owned()];
     let quoted = serde_json::Value::from(value).to_string();
@@ -400,13 +409,14 @@ fn key(piece: Piece<'_>, at: usize) -> Found<'static> {
         }
         _ => has_digit,
     };
-    match fits && body.len() >= *least {
-        true => Found::Secret { name, start: at, end: at + prefix.len() + body.len() },
-        false => Found::No,
+    if fits && body.len() >= *least {
+        Found::Secret { name, start: at, end: at + prefix.len() + body.len() }
+    } else {
+        Found::No
     }
 }
 
-/// A private key in PEM at `at`. One that is cut off ends where its text does.
+/// A private key in PEM at `at`; a truncated one ends at the end of the text.
 fn private_key(piece: Piece<'_>, at: usize) -> Found<'static> {
     const BEGIN: &str = "-----BEGIN ";
     const LONGEST_LABEL: usize = 40;
@@ -472,7 +482,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_process_came_to_know_is_kept_out_from_then_on() {
+    fn learned_secrets_are_redacted_from_then_on() {
         let (before, other) = (Redactor::from_env(), Redactor::default());
         let key = "plain-words-of-a-keyring";
         assert_eq!(before.redact(key), key);
@@ -493,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn who_said_a_secret_may_read_it() {
+    fn the_author_of_a_secret_may_read_it() {
         let (said, unsaid) = ("plain-words-that-were-said", "plain-words-that-were-not-said");
         learn_secret(said);
         learn_secret(unsaid);
@@ -522,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_variables() {
+    fn values_of_secret_variables_are_redacted() {
         check("a hunter2-hunter2 b", "a [redacted:MY_TOKEN] b");
         check("hunter2-hunter2-more", "[redacted:LONGER_TOKEN]");
         check(
@@ -553,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_by_their_shape() {
+    fn keys_are_recognized_by_shape() {
         let body = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
         check(&format!("key=ghp_{body}."), "key=[redacted:github-token].");
         check(&format!("\"sk-ant-{body}\""), "\"[redacted:api-key]\"");
@@ -577,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn private_keys_whole_and_cut() {
+    fn private_keys_are_redacted_whole_or_truncated() {
         let key = "x -----BEGIN RSA PRIVATE KEY-----\nMIIE+/=\nabc\n-----END RSA PRIVATE KEY----- y";
         check(key, "x [redacted:private-key] y");
         check("-----BEGIN PRIVATE KEY-----\\nMIIEabc\\n\"}", "[redacted:private-key]\"}");
@@ -586,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_in_urls() {
+    fn passwords_in_urls_are_redacted() {
         check("git clone https://me:s3cr3t@host/x", "git clone https://me:[redacted:url-password]@host/x");
         check("redis://:p@ss@h:6379", "redis://:[redacted:url-password]@h:6379");
         for harmless in [
@@ -601,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_may_be_left_to_others() {
+    fn a_redactor_can_ignore_shapes() {
         let redactor = Redactor::new([("A_TOKEN".to_owned(), "hunter2-hunter2".to_owned())]).without_shapes();
         let text =
             "https://me:s3cr3t@host/x ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8 -----BEGIN PRIVATE KEY-----";

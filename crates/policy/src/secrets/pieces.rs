@@ -1,6 +1,5 @@
-//! A text that comes in pieces, redacted. What may be the beginning of a secret waits for what follows, and
-//! nothing else does; the pieces that come out are together the text that [`Redactor::redact`] makes of the
-//! whole, however it was parted.
+//! Redacts a text that comes in pieces. Only a possible beginning of a secret waits for the next piece. The
+//! output is the text that [`Redactor::redact`] makes of the whole, however it was split.
 
 use std::borrow::Cow;
 
@@ -10,12 +9,12 @@ use super::{Piece, Redactor};
 #[derive(Debug, Default)]
 pub struct Pieces {
     held: String,
-    /// The byte before what is held back.
+    /// The byte before the held-back text.
     before: Option<u8>,
 }
 
 impl Pieces {
-    /// The redacted text that is final with this piece; may be empty.
+    /// The redacted text that is final with this piece, perhaps empty.
     pub fn push<'a>(&mut self, redactor: &Redactor, piece: &'a str) -> Cow<'a, str> {
         let before = self.before;
         if self.held.is_empty() {
@@ -32,7 +31,7 @@ impl Pieces {
         Cow::Owned(ready)
     }
 
-    /// The rest, where nothing follows. What is pushed after it is another text.
+    /// The rest, if no piece follows; a later piece begins another text.
     pub fn finish(&mut self, redactor: &Redactor) -> String {
         let Pieces { held, before } = std::mem::take(self);
         redactor.scan(Piece { text: &held, before, more: false }).0.into_owned()
@@ -78,11 +77,11 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_every_size_make_what_the_whole_does() {
+    fn pieces_of_any_size_give_the_same_redaction() {
         let redactor = redactor();
         for text in texts() {
             let whole = redactor.redact(&text);
-            // A long text in small pieces would only take long.
+            // A long text in small pieces would only take longer.
             let least = text.len() / 1_000;
             for size in [1, 2, 3, 5, 8, 13, 100, 10_000].into_iter().filter(|size| *size >= least) {
                 let characters: Vec<char> = text.chars().collect();
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_be_a_secrets_beginning_waits() {
+    fn only_a_possible_secret_is_held_back() {
         let redactor = redactor();
         for (text, ready) in [
             ("plain words, as they come", "plain words, as they come"),

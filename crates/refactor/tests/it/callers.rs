@@ -46,7 +46,9 @@ async fn callers_include_calls_of_overridden_methods() {
     assert_eq!(note, "overrides: bases Top.old (a.txt:1); uses a.txt:3");
 }
 
-/// With a server that follows calls in one package only, calls among the uses in other packages are callers too.
+/// Calls among the uses in other packages are callers too.
+///
+/// The server follows calls in one package only.
 #[tokio::test]
 async fn callers_in_other_packages_are_listed_or_named() {
     let range = range(0, 0, 5);

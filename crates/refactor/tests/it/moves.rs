@@ -271,7 +271,7 @@ async fn stale_modules_and_includes_are_reported() {
     ];
     let note = notes_of_move("util.h", "helper.h", &files).await;
     assert_eq!(note, "stale: src/a.c:1, src/a.c:2, src/a.c:3");
-    // Whether the new place is meant says what the compiler is reported to search.
+    // The search paths of the compiler decide whether the include means the new place.
     let files = [
         ("include/foo/a.h", ""),
         ("include/foo/b.h", ""),
@@ -338,10 +338,10 @@ async fn quoted_includes_follow_a_header() {
     assert!(note.contains("IncludesUpdated { lines: 4, files: 3 }"), "{note}");
     // A directory: what is within it keeps together.
     let (outcome, _) = move_of(&files, "lib", "src/lib").await;
-    let is = |line: &str| outcome.contains(&line.to_owned());
-    assert!(is("main.cpp: #include \"src/lib/a.h\" // \"lib/a.h\"\n#include \"b.h\"\n"), "{outcome:?}");
-    assert!(is("src/lib/a.c: #include \"./a.h\"\n#include \"../lib/a.h\"\n"), "{outcome:?}");
-    assert!(is("src/lib/a.h: #include \"b.h\"\n#include <a.h>\n"), "{outcome:?}");
+    let has = |line: &str| outcome.contains(&line.to_owned());
+    assert!(has("main.cpp: #include \"src/lib/a.h\" // \"lib/a.h\"\n#include \"b.h\"\n"), "{outcome:?}");
+    assert!(has("src/lib/a.c: #include \"./a.h\"\n#include \"../lib/a.h\"\n"), "{outcome:?}");
+    assert!(has("src/lib/a.h: #include \"b.h\"\n#include <a.h>\n"), "{outcome:?}");
 }
 
 #[tokio::test]
@@ -377,10 +377,10 @@ async fn an_include_through_a_moved_directory_is_updated() {
         ("src/y/deep/n.c", "#include \"../../x/../o.h\"\n"),
     ];
     let (outcome, note) = move_of(&files, "src/x", "src/z").await;
-    let is = |line: &str| outcome.contains(&line.to_owned());
-    assert!(is("src/main.c: #include \"o.h\"\n#include \"./o.h\"\n"), "{outcome:?}");
-    assert!(is("src/z/m.c: #include \"../o.h\"\n"), "{outcome:?}");
-    assert!(is("src/y/deep/n.c: #include \"../../o.h\"\n"), "{outcome:?}");
+    let has = |line: &str| outcome.contains(&line.to_owned());
+    assert!(has("src/main.c: #include \"o.h\"\n#include \"./o.h\"\n"), "{outcome:?}");
+    assert!(has("src/z/m.c: #include \"../o.h\"\n"), "{outcome:?}");
+    assert!(has("src/y/deep/n.c: #include \"../../o.h\"\n"), "{outcome:?}");
     assert!(note.contains("IncludesUpdated { lines: 3, files: 3 }"), "{note}");
 }
 

@@ -25,7 +25,9 @@ async fn moved(bench: &Bench, from: &AbsPath, to: &AbsPath) -> FileMove {
     refactor::move_file(&bench.workspace, &bench.pool, from, to, &cx(DEADLINE)).await.unwrap()
 }
 
-/// A package that its settings name, tests outside of it, and an example without settings of its own.
+/// A package that its settings name, with tests and an example outside of it.
+///
+/// The example has no settings of its own.
 const CLAIMED: &[(&str, &str)] = &[
     ("pyproject.toml", "[tool.pyright]\ninclude = [\"src\"]\n"),
     ("src/pkg/__init__.py", "from .signals import started as started\n"),
@@ -36,7 +38,9 @@ const CLAIMED: &[(&str, &str)] = &[
     ("examples/one/app.py", "from pkg.core import x\n\nprint(x)\n"),
 ];
 
-/// Earlier requests do not affect a move, whether the server was just started or knows an example.
+/// Earlier requests do not affect a move.
+///
+/// The server was just started, or knows an example.
 #[tokio::test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn a_module_moves_with_its_imports() {
@@ -52,7 +56,7 @@ async fn a_module_moves_with_its_imports() {
             let known = bench.pool.diagnostics(&bench.doc(name), &cx(DEADLINE)).await.unwrap();
             assert!(known.value.pending.is_empty(), "{name}: {known:?}");
             // Shown again, and reported of again.
-            let look = lsp_client::Look::Dependent;
+            let look = lsp_client::CheckRole::Dependent;
             let known = bench.pool.check(&bench.doc(name), look, &cx(DEADLINE)).await.unwrap();
             assert!(known[0].known.is_ok(), "{name}: {known:?}");
         }

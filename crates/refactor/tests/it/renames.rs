@@ -13,7 +13,9 @@ fn edit(line: u32, start: u32, end: u32, text: &str) -> Value {
     json!({"range": range(line, start, end), "newText": text})
 }
 
-/// Three classes with a method `old`: `Top`, what overrides it in `Low`, and one that has only the name.
+/// Three classes with a method `old`.
+///
+/// `Low` overrides the one of `Top`; `Lone` has only the name.
 const CLASSES: &str = "Top old\nLow old\nLone old\nx.old\n";
 
 fn classes() -> Value {
@@ -29,7 +31,9 @@ fn place_of(line: u32, start: u32) -> Value {
     json!({"uri": "${root}/a.txt", "range": range(line, start, start + 3)})
 }
 
-/// The notes of a rename of `old` at a byte, with the server's implementations of each method in turn.
+/// Notes of a rename of `old` at a byte.
+///
+/// `implementing`: the server's implementations of each method in turn.
 async fn left_behind(offset: usize, line: u32, more: &str, implementing: &[Value]) -> String {
     let answers = implementing.iter().map(|answer| Step::Result(answer.clone())).collect();
     left_behind_within(LONG, offset, line, more, answers).await
@@ -86,14 +90,16 @@ async fn related_methods_that_keep_their_name_are_reported() {
     expect!["not renamed: overriding Low.old (a.txt:2); uses a.txt:4"].assert_eq(&said);
     // An unrelated method.
     assert_eq!(left_behind(21, 2, "", &[json!([lone]), json!([top, low]), json!([low])]).await, "");
-    // The server cannot tell, or its answer is of no use.
+    // The server does not know, or its answer is of no use.
     let empty = "[requires]\nimplementation = []\n";
     for said in [left_behind(12, 1, "", &[]).await, left_behind(12, 1, empty, &[json!([low])]).await] {
         assert_eq!(said, "not renamed: unknown Top.old (a.txt:1), Lone.old (a.txt:3); not offered");
     }
 }
 
-/// The name of a base occurs in more files than are read, before the file of the override.
+/// A base's name occurs in more files than the search reads.
+///
+/// These files come before the file of the override.
 #[tokio::test]
 async fn overrides_beyond_the_searched_files_are_reported() {
     let none = json!([]);
@@ -174,7 +180,9 @@ async fn a_search_for_a_name_ends_with_the_call() {
     assert!(note.contains("NotAllRead"), "{note}");
 }
 
-/// `a.one` and `a.two` declare `old` in `Box`; the server renames in the file that it is asked about.
+/// Renames `old`, which `a.one` and `a.two` declare in `Box`.
+///
+/// The server renames in the file that it is asked about.
 async fn renamed_in_two_sides(two: &str, answers: [Value; 2]) -> Result<Vec<String>, String> {
     let symbol = |line: u32| {
         json!({"name": "Box", "kind": 5, "range": range(0, 0, 3), "selectionRange": range(0, 0, 3), "children": [

@@ -9,7 +9,9 @@ use crate::Language;
 
 /// A level of Python takes two bytes.
 const PYTHON: usize = 400;
-/// A level of YAML takes four bytes; a mapping and its sequence may begin at one column.
+/// A level of YAML takes four bytes.
+///
+/// A mapping and its sequence may begin at one column.
 const YAML: usize = 120;
 
 /// Whether a text is too deep for its grammar.

@@ -50,12 +50,14 @@ pub(crate) fn errors(language: Language, tree: &tree_sitter::Tree, text: &str) -
 
 struct LayoutCheck<'a> {
     text: &'a str,
-    /// For each ancestor and the current node, the column of its list or statement, if known.
+    /// Columns of the list or statement of each ancestor and of the current node.
+    ///
+    /// `None` where the column is unknown.
     columns: Vec<Option<Column>>,
     found: Vec<SyntaxError>,
 }
 
-/// The indentation of a line, with tabs to every eighth column and with tabs as one.
+/// Indentation of a line, with tabs to every eighth column and with tabs as one.
 ///
 /// Two lines that agree in both agree whatever the width of a tab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -114,7 +114,9 @@ fn is_final_comma(text: &str, error: &SyntaxError) -> bool {
     comma && text.get(error.range.end..).is_some_and(|after| after.trim_start().starts_with(['}', ']']))
 }
 
-/// The error of a tree that shows none: a token without a node of its own is missing.
+/// The error of a tree that shows none.
+///
+/// A token without a node of its own is missing.
 fn hidden(root: Node<'_>) -> SyntaxError {
     let mut node = root;
     loop {

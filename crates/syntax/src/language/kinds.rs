@@ -17,7 +17,9 @@ pub(crate) enum Leading {
     Comment,
 }
 
-/// Whether a node only lists constructs, so that the first begins where the node begins.
+/// Whether a node only lists constructs.
+///
+/// The first construct then begins where the node begins.
 pub(crate) fn is_transparent(language: Language, node: Node<'_>) -> bool {
     let kind = node.kind();
     match language {
@@ -105,7 +107,9 @@ pub(crate) fn wraps(language: Language, node: Node<'_>, last: Node<'_>) -> bool 
     }
 }
 
-/// Whether a node of this kind lists any number of constructs without a closing token.
+/// Whether nodes of this kind list constructs without a closing token.
+///
+/// The number of constructs is arbitrary.
 pub(crate) fn lists_openly(language: Language, kind: &str) -> bool {
     use Language::*;
     match kind {

@@ -20,7 +20,7 @@ use crate::{Language, SyntaxError, Tree};
 pub struct Construct {
     /// From the requested line to its last.
     pub lines: RangeInclusive<usize>,
-    /// The first line of attributes, decorators and doc comments above the requested line.
+    /// First line of attributes, decorators and doc comments above the requested line.
     pub leading: Option<usize>,
     /// The lines of the construct that it ends.
     ///
@@ -328,7 +328,7 @@ impl<'a> Finder<'a> {
         out
     }
 
-    /// A construct of several lines that begins on the line, but not at its first character.
+    /// A construct of several lines that begins within the line, not at its start.
     fn later_on(&self, line: usize, start: usize) -> Vec<(RangeInclusive<usize>, String)> {
         let Some(range) = self.index.line(self.text, line - 1) else { return Vec::new() };
         let words = self.text[start..range.end].char_indices().filter(|(_, c)| c.is_alphabetic());

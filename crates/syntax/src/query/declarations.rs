@@ -84,7 +84,7 @@ fn field_of<'a>(parent: Node<'a>, node: Node<'a>) -> &'a str {
 /// The meaning of `node` as the `field` of `parent`; no field is "".
 fn meaning(language: Language, node: Node<'_>, parent: Node<'_>, field: &str) -> Meaning {
     use Meaning::{Around, Declared, Used};
-    let is = |yes: bool| if yes { Declared } else { Used };
+    let declared_if = |yes: bool| if yes { Declared } else { Used };
     // A shorthand is a name and a value at once.
     if node.kind().starts_with("shorthand_") {
         return Declared;
@@ -120,17 +120,17 @@ fn meaning(language: Language, node: Node<'_>, parent: Node<'_>, field: &str) ->
                         || around.kind().starts_with("template")
                 })
             };
-            is(parent.child_by_field_name("body").is_some() || alone())
+            declared_if(parent.child_by_field_name("body").is_some() || alone())
         }
         (_, "name" | "declarator" | "pattern" | "alias" | "parameter") => Declared,
         ("pair", "key") | ("pair_pattern", "value") | ("field_definition", "property") => Declared,
         ("impl_item", "type") => Declared,
         // An embedded field of Go has the name of its type.
         ("field_declaration", "type") => {
-            is(language == Language::Go && parent.child_by_field_name("name").is_none())
+            declared_if(language == Language::Go && parent.child_by_field_name("name").is_none())
         }
         ("type_elem" | "constraint_elem", _) => Declared,
-        (_, "left") => is(is_assigned(language, node, parent)),
+        (_, "left") => declared_if(is_assigned(language, node, parent)),
         ("expression_list" | "pattern_list" | "tuple_pattern" | "list_pattern" | "type", _) => Around,
         ("tuple" | "list", "") if language == Language::Python => Around,
         ("parameters" | "formal_parameters" | "lambda_parameters" | "typed_parameter", "") => Declared,

@@ -9,13 +9,15 @@ use tree_sitter::Node;
 
 use crate::Tree;
 
-/// Depth of wrappers around a name to descend: `export` → `const` → the declarator, and the like.
+/// Maximum depth of wrappers around a name.
+///
+/// An example is `export` → `const` → the declarator.
 const DEEPEST: usize = 5;
 /// Depth of nested conditions to descend.
 const DEEPEST_GUARD: usize = 12;
 
 impl Tree {
-    /// Each name declared at the top level, with the bytes of its declaration, in order.
+    /// Names declared at the top level, with the bytes of each declaration, in order.
     ///
     /// `text` must be the tree's own.
     pub fn names(&self, text: &str) -> Vec<(String, Range<usize>)> {

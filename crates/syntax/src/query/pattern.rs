@@ -32,7 +32,7 @@ impl QueryMatch {
 }
 
 impl Query {
-    /// Finds tests; none for languages whose tests are not known.
+    /// The query for tests; `None` for languages without one.
     pub fn tests(language: Language) -> Option<&'static Self> {
         macro_rules! query {
             ($language:ident, $file:literal) => {{

@@ -218,7 +218,9 @@ fn first_word(line: &str) -> &str {
     &line[..end]
 }
 
-/// Whether a line is a comment, an attribute or a preprocessor line, which may be at any depth.
+/// Whether a line is a comment, an attribute or a preprocessor line.
+///
+/// Such a line may be at any depth.
 fn is_aside(language: Language, line: &str) -> bool {
     let line = line.trim_start();
     match language {
@@ -299,7 +301,9 @@ fn brackets(language: Language, head: &str, open: &mut Vec<&str>) {
     }
 }
 
-/// Bytes of the string that begins here; only its quote if it does not end on the line.
+/// Bytes of the string that begins here.
+///
+/// Only its quote if it does not end on the line.
 fn quoted(rest: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in rest.char_indices().skip(1) {

@@ -202,7 +202,9 @@ fn growth(place: &EditGroup<'_>) -> isize {
     place.edits.iter().map(TextEdit::growth).sum()
 }
 
-/// The cut above the edit; `lines` from the edit up. `None` without a line to cut at.
+/// The cut above the edit; `lines` from the edit up.
+///
+/// `None` without a line to cut at.
 fn upper(language: Language, text: &str, lines: &[Line], attempt: usize) -> Option<usize> {
     if attempt == 0 && lines.last().is_none_or(|line| line.start == 0) {
         return Some(0);

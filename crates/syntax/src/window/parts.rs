@@ -76,7 +76,9 @@ impl Tree {
     }
 }
 
-/// A node to find again: its own kind last, preceded by those of its ancestors except the root.
+/// Kinds by which to find a node again.
+///
+/// The node's own kind is last, preceded by those of its ancestors except the root.
 struct Mark {
     kinds: Vec<u16>,
     range: Range<usize>,
@@ -262,7 +264,7 @@ fn is_whole(node: Node<'_>, before: &str) -> bool {
     node.is_named() && !node.is_extra() && own_line(before, node.start_byte()).is_some()
 }
 
-/// The lines around those `touched`, between unchanged constructs of the cursor's list.
+/// Lines around `touched`, between unchanged constructs of the cursor's list.
 ///
 /// They include those constructs and the adjacent ones, or extend to the list's own ends.
 fn around(

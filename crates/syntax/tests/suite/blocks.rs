@@ -111,7 +111,9 @@ fn a_comment_does_not_separate_an_attribute_from_its_item() {
     check("a.c", "int f(void) {\nend:\n  g();\n  return 1;\n}\n", &["5", "3", "3", "4", "0"]);
 }
 
-/// Checks the last line of the block on each line; `<x` if it is part of the construct at line x.
+/// Checks the last line of the block on each line.
+///
+/// `<x` marks a line that is part of the construct at line x.
 #[track_caller]
 fn check_parts(path: &str, text: &str, parts: &[&str]) {
     let tree = Tree::parse(Language::of(path, text).unwrap(), text, Stop::NEVER).unwrap();

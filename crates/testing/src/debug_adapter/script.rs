@@ -62,7 +62,9 @@ pub enum Step {
     },
     /// Waits this many milliseconds, for tests of slow responses.
     DelayMs(u64),
-    /// Waits until `count` messages of `command` were received; `response` counts responses to our requests.
+    /// Waits until `count` messages of `command` were received.
+    ///
+    /// `response` counts responses to our requests.
     WaitFor {
         command: String,
         count: usize,

@@ -99,7 +99,7 @@ impl EditorState {
                 for change in &changes {
                     let uri = change["textDocument"]["uri"].as_str().unwrap_or_default();
                     let edits = change["edits"].as_array().cloned().unwrap_or_default();
-                    self.make(uri, &edits, by);
+                    self.edit_buffer(uri, &edits, by);
                 }
                 (Some(true), false)
             }
@@ -125,7 +125,7 @@ impl EditorState {
                     } else {
                         places = self.places(&uri, &edits, 0);
                     }
-                    self.make_places(&uri, places);
+                    self.replace_ranges(&uri, places);
                     let later: Vec<Typed> = after.iter().filter(|typed| typed.uri == uri).cloned().collect();
                     self.type_all(&later);
                 }
@@ -168,14 +168,14 @@ impl EditorState {
             }
             let uri = change["textDocument"]["uri"].as_str().unwrap_or_default();
             let edits = change["edits"].as_array().cloned().unwrap_or_default();
-            self.make(uri, &choose(uri, edits), 0);
+            self.edit_buffer(uri, &choose(uri, edits), 0);
         }
         true
     }
 
-    pub(super) fn make(&mut self, uri: &str, edits: &[Value], shift: u32) {
+    pub(super) fn edit_buffer(&mut self, uri: &str, edits: &[Value], shift: u32) {
         let places = self.places(uri, edits, shift);
-        self.make_places(uri, places);
+        self.replace_ranges(uri, places);
     }
 
     /// The places of the edits; places past the end are at the end, as in real editors.
@@ -205,8 +205,8 @@ impl EditorState {
             .collect()
     }
 
-    /// Applies edits from the last place to the first, in pieces if the personality does so.
-    pub(super) fn make_places(&mut self, uri: &str, places: Vec<TextEdit>) {
+    /// Applies edits from the last place to the first, in pieces if configured.
+    pub(super) fn replace_ranges(&mut self, uri: &str, places: Vec<TextEdit>) {
         let text = self.buffers.get(uri).map(|buffer| buffer.text.clone()).unwrap_or_default();
         let mut places = text::normalize(&text, &places).expect("edits fit and do not overlap");
         places.reverse();
@@ -226,7 +226,7 @@ impl EditorState {
         }
     }
 
-    /// Renames and deletes on disk and in the buffers; notified as `didClose` and `didOpen`.
+    /// Renames and deletes on disk and in the buffers; sends `didClose` and `didOpen`.
     pub(super) fn operate(&mut self, kind: &str, change: &Value) -> bool {
         let uri = |name: &str| change[name].as_str().unwrap_or_default().to_owned();
         match kind {

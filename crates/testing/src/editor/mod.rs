@@ -47,7 +47,7 @@ struct Receiver {
 const DEADLINE: Duration = Duration::from_secs(20);
 
 impl Editor {
-    /// Connects an editor to the language server at the other end of the streams. Needs a runtime.
+    /// Connects an editor to a language server over streams. Needs a runtime.
     pub fn connect(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -194,7 +194,7 @@ impl Editor {
         self.type_in(uri, at..at, text).await;
     }
 
-    /// Withholds notifications of changes, whatever the debounce, until [`Editor::flush`].
+    /// Withholds change notifications, whatever the debounce, until [`Editor::flush`].
     pub fn withhold(&self) {
         self.state().withheld = true;
     }
@@ -245,7 +245,7 @@ impl Editor {
     }
 
     /// Drops the queued faults.
-    pub fn no_more_faults(&self) {
+    pub fn clear_faults(&self) {
         self.state().faults.clear();
     }
 
@@ -359,7 +359,7 @@ impl Handler for Receiver {
         if let Some(Fault::Held { answered }) = state.faults.front().cloned() {
             state.faults.pop_front();
             drop(state);
-            return self.take_later(peer, params, answered);
+            return self.apply_later(peer, params, answered);
         }
         let (applied, late) = state.apply_edit(&params["edit"]);
         let (debounce, withheld) = (state.personality.debounce, state.withheld);
@@ -384,7 +384,7 @@ impl Handler for Receiver {
 }
 
 impl Receiver {
-    fn take_later(
+    fn apply_later(
         &self,
         peer: &Peer,
         params: Value,

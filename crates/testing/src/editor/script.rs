@@ -8,7 +8,7 @@ use text::LineEnds;
 /// How an editor handles the version of an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionCheck {
-    /// Applies nothing for any other version than the buffer's, with `applied: false` (VS Code).
+    /// Rejects any version but the buffer's with `applied: false` (VS Code).
     Exact,
     /// Drops an edit if the buffer is newer, with `applied: true` (Neovim).
     ///
@@ -95,7 +95,7 @@ impl Personality {
     }
 }
 
-/// Text typed by the user: bytes of the buffer at that moment, and their replacement.
+/// Text typed by the user: bytes of the buffer at that time, and their replacement.
 #[derive(Debug, Clone)]
 pub struct Typed {
     pub uri: String,
@@ -124,17 +124,19 @@ pub enum Fault {
         /// Whether it is applied.
         made: bool,
     },
-    /// The user types before and after an edit at literal positions, all in one notification.
+    /// The user types before and after an edit, in one notification.
+    ///
+    /// Positions are literal.
     Between {
         /// Before the edit, unknown to the server.
         before: Vec<Typed>,
         after: Vec<Typed>,
-        /// The edit moves with the text typed before, as in clients with operational transforms.
+        /// Whether the edit moves with text typed before it (operational transforms).
         rebased: bool,
     },
     /// The user types just before the edit arrives; versions are checked as usual.
     TypedFirst(Vec<Typed>),
-    /// Applies the edit correctly, but responds only on [`Editor::release`](super::Editor::release).
+    /// Applies the edit; [`Editor::release`](super::Editor::release) responds.
     Late,
     /// Neither applies nor responds before [`Editor::release`](super::Editor::release).
     Held {

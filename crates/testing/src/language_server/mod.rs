@@ -15,9 +15,9 @@ pub use documents::{Documents, OpenDocument};
 pub use script::{Script, Step};
 pub use serve::{Ended, Record, serve};
 
-/// The built executable, which takes the script's file as its only argument. Blocking.
+/// The built executable, which takes the script's file as its only argument.
 ///
-/// Builds it if it is missing: cargo builds no executables of a dependency.
+/// Builds it if it is missing: cargo builds no executables of a dependency. Blocking.
 ///
 /// # Panics
 /// If cargo cannot build it.

@@ -3,9 +3,9 @@
 use crate::TextEdit;
 use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
 
-/// Edits that turn `old` into `new`, in order of place; empty if the texts are equal.
+/// Edits that turn `old` into `new`, in order of position.
 ///
-/// Whole lines (histogram diff), each narrowed to the bytes that differ.
+/// Whole lines (histogram diff), each narrowed to the bytes that differ. Empty if the texts are equal.
 pub fn diff_edits(old: &str, new: &str) -> Vec<TextEdit> {
     if old == new {
         return Vec::new();
@@ -52,9 +52,9 @@ fn narrow(old: &str, range: std::ops::Range<usize>, new_text: &str) -> TextEdit 
     TextEdit::replace(range.start + prefix..range.end - suffix, &new_rest[..new_rest.len() - suffix])
 }
 
-/// A unified diff of `old` and `new` with three lines of context; empty if they are equal.
+/// A unified diff of `old` and `new` with three lines of context.
 ///
-/// A missing text (a created or deleted file) is `None` and named `/dev/null`.
+/// Empty if they are equal. A missing text (a created or deleted file) is `None` and named `/dev/null`.
 pub fn unified_diff(path: &str, old: Option<&str>, new: Option<&str>) -> String {
     if old == new {
         return String::new();

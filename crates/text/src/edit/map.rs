@@ -8,17 +8,17 @@ use crate::{ApplyError, TextEdit, normalize};
 
 /// The side to which a place sticks when text is inserted exactly there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gravity {
+pub(crate) enum Gravity {
     /// Stays before the insertion.
     Left,
     /// Moves after it.
     Right,
 }
 
-/// The place of `offset` after `edits`; `None` if it was strictly inside a replaced range.
+/// The position of `offset` after `edits`; `None` if inside a replaced range.
 ///
-/// The edits must be in order of place and must not overlap.
-pub fn map_offset(offset: usize, edits: &[TextEdit], gravity: Gravity) -> Option<usize> {
+/// The edits must be in order of position and must not overlap.
+pub(crate) fn map_offset(offset: usize, edits: &[TextEdit], gravity: Gravity) -> Option<usize> {
     let mut shift = 0isize;
     for edit in edits {
         let Range { start, end } = edit.range;
@@ -37,9 +37,9 @@ pub fn map_offset(offset: usize, edits: &[TextEdit], gravity: Gravity) -> Option
     Some(offset.saturating_add_signed(shift))
 }
 
-/// The place of `range` after `edits`; `None` if an edit changed it or inserted inside.
+/// The range after `edits`; `None` if an edit changed it or inserted inside.
 ///
-/// An insertion at either end stays outside. An empty range is a place with gravity to the right.
+/// An insertion at either end stays outside. An empty range is a position with gravity to the right.
 pub fn map_range(range: Range<usize>, edits: &[TextEdit]) -> Option<Range<usize>> {
     let touched = edits.iter().any(|edit| {
         let Range { start, end } = edit.range;

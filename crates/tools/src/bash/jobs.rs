@@ -1,5 +1,5 @@
-//! Commands that go on while the agent does other things. Each is owned by a task of [`Shell`], which
-//! ends it when it is told to, when its time is over, and when the shell is closed.
+//! Background commands. A task of [`Shell`] owns each and ends it on request, at its timeout, and when the
+//! shell closes.
 
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use tokio_util::task::TaskTracker;
 use workspace::{CommandSnapshots, Workspace};
 
 use super::log::Log;
-use super::run::{self, Ended, Running};
+use super::run::{self, JobEnd, Running};
 
-/// More commands do not run beside each other.
-const MOST_RUNNING: usize = 16;
-/// Outputs of older commands are forgotten.
-const MOST_JOBS: usize = 64;
-/// Files of whole outputs that are kept.
-const MOST_FILES: usize = 50;
+/// Maximum number of running commands.
+const MAX_RUNNING: usize = 16;
+/// Maximum number of jobs; older ones are forgotten.
+const MAX_JOBS: usize = 64;
+/// Maximum number of output files.
+const MAX_FILES: usize = 50;
 
-/// Where commands run: their owner, and what they wrote.
+/// Owner of running commands and of their output.
 pub struct Shell {
     pub(super) processes: Arc<Processes>,
     pub(super) snapshots: Arc<CommandSnapshots>,
@@ -37,16 +37,16 @@ pub struct Shell {
     redactor: Redactor,
 }
 
-/// One command that was started, and what it wrote.
+/// A started command with its output.
 pub(super) struct Job {
     pub name: String,
     pub command: String,
     pub log: Log,
     pub started: Instant,
-    /// Told to end it.
+    /// Cancelled to stop the command.
     pub stop: CancellationToken,
-    pub ended: watch::Receiver<Option<Ended>>,
-    set_ended: watch::Sender<Option<Ended>>,
+    pub ended: watch::Receiver<Option<JobEnd>>,
+    set_ended: watch::Sender<Option<JobEnd>>,
 }
 
 impl Job {
@@ -54,33 +54,35 @@ impl Job {
         self.ended.borrow().is_none()
     }
 
-    pub fn end(&self, ended: Ended) {
+    pub fn end(&self, ended: JobEnd) {
         self.set_ended.send_replace(Some(ended));
     }
 
-    /// Until it has ended, at most for `wait`.
+    /// Waits for the end of the command, at most for `wait`.
     pub async fn wait(&self, wait: Duration, cancel: &CancellationToken) {
         let mut ended = self.ended.clone();
-        // Dropping either wait changes nothing: the job's task goes on.
+        // The job's task does not depend on this wait.
         tokio::select! {
             _ = tokio::time::timeout(wait, ended.wait_for(Option::is_some)) => {}
             () = cancel.cancelled() => {}
         }
     }
 
-    pub fn said(&self) -> String {
+    pub fn status(&self) -> String {
         match *self.ended.borrow() {
             None => "running".to_owned(),
-            Some(ended) => ended.said(self.started.elapsed()),
+            Some(ended) => ended.describe(self.started.elapsed()),
         }
     }
 }
 
 impl Shell {
-    /// Commands of the processes `processes`; whole outputs are kept in the state of `workspace`.
+    /// Creates a shell that spawns through `processes`.
+    ///
+    /// The shell writes long outputs to the state directory of `workspace`.
     ///
     /// # Errors
-    /// None in practice; the name is good.
+    /// None in practice: the name is valid.
     pub fn new(processes: Arc<Processes>, workspace: &Workspace) -> Result<Arc<Self>, StateError> {
         Ok(Arc::new(Self {
             processes,
@@ -94,17 +96,19 @@ impl Shell {
         }))
     }
 
-    /// Where whole outputs are kept; the model is told of files there, so it may read them.
+    /// Directory of whole outputs.
+    ///
+    /// Results name files there, so the model may read them.
     pub fn outputs(workspace: &Workspace) -> AbsPath {
         workspace.state().path().join("outputs")
     }
 
-    /// Ends what goes on, and waits for it at most for `deadline`.
+    /// Stops the running commands and waits for them, at most for `deadline`.
     pub async fn close(&self, deadline: Duration) {
         self.closing.cancel();
         self.tasks.close();
         if tokio::time::timeout(deadline, self.tasks.wait()).await.is_err() {
-            tracing::warn!("a command that went on could not be ended in time");
+            tracing::warn!("a background command did not end in time");
         }
     }
 
@@ -112,7 +116,6 @@ impl Shell {
         self.jobs.lock()
     }
 
-    /// The job of that name.
     pub(super) fn job(&self, name: &str) -> Option<Arc<Job>> {
         self.jobs().iter().find(|job| job.name == name).cloned()
     }
@@ -126,11 +129,11 @@ impl Shell {
         self.redactor.clone()
     }
 
-    /// Makes room for a new command; the answer to too many running ones is `None`.
+    /// Adds a job for a new command; `None` if too many are running.
     pub(super) fn open(&self, command: &str) -> Option<Arc<Job>> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let name = format!("bash-{number}");
-        // Names sort by time, so that the oldest go first.
+        // Names sort by time, so that pruning removes the oldest.
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let file = format!("{:013}-{}-{number}.log", since.as_millis(), std::process::id());
         let (set_ended, ended) = watch::channel(None);
@@ -144,10 +147,10 @@ impl Shell {
             set_ended,
         });
         let mut jobs = self.jobs();
-        if jobs.iter().filter(|job| job.is_running()).count() >= MOST_RUNNING {
+        if jobs.iter().filter(|job| job.is_running()).count() >= MAX_RUNNING {
             return None;
         }
-        if jobs.len() >= MOST_JOBS
+        if jobs.len() >= MAX_JOBS
             && let Some(at) = jobs.iter().position(|job| !job.is_running())
         {
             jobs.remove(at);
@@ -156,8 +159,8 @@ impl Shell {
         Some(job)
     }
 
-    /// Owns a command that goes on.
-    pub(super) fn keep(&self, job: Arc<Job>, running: Running, timeout: Option<Duration>) {
+    /// Moves a command to the background.
+    pub(super) fn supervise(&self, job: Arc<Job>, running: Running, timeout: Option<Duration>) {
         let deadline = timeout.map(|timeout| tokio::time::Instant::now() + timeout);
         self.tasks.spawn(async move {
             let mut running = running;
@@ -167,7 +170,7 @@ impl Shell {
         });
     }
 
-    /// Owns `work`, which comes to its end whoever waits for it.
+    /// Runs `work` to its end, even if the caller is dropped.
     pub(super) fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -175,19 +178,19 @@ impl Shell {
         self.tasks.spawn(work)
     }
 
-    /// Forgets the oldest whole outputs. Blocks.
+    /// Removes the oldest output files. Blocks.
     pub(super) fn prune(&self) {
         let names = self.outputs.list().unwrap_or_default();
-        for name in names.iter().take(names.len().saturating_sub(MOST_FILES)) {
+        for name in names.iter().take(names.len().saturating_sub(MAX_FILES)) {
             if let Err(error) = self.outputs.remove(name) {
-                tracing::warn!(%error, "an old output stays");
+                tracing::warn!(%error, "cannot remove an old output");
             }
         }
     }
 }
 
-/// How a status is told.
-pub(super) fn told(status: ExitStatus) -> String {
+/// Describes an exit status.
+pub(super) fn describe_status(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),

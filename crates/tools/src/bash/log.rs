@@ -1,34 +1,34 @@
-//! What a command wrote: bounded in memory and in results, whole in our own state.
+//! Output of a command: bounded in memory and in results, complete in a file of the state directory.
 
 use parking_lot::Mutex;
 use paths::StateDir;
 
-/// What a result holds at most, bytes and lines: the beginning, then the end.
+/// Limits of a result in bytes and lines, for the beginning and the end.
 const HEAD: (usize, usize) = (10 << 10, 400);
 const TAIL: (usize, usize) = (40 << 10, 1_600);
-/// Beyond this nothing is kept.
-const MOST_KEPT: usize = 64 << 20;
+/// Maximum size of the file.
+const MAX_FILE: usize = 64 << 20;
 
 /// The output of one command.
 pub(super) struct Log {
-    folder: StateDir,
+    directory: StateDir,
     name: String,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// All of it while it is short, then the beginning.
+    /// The whole output while it is short, then its beginning.
     head: String,
     /// The end, where it is not in `head`.
     tail: String,
     bytes: usize,
     lines: usize,
     in_file: bool,
-    /// What could not be kept, and why.
+    /// Reason why the file is incomplete.
     lost: Option<String>,
-    /// How many lines were told to who reads on.
-    told: usize,
+    /// Number of lines that results have shown.
+    reported: usize,
 }
 
 /// A part of an output, for a result.
@@ -39,15 +39,15 @@ pub(super) struct Page {
 }
 
 impl Log {
-    pub fn new(folder: StateDir, name: String) -> Self {
-        Self { folder, name, state: Mutex::default() }
+    pub fn new(directory: StateDir, name: String) -> Self {
+        Self { directory, name, state: Mutex::default() }
     }
 
     fn state(&self) -> parking_lot::MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    /// Adds redacted text. Writes to our own state when it is much; blocks shortly then.
+    /// Adds redacted text. Writes long output to the file, which blocks shortly.
     pub fn push(&self, text: &str) {
         let mut state = self.state();
         let before = state.bytes;
@@ -63,13 +63,13 @@ impl Log {
             state.tail = state.head[from..].to_owned();
         }
         state.in_file = true;
-        if before < MOST_KEPT && state.lost.is_none() {
+        if before < MAX_FILE && state.lost.is_none() {
             let all = first.unwrap_or_default() + text;
-            if let Err(error) = self.folder.append(&self.name, all.as_bytes(), false) {
+            if let Err(error) = self.directory.append(&self.name, all.as_bytes(), false) {
                 state.lost = Some(error.to_string());
             }
         } else if state.lost.is_none() {
-            state.lost = Some(format!("only the first {} MiB are kept", MOST_KEPT >> 20));
+            state.lost = Some(format!("it is limited to {} MiB", MAX_FILE >> 20));
         }
         state.tail.push_str(text);
         if state.tail.len() > 2 * TAIL.0 {
@@ -78,10 +78,12 @@ impl Log {
         }
     }
 
-    /// What a result shows: all of it, or its beginning, what is left out and where it is, and its end.
-    pub fn shown(&self, job: &str) -> String {
+    /// Renders the output for a result.
+    ///
+    /// A long output is cut to its beginning and end, with a note between them.
+    pub fn render(&self, job: &str) -> String {
         let mut state = self.state();
-        state.told = state.lines;
+        state.reported = state.lines;
         if !state.in_file && state.lines <= HEAD.1 + TAIL.1 {
             return clean(&state.head);
         }
@@ -91,33 +93,34 @@ impl Log {
         let left = state.bytes.saturating_sub(head.len() + tail.len());
         let (first, last) = (count(head) + 1, state.lines.saturating_sub(count(tail)));
         let place = self.place(&state);
-        // Lines are read on, and no part of one.
+        // Reading on by `offset` works for whole lines only.
         let what = match first <= last {
             true => {
-                let read_on = format!("{{\"job\": \"{job}\", \"offset\": {first}}} reads on");
-                format!("… {left} bytes left out, to line {last}; {read_on}{place}")
+                let read_on = format!("read on with {{\"job\": \"{job}\", \"offset\": {first}}}");
+                format!("… {left} bytes left out, up to line {last}; {read_on}{place}")
             }
             false => format!("… {left} bytes left out of line {first}{place}"),
         };
         format!("{}\n{what}\n{}", clean(head).trim_end_matches('\n'), clean(tail))
     }
 
-    /// Where it is whole, in words.
+    /// Names the file with the whole output.
     fn place(&self, state: &State) -> String {
         match &state.lost {
-            Some(why) => format!("; not all is kept: {why}"),
-            None if state.in_file => format!("; all of it is in {}", self.folder.path().join(&self.name)),
+            Some(why) => format!("; its file is incomplete: {why}"),
+            None if state.in_file => format!("; full output in {}", self.directory.path().join(&self.name)),
             None => String::new(),
         }
     }
 
-    /// The lines from `offset` on (1-based); without one those that were not shown yet. Blocks on our
-    /// own state.
+    /// Reads the lines from `offset` on (1-based), by default those not shown yet.
+    ///
+    /// Blocks, since it reads the file.
     pub fn from(&self, offset: Option<usize>) -> Page {
         let mut state = self.state();
-        let offset = offset.unwrap_or(state.told + 1).max(1);
+        let offset = offset.unwrap_or(state.reported + 1).max(1);
         let whole = if state.in_file {
-            let bytes = self.folder.read(&self.name).ok().flatten().unwrap_or_default();
+            let bytes = self.directory.read(&self.name).ok().flatten().unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
         } else {
             state.head.clone()
@@ -133,7 +136,7 @@ impl Log {
             shown += 1;
         }
         let next = lines.peek().is_some().then_some(offset + shown);
-        state.told = state.told.max(offset + text.bytes().filter(|byte| *byte == b'\n').count() - 1);
+        state.reported = state.reported.max(offset + text.bytes().filter(|byte| *byte == b'\n').count() - 1);
         Page { text: clean(&text), next }
     }
 
@@ -143,10 +146,10 @@ impl Log {
         (state.bytes, state.lines)
     }
 
-    /// The file that holds all of it, if there is one.
+    /// The file with the whole output, if there is one.
     pub fn file(&self) -> Option<String> {
         let state = self.state();
-        (state.in_file && state.lost.is_none()).then(|| self.folder.path().join(&self.name).to_string())
+        (state.in_file && state.lost.is_none()).then(|| self.directory.path().join(&self.name).to_string())
     }
 }
 
@@ -154,14 +157,14 @@ fn count(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count()
 }
 
-/// The first lines, within bounds.
+/// The first lines within [`HEAD`].
 fn beginning(text: &str) -> &str {
     let text = &text[..floor(text, HEAD.0)];
     let end = text.match_indices('\n').take(HEAD.1).last().map_or(text.len(), |(at, _)| at + 1);
     &text[..end]
 }
 
-/// The last lines, within bounds.
+/// The last lines within [`TAIL`].
 fn end(text: &str) -> &str {
     let text = &text[ceil(text, text.len().saturating_sub(TAIL.0))..];
     let lines = text.strip_suffix('\n').unwrap_or(text);
@@ -177,7 +180,7 @@ fn ceil(text: &str, at: usize) -> usize {
     (at..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }
 
-/// Lines that a program wrote over again, as they were at last.
+/// The final form of lines that a program overwrote by carriage returns.
 fn clean(text: &str) -> String {
     if !text.contains('\r') {
         return text.to_owned();
@@ -197,18 +200,18 @@ mod tests {
 
     fn log() -> (tempfile::TempDir, Log) {
         let temp = tempfile::tempdir().unwrap();
-        let folder = StateDir::new(AbsPath::new(temp.path()).unwrap());
-        (temp, Log::new(folder, "x.log".to_owned()))
+        let directory = StateDir::new(AbsPath::new(temp.path()).unwrap());
+        (temp, Log::new(directory, "x.log".to_owned()))
     }
 
     #[test]
     fn short_output_is_shown_whole() {
         let (temp, log) = log();
         log.push("a\n10%\r50%\r100%\nb");
-        assert_eq!(log.shown("bash-1"), "a\n100%\nb");
+        assert_eq!(log.render("bash-1"), "a\n100%\nb");
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
         log.push("\nc\n");
-        assert_eq!(log.from(None).text, "b\nc\n", "the line that was not whole comes again");
+        assert_eq!(log.from(None).text, "b\nc\n", "an incomplete line is repeated");
         assert_eq!(log.from(None).text, "");
         assert_eq!(log.from(Some(1)).text, "a\n100%\nb\nc\n");
     }
@@ -224,7 +227,7 @@ mod tests {
             at = to;
         }
         assert_eq!(std::fs::read_to_string(temp.path().join("x.log")).unwrap(), whole);
-        let shown = log.shown("bash-1");
+        let shown = log.render("bash-1");
         assert!(
             shown.starts_with("line 1 é\n") && shown.ends_with("line 20000 é\n"),
             "{}",
@@ -246,10 +249,10 @@ mod tests {
     fn one_endless_line_is_cut_too() {
         let (_temp, log) = log();
         (0..300).for_each(|_| log.push(&"é".repeat(500)));
-        let shown = log.shown("bash-1");
+        let shown = log.render("bash-1");
         assert!(shown.len() < 52 << 10, "{}", shown.len());
         let note = shown.lines().find(|line| line.starts_with('…')).unwrap();
-        assert!(note.contains("left out of line 1;") && !note.contains("reads on"), "{note}");
+        assert!(note.contains("left out of line 1;") && !note.contains("read on with"), "{note}");
         assert!(log.from(Some(1)).text.len() <= TAIL.0);
     }
 }

@@ -1,7 +1,6 @@
-//! The tool `bash`: command lines, judged before they run, watched while they do, and taken back by
-//! `undo` after.
+//! The tool `bash`: checks command lines against the policy, runs them, and records their changes for `undo`.
 
-mod broken;
+mod diagnostics;
 mod jobs;
 mod log;
 mod run;
@@ -26,16 +25,16 @@ use workspace::{CommandChanges, CommandSnapshot};
 use crate::verify::Verdict;
 use crate::{Failure, ToolContext, arguments};
 pub use jobs::Shell;
-use run::{Ended, How, Running};
+use run::{EndReason, JobEnd, Running};
 
-/// How long a command may take when nothing is said, and at most, in seconds.
+/// Default and maximum timeout, in seconds.
 const TIMEOUT: u64 = 120;
-const LONGEST: u64 = 3_600;
-/// How long a command in the background is watched for an early end.
-const EARLY: Duration = Duration::from_millis(500);
+const MAX_TIMEOUT: u64 = 3_600;
+/// Time that the call waits for an early exit of a background command.
+const EARLY_EXIT: Duration = Duration::from_millis(500);
 
-/// More changed files are counted.
-const MOST_NAMED: usize = 20;
+/// Changed files named in a result; the others are counted.
+const MAX_NAMED: usize = 20;
 
 pub struct Bash {
     context: Arc<ToolContext>,
@@ -55,9 +54,9 @@ struct Arguments {
     stop: bool,
 }
 
-/// As long as that, at most [`LONGEST`].
-fn seconds(asked: i64) -> Duration {
-    Duration::from_secs(u64::try_from(asked).unwrap_or_default().min(LONGEST))
+/// A timeout, at most [`MAX_TIMEOUT`].
+fn seconds(requested: i64) -> Duration {
+    Duration::from_secs(u64::try_from(requested).unwrap_or_default().min(MAX_TIMEOUT))
 }
 
 impl Bash {
@@ -83,7 +82,7 @@ impl Bash {
     }
 
     fn command(&self, line: &str) -> CommandLine {
-        // Programs that would ask, colour or page have nobody to do that for.
+        // Keeps programs from prompting, colouring and paging.
         let quiet = [
             ("TERM", "dumb"),
             ("NO_COLOR", "1"),
@@ -101,11 +100,11 @@ impl Bash {
     }
 }
 
-/// The shell that command lines are written for.
+/// Path of bash, else of sh.
 fn shell() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = ["/bin", "/usr/bin"].map(PathBuf::from).into_iter().chain(std::env::split_paths(&path));
-    let bash = folders.map(|folder| folder.join("bash")).find(|program| program.is_file());
+    let directories = ["/bin", "/usr/bin"].map(PathBuf::from).into_iter().chain(std::env::split_paths(&path));
+    let bash = directories.map(|directory| directory.join("bash")).find(|program| program.is_file());
     bash.unwrap_or_else(|| Path::new("/bin/sh").to_owned())
 }
 
@@ -133,56 +132,62 @@ impl Tool for Bash {
 impl Bash {
     async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
-        // Of a job 0 asks how it is.
+        // With `job`, 0 reads the status without waiting.
         let least = i64::from(args.job.is_none());
         if args.timeout.is_some_and(|seconds| seconds < least) {
-            let message = format!("`timeout` is in seconds, {least} at least");
+            let message = format!("`timeout` must be at least {least} (seconds)");
             return Err(Failure::new(ErrorCode::InvalidArguments, message));
         }
         match (&args.command, &args.job) {
             (Some(command), None) if !command.trim().is_empty() => self.run(command, &args, cx).await,
-            (None, Some(job)) => self.look(job, &args, cx).await,
+            (None, Some(job)) => self.read_job(job, &args, cx).await,
             _ => Err(Failure::new(ErrorCode::InvalidArguments, "give either `command` or `job`")),
         }
     }
 
     async fn run(&self, line: &str, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let context = &self.context;
-        let unsaved = crate::unsaved::agreed(&self.context, line, cx).await?;
+        let unsaved = crate::unsaved::confirm(&self.context, line, cx).await?;
         let command = self.command(line);
         let grant = cx.grant_line("bash", &command).await?;
         let Some(job) = context.shell.open(line) else {
-            let message = "too many commands run already; end one with {\"job\": …, \"stop\": true}";
+            let message = "too many commands are running; stop one with {\"job\": …, \"stop\": true}";
             return Err(Failure::new(ErrorCode::WrongState, message));
         };
-        // However this call ends, nothing waits for the job after it.
+        // Ends the job's waiters if this call is dropped.
         let mut ends = EndsJob(Some(&job));
-        // What goes on is not waited for, so what it changes cannot be told from what others change.
-        let (shell, notes) = (Arc::clone(&context.shell), !args.background && shell::may_write(line));
+        // Changes of a background command cannot be distinguished from those of others.
+        let (shell, records) = (Arc::clone(&context.shell), !args.background && shell::may_write(line));
         let label = format!("bash: {}", short(&context.shell.redactor().redact(line)));
         let (text, run, name) = (line.to_owned(), cx.run.clone(), label.clone());
         let mut before = blocking(move || {
             shell.prune();
-            notes.then(|| shell.snapshots.before(&text, &run, &name, &shell.processes))
+            records.then(|| shell.snapshots.before(&text, &run, &name, &shell.processes))
         })
         .await?;
         let (process, output) = context.shell.processes.spawn_merged(&command, &grant).await?;
-        before.iter_mut().for_each(CommandSnapshot::runs);
+        before.iter_mut().for_each(CommandSnapshot::mark_running);
         let mut running = Running::new(process, output, context.shell.redactor());
         let timeout = args.timeout.map(seconds);
         if args.background {
             ends.0 = None;
-            context.shell.keep(Arc::clone(&job), running, timeout);
-            job.wait(EARLY, &cx.cancel).await;
-            return Ok(self.told(&job, &unsaved, true, &CommandChanges::default(), &Verdict::nothing()));
+            context.shell.supervise(Arc::clone(&job), running, timeout);
+            job.wait(EARLY_EXIT, &cx.cancel).await;
+            return Ok(self.render_result(
+                &job,
+                &unsaved,
+                true,
+                &CommandChanges::default(),
+                &Verdict::nothing(),
+            ));
         }
         let stop = cx.cancel.clone();
         let deadline = tokio::time::Instant::now() + timeout.unwrap_or(Duration::from_secs(TIMEOUT));
-        let hear = |content| {
+        let on_output = |content| {
             let update = Update { update_type: UpdateKind::Stdout, content, progress_percent: None };
             cx.update(update)
         };
-        let ended = running.follow(&job.log, Some(deadline), &stop, hear).await;
+        let ended = running.follow(&job.log, Some(deadline), &stop, on_output).await;
         running.finish(&job.log).await;
         job.end(ended);
         drop(ends);
@@ -190,11 +195,11 @@ impl Bash {
             Some(before) => self.compare(before, label, cx).await?,
             None => CommandChanges::default(),
         };
-        let broken = broken::by(context, &wrote, cx).await;
-        Ok(self.told(&job, &unsaved, false, &wrote, &broken))
+        let verdict = diagnostics::compare(context, &wrote, cx).await;
+        Ok(self.render_result(&job, &unsaved, false, &wrote, &verdict))
     }
 
-    /// Puts what the command changed where `undo` finds it, whoever still waits for the answer.
+    /// Commits the command's changes to the journal, even if the call is dropped.
     async fn compare(
         &self,
         before: CommandSnapshot,
@@ -207,19 +212,19 @@ impl Bash {
         let wrote = self.context.shell.spawn(work).await.map_err(failed)?;
         Ok(wrote.unwrap_or_else(|error| {
             let why = format!(
-                "the journal cannot be written: {error}; what git does not have is kept, and the next start tells of it"
+                "cannot write the journal: {error}; the backup of files outside git is reported at the next start"
             );
             CommandChanges { lost: vec![(self.context.workspace.root().clone(), why)], ..CommandChanges::default() }
         }))
     }
 
-    /// What a job wrote, or its end.
-    async fn look(&self, name: &str, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
+    /// Reads the output or the status of a job.
+    async fn read_job(&self, name: &str, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let Some(job) = self.context.shell.job(name) else {
             let names = self.context.shell.names().join(", ");
-            let there =
-                if names.is_empty() { "there is none".to_owned() } else { format!("there are: {names}") };
-            return Err(Failure::new(ErrorCode::NotFound, format!("no job is called {name:?}; {there}")));
+            let known_jobs =
+                if names.is_empty() { "there are no jobs".to_owned() } else { format!("jobs: {names}") };
+            return Err(Failure::new(ErrorCode::NotFound, format!("no job {name:?}; {known_jobs}")));
         };
         if args.stop {
             job.stop.cancel();
@@ -229,46 +234,46 @@ impl Bash {
         }
         let (offset, reader) = (args.offset, Arc::clone(&job));
         let page = blocking(move || reader.log.from(offset)).await?;
-        let mut text = format!("{}: {} ({})\n{}", job.name, short(&job.command), job.said(), page.text);
+        let mut text = format!("{}: {} ({})\n{}", job.name, short(&job.command), job.status(), page.text);
         if let Some(next) = page.next {
-            text = format!("{}\n… more from line {next} on", text.trim_end_matches('\n'));
+            text = format!("{}\n… continues at line {next}", text.trim_end_matches('\n'));
         }
         Ok(ToolResult::text(text).with_details(details(&job)))
     }
 
-    fn told(
+    fn render_result(
         &self,
         job: &Job,
         unsaved: &[String],
         background: bool,
         wrote: &CommandChanges,
-        broken: &Verdict,
+        verdict: &Verdict,
     ) -> ToolResult {
         let mut text = String::new();
         if !unsaved.is_empty() {
             text.push_str(&format!("not saved: {}\n", unsaved.join(", ")));
         }
-        text.push_str(&job.log.shown(&job.name));
+        text.push_str(&job.log.render(&job.name));
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
         let ended = *job.ended.borrow();
         if background && ended.is_none() {
             text.push_str(&format!(
-                "{} runs; {{\"job\": {:?}}} shows what it writes, with \"stop\": true it is ended",
+                "{} is running; {{\"job\": {:?}}} shows its output, with \"stop\": true stops it",
                 job.name, job.name
             ));
-            text.push_str("\nnot undoable: what it changes from now on");
+            text.push_str("\nnot undoable: its later changes");
         } else {
-            text.push_str(&job.said());
+            text.push_str(&job.status());
         }
-        text.push_str(&self.changes(wrote));
-        if !broken.text.is_empty() {
-            text.push_str(&format!("\n{}", broken.text.trim_end()));
+        text.push_str(&self.render_changes(wrote));
+        if !verdict.text.is_empty() {
+            text.push_str(&format!("\n{}", verdict.text.trim_end()));
         }
         let (code, is_error) = match ended {
-            Some(Ended { how: How::TimedOut, .. }) => (ErrorCode::Timeout, true),
-            Some(Ended { how: How::Stopped, .. }) => (ErrorCode::Cancelled, true),
+            Some(JobEnd { reason: EndReason::TimedOut, .. }) => (ErrorCode::Timeout, true),
+            Some(JobEnd { reason: EndReason::Stopped, .. }) => (ErrorCode::Cancelled, true),
             _ => (ErrorCode::Internal, false),
         };
         let result = if is_error { ToolResult::error(code, text) } else { ToolResult::text(text) };
@@ -276,22 +281,23 @@ impl Bash {
         details["not_saved"] = json!(unsaved);
         details["commit"] = json!(wrote.commit);
         details["changed"] =
-            json!(wrote.files.iter().map(|path| self.context.shown(path)).collect::<Vec<_>>());
-        details["diagnostics"] = broken.details.clone();
+            json!(wrote.files.iter().map(|path| self.context.display_path(path)).collect::<Vec<_>>());
+        details["diagnostics"] = verdict.details.clone();
         result.with_details(details)
     }
 
-    /// What was changed, and what of it `undo` cannot take back.
-    fn changes(&self, wrote: &CommandChanges) -> String {
+    /// Lists changed files, and those that `undo` cannot revert.
+    fn render_changes(&self, wrote: &CommandChanges) -> String {
         let mut text = String::new();
         if !wrote.files.is_empty() {
             let names: Vec<String> =
-                wrote.files.iter().take(MOST_NAMED).map(|path| self.context.shown(path)).collect();
+                wrote.files.iter().take(MAX_NAMED).map(|path| self.context.display_path(path)).collect();
             text.push_str(&format!("\nchanged: {}{}", names.join(", "), more(wrote.files.len())));
         }
         if !wrote.lost.is_empty() {
-            let one = |(path, why): &(AbsPath, String)| format!("{} ({why})", self.context.shown(path));
-            let names: Vec<String> = wrote.lost.iter().take(MOST_NAMED).map(one).collect();
+            let render =
+                |(path, why): &(AbsPath, String)| format!("{} ({why})", self.context.display_path(path));
+            let names: Vec<String> = wrote.lost.iter().take(MAX_NAMED).map(render).collect();
             text.push_str(&format!("\nnot undoable: {}{}", names.join(", "), more(wrote.lost.len())));
         }
         text
@@ -299,16 +305,16 @@ impl Bash {
 }
 
 fn more(count: usize) -> String {
-    if count > MOST_NAMED { format!(" and {} more", count - MOST_NAMED) } else { String::new() }
+    if count > MAX_NAMED { format!(" and {} more", count - MAX_NAMED) } else { String::new() }
 }
 
-/// Marks a job stopped when its call is dropped: its process goes with the call.
+/// Marks a job stopped when its call is dropped: the process ends with the call.
 struct EndsJob<'a>(Option<&'a Job>);
 
 impl Drop for EndsJob<'_> {
     fn drop(&mut self) {
         if let Some(job) = self.0.filter(|job| job.is_running()) {
-            job.end(Ended { how: How::Stopped, left: false });
+            job.end(JobEnd { reason: EndReason::Stopped, left_processes: false });
         }
     }
 }
@@ -316,7 +322,7 @@ impl Drop for EndsJob<'_> {
 fn details(job: &Job) -> Value {
     let (bytes, lines) = job.log.size();
     let exit_code = match *job.ended.borrow() {
-        Some(Ended { how: How::Exited(status), .. }) => status.code(),
+        Some(JobEnd { reason: EndReason::Exited(status), .. }) => status.code(),
         _ => None,
     };
     json!({
@@ -326,14 +332,14 @@ fn details(job: &Job) -> Value {
 }
 
 fn short(command: &str) -> String {
-    const MOST: usize = 60;
+    const MAX: usize = 60;
     let line = command.lines().next().unwrap_or_default();
-    let cut = line.chars().count() > MOST || line.len() < command.trim_end().len();
-    let line: String = line.chars().take(MOST).collect();
+    let cut = line.chars().count() > MAX || line.len() < command.trim_end().len();
+    let line: String = line.chars().take(MAX).collect();
     if cut { format!("{line}…") } else { line }
 }
 
-/// Runs `work`, which blocks, where that is allowed.
+/// Runs blocking `work` on a blocking thread.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
     let failed = |error| Failure::new(ErrorCode::Internal, format!("{error}; please report this"));
     tokio::task::spawn_blocking(work).await.map_err(failed)

@@ -1,4 +1,4 @@
-//! One command from its start to its end, with what it writes.
+//! A running command and its output.
 
 use std::future::Future;
 use std::process::ExitStatus;
@@ -11,45 +11,49 @@ use tokio::net::unix::pipe;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::jobs::told;
+use super::jobs::describe_status;
 use super::log::Log;
 use super::scrub::Scrubber;
 
-/// How long what a command left behind may still write before it is ended.
+/// Time in which processes that a command left behind may still write.
 const LINGER: Duration = Duration::from_millis(300);
-/// How long a command that is ended has to say goodbye.
+/// Time that a command has to exit before it is killed.
 const GRACE: Duration = Duration::from_millis(400);
 
-pub(super) const UNKNOWN: &str = "its end is not known";
+pub(super) const UNKNOWN: &str = "exit status unknown";
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ended {
-    pub how: How,
-    /// It left something running, which was ended.
-    pub left: bool,
+pub(super) struct JobEnd {
+    pub reason: EndReason,
+    /// Whether the command left processes running, which were killed.
+    pub left_processes: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum How {
+pub(super) enum EndReason {
     Exited(ExitStatus),
     TimedOut,
     Stopped,
 }
 
-impl Ended {
-    pub fn said(&self, after: Duration) -> String {
-        let how = match self.how {
-            How::Exited(status) => told(status),
-            How::TimedOut => format!("ended, since it took more than {:.1} s", after.as_secs_f32()),
-            How::Stopped => "stopped".to_owned(),
+impl JobEnd {
+    pub fn describe(&self, after: Duration) -> String {
+        let how = match self.reason {
+            EndReason::Exited(status) => describe_status(status),
+            EndReason::TimedOut => format!("timed out after {:.1} s", after.as_secs_f32()),
+            EndReason::Stopped => "stopped".to_owned(),
         };
-        let left = if self.left { "; what it left running was ended (use background: true)" } else { "" };
+        let left = if self.left_processes {
+            "; killed the processes it left running (use background: true)"
+        } else {
+            ""
+        };
         format!("{how}{left}")
     }
 }
 
-/// A command that runs.
+/// A running command.
 pub(super) struct Running {
     process: Process,
     output: pipe::Receiver,
@@ -61,33 +65,36 @@ impl Running {
         Self { process, output, scrubber: Scrubber::new(redactor) }
     }
 
-    /// Takes what it writes to `log` and `hear`, until it has ended; ends it at the deadline and on
-    /// `stop`. May be dropped: it goes on then, and can be followed again.
+    /// Passes the output to `log` and `on_output` until the command ends.
+    ///
+    /// The deadline or `stop` ends this earlier.
+    ///
+    /// Cancel safe: the command runs on and can be followed again.
     pub async fn follow<F: Future<Output = ()>>(
         &mut self,
         log: &Log,
         deadline: Option<Instant>,
         stop: &CancellationToken,
-        hear: impl Fn(String) -> F,
-    ) -> Ended {
+        on_output: impl Fn(String) -> F,
+    ) -> JobEnd {
         let mut buffer = vec![0; 16 << 10];
         let (mut status, mut is_open, mut quiet_at) = (None, true, None);
         loop {
             if let (Some(status), false) = (status, is_open) {
-                return Ended { how: How::Exited(status), left: self.process.has_left() };
+                return JobEnd { reason: EndReason::Exited(status), left_processes: self.process.has_left() };
             }
-            // A read that is dropped has taken nothing; the others only look.
+            // All branches are cancel safe.
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return Ended { how: How::Stopped, left: false },
-                () = until(deadline) => return Ended { how: How::TimedOut, left: false },
+                () = stop.cancelled() => return JobEnd { reason: EndReason::Stopped, left_processes: false },
+                () = until(deadline) => return JobEnd { reason: EndReason::TimedOut, left_processes: false },
                 read = self.output.read(&mut buffer), if is_open => match read {
                     Ok(0) | Err(_) => is_open = false,
                     Ok(count) => {
                         let text = self.scrubber.push(&buffer[..count]);
                         if !text.is_empty() {
                             log.push(&text);
-                            hear(text).await;
+                            on_output(text).await;
                         }
                         if status.is_some() {
                             quiet_at = Some(Instant::now() + LINGER);
@@ -98,17 +105,17 @@ impl Running {
                     status = Some(exited);
                     quiet_at = Some(Instant::now() + LINGER);
                 }
-                // Something else holds the pipe open.
+                // A process that the command left behind holds the pipe open.
                 () = until(quiet_at), if status.is_some() => is_open = false,
             }
         }
     }
 
-    /// Ends what is left of it, and takes its last words to `log`.
+    /// Kills the rest of the process group and reads the remaining output into `log`.
     pub async fn finish(&mut self, log: &Log) {
         self.process.end(GRACE).await;
         let mut buffer = vec![0; 16 << 10];
-        // What was written before the end is there; nothing is waited for.
+        // The output written before the end is in the pipe already.
         while let Ok(count @ 1..) = self.output.try_read(&mut buffer) {
             log.push(&self.scrubber.push(&buffer[..count]));
         }

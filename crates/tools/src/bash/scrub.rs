@@ -1,47 +1,48 @@
-//! Output as it comes, line by line, with secrets taken out of it. A secret may come in two pieces and over several lines, so what
-//! may be the beginning of one waits for the rest.
+//! Redaction of secrets in streamed output.
+//!
+//! A secret may arrive in pieces or span lines, so text that may begin one is buffered.
 
 use policy::{Pieces, Redactor};
 
-/// A line longer than this is told before it ends.
-const MOST_HELD: usize = 64 << 10;
+/// A longer line is passed on before it ends.
+const MAX_BUFFERED: usize = 64 << 10;
 
-/// Takes bytes, gives text.
+/// Turns bytes into redacted text.
 pub(super) struct Scrubber {
     redactor: Redactor,
     pieces: Pieces,
-    /// The line that has not ended.
-    held: Vec<u8>,
+    /// The unfinished line.
+    buffer: Vec<u8>,
 }
 
 impl Scrubber {
     pub fn new(redactor: Redactor) -> Self {
-        Self { redactor, pieces: Pieces::default(), held: Vec::new() }
+        Self { redactor, pieces: Pieces::default(), buffer: Vec::new() }
     }
 
-    /// The text that is ready now.
+    /// Adds bytes and returns the text that is ready.
     pub fn push(&mut self, bytes: &[u8]) -> String {
-        self.held.extend_from_slice(bytes);
-        let mut ready = self.held.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        if self.held.len() - ready > MOST_HELD {
-            // No character is parted: bytes that go on with one begin with the bits 10.
-            let last = self.held.iter().rposition(|byte| byte & 0xc0 != 0x80);
-            ready = last.filter(|at| *at > ready).unwrap_or(self.held.len());
+        self.buffer.extend_from_slice(bytes);
+        let mut ready = self.buffer.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if self.buffer.len() - ready > MAX_BUFFERED {
+            // Do not split a character: continuation bytes begin with the bits 10.
+            let last = self.buffer.iter().rposition(|byte| byte & 0xc0 != 0x80);
+            ready = last.filter(|at| *at > ready).unwrap_or(self.buffer.len());
         }
         let text = self.take(ready);
         self.pieces.push(&self.redactor, &text).into_owned()
     }
 
-    /// What is left at the end.
+    /// Returns the remaining text at the end.
     pub fn rest(&mut self) -> String {
-        let text = self.take(self.held.len());
+        let text = self.take(self.buffer.len());
         let mut ready = self.pieces.push(&self.redactor, &text).into_owned();
         ready.push_str(&self.pieces.finish(&self.redactor));
         ready
     }
 
     fn take(&mut self, ready: usize) -> String {
-        let bytes: Vec<u8> = self.held.drain(..ready).collect();
+        let bytes: Vec<u8> = self.buffer.drain(..ready).collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }
@@ -62,9 +63,9 @@ mod tests {
         }
         assert_eq!(out, "a\n[redacted:LINES_SECRET]\n[redacted:MY_TOKEN] b\n[redacted:private-key]\n");
         assert_eq!(scrubber.rest(), "c é");
-        let long = "x".repeat(MOST_HELD + 1);
+        let long = "x".repeat(MAX_BUFFERED + 1);
         let out = scrubber.push(long.as_bytes()).len();
-        assert!(out + 8 >= long.len(), "nothing is held for ever");
+        assert!(out + 8 >= long.len(), "a long line is passed on");
         scrubber.rest();
         let mut out = scrubber.push(format!("{long} hunter2-").as_bytes());
         out.push_str(&scrubber.push(b"hunter2 and on\n"));

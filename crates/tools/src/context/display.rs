@@ -1,4 +1,4 @@
-//! Lines as the model is shown them, and the memory of what it was shown.
+//! Rendering of lines for the model, and the record of the lines it has seen.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -8,29 +8,31 @@ use workspace::{ChangeKind, Document, Plan};
 
 use crate::ToolContext;
 
-/// Lines of a text as people count them: a final line end opens no further line.
+/// Number of lines; a final line end does not start another line.
 pub(crate) fn line_count(text: &str) -> usize {
     hashline::Lines::new(text.into()).count()
 }
 
-/// The header and these lines (from 1, ascending) in the form that `edit` takes; they count as
-/// shown from now on.
-pub(crate) fn lines(context: &ToolContext, document: &Document, lines: &[usize]) -> String {
-    folded(context, document, lines, &[])
+/// Renders the header and these lines (1-based, ascending) for `edit`.
+///
+/// Marks the lines shown.
+pub(crate) fn render_lines(context: &ToolContext, document: &Document, lines: &[usize]) -> String {
+    render_folded(context, document, lines, &[])
 }
 
-/// As [`lines`], where `folds` (each between two of the lines) are left out on purpose: named whole
-/// by those two, they may be edited too.
-pub(crate) fn folded(
+/// Like [`render_lines`], with `folds` left out between two of the lines.
+///
+/// A fold counts as shown when an edit names it by both of these lines.
+pub(crate) fn render_folded(
     context: &ToolContext,
     document: &Document,
     lines: &[usize],
     folds: &[RangeInclusive<usize>],
 ) -> String {
-    let path = context.shown(&document.path);
+    let path = context.display_path(&document.path);
     let ranges = ranges(lines);
-    if let Some(kept) = &context.kept {
-        kept.restore(context, &path);
+    if let Some(saved) = &context.saved_snapshots {
+        saved.restore(context, &path);
     }
     let text = context.with_snapshots(|store| {
         let tag = store.record(&path, document.text.clone());
@@ -39,31 +41,32 @@ pub(crate) fn folded(
         }
         store.show(&path, tag, &ranges, context.settings().view).unwrap_or_default()
     });
-    let Some(kept) = &context.kept else { return text };
-    kept.keep(context, &path);
-    // A tag for other processes is long: it means the same text in each of them.
+    let Some(saved) = &context.saved_snapshots else { return text };
+    saved.save(context, &path);
+    // Other processes need a long tag, which means the same text in each of them.
     let rows = text.split_once('\n').map_or("", |(_, rows)| rows);
-    header_row(context, &path, Tag::long(&document.text)) + rows
+    render_header_row(context, &path, Tag::long(&document.text)) + rows
 }
 
-/// The header alone, for a file whose whole text the model knows because it wrote it.
-pub(crate) fn header(context: &ToolContext, document: &Document) -> String {
-    let path = context.shown(&document.path);
+/// Renders the header alone, for a file whose whole text the model wrote.
+pub(crate) fn render_header(context: &ToolContext, document: &Document) -> String {
+    let path = context.display_path(&document.path);
     let tag = context.with_snapshots(|store| {
         let tag = store.record(&path, document.text.clone());
         store.see(&path, tag, 1..=usize::MAX);
         tag
     });
-    header_row(context, &path, tag)
+    render_header_row(context, &path, tag)
 }
 
-pub(crate) fn header_row(context: &ToolContext, path: &str, tag: Tag) -> String {
+pub(crate) fn render_header_row(context: &ToolContext, path: &str, tag: Tag) -> String {
     context.settings().view.header(path, tag) + "\n"
 }
 
-/// A tool's description, which speaks of lines as `12kq:text` under `[path#TAG]`, in the view of
-/// this context.
-pub(crate) fn described(context: &ToolContext, text: &str) -> String {
+/// Adapts a tool's description to the view in force.
+///
+/// The description uses `12kq:text` and `[path#TAG]`.
+pub(crate) fn render_description(context: &ToolContext, text: &str) -> String {
     let view = context.settings().view;
     let check = if view.shows_checks() { "kq" } else { "" };
     let (header, row) = match view.dialect {
@@ -74,35 +77,35 @@ pub(crate) fn described(context: &ToolContext, text: &str) -> String {
     text.trim().replace("`12kq:text`", &format!("`{row}`")).replace("`[path#TAG]`", &format!("`{header}`"))
 }
 
-/// A document that was recorded, so that any of its lines can be shown.
+/// A document in the snapshot store, of which any line can be shown.
 pub(crate) struct Recorded {
     path: String,
     tag: Tag,
     snapshot: Arc<Snapshot>,
-    seen: Vec<usize>,
+    shown: Vec<usize>,
 }
 
-/// Records documents, in one go where they are kept for other processes too.
+/// Records documents; saved snapshots are read once for all of them.
 pub(crate) fn record<'a>(
     context: &ToolContext,
     documents: impl Iterator<Item = &'a Document>,
 ) -> Vec<Recorded> {
-    let documents: Vec<(String, &Document)> = documents.map(|it| (context.shown(&it.path), it)).collect();
-    if let Some(kept) = &context.kept {
-        kept.restore_all(context, documents.iter().map(|(path, _)| path.as_str()));
+    let documents: Vec<(String, &Document)> =
+        documents.map(|document| (context.display_path(&document.path), document)).collect();
+    if let Some(saved) = &context.saved_snapshots {
+        saved.restore_all(context, documents.iter().map(|(path, _)| path.as_str()));
     }
     let record = |(path, document): (String, &Document)| {
         let (tag, snapshot) = context.with_snapshots(|store| {
             let tag = store.record(&path, document.text.clone());
             (tag, store.get(&path, tag))
         });
-        Some(Recorded { path, tag, snapshot: snapshot?, seen: Vec::new() })
+        Some(Recorded { path, tag, snapshot: snapshot?, shown: Vec::new() })
     };
     documents.into_iter().filter_map(record).collect()
 }
 
 impl Recorded {
-    /// Whether it is at this path.
     pub(crate) fn is_at(&self, path: &str) -> bool {
         self.path == path
     }
@@ -111,42 +114,41 @@ impl Recorded {
         self.snapshot.lines()
     }
 
-    /// The row above its lines.
     pub(crate) fn header(&self, context: &ToolContext) -> String {
-        let tag = if context.kept.is_some() { Tag::long(self.snapshot.text()) } else { self.tag };
-        header_row(context, &self.path, tag)
+        let tag = if context.saved_snapshots.is_some() { Tag::long(self.snapshot.text()) } else { self.tag };
+        render_header_row(context, &self.path, tag)
     }
 
-    /// One of its lines, in the form that `edit` takes.
+    /// Renders one of its lines for `edit`.
     pub(crate) fn row(&self, context: &ToolContext, line: usize) -> String {
         context.settings().view.row(self.lines(), line)
     }
 
-    /// The line is shown whole.
-    pub(crate) fn see(&mut self, line: usize) {
-        self.seen.push(line);
+    /// Notes that the whole line is shown.
+    pub(crate) fn mark_shown(&mut self, line: usize) {
+        self.shown.push(line);
     }
 }
 
-/// What was shown of these documents counts as shown from now on.
-pub(crate) fn seen(context: &ToolContext, recorded: &[Recorded]) {
+/// Stores which lines of these documents were shown.
+pub(crate) fn mark_shown(context: &ToolContext, recorded: &[Recorded]) {
     context.with_snapshots(|store| {
-        for it in recorded {
-            for range in ranges(&it.seen) {
-                store.see(&it.path, it.tag, range);
+        for document in recorded {
+            for range in ranges(&document.shown) {
+                store.see(&document.path, document.tag, range);
             }
         }
     });
-    if let Some(kept) = &context.kept {
-        kept.keep_all(context, recorded.iter().map(|it| it.path.as_str()));
+    if let Some(saved) = &context.saved_snapshots {
+        saved.save_all(context, recorded.iter().map(|document| document.path.as_str()));
     }
 }
 
-/// Whether the model was shown every line of the document as it is now.
+/// Whether the model has seen every line of the current text.
 pub(crate) fn was_read(context: &ToolContext, document: &Document) -> bool {
-    let path = context.shown(&document.path);
-    if let Some(kept) = &context.kept {
-        kept.restore(context, &path);
+    let path = context.display_path(&document.path);
+    if let Some(saved) = &context.saved_snapshots {
+        saved.restore(context, &path);
     }
     context.with_snapshots(|store| match store.newest(&path) {
         Some(newest) if **newest.text() == *document.text => store.has_seen_all(&path, newest.tag()),
@@ -154,13 +156,13 @@ pub(crate) fn was_read(context: &ToolContext, document: &Document) -> bool {
     })
 }
 
-/// After a commit: what the model knows of the files goes on through the edits that were made.
-pub(crate) fn keep_in_step(context: &ToolContext, plan: &Plan) {
+/// Maps the snapshots of the changed files through a commit.
+pub(crate) fn sync_snapshots(context: &ToolContext, plan: &Plan) {
     context.with_snapshots(|store| {
         for change in plan.changes() {
-            let path = context.shown(&change.path);
+            let path = context.display_path(&change.path);
             if let ChangeKind::Renamed { from } = &change.kind {
-                store.renamed(&context.shown(from), &path);
+                store.renamed(&context.display_path(from), &path);
             }
             match (&change.before, &change.after) {
                 (Some(before), Some(after)) if store.newest(&path).is_some() => {
@@ -189,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbouring_lines_are_one_range() {
+    fn adjacent_lines_are_one_range() {
         assert_eq!(ranges(&[1, 2, 3, 7, 9, 10]), [1..=3, 7..=7, 9..=10]);
         assert_eq!(ranges(&[]), []);
     }

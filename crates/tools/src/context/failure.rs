@@ -1,5 +1,6 @@
-//! Why a tool did not do what was asked: a code of the closed list, a sentence that says what to
-//! do next, and data for programs. Every typed error below becomes one of these, once, here.
+//! Failure of a tool: an error code, a message that says what to do next, and data for programs.
+//!
+//! The typed errors of lower layers are converted here.
 
 use agent::ToolResult;
 use paths::{AbsPath, StateError};
@@ -15,13 +16,15 @@ use workspace::{
 #[error("{message}")]
 pub struct Failure {
     pub code: ErrorCode,
-    /// For the model and people.
+    /// For the model and the user.
     pub message: String,
     /// Further facts; `null` when there are none.
     pub data: Value,
-    /// What surfaces are given whole, as of a call that did what was asked. Boxed, since few have any.
+    /// Details for surfaces, like those of a successful call.
+    ///
+    /// Boxed, since few failures have any.
     pub details: Option<Box<Value>>,
-    /// It would have been asked, but there was nobody.
+    /// Whether the call was denied because no user could be asked.
     pub unattended: bool,
 }
 
@@ -37,7 +40,7 @@ impl Failure {
         self
     }
 
-    /// With these details for surfaces.
+    /// Adds details for surfaces.
     pub fn with_details(mut self, details: Value) -> Self {
         self.details = Some(Box::new(details));
         self

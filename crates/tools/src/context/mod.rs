@@ -1,4 +1,4 @@
-//! What every built-in tool works with.
+//! Shared context and settings of the built-in tools.
 
 pub(crate) mod display;
 mod failure;
@@ -22,61 +22,60 @@ pub use failure::Failure;
 pub use saved_snapshots::SavedSnapshots;
 pub use syntax_trees::{Grammars, Trees};
 
-/// The workspace, its language servers, and what the model was shown. Shared by all tools of a
-/// session.
+/// The workspace, its servers and the snapshots, shared by all tools of a session.
 pub struct ToolContext {
     pub workspace: Workspace,
-    /// Language servers, started when first needed.
+    /// Language servers, started on first use.
     pub servers: Arc<ServerPool>,
-    /// Debug sessions, which live from call to call.
+    /// Debug sessions, which outlive a call.
     pub debug: Arc<dap_client::Sessions>,
     /// Texts the model was shown, by tag.
     pub snapshots: Mutex<SnapshotStore>,
     /// Syntax trees of those texts.
     pub trees: Trees,
-    /// Snapshots that outlive the process, for callers that read and edit in two calls.
-    pub kept: Option<SavedSnapshots>,
-    /// What language servers have not said yet of edits that were told.
+    /// Snapshots on disk, for callers that read in one process and edit in another.
+    pub saved_snapshots: Option<SavedSnapshots>,
+    /// Pending diagnostics of earlier edits.
     pub pending: Pending,
     pub shell: Arc<Shell>,
-    /// The person's editor, for places that they are to see.
+    /// Shows places in the user's editor, if there is one.
     pub show: Option<Show>,
-    /// ToolSettings of the tools; see [`ToolContext::take_settings`].
+    /// Settings in force; see [`ToolContext::set_settings`].
     pub settings: RwLock<ToolSettings>,
 }
 
-/// What the person may choose about the tools.
+/// Settings of the tools.
 #[derive(Debug, Clone)]
 pub struct ToolSettings {
     /// How lines are shown, and which dialect `edit` teaches (`hashline.dialect`,
     /// `hashline.line_checks`).
     pub view: View,
-    /// What becomes of an edit that breaks what parsed (`edit.parse_regression`).
+    /// Handling of an edit that adds syntax errors (`edit.parse_regression`).
     pub parse_regression: ParseRegression,
     /// How long an edit waits for fresh diagnostics (`edit.diagnostics_wait`).
     pub diagnostics_wait: Duration,
-    /// Whether an edit is tried on the servers before it is made (`edit.verify`) …
+    /// Whether servers check an edit before or after it is applied (`edit.verify`).
     pub verify: Verify,
-    /// … and what becomes of one that brings new errors (`edit.verify_policy`).
+    /// Handling of an edit that adds errors (`edit.verify_policy`).
     pub verify_policy: VerifyPolicy,
-    /// How long a server may take for a request (`lsp.timeout`).
+    /// Timeout of a request to a server (`lsp.timeout`).
     pub request_timeout: Duration,
-    /// From when on the servers of a file are started (`lsp.start`).
+    /// When the servers of a file are started (`lsp.start`).
     pub start: ServerStart,
-    /// Whether the person is asked before a command runs while open files are not saved
+    /// Whether to ask the user before a command runs while open files are unsaved
     /// (`run.on_unsaved`).
     pub asks_on_unsaved: bool,
 }
 
-/// When the language servers of a file are started, the earlier the greater.
+/// When the language servers of a file are started; earlier is greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum ServerStart {
-    /// When they are asked.
+    /// On the first request.
     Use,
-    /// When a tool changes it.
+    /// When a tool changes the file.
     #[default]
     Edit,
-    /// When a tool reads it.
+    /// When a tool reads the file.
     Read,
 }
 
@@ -101,50 +100,55 @@ impl ToolContext {
         self.settings.read().clone()
     }
 
-    /// Other settings, for every call that begins from now on. How lines are shown stays: the model knows them so.
-    pub fn take_settings(&self, settings: ToolSettings) {
+    /// Replaces the settings for all later calls.
+    ///
+    /// The view stays, since the model has learned it.
+    pub fn set_settings(&self, settings: ToolSettings) {
         let mut current = self.settings.write();
         *current = ToolSettings { view: current.view, ..settings };
     }
 
-    /// Has the language servers of a file that a tool reads or changes start, where the person wants that
-    /// so early. For one call they are not: it ends before they could say anything.
-    pub(crate) fn begin_servers(&self, path: &AbsPath, now: ServerStart) {
-        if self.kept.is_none() && self.settings().start >= now && !self.servers.begin(path) {
+    /// Starts the language servers of a file if `lsp.start` says to do so now.
+    ///
+    /// A process that serves one call does not: it ends before they could answer.
+    pub(crate) fn start_servers(&self, path: &AbsPath, now: ServerStart) {
+        if self.saved_snapshots.is_none() && self.settings().start >= now && !self.servers.begin(path) {
             tracing::debug!("no server of {path} is started");
         }
     }
 
-    /// The document that `path` names, as the model or the person wrote it.
+    /// The document at `path`, which may be relative to the workspace.
     pub(crate) fn document(&self, path: &str) -> Result<Document, Failure> {
         Ok(self.workspace.document(&self.workspace.resolve(path)?)?)
     }
 
-    /// `path` as the model is shown it.
-    pub(crate) fn shown(&self, path: &AbsPath) -> String {
+    /// `path` relative to the workspace, as the model sees it.
+    pub(crate) fn display_path(&self, path: &AbsPath) -> String {
         self.workspace.relative(path)
     }
 
-    /// Keeps a text of a file as the person saw it. The answer is what the argument `as_of` of the tool
-    /// `lsp` takes beside a place in that text.
-    pub fn remember(&self, path: &AbsPath, text: Arc<str>) -> String {
-        self.with_snapshots(|store| store.record(&self.shown(path), text)).to_string()
+    /// Records a text of a file and returns its tag.
+    ///
+    /// The tool `lsp` takes the tag as its argument `as_of`.
+    pub fn record_snapshot(&self, path: &AbsPath, text: Arc<str>) -> String {
+        self.with_snapshots(|store| store.record(&self.display_path(path), text)).to_string()
     }
 
-    /// Open documents that are not saved: what runs reads the disk. Blocks. Their texts are not
-    /// compared, since one may be given without a line that is a request.
-    pub(crate) fn not_saved(&self) -> Vec<String> {
+    /// Open documents with unsaved changes; programs read the disk. Blocks.
+    ///
+    /// Texts are not compared: an editor's text may come without its request line.
+    pub(crate) fn unsaved_files(&self) -> Vec<String> {
         let open = self.workspace.open_documents().into_iter();
-        let unsaved = open.filter(|it| it.owner == Owner::Editor { dirty: true });
-        unsaved.map(|it| self.shown(&it.path)).collect()
+        let unsaved = open.filter(|document| document.owner == Owner::Editor { dirty: true });
+        unsaved.map(|document| self.display_path(&document.path)).collect()
     }
 
-    /// Runs `work` on the snapshots. Nothing in it may wait.
+    /// Runs `work` on the snapshots. `work` must not block.
     pub(crate) fn with_snapshots<T>(&self, work: impl FnOnce(&mut SnapshotStore) -> T) -> T {
         work(&mut self.snapshots.lock())
     }
 
-    /// The bounds of one request to a server.
+    /// Deadline and cancellation of one request to a server.
     pub(crate) fn request(&self, cancel: &CancellationToken, timeout: Option<u64>) -> RequestCx {
         let deadline = timeout
             .map_or(self.settings().request_timeout, |seconds| Duration::from_secs(seconds.clamp(1, 300)));

@@ -1,8 +1,7 @@
-//! Snapshots that outlive a process, for a person or a script that reads in one command and edits
-//! in the next.
+//! Snapshots on disk, for a user or script that reads in one process and edits in the next.
 //!
-//! One file a version in our own state folder, at most 64 MiB and seven days of them. They are a
-//! convenience: a lost one makes an edit refused as unknown, never wrong.
+//! The state directory has one file per version, at most 64 MiB, at most seven days old. Without its
+//! snapshot an edit is refused as unknown; it is never applied wrongly.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,21 +12,21 @@ use workspace::ContentHash;
 
 use crate::ToolContext;
 
-/// The newest format that this program reads and the one it writes.
+/// The format this program writes, and the newest it reads.
 const FORMAT: u64 = 1;
-/// Kept for at most this long.
+/// Older snapshots are removed.
 const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// At most this many bytes of text.
+/// Maximum size of all snapshot files.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Snapshots in our state folder.
+/// Snapshots in the state directory.
 #[derive(Debug)]
 pub struct SavedSnapshots {
     state: StateDir,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+struct SnapshotFile {
     format: u64,
     path: String,
     at_ms: u64,
@@ -38,26 +37,26 @@ struct Kept {
 }
 
 impl SavedSnapshots {
-    /// Snapshots below `state`, the workspace's own state folder.
+    /// Snapshots below `state`, the workspace's state directory.
     ///
     /// # Errors
-    /// When its name is refused, which it is not.
+    /// If the directory's name is invalid, which it is not.
     pub fn new(state: &StateDir) -> Result<Self, StateError> {
         Ok(Self { state: state.child("snapshots")? })
     }
 
-    /// Keeps the newest version of `path` that the store holds, with the lines shown of it.
-    pub(crate) fn keep(&self, context: &ToolContext, path: &str) {
-        self.keep_all(context, [path].into_iter());
+    /// Saves the newest version of `path`, with the lines that were shown.
+    pub(crate) fn save(&self, context: &ToolContext, path: &str) {
+        self.save_all(context, [path].into_iter());
     }
 
-    /// The same for several paths.
-    pub(crate) fn keep_all<'a>(&self, context: &ToolContext, paths: impl Iterator<Item = &'a str>) {
-        paths.for_each(|path| self.keep_one(context, path));
+    /// Saves the newest versions of several paths.
+    pub(crate) fn save_all<'a>(&self, context: &ToolContext, paths: impl Iterator<Item = &'a str>) {
+        paths.for_each(|path| self.save_one(context, path));
         self.prune();
     }
 
-    fn keep_one(&self, context: &ToolContext, path: &str) {
+    fn save_one(&self, context: &ToolContext, path: &str) {
         let newest = context.with_snapshots(|store| {
             let snapshot = store.newest(path)?;
             let (seen, folds) = (store.seen(path, snapshot.tag()), store.folds(path, snapshot.tag()));
@@ -65,7 +64,7 @@ impl SavedSnapshots {
         });
         let Some((snapshot, seen, folds)) = newest else { return };
         let text = snapshot.text();
-        let kept = Kept {
+        let file = SnapshotFile {
             format: FORMAT,
             path: path.to_owned(),
             at_ms: now_ms(),
@@ -73,22 +72,22 @@ impl SavedSnapshots {
             folds,
             text: text.to_string(),
         };
-        let written = serde_json::to_vec(&kept).map_err(|error| error.to_string()).and_then(|bytes| {
+        let written = serde_json::to_vec(&file).map_err(|error| error.to_string()).and_then(|bytes| {
             self.state.write_atomic(&name(path, text), &bytes).map_err(|error| error.to_string())
         });
         if let Err(error) = written {
             tracing::warn!(
-                "the snapshot of {path} is not kept, an edit in another process will be refused: {error}"
+                "cannot save the snapshot of {path}, another process will refuse edits of it: {error}"
             );
         }
     }
 
-    /// Puts every kept version of `path` into the store, oldest first.
+    /// Loads all saved versions of `path` into the store, oldest first.
     pub(crate) fn restore(&self, context: &ToolContext, path: &str) {
         self.restore_all(context, [path].into_iter());
     }
 
-    /// The same for several paths.
+    /// Loads all saved versions of several paths into the store.
     pub(crate) fn restore_all<'a>(&self, context: &ToolContext, paths: impl Iterator<Item = &'a str>) {
         let names = self.state.list().unwrap_or_default();
         paths.for_each(|path| self.restore_one(context, path, &names));
@@ -96,33 +95,33 @@ impl SavedSnapshots {
 
     fn restore_one(&self, context: &ToolContext, path: &str, names: &[String]) {
         let prefix = prefix(path);
-        let mut versions: Vec<Kept> = names
+        let mut versions: Vec<SnapshotFile> = names
             .iter()
             .filter(|name| name.starts_with(&prefix))
             .filter_map(|name| self.load(name))
             .collect();
-        versions.retain(|kept| kept.path == path);
-        versions.sort_by_key(|kept| kept.at_ms);
+        versions.retain(|file| file.path == path);
+        versions.sort_by_key(|file| file.at_ms);
         context.with_snapshots(|store| {
-            for kept in versions {
-                let tag = store.record(path, kept.text);
-                for (first, last) in kept.seen {
+            for file in versions {
+                let tag = store.record(path, file.text);
+                for (first, last) in file.seen {
                     store.see(path, tag, first..=last);
                 }
-                for (first, last) in kept.folds {
+                for (first, last) in file.folds {
                     store.fold(path, tag, first..=last);
                 }
             }
         });
     }
 
-    fn load(&self, name: &str) -> Option<Kept> {
+    fn load(&self, name: &str) -> Option<SnapshotFile> {
         let bytes = self.state.read(name).ok().flatten()?;
-        let kept: Kept = serde_json::from_slice(&bytes).ok()?;
-        (kept.format <= FORMAT).then_some(kept)
+        let file: SnapshotFile = serde_json::from_slice(&bytes).ok()?;
+        (file.format <= FORMAT).then_some(file)
     }
 
-    /// Forgets what is too old, then the oldest until the rest fits.
+    /// Removes expired snapshots, then the oldest until the rest fits.
     fn prune(&self) {
         let now = now_ms();
         let mut files: Vec<(u64, u64, String)> = self
@@ -143,7 +142,7 @@ impl SavedSnapshots {
             if (too_old || total > MAX_BYTES)
                 && let Err(error) = self.state.remove(&name)
             {
-                tracing::warn!("an old snapshot cannot be removed: {error}");
+                tracing::warn!("cannot remove an old snapshot: {error}");
             }
         }
     }

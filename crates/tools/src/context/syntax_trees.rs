@@ -1,9 +1,7 @@
-//! Syntax trees of the texts that were shown, made before an edit asks for them and kept for the
-//! next one.
+//! Cache of syntax trees, parsed before an edit needs them.
 //!
-//! At most 64 MiB of them by estimate, least used out. Large trees take milliseconds to drop and to
-//! follow an edit, so that is done elsewhere too. A tree that is not there costs time and nothing
-//! else: whoever asks gets on without.
+//! Holds about 64 MiB and evicts the least recently used. Background tasks parse, reparse and drop
+//! large trees, since each takes milliseconds. A missing tree costs time only.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,24 +15,25 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use workspace::ContentHash;
 
-/// Bytes of trees kept.
+/// Estimated bytes of all cached trees.
 const MAX_BYTES: usize = 64 << 20;
-/// A text whose parse is estimated to take longer is judged by the lines around an edit.
+/// Longest estimated time to parse a whole text.
+///
+/// Above it, only the lines around an edit are checked.
 const MAX_PARSE: Duration = Duration::from_millis(20);
-/// The longest that a text is parsed for, where that was not expected to take long, or was asked for.
+/// Time limit of a parse that is requested or expected to be fast.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// The longest that an edit waits for the parse of a large text that has no window.
+/// Time limit of the parse of a large text that has no window.
 const MAX_WAIT: Duration = Duration::from_millis(300);
-/// The longest that an edit waits for a tree that is being made; a text parsed for this one edit takes
-/// as long.
+/// Time that an edit waits for a tree that a background task is parsing.
 const MAX_WAIT_FOR_TREE: Duration = MAX_PARSE;
-/// Trees made at one time.
-const MAX_MAKING: usize = 2;
+/// Concurrent background parses.
+const MAX_PENDING: usize = 2;
 
-/// A text in a language: what a tree is of.
+/// Identity of a tree: a text in a language.
 type Key = (Language, ContentHash);
 
-/// Trees by text, for all tools of a session.
+/// Syntax trees by text, shared by all tools of a session.
 #[derive(Debug, Default)]
 pub struct Trees {
     cache: Arc<(Mutex<Cache>, Condvar)>,
@@ -44,22 +43,21 @@ pub struct Trees {
 
 #[derive(Debug, Default)]
 struct Cache {
-    kept: Vec<(Key, Tree, usize)>,
+    entries: Vec<(Key, Tree, usize)>,
     bytes: usize,
-    making: Vec<Key>,
+    pending: Vec<Key>,
 }
 
 impl Trees {
-    /// Begins to make the tree of a text, if there is a grammar for it and a runtime to make it on.
-    /// Does not wait.
+    /// Starts to parse a text in the background, if it has a grammar. Does not wait.
     pub fn prepare(&self, path: &str, text: &Arc<str>) {
         let Some(language) = Language::of(path, text) else { return };
         let whole = Arc::clone(text);
-        self.make(language, text, move |stop| Tree::parse(language, &whole, stop).ok());
+        self.spawn_parse(language, text, move |stop| Tree::parse(language, &whole, stop).ok());
     }
 
-    /// Has `work` make the tree of a text.
-    fn make(
+    /// Runs `work` in the background to parse a text.
+    fn spawn_parse(
         &self,
         language: Language,
         text: &str,
@@ -68,31 +66,32 @@ impl Trees {
         let Ok(runtime) = Handle::try_current() else { return };
         let (key, size) = (key(language, text), size(language, text));
         let mut cache = lock(&self.cache);
-        let known = cache.get(key).is_some() || cache.making.contains(&key);
-        let fits = size <= MAX_BYTES && cache.making.len() < MAX_MAKING;
+        let known = cache.get(key).is_some() || cache.pending.contains(&key);
+        let fits = size <= MAX_BYTES && cache.pending.len() < MAX_PENDING;
         if known || !fits || self.tasks.is_closed() {
             return;
         }
-        cache.making.push(key);
+        cache.pending.push(key);
         drop(cache);
         let (cache, stop) = (Arc::clone(&self.cache), self.stop.clone());
         self.tasks.spawn_blocking_on(
             move || {
                 let tree = work(Stop(&|| stop.is_cancelled()));
-                let mut kept = lock(&cache);
-                kept.making.retain(|making| *making != key);
-                let out = tree.map_or_else(Vec::new, |tree| kept.put(key, tree, size));
+                let mut cached = lock(&cache);
+                cached.pending.retain(|pending| *pending != key);
+                let evicted = tree.map_or_else(Vec::new, |tree| cached.put(key, tree, size));
                 cache.1.notify_all();
-                // Dropped here, where nobody waits, and after the lock.
-                drop(kept);
-                drop(out);
+                // Dropped here, where nothing waits, and after the lock.
+                drop(cached);
+                drop(evicted);
             },
             &runtime,
         );
     }
 
-    /// The tree of a text, made off the caller's thread if it is not at hand; `None` when there is no
-    /// grammar for it, or it takes longer than two seconds.
+    /// Returns the tree of a text; `None` without a grammar or after two seconds.
+    ///
+    /// A blocking thread parses a text whose tree is not cached.
     pub(crate) async fn tree(&self, path: &str, text: &Arc<str>) -> Option<Tree> {
         let language = Language::of(path, text)?;
         if let Some(tree) = lock(&self.cache).get(key(language, text)) {
@@ -100,37 +99,37 @@ impl Trees {
         }
         let (stop, text) = (self.stop.clone(), Arc::clone(text));
         let cache = Arc::clone(&self.cache);
-        let made = self.tasks.spawn_blocking(move || {
+        let parsed = self.tasks.spawn_blocking(move || {
             let start = Instant::now();
-            let late = || stop.is_cancelled() || start.elapsed() > DEADLINE;
-            let tree = Tree::parse(language, &text, Stop(&late)).ok()?;
-            let out = lock(&cache).put(key(language, &text), tree.clone(), size(language, &text));
-            drop(out);
+            let expired = || stop.is_cancelled() || start.elapsed() > DEADLINE;
+            let tree = Tree::parse(language, &text, Stop(&expired)).ok()?;
+            let evicted = lock(&cache).put(key(language, &text), tree.clone(), size(language, &text));
+            drop(evicted);
             Some(tree)
         });
-        made.await.ok().flatten()
+        parsed.await.ok().flatten()
     }
 
-    /// Stops what is being made and waits for it.
+    /// Cancels the background parses and waits for them.
     pub async fn close(&self) {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// The tree that is there, or will be in a moment.
+    /// Returns a cached tree; waits briefly for one that is being parsed.
     fn get(&self, key: Key) -> Option<Tree> {
         let mut cache = lock(&self.cache);
-        self.cache.1.wait_while_for(&mut cache, |cache| cache.making.contains(&key), MAX_WAIT_FOR_TREE);
+        self.cache.1.wait_while_for(&mut cache, |cache| cache.pending.contains(&key), MAX_WAIT_FOR_TREE);
         cache.get(key)
     }
 
     fn put(&self, key: Key, tree: Tree, bytes: usize) {
-        let out = lock(&self.cache).put(key, tree, bytes);
-        self.drop_elsewhere(out);
+        let evicted = lock(&self.cache).put(key, tree, bytes);
+        self.drop_in_background(evicted);
     }
 
-    fn drop_elsewhere(&self, trees: Vec<Tree>) {
+    fn drop_in_background(&self, trees: Vec<Tree>) {
         match Handle::try_current() {
             Ok(runtime) if !trees.is_empty() => {
                 self.tasks.spawn_blocking_on(move || drop(trees), &runtime);
@@ -148,27 +147,27 @@ impl Drop for Trees {
 
 impl Cache {
     fn get(&mut self, key: Key) -> Option<Tree> {
-        let at = self.kept.iter().position(|(kept, ..)| *kept == key)?;
-        let entry = self.kept.remove(at);
+        let at = self.entries.iter().position(|(cached, ..)| *cached == key)?;
+        let entry = self.entries.remove(at);
         let tree = entry.1.clone();
-        self.kept.push(entry);
+        self.entries.push(entry);
         Some(tree)
     }
 
-    /// Keeps a tree; what is not kept any more for it.
+    /// Adds a tree and returns those that are evicted.
     fn put(&mut self, key: Key, tree: Tree, bytes: usize) -> Vec<Tree> {
         if bytes > MAX_BYTES || self.get(key).is_some() {
             return vec![tree];
         }
         self.bytes += bytes;
-        self.kept.push((key, tree, bytes));
-        let mut out = Vec::new();
+        self.entries.push((key, tree, bytes));
+        let mut evicted = Vec::new();
         while self.bytes > MAX_BYTES {
-            let (_, tree, bytes) = self.kept.remove(0);
+            let (_, tree, bytes) = self.entries.remove(0);
             self.bytes -= bytes;
-            out.push(tree);
+            evicted.push(tree);
         }
-        out
+        evicted
     }
 }
 
@@ -180,7 +179,7 @@ fn key(language: Language, text: &str) -> Key {
     (language, ContentHash::of(text.as_bytes()))
 }
 
-/// What the tree of a text is estimated to take.
+/// Estimated bytes of the tree of a text.
 fn size(language: Language, text: &str) -> usize {
     text.len().saturating_mul(language.tree_bytes_per_byte())
 }
@@ -190,19 +189,20 @@ fn takes_long(language: Language, text: &str) -> bool {
     estimate > MAX_PARSE.as_nanos()
 }
 
-/// The grammars as the edit engine asks for them, for one edit. The trees that it made are kept
-/// when the edit is done.
+/// Implements the edit engine's syntax checks for one edit.
+///
+/// Caches the trees once the edit is applied.
 #[derive(Debug)]
 pub struct Grammars<'a> {
     trees: &'a Trees,
-    made: Mutex<Vec<(Key, Made)>>,
+    results: Mutex<Vec<(Key, ParseResult)>>,
 }
 
-/// What an edit brought about that the next one can use.
+/// Result of a check that the next edit can use.
 #[derive(Debug)]
-enum Made {
+enum ParseResult {
     Tree(Tree),
-    /// Of a text that was told to parse from a part of it: its tree is to be made of the one before.
+    /// Only a part was parsed; the tree is derived later from the one before the edit.
     Edit {
         tree: Tree,
         before: Arc<str>,
@@ -211,50 +211,53 @@ enum Made {
 }
 
 impl<'a> Grammars<'a> {
-    /// Answers from, and for, these trees.
+    /// Uses and fills `trees`.
     pub fn new(trees: &'a Trees) -> Self {
-        Self { trees, made: Mutex::default() }
+        Self { trees, results: Mutex::default() }
     }
 
-    /// The edit was made, and this is what a file holds now: its tree is kept, or made. Does not wait.
-    pub(crate) fn keep(&self, path: &str, text: &Arc<str>) {
+    /// Caches the tree of a file's new text after the edit, or starts to parse it.
+    ///
+    /// Does not wait.
+    pub(crate) fn store(&self, path: &str, text: &Arc<str>) {
         let Some(language) = Language::of(path, text) else { return };
         let key = key(language, text);
-        let made = {
-            let mut made = self.made();
-            made.iter().position(|(made, _)| *made == key).map(|at| made.swap_remove(at).1)
+        let result = {
+            let mut results = self.results.lock();
+            let at = results.iter().position(|(known, _)| *known == key);
+            at.map(|at| results.swap_remove(at).1)
         };
-        match made {
-            Some(Made::Tree(tree)) => self.trees.put(key, tree, size(language, text)),
-            Some(Made::Edit { tree, before, edits }) => {
+        match result {
+            Some(ParseResult::Tree(tree)) => self.trees.put(key, tree, size(language, text)),
+            Some(ParseResult::Edit { tree, before, edits }) => {
                 let after = Arc::clone(text);
-                self.trees.make(language, text, move |stop| tree.reparse(&before, &edits, &after, stop).ok());
+                self.trees.spawn_parse(language, text, move |stop| {
+                    tree.reparse(&before, &edits, &after, stop).ok()
+                });
             }
             None => self.trees.prepare(path, text),
         }
     }
 
-    fn made(&self) -> parking_lot::MutexGuard<'_, Vec<(Key, Made)>> {
-        self.made.lock()
-    }
-
-    /// The tree of a text that is at hand, or was made for this edit.
-    fn at_hand(&self, key: Key) -> Option<Tree> {
-        let made = self.made().iter().find_map(|(made, what)| match what {
-            Made::Tree(tree) if *made == key => Some(tree.clone()),
+    /// Returns a tree that is cached or was parsed for this edit.
+    fn find(&self, key: Key) -> Option<Tree> {
+        let parsed = self.results.lock().iter().find_map(|(known, result)| match result {
+            ParseResult::Tree(tree) if *known == key => Some(tree.clone()),
             _ => None,
         });
-        made.or_else(|| self.trees.get(key))
+        parsed.or_else(|| self.trees.get(key))
     }
 
-    fn parsed(&self, language: Language, text: &str, deadline: Duration) -> Option<Tree> {
+    fn parse(&self, language: Language, text: &str, deadline: Duration) -> Option<Tree> {
         let start = Instant::now();
         let tree = Tree::parse(language, text, Stop(&|| start.elapsed() > deadline)).ok()?;
-        self.made().push((key(language, text), Made::Tree(tree.clone())));
+        self.results.lock().push((key(language, text), ParseResult::Tree(tree.clone())));
         Some(tree)
     }
 
-    /// What edits break, told from the tree of the text before them. A part of the text is asked first.
+    /// Compares the syntax before and after edits.
+    ///
+    /// Parses only a part of the text if that suffices.
     fn compare(
         &self,
         tree: Tree,
@@ -265,23 +268,23 @@ impl<'a> Grammars<'a> {
     ) -> Option<Comparison> {
         let key = key(tree.language(), after);
         if tree.surely_parses(before, edits, stop).ok()? {
-            let made = Made::Edit { tree, before: Arc::clone(before), edits: edits.to_vec() };
-            self.made().push((key, made));
+            let edit = ParseResult::Edit { tree, before: Arc::clone(before), edits: edits.to_vec() };
+            self.results.lock().push((key, edit));
             return Some(Comparison { was_broken: false, new_errors: Vec::new() });
         }
         let (new, comparison) = Comparison::of(&tree, before, edits, after, stop).ok()?;
-        self.made().push((key, Made::Tree(new)));
+        self.results.lock().push((key, ParseResult::Tree(new)));
         Some(comparison)
     }
 }
 
 impl Drop for Grammars<'_> {
     fn drop(&mut self) {
-        let made = std::mem::take(&mut *self.made());
-        let trees = made.into_iter().map(|(_, made)| match made {
-            Made::Tree(tree) | Made::Edit { tree, .. } => tree,
+        let results = std::mem::take(&mut *self.results.lock());
+        let trees = results.into_iter().map(|(_, result)| match result {
+            ParseResult::Tree(tree) | ParseResult::Edit { tree, .. } => tree,
         });
-        self.trees.drop_elsewhere(trees.collect());
+        self.trees.drop_in_background(trees.collect());
     }
 }
 
@@ -289,23 +292,23 @@ impl Syntax for Grammars<'_> {
     fn judge(&self, path: &str, new_path: &str, before: &Arc<str>, edits: &[TextEdit]) -> Option<Judgement> {
         let language = Language::of(path, before)?;
         let after = text::apply(before, edits).ok()?;
-        // What is right in one language is no error for being none in another.
+        // Text that is valid in one language is no error in another.
         if Language::of(new_path, &after) != Some(language) {
             return None;
         }
         let start = Instant::now();
-        let late = || start.elapsed() > DEADLINE;
+        let expired = || start.elapsed() > DEADLINE;
         let mut nearby = false;
         let mut comparison = None;
-        let mut tree = self.at_hand(key(language, before));
+        let mut tree = self.find(key(language, before));
         if tree.is_none() && takes_long(language, before) {
-            comparison = Comparison::of_window(language, before, edits, Stop(&late)).ok()?;
+            comparison = Comparison::of_window(language, before, edits, Stop(&expired)).ok()?;
             nearby = comparison.is_some();
         }
         if comparison.is_none() {
             let deadline = if takes_long(language, before) { MAX_WAIT } else { DEADLINE };
-            tree = tree.or_else(|| self.parsed(language, before, deadline));
-            comparison = Some(self.compare(tree?, before, edits, &after, Stop(&late))?);
+            tree = tree.or_else(|| self.parse(language, before, deadline));
+            comparison = Some(self.compare(tree?, before, edits, &after, Stop(&expired))?);
         }
         let Comparison { was_broken, new_errors } = comparison?;
         let mut broken = Vec::new();
@@ -321,7 +324,7 @@ impl Syntax for Grammars<'_> {
 
     fn block(&self, path: &str, text: &Arc<str>, line: usize) -> Result<Block, NoBlock> {
         let language = Language::of(path, text).ok_or(NoBlock::Unknown)?;
-        let tree = self.at_hand(key(language, text)).or_else(|| self.parsed(language, text, DEADLINE));
+        let tree = self.find(key(language, text)).or_else(|| self.parse(language, text, DEADLINE));
         match tree.ok_or(NoBlock::Unknown)?.block(text, line) {
             Ok(block) => Ok(Block { lines: block.lines, leading: block.leading, part_of: block.part_of }),
             Err(unclear) => {
@@ -345,7 +348,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tree_is_made_beside_and_used() {
+    async fn a_tree_is_parsed_in_the_background_and_used() {
         let (trees, text) = (Trees::default(), source(3));
         trees.prepare("a.rs", &text);
         trees.tasks.close();
@@ -372,20 +375,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_tree_after_an_edit_is_kept_for_the_next() {
+    async fn the_tree_after_an_edit_is_cached_for_the_next() {
         let (trees, text) = (Trees::default(), source(3));
         let edits = edit(&text, "g(2)", "h(2)");
         let after: Arc<str> = text::apply(&text, &edits).unwrap().into();
         let grammars = Grammars::new(&trees);
         assert_eq!(grammars.judge("a.rs", "a.rs", &text, &edits), Some(Judgement::default()));
-        grammars.keep("a.rs", &after);
+        grammars.store("a.rs", &after);
         drop(grammars);
         assert!(trees.get(key(Language::Rust, &after)).is_some());
-        assert!(trees.get(key(Language::Rust, &text)).is_none(), "nobody asked for it");
+        assert!(trees.get(key(Language::Rust, &text)).is_none(), "the old text is not cached");
     }
 
     #[tokio::test]
-    async fn a_large_text_without_a_tree_is_judged_nearby_and_with_one_as_a_whole() {
+    async fn a_large_text_is_judged_nearby_until_its_tree_is_cached() {
         let (trees, text) = (Trees::default(), source(6_000));
         assert!(takes_long(Language::Rust, &text));
         let middle = text.find("g(2500)").unwrap();
@@ -413,15 +416,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_tree_after_an_edit_told_from_a_part_is_made_beside() {
+    async fn the_tree_after_a_partial_check_is_parsed_in_the_background() {
         let (trees, text) = (Trees::default(), source(3_000));
         trees.tree("a.rs", &text).await.unwrap();
         let edits = edit(&text, "g(1500)", "h(1500)");
         let after: Arc<str> = text::apply(&text, &edits).unwrap().into();
         let grammars = Grammars::new(&trees);
         assert_eq!(grammars.judge("a.rs", "a.rs", &text, &edits), Some(Judgement::default()));
-        assert!(matches!(grammars.made()[..], [(_, Made::Edit { .. })]));
-        grammars.keep("a.rs", &after);
+        assert!(matches!(grammars.results.lock()[..], [(_, ParseResult::Edit { .. })]));
+        grammars.store("a.rs", &after);
         drop(grammars);
         trees.tasks.close();
         trees.tasks.wait().await;
@@ -430,11 +433,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_text_whose_tree_is_too_large_to_keep_is_judged_nearby_each_time() {
+    async fn a_text_whose_tree_is_too_large_is_judged_nearby_each_time() {
         let (trees, text) = (Trees::default(), source(100_000));
         assert!(size(Language::Rust, &text) > MAX_BYTES);
         trees.prepare("a.rs", &text);
-        assert!(trees.tasks.is_empty(), "nothing is made that cannot be kept");
+        assert!(trees.tasks.is_empty(), "a tree that does not fit is not parsed");
         for (to, broken) in [("h(5000)", 0), ("h(5000", 1)] {
             let judged =
                 Grammars::new(&trees).judge("a.rs", "a.rs", &text, &edit(&text, "g(5000)", to)).unwrap();
@@ -443,13 +446,13 @@ mod tests {
     }
 
     #[test]
-    fn trees_are_bounded_least_used_out() {
+    fn the_least_recently_used_trees_are_evicted() {
         let trees = Trees::default();
         let texts: Vec<Arc<str>> = (0..12).map(|at| source(10_000 + at)).collect();
         let each = size(Language::Rust, &texts[0]);
         assert!(each * 12 > MAX_BYTES && each * 2 < MAX_BYTES);
         for text in &texts {
-            // However long that takes.
+            // The test parses without a time limit.
             let tree = Tree::parse(Language::Rust, text, Stop::NEVER).unwrap();
             trees.put(key(Language::Rust, text), tree, each);
             trees.get(key(Language::Rust, &texts[0])).unwrap();
@@ -460,11 +463,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn closing_waits_for_what_is_being_made() {
+    async fn closing_waits_for_background_parses() {
         let (trees, text) = (Trees::default(), source(20_000));
         trees.prepare("a.rs", &text);
         trees.close().await;
-        assert!(lock(&trees.cache).making.is_empty());
+        assert!(lock(&trees.cache).pending.is_empty());
         trees.prepare("b.rs", &source(2));
         assert!(trees.tasks.is_empty());
     }

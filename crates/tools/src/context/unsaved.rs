@@ -1,5 +1,6 @@
-//! Before something runs: it reads the disk, and open files that are not saved differ from that. The person
-//! is asked where they want it (`run.on_unsaved`); nobody there to be asked stops nothing.
+//! Confirmation before a program runs while open files are unsaved: programs read the disk.
+//!
+//! The setting `run.on_unsaved` decides. Without a user to ask, the program runs.
 
 use std::sync::Arc;
 
@@ -8,32 +9,28 @@ use policy::{Answer, ErrorCode, Question, QuestionKind};
 
 use crate::{Failure, ToolContext};
 
-/// The open files that are not saved, after the person was asked about them if they want that. `what` is what
-/// would run.
-pub(crate) async fn agreed(
+/// Asks the user about unsaved files if the settings say so; returns the files.
+pub(crate) async fn confirm(
     context: &Arc<ToolContext>,
-    what: &str,
+    command: &str,
     cx: &ToolCx,
 ) -> Result<Vec<String>, Failure> {
-    let looked = Arc::clone(context);
-    let unsaved = tokio::task::spawn_blocking(move || looked.not_saved()).await;
+    let shared = Arc::clone(context);
+    let unsaved = tokio::task::spawn_blocking(move || shared.unsaved_files()).await;
     let unsaved = unsaved.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))?;
     if unsaved.is_empty() || !context.settings().asks_on_unsaved {
         return Ok(unsaved);
     }
     let question = Question {
         kind: QuestionKind::Exec,
-        title: format!(
-            "Run it although {} not saved?",
-            if unsaved.len() == 1 { "a file is" } else { "files are" }
-        ),
-        detail: format!("{what}\nnot saved: {}", unsaved.join(", ")),
+        title: format!("Run with {}?", crate::counted(unsaved.len(), "unsaved file")),
+        detail: format!("{command}\nnot saved: {}", unsaved.join(", ")),
         files: unsaved.clone(),
     };
     let refused = |message: String| Err(Failure::new(ErrorCode::Denied, message));
     match cx.approver().ask(question, &cx.cancel).await {
         Answer::Once | Answer::Session | Answer::Always | Answer::Unattended => Ok(unsaved),
-        Answer::No { text } if !text.is_empty() => refused(format!("the user said no: {text}")),
-        _ => refused(format!("not run, since these files are not saved: {}", unsaved.join(", "))),
+        Answer::No { text } if !text.is_empty() => refused(format!("not run, the user declined: {text}")),
+        _ => refused(format!("not run: unsaved files: {}", unsaved.join(", "))),
     }
 }

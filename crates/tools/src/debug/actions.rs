@@ -1,6 +1,6 @@
-//! The actions of the tool `debug`: what each takes, and what it does to the program.
+//! Actions of the tool `debug`: one tagged enum, from which required arguments, effects and calls follow.
 //!
-//! The schema is flat, since models fill in flat objects best; a test compares it with the actions.
+//! The schema is flat, since models fill in flat objects best; a test compares it with the enum.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::needs;
 use crate::Failure;
 
-/// One call of the tool.
+/// A call of the tool.
 #[derive(Debug, Deserialize)]
 pub(super) struct Call {
     #[serde(flatten)]
@@ -66,7 +66,9 @@ pub(super) enum Action {
 }
 
 impl Action {
-    /// Whether it changes or ends the program, beside running it: not the agent's while the user has control.
+    /// Whether the action changes or ends the program.
+    ///
+    /// Such an action is denied while the user has control.
     pub(super) fn changes(&self) -> bool {
         matches!(
             self,
@@ -80,18 +82,18 @@ impl Action {
         )
     }
 
-    /// Whether it starts a program from what is on disk.
+    /// Whether the action starts a program from disk.
     pub(super) fn starts(&self) -> bool {
         matches!(self, Self::Launch(_) | Self::Test(_) | Self::Probe(_) | Self::Restart)
     }
 
-    /// Whether it builds, or runs a program to its end, which takes longer than a step.
+    /// Whether the action builds, or runs a program to its end.
     pub(super) fn takes_long(&self) -> bool {
         matches!(self, Self::Test(_) | Self::Probe(_))
     }
 }
 
-/// What to start, or to attach to.
+/// Target and options of a launch or attach.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct LaunchArguments {
     pub program: Option<String>,
@@ -108,11 +110,13 @@ pub(super) struct LaunchArguments {
     pub pid: Option<i64>,
     pub host: Option<String>,
     pub port: Option<u16>,
-    /// JSON laid over the adapter's own launch arguments.
+    /// JSON merged into the adapter's launch arguments.
     pub arguments: Option<String>,
     pub config: Option<String>,
     pub file: Option<String>,
-    /// A test's name; refused for others, as are the next two.
+    /// Name of a test.
+    ///
+    /// Actions that do not take it refuse this field and the next two.
     pub name: Option<String>,
     pub memory_reference: Option<String>,
     pub data_id: Option<String>,
@@ -133,7 +137,7 @@ pub(super) struct ProbeArguments {
     pub points: Vec<WatchedLine>,
 }
 
-/// Expressions at a line.
+/// Expressions to evaluate at a line.
 #[derive(Debug, Deserialize)]
 pub(super) struct WatchedLine {
     pub file: String,
@@ -320,21 +324,18 @@ const ACTIONS: &[&str] = &[
 ];
 
 impl Call {
-    /// Reads what a model wrote; the call, and its action's name.
+    /// Parses the arguments; returns the call and the name of its action.
     pub(super) fn read(args: Value) -> Result<(Self, String), Failure> {
         let invalid = |message: String| Failure::new(ErrorCode::InvalidArguments, message);
         let action = args["action"].as_str().unwrap_or_default().to_owned();
         if !ACTIONS.contains(&action.as_str()) {
             let known = ACTIONS.join(", ");
-            return Err(invalid(format!("`{action}` is no action of debug; there are: {known}")));
+            return Err(invalid(format!("unknown action `{action}`; the actions of debug are: {known}")));
         }
         let call = serde_json::from_value(args).map_err(|error| {
             let error = error.to_string();
             let missing = error.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
             match missing {
-                Some("file" | "line") if ["run_to", "goto"].contains(&action.as_str()) => {
-                    needs(&action, "file` and `line")
-                }
                 Some(field) => needs(&action, field),
                 None => invalid(format!("arguments: {error}")),
             }
@@ -352,12 +353,12 @@ pub(super) fn schema() -> Value {
     let list = json!({ "type": "array", "items": { "type": "string" } });
     let point = json!({ "type": "object", "required": ["file", "line"], "properties": {
         "file": plain, "line": number, "column": number, "condition": plain,
-        "hit": text("count, as the debugger reads it"), "log": text("message with {expressions}; does not stop"),
+        "hit": text("hit count in the debugger's syntax"), "log": text("message with {expressions}; does not stop"),
     } });
     let watched = json!({ "type": "object", "required": ["file", "line", "expressions"], "properties": {
         "file": plain, "line": number, "expressions": list,
     } });
-    // Two values, since the macro takes no longer one.
+    // The table is split in two because of the macro's recursion limit.
     let mut properties = json!({
         "action": { "type": "string", "enum": ACTIONS },
         "session": plain,
@@ -403,7 +404,7 @@ pub(super) fn schema() -> Value {
         "on": { "type": "string", "enum": ["failure"] },
         "command": text("of the protocol"),
         "timeout": { "type": "integer", "description": "seconds" },
-        "arguments": text("JSON laid over the adapter's own launch arguments, or of `request`"),
+        "arguments": text("JSON merged into the launch arguments, or for `request`"),
     });
     super::inspect::merge(&mut properties, more);
     json!({ "type": "object", "properties": properties, "required": ["action"] })
@@ -448,10 +449,11 @@ mod tests {
     fn a_missing_argument_is_named() {
         let message = |args: Value| Call::read(args).unwrap_err().message;
         assert_eq!(message(json!({"action": "evaluate"})), "`evaluate` needs `expression`");
-        assert_eq!(message(json!({"action": "goto", "file": "a"})), "`goto` needs `file` and `line`");
+        assert_eq!(message(json!({"action": "goto", "file": "a"})), "`goto` needs `line`");
         assert_eq!(message(json!({"action": "probe"})), "`probe` needs `points`");
         assert!(
-            message(json!({"action": "fly"})).starts_with("`fly` is no action of debug; there are: launch,")
+            message(json!({"action": "fly"}))
+                .starts_with("unknown action `fly`; the actions of debug are: launch,")
         );
     }
 }

@@ -1,5 +1,4 @@
-//! The rarer actions: going elsewhere, memory, instructions, sources that are no files, anything else the
-//! protocol has.
+//! Rarer actions: jumps, restarts, memory, instructions, generated sources, raw requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,23 +18,23 @@ use super::actions::{
     BreakpointArguments, EvaluateArguments, FrameChoice, MemoryArguments, PageArguments, PlaceArguments,
     RequestArguments, SetExpressionArguments, StepArguments, WriteMemoryArguments,
 };
-use super::harmless::{is_count, only_looks};
+use super::harmless::{is_count, is_side_effect_free};
 use super::{Debug, needs};
 use crate::Failure;
 
-/// Bytes and instructions shown unless asked for more, and at most.
+/// Default and maximum number of bytes, and default number of instructions.
 const BYTES: u64 = 64;
-const MOST_BYTES: u64 = 4096;
+const MAX_BYTES: u64 = 4096;
 const INSTRUCTIONS: u64 = 16;
-/// How long the breakpoint of `run_to` may take to be removed.
-const TIDY: Duration = Duration::from_secs(5);
-/// Modules, sources or completions shown at most.
+/// Time limit for removing the breakpoint of `run_to`.
+const CLEANUP: Duration = Duration::from_secs(5);
+/// Maximum number of modules, sources or completions in a result.
 const LISTED: usize = 100;
-/// Characters of a source or an answer shown at most.
+/// Maximum length of a source or a response, in characters.
 const TEXT: usize = 30_000;
 
 impl Debug {
-    /// The program from its beginning: by the adapter where it can, else launched again.
+    /// Restarts the program: by the adapter if it can, else by launching it again.
     pub(super) async fn restart(
         &self,
         session: &Arc<Session>,
@@ -48,30 +47,30 @@ impl Debug {
             it.in_control("restart")?;
         }
         if !root.launched {
-            let nearest = "`attach` again";
-            let message = format!("{} cannot restart what it did not launch; {nearest}", root.adapter.name);
+            let message = format!(
+                "{} cannot restart a program that it did not launch; `attach` again",
+                root.adapter.name
+            );
             return Err(Failure::new(ErrorCode::Unsupported, message));
         }
-        let again = debug.again(&root);
-        let (plan, _) =
-            again.ok_or_else(|| Failure::new(ErrorCode::Unsupported, "it is not ours to start"))?;
+        let again = debug.restart_plan(&root);
+        let (plan, _) = again
+            .ok_or_else(|| Failure::new(ErrorCode::Unsupported, "Pilcrow did not start this session"))?;
         if let Some(program) = &plan.program {
             cx.permit_run(&plan.adapter.name, program).await?;
         }
-        // One that only launches (js-debug 1.105) answers no restart while its program is stopped.
-        let alone = !root.adapter_launches_only() && !matches!(root.state(), State::Terminated(_));
-        if alone && root.restart(clock).await? {
+        // A session that only launches (js-debug 1.105) does not respond to `restart` while stopped.
+        let can_restart = !root.adapter_launches_only() && !matches!(root.state(), State::Terminated(_));
+        if can_restart && root.restart(clock).await? {
             return self.snapshot(&root, cx, clock).await;
         }
-        let runs = Arc::new(super::launch::Terminal(cx.grant_requester()));
+        let runs = Arc::new(super::launch::TerminalGrants(cx.grant_requester()));
         let fresh = debug.relaunch(&root, runs, clock).await?;
         fresh.started_by(cx.starter.clone());
         let shown = self.snapshot(&fresh, cx, clock).await?;
-        let said = format!(
-            "{} has no restart of its own: launched again, with its breakpoints\n",
-            root.adapter.name
-        );
-        Ok(before(&said, shown))
+        let note =
+            format!("{} cannot restart: launched again with the same breakpoints\n", root.adapter.name);
+        Ok(prepend(&note, shown))
     }
 
     pub(super) async fn goto(
@@ -82,19 +81,18 @@ impl Debug {
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
         let (file, line) = (args.file.as_str(), args.line);
-        super::launch::from_one(line)?;
+        super::launch::check_line(line)?;
         let path = self.context.workspace.resolve(file)?;
         let targets = session.goto_targets(&path, line, clock).await?;
         let Some(target) = targets.first() else {
-            return Err(Failure::new(ErrorCode::NotFound, format!("nothing can go on from {file}:{line}")));
+            return Err(Failure::new(ErrorCode::NotFound, format!("cannot jump to {file}:{line}")));
         };
-        cx.permit_debug(&format!("go on from {file}:{} without running what is between", target.line))
-            .await?;
+        cx.permit_debug(&format!("jump to {file}:{} without running the code between", target.line)).await?;
         session.goto(target.id, args.thread, clock).await?;
         self.snapshot(session, cx, clock).await
     }
 
-    /// On to a line, or to whatever stops before it.
+    /// Continues to a line, or to an earlier stop.
     pub(super) async fn run_to(
         &self,
         session: &Arc<Session>,
@@ -103,9 +101,9 @@ impl Debug {
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
         let (file, line) = (args.file.as_str(), args.line);
-        super::launch::from_one(line)?;
+        super::launch::check_line(line)?;
         let path = self.context.workspace.resolve(file)?;
-        let there = session.breakpoints().list().any(|(it, _)| it.path == path && it.line == line);
+        let is_set = session.breakpoints().list().any(|(it, _)| it.path == path && it.line == line);
         let point = SourceBreakpoint {
             path: path.clone(),
             line,
@@ -114,7 +112,7 @@ impl Debug {
             hit: None,
             log: None,
         };
-        if !there {
+        if !is_set {
             session.change_breakpoints(|all| all.add(point), clock).await?;
         }
         let ran = session.run("continue", args.thread, clock).await.map_err(Failure::from);
@@ -122,31 +120,31 @@ impl Debug {
             Ok(()) => self.snapshot(session, cx, clock).await,
             Err(failure) => Err(failure),
         };
-        if there {
+        if is_set {
             return shown;
         }
-        let said = match session.state() {
+        let note = match session.state() {
             State::Terminated(_) => return shown,
             State::Stopped(_) => {
                 let remove = |all: &mut Breakpoints| {
                     all.remove(&path, Some(line));
                 };
-                // Also where the action's own time is over, or it was cancelled.
-                let own = Clock::new(TIDY, &CancellationToken::new());
-                match session.change_breakpoints(remove, &own).await {
+                // The breakpoint is removed even if the action timed out or was cancelled.
+                let cleanup = Clock::new(CLEANUP, &CancellationToken::new());
+                match session.change_breakpoints(remove, &cleanup).await {
                     Ok(()) => return shown,
-                    Err(error) => format!("the breakpoint at {file}:{line} is still there: {error}\n"),
+                    Err(error) => format!("failed to remove the breakpoint at {file}:{line}: {error}\n"),
                 }
             }
-            // Taken away now, the program would run past.
+            // Without the breakpoint the program would run past the line.
             _ => format!(
-                "not at {file}:{line} yet: its breakpoint stays until `breakpoints` with `remove` takes it away\n"
+                "not at {file}:{line} yet; its breakpoint stays until you remove it by `breakpoints` with `remove`\n"
             ),
         };
         match shown {
-            Ok(shown) => Ok(before(&said, shown)),
+            Ok(shown) => Ok(prepend(&note, shown)),
             Err(failure) => {
-                let message = format!("{}\n{}", failure.message, said.trim_end());
+                let message = format!("{}\n{}", failure.message, note.trim_end());
                 Err(Failure { message, ..failure })
             }
         }
@@ -161,14 +159,14 @@ impl Debug {
     ) -> Result<ToolResult, Failure> {
         let reference =
             args.memory_reference.as_deref().ok_or_else(|| needs("read_memory", "memory_reference"))?;
-        may_refer("read_memory", reference, session, cx).await?;
+        permit_reference("read_memory", reference, session, cx).await?;
         let about = ("read_memory", reference, "supportsReadMemoryRequest");
         let reference = &self.address(session, about, &args.frame, clock).await?;
-        let count = args.count.unwrap_or(BYTES).clamp(1, MOST_BYTES);
+        let count = args.count.unwrap_or(BYTES).clamp(1, MAX_BYTES);
         let (address, data, unreadable) =
             session.read_memory(reference, args.offset.unwrap_or(0), count, clock).await?;
         let bytes = STANDARD.decode(&data).map_err(|error| {
-            Failure::new(ErrorCode::NotApplied, format!("the adapter's answer is not base 64: {error}"))
+            Failure::new(ErrorCode::NotApplied, format!("the adapter's response is not base64: {error}"))
         })?;
         let mut text = format!("{} bytes at {address}\n", bytes.len());
         for (row, bytes) in bytes.chunks(16).enumerate() {
@@ -198,7 +196,7 @@ impl Debug {
                 "`value` is bytes in hexadecimal: `2a 00 ff`".to_owned(),
             )
         })?;
-        may_refer("write_memory", reference, session, cx).await?;
+        permit_reference("write_memory", reference, session, cx).await?;
         cx.permit_debug(&format!("write {} bytes of memory at {reference}", bytes.len())).await?;
         let about = ("write_memory", reference, "supportsWriteMemoryRequest");
         let reference = &self.address(session, about, &args.frame, clock).await?;
@@ -217,11 +215,11 @@ impl Debug {
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
         if let Some(reference) = &args.memory_reference {
-            may_refer("disassemble", reference, session, cx).await?;
+            permit_reference("disassemble", reference, session, cx).await?;
         }
         let reference = match &args.memory_reference {
             Some(reference) => reference.clone(),
-            // An adapter that cannot says so below.
+            // The request below fails for an adapter that cannot disassemble.
             None if !session.can("supportsDisassembleRequest") => String::new(),
             None => {
                 let frame = self.frame(session, "disassemble", &args.frame, clock).await?;
@@ -246,8 +244,11 @@ impl Debug {
         Ok(ToolResult::text(text).with_details(json!({ "instructions": found })))
     }
 
-    /// The memory reference that is meant: one that is no number is an expression, which most adapters do not
-    /// evaluate there. What comes to no address is left for the adapter to judge.
+    /// Resolves a memory reference, and evaluates one that is not a number.
+    ///
+    /// Most adapters do not evaluate references themselves.
+    ///
+    /// The adapter judges a reference that has no address.
     async fn address(
         &self,
         session: &Session,
@@ -275,7 +276,7 @@ impl Debug {
         let text = args.expression.as_str();
         let frame = self.frame(session, "completions", &args.frame, clock).await?;
         let found = session.completions(text, Some(frame), clock).await?;
-        Ok(listed(found, "completion"))
+        Ok(render_list(found, "completion"))
     }
 
     pub(super) async fn set_expression(
@@ -288,7 +289,7 @@ impl Debug {
         let (expression, value) = (args.expression.as_str(), args.value.as_str());
         cx.permit_debug(&format!("set {expression} to {value}")).await?;
         let frame = self.frame(session, "set_expression", &args.frame, clock).await?;
-        Ok(super::inspect::told(&session.set_expression(expression, value, frame, clock).await?))
+        Ok(super::inspect::render_value(&session.set_expression(expression, value, frame, clock).await?))
     }
 
     pub(super) async fn source(
@@ -305,7 +306,7 @@ impl Debug {
         let rows = text.lines().enumerate().skip(from).take(count);
         let mut shown: String = rows.map(|(at, line)| format!("{}: {line}\n", at + 1)).collect();
         if from.saturating_add(count) < all {
-            shown.push_str(&format!("{all} lines in all; go on with `start: {}`\n", from + count + 1));
+            shown.push_str(&format!("{all} lines in all; read on with `start: {}`\n", from + count + 1));
         }
         Ok(ToolResult::text(super::snapshot::cut(&shown, TEXT)).with_details(json!({ "lines": all })))
     }
@@ -333,7 +334,7 @@ impl Debug {
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
         let mut found = session.loaded(modules, clock).await?;
-        // Of thousands the project's own are not to be among those that are left out.
+        // List those of the project first: there may be thousands.
         let root = self.context.workspace.root().as_path();
         let own =
             |it: &Value| it["path"].as_str().is_some_and(|path| std::path::Path::new(path).starts_with(root));
@@ -345,10 +346,10 @@ impl Debug {
                 (name, path) => path.or(name).unwrap_or_else(|| it.to_string()),
             }
         };
-        Ok(listed(found.iter().map(name).collect(), if modules { "module" } else { "source" }))
+        Ok(render_list(found.iter().map(name).collect(), if modules { "module" } else { "source" }))
     }
 
-    /// Any request of the protocol, as it is written.
+    /// Sends any request of the protocol.
     pub(super) async fn request(
         &self,
         session: &Arc<Session>,
@@ -358,7 +359,7 @@ impl Debug {
     ) -> Result<ToolResult, Failure> {
         let command = args.command.as_str();
         let arguments = super::launch::json_text(args.arguments.as_deref())?.unwrap_or(Value::Null);
-        cx.permit_debug(&format!("send it `{command}` with {arguments}")).await?;
+        cx.permit_debug(&format!("send the request `{command}` with {arguments}")).await?;
         let runs = dap_client::runs_on(command);
         let body = match runs {
             true => session.run_raw(command, arguments, clock).await?,
@@ -372,10 +373,10 @@ impl Debug {
         let shown = self.snapshot(session, cx, clock).await?;
         let mut details = shown.details.clone();
         super::inspect::merge(&mut details, json!({ "body": body }));
-        Ok(before(&text, shown).with_details(details))
+        Ok(prepend(&text, shown).with_details(details))
     }
 
-    /// Adds a breakpoint on data or on an instruction, where the arguments name one.
+    /// Adds a breakpoint on data or on an instruction, if the arguments name one.
     pub(super) async fn add_special(
         &self,
         session: &Arc<Session>,
@@ -386,7 +387,7 @@ impl Debug {
         let (condition, hit) = (args.points.condition.clone(), args.points.hit.clone());
         let special = args.data_id.as_ref().or(args.name.as_ref()).or(args.memory_reference.as_ref());
         if let Some(what) = special {
-            let code = condition.iter().filter(|code| !only_looks(code, &session.adapter));
+            let code = condition.iter().filter(|code| !is_side_effect_free(code, &session.adapter));
             for code in code.chain(hit.iter().filter(|hit| !is_count(hit))) {
                 cx.permit_debug(&format!("evaluate `{code}` at each pass of {what}")).await?;
             }
@@ -398,16 +399,16 @@ impl Debug {
                 Some(DataBreakpoint { id: id.clone(), label: id.clone(), ..DataBreakpoint::default() })
             }
             (None, Some(name)) => {
-                may_refer("breakpoints", name, session, cx).await?;
+                permit_reference("breakpoints", name, session, cx).await?;
                 let frame = match args.variables_reference {
                     Some(_) => None,
                     None => Some(self.frame(session, "breakpoints", &args.frame, clock).await?),
                 };
-                let of = match (args.variables_reference, frame) {
+                let reference = match (args.variables_reference, frame) {
                     (None, Some(frame)) => session.scopes(frame, clock).await?.first().map(|it| it.variables),
-                    (of, _) => of,
+                    (reference, _) => reference,
                 };
-                Some(session.data_breakpoint(name, of, frame, clock).await?)
+                Some(session.data_breakpoint(name, reference, frame, clock).await?)
             }
             (None, None) => None,
         };
@@ -417,7 +418,7 @@ impl Debug {
             session.change_breakpoints(|all| all.add_data(point), clock).await?;
         }
         if let Some(reference) = &args.memory_reference {
-            may_refer("breakpoints", reference, session, cx).await?;
+            permit_reference("breakpoints", reference, session, cx).await?;
             let point = Session::at_instruction(reference, args.offset.unwrap_or(0));
             let point = InstructionBreakpoint { condition, hit, ..point };
             session.change_breakpoints(|all| all.add_instruction(point), clock).await?;
@@ -425,7 +426,7 @@ impl Debug {
         Ok(())
     }
 
-    /// Steps, or runs backwards.
+    /// Steps forwards or backwards.
     pub(super) async fn step(
         &self,
         session: &Arc<Session>,
@@ -438,7 +439,7 @@ impl Debug {
         self.snapshot(session, cx, clock).await
     }
 
-    /// Has the program run on by `command`.
+    /// Continues or steps the program.
     pub(super) async fn run_on(
         &self,
         session: &Session,
@@ -466,37 +467,41 @@ impl Debug {
         }
     }
 
-    /// Whether another session of the tree is stopped: this one may wait for what that does next.
-    pub(super) fn another_waits(&self, session: &Arc<Session>) -> bool {
+    /// Whether another session of the tree is stopped: this one may wait for it.
+    pub(super) fn another_is_stopped(&self, session: &Arc<Session>) -> bool {
         let debug = &self.context.debug;
         let tree = debug.tree(&debug.root_of(session));
         tree.iter().any(|it| it.id != session.id && matches!(it.state(), State::Stopped(_)))
     }
 
-    /// Whether what is evaluated was agreed to.
-    pub(super) async fn may_evaluate(
+    /// Requests permission for an expression that may have side effects.
+    pub(super) async fn permit_evaluate(
         &self,
         expression: &str,
         adapter: &DebuggerDefinition,
         cx: &ToolCx,
     ) -> Result<(), Failure> {
-        if !only_looks(expression, adapter) {
+        if !is_side_effect_free(expression, adapter) {
             cx.permit_debug(&format!("evaluate `{expression}`")).await?;
         }
         Ok(())
     }
 }
 
-/// Whether a memory reference, or a name of data, was agreed to. Some adapters evaluate one that is no number.
-async fn may_refer(action: &str, text: &str, session: &Session, cx: &ToolCx) -> Result<(), Failure> {
-    if !is_number(text) && !only_looks(text, &session.adapter) {
+/// Requests permission for a memory reference or a data name.
+///
+/// Some adapters evaluate these.
+async fn permit_reference(action: &str, text: &str, session: &Session, cx: &ToolCx) -> Result<(), Failure> {
+    if !is_number(text) && !is_side_effect_free(text, &session.adapter) {
         session.in_control(action)?;
         cx.permit_debug(&format!("evaluate `{text}`")).await?;
     }
     Ok(())
 }
 
-/// The address that a printed value is: `0x7f…`, `(int *) 0x7f…`, `@0x7f…: 5`; not one inside of a struct or a text.
+/// The address in a printed value, but not one inside a struct or string.
+///
+/// For example in `0x7f…`, `(int *) 0x7f…` and `@0x7f…: 5`.
 fn printed_address(value: &str) -> Option<&str> {
     let value = value.trim();
     let value =
@@ -505,17 +510,17 @@ fn printed_address(value: &str) -> Option<&str> {
     (word.starts_with("0x") && is_number(word)).then_some(word)
 }
 
-/// A number, in decimal or hexadecimal.
+/// Whether a text is a decimal or hexadecimal number.
 fn is_number(text: &str) -> bool {
     let text = text.trim();
     let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |it| (it, 16));
     !digits.is_empty() && digits.chars().all(|it| it.is_digit(radix))
 }
 
-fn listed(found: Vec<String>, noun: &str) -> ToolResult {
+fn render_list(found: Vec<String>, noun: &str) -> ToolResult {
     let mut text: String = found.iter().take(LISTED).map(|it| format!("{it}\n")).collect();
     if found.len() > LISTED {
-        text.push_str(&format!("{} more are not shown\n", crate::counted(found.len() - LISTED, noun)));
+        text.push_str(&format!("{} more not shown\n", crate::counted(found.len() - LISTED, noun)));
     }
     if found.is_empty() {
         text = format!("no {noun}s\n");
@@ -523,14 +528,14 @@ fn listed(found: Vec<String>, noun: &str) -> ToolResult {
     ToolResult::text(text).with_details(json!({ "list": found }))
 }
 
-/// `text` before what a result says.
-pub(super) fn before(text: &str, mut result: ToolResult) -> ToolResult {
-    let said = result.content.iter_mut().find_map(|content| match content {
+/// Inserts `text` at the start of a result.
+pub(super) fn prepend(text: &str, mut result: ToolResult) -> ToolResult {
+    let first = result.content.iter_mut().find_map(|content| match content {
         llm::Content::Text { text, .. } => Some(text),
         _ => None,
     });
-    if let Some(said) = said {
-        said.insert_str(0, text);
+    if let Some(first) = first {
+        first.insert_str(0, text);
     }
     result
 }
@@ -561,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_what_a_value_is_and_not_what_stands_in_it() {
+    fn an_address_inside_a_value_is_ignored() {
         let address = |value: &str| printed_address(value).map(str::to_owned);
         for value in
             ["0x7f10", "(int *) 0x7f10", "@0x7f10: 5", "0x7f10 <main+4>", "(const char *) 0x7f10 \"x\""]

@@ -1,7 +1,6 @@
-//! Tests of Rust as cargo tells of them: its test executables, and the one test of their lists that is meant.
+//! Search for a requested Rust test in the test executables that cargo builds. Pure.
 //!
-//! Pure. What must stay true: the file that is asked for decides; of several tests that are called alike none is
-//! run by guess.
+//! Invariants: the requested file decides; among tests of the same name none is guessed.
 
 use std::path::Path;
 
@@ -15,14 +14,15 @@ use crate::Failure;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TestExecutable {
     pub program: AbsPath,
-    /// The file that it is made of.
+    /// Root source file.
     source: AbsPath,
-    /// It runs with the compiler's own libraries: a macro's.
+    /// Whether the executable links the compiler's libraries (a procedural macro).
     pub needs_library: bool,
 }
 
-/// Test executables that cargo tells of; that of `file` itself first, then those whose modules it may be, then
-/// the others.
+/// Test executables in the messages of cargo.
+///
+/// That of `file` comes first, then those that `file` may be a module of.
 pub(super) fn executables(messages: &str, file: &AbsPath) -> Vec<TestExecutable> {
     let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut found: Vec<TestExecutable> = artifacts
@@ -40,7 +40,9 @@ pub(super) fn executables(messages: &str, file: &AbsPath) -> Vec<TestExecutable>
 }
 
 impl TestExecutable {
-    /// The modules that `file` is in it, as paths usually are; `None` where it is of another.
+    /// The module path of `file`, derived from its location.
+    ///
+    /// `None` if the file belongs to another executable.
     fn modules(&self, file: &AbsPath) -> Option<Vec<String>> {
         if self.source == *file {
             return Some(Vec::new());
@@ -57,7 +59,7 @@ impl TestExecutable {
         Some(parts)
     }
 
-    /// The file that the modules of a test lead to, as far as their names tell, and what stands there.
+    /// The file of a module path by the usual layout, with its text.
     fn file_of(
         &self,
         modules: &[&str],
@@ -68,7 +70,7 @@ impl TestExecutable {
         for module in modules {
             let files = [folder.join(format!("{module}.rs")), folder.join(module).join("mod.rs")];
             let file = files.into_iter().find_map(|it| text(&it).map(|text| (it, text)));
-            // One that has no file is a part of the one around it.
+            // A module without a file is inline in its parent.
             found = file.or(found);
             folder = folder.join(module);
         }
@@ -79,32 +81,32 @@ impl TestExecutable {
     }
 }
 
-/// A test of a list that may be the one that is meant.
+/// A listed test that may be the requested one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
     name: String,
-    /// It is the group of several cases.
+    /// Whether this is a group of cases.
     cases: bool,
     fits: Fits,
 }
 
-/// How well a test fits; the later the better.
+/// How well a test matches, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fits {
-    /// So many of the innermost modules are called as those that are asked for.
+    /// Number of innermost modules with the requested names.
     Named(usize),
-    /// The same, in the file that is asked for.
+    /// Number of innermost modules with the requested names, in the requested file.
     InFile(usize),
     Exactly,
 }
 
 impl Candidate {
-    /// Whether there can be no better one.
+    /// Whether the test matches exactly.
     pub fn is_it(&self) -> bool {
         self.fits == Fits::Exactly
     }
 
-    /// What an executable is told to run it.
+    /// Arguments of the executable to run it.
     fn words(&self) -> Vec<String> {
         match self.cases {
             true => vec![format!("{}::", self.name)],
@@ -113,7 +115,9 @@ impl Candidate {
     }
 }
 
-/// The tests of an executable's list that may be meant. `text` reads a file of the project.
+/// The listed tests that may be the requested one.
+///
+/// `text` reads a file of the project.
 pub(super) fn candidates(
     listed: &str,
     wanted: &CargoTest,
@@ -131,7 +135,7 @@ pub(super) fn candidates(
         if !cases && case.is_some() || case.is_some_and(|case| parts[at + 1..].join("::") != case) {
             continue;
         }
-        // The test's own name, and for one of many cases the group that they are.
+        // The name of the test, or of the group for one of several cases.
         let name = parts[..if case.is_some() { parts.len() } else { at + 1 }].join("::");
         let cases = cases && case.is_none();
         if let Some(known) = found.iter_mut().find(|it| it.name == name) {
@@ -146,9 +150,9 @@ pub(super) fn candidates(
             let (file, there) = executable.file_of(&parts[..at], text);
             match there {
                 _ if file == wanted.file => Fits::InFile(alike),
-                // It is there that it is written: the test of another file.
+                // That file defines the function: a test of another file.
                 Some(there) if has_function(&there, &wanted.name) => continue,
-                // What is included, or a module with a `path` of its own.
+                // An included file, or a module with a `path` attribute.
                 _ => Fits::Named(alike),
             }
         };
@@ -157,10 +161,12 @@ pub(super) fn candidates(
     found
 }
 
-/// The one of `candidates` that is meant, with what it came with, as words for its executable.
+/// Chooses the best candidate.
+///
+/// Returns its data and the arguments for its executable.
 ///
 /// # Errors
-/// Several fit alike.
+/// If several match equally well.
 pub(super) fn choose<T>(
     mut candidates: Vec<(T, Candidate)>,
     wanted: &CargoTest,
@@ -171,13 +177,14 @@ pub(super) fn choose<T>(
     // One file may be a module of several executables.
     if candidates.iter().any(|(_, it)| it.name != *first) {
         let all: Vec<&str> = candidates.iter().take(10).map(|(_, it)| it.name.as_str()).collect();
-        let message = format!("several tests are called {}: {}; name it so", wanted.name, all.join(", "));
+        let message =
+            format!("several tests are named {}: {}; give one of these names", wanted.name, all.join(", "));
         return Err(Failure::new(ErrorCode::Ambiguous, message));
     }
     Ok(Some((candidates.swap_remove(0).0, words)))
 }
 
-/// Whether a text of Rust defines a function of this name.
+/// Whether a Rust text defines a function of this name.
 fn has_function(text: &str, name: &str) -> bool {
     let ends = |after: &str| !after.starts_with(|c: char| c.is_alphanumeric() || c == '_');
     let mut after = text.match_indices("fn ").map(|(at, it)| text[at + it.len()..].trim_start());
@@ -195,10 +202,12 @@ mod tests {
         TestExecutable { program, source, needs_library: false }
     }
 
-    /// A list of tests as an executable made of `/p/src/…` writes it, and the files there.
+    /// A source in `/p/src/`, and the tests that its executable lists.
     type Executable<'a> = (&'a str, &'a [&'a str]);
 
-    /// What is chosen where `file` is asked for, as words after the executable's source.
+    /// Checks the choice for a requested file.
+    ///
+    /// `expected`: the source of the executable, then the arguments.
     #[track_caller]
     fn check_of(
         executables: &[Executable<'_>],
@@ -243,23 +252,23 @@ mod tests {
     }
 
     #[test]
-    fn of_tests_that_are_called_alike_the_one_of_the_file_is_meant() {
+    fn among_tests_of_one_name_that_of_the_file_is_chosen() {
         check("/p/src/b.rs", &["tests"], "", &["lib.rs", "b::tests::adds", "--exact"]);
         check("/p/src/a/mod.rs", &["tests"], "", &["lib.rs", "a::tests::adds", "--exact"]);
         check("/p/src/lib.rs", &[], "", &["lib.rs", "adds", "--exact"]);
         check("/p/src/c.rs", &["other"], "", &["lib.rs", "c::other::adds::"]);
         check("/p/src/c.rs", &["other"], "::case_2", &["lib.rs", "c::other::adds::case_2", "--exact"]);
-        let all = "several tests are called adds: a::tests::adds, b::tests::adds; name it so";
+        let all = "several tests are named adds: a::tests::adds, b::tests::adds; give one of these names";
         check("/p/src/odd.rs", &["tests"], "", &[all]);
     }
 
-    /// One that the asked file has is left out of the build, as for another system.
+    /// The build leaves out the requested file's test, as for another system.
     #[test]
-    fn a_test_of_another_file_is_not_run_in_place_of_the_one_that_is_asked_for() {
+    fn a_test_of_another_file_is_not_chosen() {
         let texts = [("a.rs", "mod tests { fn adds() {} }"), ("b.rs", "mod tests { fn adds() {} }")];
         let list: &[&str] = &["a::tests::adds"];
         check_of(&[("lib.rs", list)], &texts, ("/p/src/b.rs", &["tests"], ""), &[]);
-        // Nor the one of the library in place of the program's.
+        // The library's test does not replace the program's.
         let texts = [("lib.rs", "mod tests { fn adds() {} }"), ("main.rs", "mod tests { fn adds() {} }")];
         let asked: (&str, &[&str], &str) = ("/p/src/main.rs", &["tests"], "");
         check_of(&[("main.rs", &[]), ("lib.rs", &["tests::adds"])], &texts, asked, &[]);
@@ -268,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_a_macro_puts_into_another_module_is_still_the_files() {
+    fn a_test_in_a_module_from_a_macro_belongs_to_the_file() {
         let texts = [("a.rs", "fn adds_more() {}"), ("b.rs", "cases! { fn adds() }")];
         let list: &[&str] = &["a::adds", "b::made::adds"];
         check_of(
@@ -287,17 +296,17 @@ mod tests {
     }
 
     #[test]
-    fn several_that_fit_in_one_executable_do_not_hide_what_is_meant_in_another() {
+    fn an_exact_match_in_another_executable_wins() {
         let main: Executable<'_> = ("main.rs", &["x::tests::adds", "y::tests::adds"]);
         let asked: (&str, &[&str], &str) = ("/p/src/b.rs", &["tests"], "");
         let lib: Executable<'_> = ("lib.rs", &["b::tests::adds"]);
         check_of(&[main, lib], &[], asked, &["lib.rs", "b::tests::adds", "--exact"]);
-        // Two executables that each have one that fits as well are no reason to guess either.
-        let all = "several tests are called adds: x::tests::adds, z::tests::adds; name it so";
+        // Equally good matches in two executables are refused.
+        let all = "several tests are named adds: x::tests::adds, z::tests::adds; give one of these names";
         let (one, other): (Executable<'_>, Executable<'_>) =
             (("main.rs", &["x::tests::adds"]), ("lib.rs", &["z::tests::adds"]));
         check_of(&[one, other], &[], asked, &[all]);
-        // One file may be in both.
+        // One file may be a module of both executables.
         let (one, other): (Executable<'_>, Executable<'_>) =
             (("main.rs", &["x::adds"]), ("lib.rs", &["x::adds"]));
         let asked: (&str, &[&str], &str) = ("/p/src/odd.rs", &[], "");

@@ -1,42 +1,42 @@
-//! Whether a stop of a test is its failure, or may be handled.
+//! Classification of a stop in a test: its failure, or an exception that may be handled. Pure.
 //!
-//! Pure. Invariants: `Fails` is said only where no code of others is known to stand between the stop and the
-//! runner, and the debugger does not stop at handled exceptions.
+//! Invariants: `Fails` needs that no code outside the project is between the stop and the runner, and that the
+//! debugger does not stop at handled exceptions.
 
-/// What a stop is to the test.
+/// Meaning of a stop for a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopVerdict {
     Fails,
-    /// Something may handle it: the program, the runner, or a caller.
+    /// The program, the runner or a caller may handle the exception.
     MayBeHandled,
-    /// It is not the test's failure: the program goes on.
+    /// The stop is not the test's failure: the program continues.
     Ignored,
 }
 
-/// A frame as far as it matters here; top first.
+/// The relevant parts of a frame.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StackPlace<'a> {
     pub name: &'a str,
-    /// It is in the project.
+    /// Whether the frame is in code of the project.
     pub is_own: bool,
-    /// No frame: what separates the frames before a wait from those after it.
+    /// Whether this is a label between asynchronous parts of a stack, not a frame.
     pub is_label: bool,
 }
 
-/// What a stop with these frames is to the test `title`.
+/// Classifies a stop of the test `title`; `frames` start at the top.
 pub(super) fn verdict(title: Option<&str>, may_be_handled: bool, frames: &[StackPlace<'_>]) -> StopVerdict {
-    // What an exception came from is listed below it, and called nothing.
-    let ends = |place: &StackPlace<'_>| place.is_label || place.name.starts_with("[Chained Exc:");
-    let called = &frames[..frames.iter().position(ends).unwrap_or(frames.len())];
+    // debugpy lists the cause of an exception below it; those frames are not callers.
+    let is_boundary = |place: &StackPlace<'_>| place.is_label || place.name.starts_with("[Chained Exc:");
+    let called = &frames[..frames.iter().position(is_boundary).unwrap_or(frames.len())];
     let own: Vec<usize> = (0..called.len()).filter(|at| called[*at].is_own).collect();
     let (Some(first), Some(last)) = (own.first(), own.last()) else { return StopVerdict::Ignored };
-    // debugpy stops once for each function that an exception leaves: the last stop counts.
+    // debugpy stops for each function that an exception leaves; only the last stop counts.
     let left = called.iter().position(|place| place.name.ends_with("(Current frame)"));
     if left.is_some_and(|left| left < *last) {
         return StopVerdict::Ignored;
     }
     let through_others = last - first + 1 > own.len();
-    // A thread of its own is its joiner's to judge.
+    // An exception in another thread is handled by the thread that joins it.
     let in_test = title.is_none_or(|title| own.iter().any(|at| has_word(called[*at].name, title)));
     match may_be_handled || through_others || !in_test {
         true => StopVerdict::MayBeHandled,
@@ -53,7 +53,7 @@ mod tests {
     use super::StopVerdict::{Fails, Ignored, MayBeHandled};
     use super::*;
 
-    /// Frames by name; `own:` marks those of the project, `--` a label.
+    /// Frames by name; `own:` marks frames of the project, `--` a label.
     #[track_caller]
     fn check(frames: &[&str], expected: StopVerdict) {
         let frames = frames.iter().map(|name| StackPlace {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_that_others_called_for_may_be_handled() {
+    fn an_exception_through_other_code_may_be_handled() {
         check(&["own:work (Current frame)", "map", "pool"], MayBeHandled);
         check(&["own:div", "catch_unwind", "own:a::tests::test_it"], MayBeHandled);
         check(&["rust_panic", "own:a::work"], MayBeHandled);

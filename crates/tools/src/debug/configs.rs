@@ -1,8 +1,7 @@
-//! `.vscode/launch.json`: configurations that the project's people wrote for an editor, as far as they can be
-//! used here.
+//! Launch configurations in `.vscode/launch.json`.
 //!
-//! Comments and trailing commas are read. A `preLaunchTask` is named and not run. What a variable stands
-//! for that only an editor knows (`${command:…}`, `${input:…}`) is refused by name.
+//! Comments and trailing commas are allowed. A `preLaunchTask` is reported and not run. Variables that only an
+//! editor can resolve (`${command:…}`, `${input:…}`) are refused.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use super::actions::LaunchArguments;
 use crate::{Failure, ToolContext};
 
 const FILE: &str = ".vscode/launch.json";
-/// Keys for the editor, or that the adapter's own template stands for.
+/// Keys for the editor, or replaced by the adapter's template.
 const EDITORS: &[&str] = &[
     "name",
     "type",
@@ -33,7 +32,7 @@ const EDITORS: &[&str] = &[
     "envFile",
 ];
 
-/// What the file holds.
+/// Contents of the file.
 #[derive(Debug, Default)]
 struct Configs {
     configurations: Vec<Value>,
@@ -49,7 +48,7 @@ struct Compound {
 }
 
 impl Debug {
-    /// Lists the configurations, and the adapters with what they take.
+    /// Lists configurations and adapters.
     pub(super) async fn configs(&self, args: &LaunchArguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let configs = read(&self.context)?.unwrap_or_default();
         let mut text = String::new();
@@ -57,11 +56,9 @@ impl Debug {
         for it in &configs.configurations {
             let word = |name: &str| it[name].as_str().unwrap_or("?");
             let adapter = self.adapter(it);
-            let with = adapter.map_or("no adapter is known for it".to_owned(), |it| it.name.clone());
+            let with = adapter.map_or("no adapter".to_owned(), |it| it.name.clone());
             let mut line = format!("{}: {} {} ({with})", word("name"), word("request"), word("type"));
-            line.extend(
-                task(it).map(|task| format!("; needs the task `{task}`, which is not run: run it before")),
-            );
+            line.extend(task(it).map(|task| format!("; run the task `{task}` first")));
             let lacks = self.lacks(it, args, cx).await;
             line.extend(lacks.iter().map(|lacks| format!("; {lacks}")));
             text.push_str(&format!("{line}\n"));
@@ -69,8 +66,7 @@ impl Debug {
                 "pre_launch_task": task(it), "lacks": lacks }));
         }
         for Compound { name, of, task } in &configs.compounds {
-            let task =
-                task.as_ref().map(|it| format!("; needs the task `{it}`, which is not run: run it before"));
+            let task = task.as_ref().map(|it| format!("; run the task `{it}` first"));
             let task = task.unwrap_or_default();
             text.push_str(&format!("{name}: together {}{task}\n", of.join(", ")));
             list.push(json!({ "name": name, "configurations": of }));
@@ -80,13 +76,13 @@ impl Debug {
         }
         text.push_str("adapters:\n");
         for it in self.context.debug.definitions().list() {
-            let tried = if it.verified.is_some() { "" } else { " (never tried with the adapter itself)" };
+            let tried = if it.verified.is_some() { "" } else { " (untested)" };
             text.push_str(&format!("  {}: {}{tried}\n", it.name, it.about));
         }
         Ok(ToolResult::text(text).with_details(json!({ "configs": list })))
     }
 
-    /// Why a configuration cannot be started as it is.
+    /// Explains why a configuration cannot be started.
     async fn lacks(&self, config: &Value, args: &LaunchArguments, cx: &ToolCx) -> Option<String> {
         let plan = match self.config_plan(config, args, cx, &mut String::new()).await {
             Ok((plan, _)) => plan,
@@ -94,7 +90,7 @@ impl Debug {
         };
         let program = &plan.program?.program;
         let missing = program.is_absolute() && !program.exists();
-        missing.then(|| format!("its program {} is not there", program.display()))
+        missing.then(|| format!("its program {} does not exist", program.display()))
     }
 
     fn adapter(&self, config: &Value) -> Option<Arc<DebuggerDefinition>> {
@@ -113,26 +109,26 @@ impl Debug {
         let configs = read(&self.context)?.unwrap_or_default();
         let compound = configs.compounds.iter().find(|it| it.name == name);
         let names = compound.map_or_else(|| vec![name.to_owned()], |it| it.of.clone());
-        let mut said = String::new();
+        let mut notes = String::new();
         if let Some(task) = compound.and_then(|it| it.task.as_ref()) {
-            said.push_str(&format!("{name} has the preLaunchTask `{task}`, which was not run\n"));
+            notes.push_str(&format!("{name} has the preLaunchTask `{task}`, which was not run\n"));
         }
         let mut chosen = Vec::new();
         for name in &names {
             chosen.push(configs.named(name)?);
         }
         let mut last: Option<Arc<Session>> = None;
-        // None is started unless all are there.
+        // Start nothing unless all exist.
         for config in chosen {
             if let Some(before) = last.take() {
-                said.push_str(&format!("{}: {} is {}\n", before.id, before.title, before.state().name()));
+                notes.push_str(&format!("{}: {} is {}\n", before.id, before.title, before.state().name()));
             }
-            last = Some(self.start_config(config, args, cx, clock, &mut said).await?);
+            last = Some(self.start_config(config, args, cx, clock, &mut notes).await?);
         }
         let session = last.ok_or_else(|| {
             Failure::new(ErrorCode::NotFound, format!("the compound `{name}` names no configurations"))
         })?;
-        Ok(super::advanced::before(&said, self.snapshot(&session, cx, clock).await?))
+        Ok(super::advanced::prepend(&notes, self.snapshot(&session, cx, clock).await?))
     }
 
     async fn start_config(
@@ -141,19 +137,19 @@ impl Debug {
         args: &LaunchArguments,
         cx: &ToolCx,
         clock: &Clock,
-        said: &mut String,
+        notes: &mut String,
     ) -> Result<Arc<Session>, Failure> {
-        let (plan, over) = self.named_plan(config, args, cx, said).await?;
-        self.begin(&plan, over, cx, clock).await
+        let (plan, overrides) = self.named_plan(config, args, cx, notes).await?;
+        self.begin(&plan, overrides, cx, clock).await
     }
 
-    /// What the one configuration that is named would launch, as [`Self::config_plan`] has it.
+    /// Plans the named configuration for `probe`, which needs a single launch.
     pub(super) async fn one_config(
         &self,
         name: &str,
         args: &LaunchArguments,
         cx: &ToolCx,
-        said: &mut String,
+        notes: &mut String,
     ) -> Result<(LaunchPlan, Option<Value>), Failure> {
         let configs = read(&self.context)?.unwrap_or_default();
         let refuse = |why: String| {
@@ -167,36 +163,38 @@ impl Debug {
         if config["request"] == "attach" {
             return refuse(format!("`{name}` attaches to one; name a configuration that launches"));
         }
-        self.named_plan(config, args, cx, said).await
+        self.named_plan(config, args, cx, notes).await
     }
 
-    /// The plan of a configuration; its task is named.
+    /// Plans a configuration and reports its task.
     async fn named_plan(
         &self,
         config: &Value,
         args: &LaunchArguments,
         cx: &ToolCx,
-        said: &mut String,
+        notes: &mut String,
     ) -> Result<(LaunchPlan, Option<Value>), Failure> {
         if let Some(task) = task(config) {
             let name = config["name"].as_str().unwrap_or_default();
-            said.push_str(&format!("{name} has the preLaunchTask `{task}`, which was not run\n"));
+            notes.push_str(&format!("{name} has the preLaunchTask `{task}`, which was not run\n"));
         }
-        self.config_plan(config, args, cx, said).await
+        self.config_plan(config, args, cx, notes).await
     }
 
-    /// What a configuration would start, with what is given beside it laid over; and what is laid over the
-    /// adapter's own arguments: all by an attachment, else what was given.
+    /// Plans a configuration merged with the arguments of the call.
+    ///
+    /// Also returns the overrides that the user has to permit: the whole configuration of an `attach`, else the
+    /// `arguments` of the call.
     async fn config_plan(
         &self,
         config: &Value,
         args: &LaunchArguments,
         cx: &ToolCx,
-        said: &mut String,
+        notes: &mut String,
     ) -> Result<(LaunchPlan, Option<Value>), Failure> {
-        let mut config = filled(&self.context, config, args)?;
-        let given_over = super::launch::json_text(args.arguments.as_deref())?;
-        lay_over(&self.context, &mut config, args, given_over.as_ref())?;
+        let mut config = expand(&self.context, config, args)?;
+        let given_overrides = super::launch::json_text(args.arguments.as_deref())?;
+        apply_arguments(&self.context, &mut config, args, given_overrides.as_ref())?;
         let kind = config["type"].as_str().unwrap_or_default().to_owned();
         let kind = kind.as_str();
         let adapter = match &args.adapter {
@@ -204,14 +202,15 @@ impl Debug {
             None => self.adapter(&config).map(|it| it.name.clone()),
         };
         let adapter = adapter.ok_or_else(|| {
-            let message = format!("no debug adapter is known for the type `{kind}`; name one with `adapter`");
+            let message = format!("no debug adapter is known for the type `{kind}`; name one by `adapter`");
             Failure::new(ErrorCode::Unsupported, message)
         })?;
         if !config["cargo"].is_null() && config["program"].is_null() {
-            let message = "the configuration's `cargo` is not built: build it, and give the `program`";
+            let message =
+                "`cargo` configurations are not supported: build the program and give its path as `program`";
             return Err(Failure::new(ErrorCode::Unsupported, message.to_owned()));
         }
-        // As adapters take them.
+        // Adapters expect numbers.
         for pointer in ["/port", "/connect/port", "/processId", "/pid"] {
             if let Some(value) = config.pointer_mut(pointer) {
                 *value = number(value).map_or_else(|| value.clone(), |it| json!(it));
@@ -230,10 +229,10 @@ impl Debug {
         self.add(&mut breakpoints, &args.points)?;
         let cwd = text("cwd").map(|cwd| self.context.workspace.resolve(&cwd)).transpose()?;
         let cwd = cwd.unwrap_or_else(|| root.clone());
-        let env = self.config_env(&config, args, cx, said)?;
-        let mut over = config.clone();
-        if let Some(over) = over.as_object_mut() {
-            EDITORS.iter().for_each(|name| drop(over.remove(*name)));
+        let env = self.config_env(&config, args, cx, notes)?;
+        let mut overrides = config.clone();
+        if let Some(overrides) = overrides.as_object_mut() {
+            EDITORS.iter().for_each(|name| drop(overrides.remove(*name)));
         }
         let spec = LaunchSpec {
             target,
@@ -244,14 +243,14 @@ impl Debug {
             env: env.clone(),
             stop_on_entry: config["stopOnEntry"] == true || args.stop_on_entry,
             breakpoints,
-            arguments: Some(over.clone()),
+            arguments: Some(overrides.clone()),
             test: None,
             more: Map::new(),
         };
         let mut plan = self.plan(spec).await?;
         plan.title = text("name").unwrap_or(plan.title);
         if let Some(arguments) = plan.arguments.as_object_mut() {
-            // What is written in a terminal is told from there; redirected too, it would come twice.
+            // Output in a terminal is reported from there; redirection would duplicate it.
             let terminal =
                 matches!(config["console"].as_str(), Some("integratedTerminal" | "externalTerminal"));
             if terminal && arguments.contains_key("redirectOutput") && config["redirectOutput"].is_null() {
@@ -269,7 +268,7 @@ impl Debug {
                 });
             }
         }
-        // What runs may be another program than `program`: an interpreter that is named, a command line.
+        // These keys can start other programs, so the user has to see them.
         for name in ["python", "runtimeExecutable", "runtimeArgs", "initCommands", "preRunCommands"] {
             if let (Some(program), false) = (&mut plan.program, config[name].is_null()) {
                 program.env.push((name.to_owned(), config[name].to_string()));
@@ -278,10 +277,12 @@ impl Debug {
         if plan.program.is_none() && !attaches {
             plan.program = Some(CommandLine { program: PathBuf::from(kind), args: Vec::new(), env, cwd });
         }
-        Ok((plan, if attaches { Some(over) } else { given_over }))
+        Ok((plan, if attaches { Some(overrides) } else { given_overrides }))
     }
 
-    /// What a configuration starts or attaches to; `by_runtime`: `runtimeExecutable` names it.
+    /// The target of a configuration.
+    ///
+    /// `by_runtime`: `runtimeExecutable` names the program.
     fn config_target(&self, config: &Value, by_runtime: bool) -> Result<Target, Failure> {
         let text = |name: &str| config[name].as_str().map(str::to_owned);
         let attaches = config["request"] == "attach";
@@ -296,23 +297,23 @@ impl Debug {
             }
             (Some(program), ..) => Target::Program(self.context.workspace.resolve(&program)?),
             (_, Some(module), ..) => Target::Module(module),
-            // `npm run …`: the plan takes the program out again.
+            // `npm run …`: the plan removes the program again.
             _ if by_runtime && !attaches => Target::Program(self.context.workspace.root().clone()),
             _ => {
                 let message =
-                    "it names no `program`, `module`, `runtimeExecutable`, `port` or `processId`".to_owned();
+                    "it has no `program`, `module`, `runtimeExecutable`, `port` or `processId`".to_owned();
                 return Err(Failure::new(ErrorCode::Unsupported, message));
             }
         })
     }
 
-    /// The variables of a configuration, with those given beside it over them.
+    /// The environment of a configuration, overridden by that of the call.
     fn config_env(
         &self,
         config: &Value,
         args: &LaunchArguments,
         cx: &ToolCx,
-        said: &mut String,
+        notes: &mut String,
     ) -> Result<Vec<(String, String)>, Failure> {
         let mut env = match config["envFile"].as_str() {
             Some(file) => self.env_file(file, cx)?,
@@ -327,7 +328,7 @@ impl Debug {
             env.extend(layer);
         }
         if !unset.is_empty() {
-            said.push_str(&format!("not unset, though `env` says null: {}\n", unset.join(", ")));
+            notes.push_str(&format!("cannot unset (null in `env`): {}\n", unset.join(", ")));
         }
         Ok(env)
     }
@@ -338,21 +339,22 @@ impl Configs {
         self.configurations.iter().find(|it| it["name"] == name).ok_or_else(|| {
             let known: Vec<&str> = self.configurations.iter().filter_map(|it| it["name"].as_str()).collect();
             let message =
-                format!("there is no configuration `{name}` in {FILE}; there are: {}", known.join(", "));
+                format!("there is no configuration `{name}` in {FILE}; it has: {}", known.join(", "));
             Failure::new(ErrorCode::NotFound, message)
         })
     }
 }
 
-/// Lays what is given beside a configuration over it, but for the variables, which may come from several places.
-fn lay_over(
+/// Merges the arguments of the call into a configuration, except the environment.
+fn apply_arguments(
     context: &ToolContext,
     config: &mut Value,
     args: &LaunchArguments,
     arguments: Option<&Value>,
 ) -> Result<(), Failure> {
-    let mut over = Map::new();
-    let mut put = |name: &str, value: Option<Value>| over.extend(value.map(|value| (name.to_owned(), value)));
+    let mut overrides = Map::new();
+    let mut put =
+        |name: &str, value: Option<Value>| overrides.extend(value.map(|value| (name.to_owned(), value)));
     let path = |path: &Option<String>| -> Result<Option<Value>, Failure> {
         let path = path.as_ref().map(|it| context.workspace.resolve(it)).transpose()?;
         Ok(path.map(|it| json!(it.to_string())))
@@ -361,7 +363,7 @@ fn lay_over(
     put("cwd", path(&args.cwd)?);
     put("program", path(&args.program)?);
     put("module", args.module.as_ref().map(|it| json!(it)));
-    // One of the two says what runs.
+    // `program` and `module` exclude each other.
     match (&args.program, &args.module) {
         (Some(_), None) => put("module", Some(Value::Null)),
         (None, Some(_)) => put("program", Some(Value::Null)),
@@ -376,7 +378,7 @@ fn lay_over(
             None => put(name, value),
         }
     }
-    super::inspect::merge(config, Value::Object(over));
+    super::inspect::merge(config, Value::Object(overrides));
     if let Some(arguments) = arguments {
         adapters::merge(config, arguments.clone());
     }
@@ -384,8 +386,9 @@ fn lay_over(
 }
 
 impl Debug {
-    /// `auto` is not the adapter's: an editor's extension makes a mode of it by the file that is the program, or
-    /// else by the one that is being looked at: that of tests for a file of tests, else the adapter's own.
+    /// Resolves the mode `auto`, as an editor's extension does.
+    ///
+    /// A test file gets the test mode, any other file the default.
     fn decide_mode(&self, config: &mut Value, adapter: &str, file: Option<&str>) {
         let program = config["program"].as_str().map(str::to_owned);
         let is_file = program.as_deref().is_some_and(|it| it.ends_with(".go"));
@@ -406,14 +409,13 @@ impl Debug {
         }
     }
 
-    /// Variables of an `envFile`: `NAME=value` a line.
+    /// Reads an `envFile`: one `NAME=value` per line.
     fn env_file(&self, file: &str, cx: &ToolCx) -> Result<Vec<(String, String)>, Failure> {
         let path = self.context.workspace.resolve(file)?;
         let verdict = cx.policy().map(|policy| policy.judge_read(&path));
         if verdict.as_ref().is_none_or(|it| it.decision != Decision::Allow) {
             let why = verdict.map(|it| format!(": {} in `policy.rules`", it.reason)).unwrap_or_default();
-            let message =
-                format!("the envFile {file} may not be read{why}; or give its variables with `env`");
+            let message = format!("the envFile {file} may not be read{why}; give its variables by `env`");
             return Err(Failure::new(ErrorCode::Denied, message));
         }
         Ok(in_env_file(&self.context.workspace.document(&path)?.text))
@@ -432,7 +434,7 @@ fn in_env_file(text: &str) -> Vec<(String, String)> {
     text.lines().filter_map(line).collect()
 }
 
-/// The variables that a configuration sets, and those that it would take away.
+/// The variables that a configuration sets, and those that it unsets.
 fn variables(config: &Value) -> (Vec<(String, String)>, Vec<String>) {
     let (mut set, mut unset) = (Vec::new(), Vec::new());
     for (name, value) in config["env"].as_object().into_iter().flatten() {
@@ -445,17 +447,17 @@ fn variables(config: &Value) -> (Vec<(String, String)>, Vec<String>) {
     (set, unset)
 }
 
-/// A number, also as a text: that is what a variable comes to.
+/// A number, also as a string, which variables expand to.
 fn number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.trim().parse().ok())
 }
 
-/// The texts of a list.
+/// The strings of a list.
 fn list(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect()
 }
 
-/// The words of a line as a shell takes it apart, without what it would put in.
+/// Splits a line into words like a shell, without expansions.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word) = (Vec::new(), None::<String>);
     let mut characters = line.chars();
@@ -470,7 +472,7 @@ fn words(line: &str) -> Vec<String> {
                         word.push(it);
                         continue;
                     }
-                    // Here it stands for itself before anything else.
+                    // A backslash before other characters is literal.
                     match characters.next() {
                         Some(next) if "\"\\$`".contains(next) => word.push(next),
                         next => word.extend(std::iter::once(it).chain(next)),
@@ -489,7 +491,7 @@ fn task(config: &Value) -> Option<&str> {
     config["preLaunchTask"].as_str()
 }
 
-/// The file's configurations; `None` where it is not there.
+/// Reads the configurations; `None` without the file.
 fn read(context: &ToolContext) -> Result<Option<Configs>, Failure> {
     let path = context.workspace.resolve(FILE)?;
     if !path.as_path().is_file() {
@@ -507,9 +509,9 @@ fn parse(text: &str) -> Result<Configs, Failure> {
     let value = value.unwrap_or_default();
     let list = |name: &str| value[name].as_array().cloned().unwrap_or_default();
     let compound = |it: &Value| {
-        let of = it["configurations"].as_array()?.iter();
-        // One of another folder is `{folder, name}`.
-        let of = of.filter_map(|it| it.as_str().or(it["name"].as_str()).map(str::to_owned)).collect();
+        let names = it["configurations"].as_array()?.iter();
+        // A configuration of another folder is `{folder, name}`.
+        let of = names.filter_map(|it| it.as_str().or(it["name"].as_str()).map(str::to_owned)).collect();
         let task = task(it).map(str::to_owned);
         Some(Compound { name: it["name"].as_str()?.to_owned(), of, task })
     };
@@ -519,8 +521,8 @@ fn parse(text: &str) -> Result<Configs, Failure> {
     })
 }
 
-/// A configuration with its variables replaced, and what is said for this system laid over.
-fn filled(context: &ToolContext, config: &Value, args: &LaunchArguments) -> Result<Value, Failure> {
+/// Expands a configuration's variables and applies its section for this system.
+fn expand(context: &ToolContext, config: &Value, args: &LaunchArguments) -> Result<Value, Failure> {
     let mut config = config.clone();
     let system = if cfg!(target_os = "macos") { "osx" } else { "linux" };
     if let Some(members) = config.as_object_mut() {
@@ -528,7 +530,7 @@ fn filled(context: &ToolContext, config: &Value, args: &LaunchArguments) -> Resu
         ["osx", "linux", "windows"].iter().for_each(|it| drop(members.remove(*it)));
         members.extend(own.and_then(|it| it.as_object().cloned()).unwrap_or_default());
     }
-    // A line is taken apart first: what a variable stands for may hold a space.
+    // Split before expansion: a value may contain spaces.
     if let Some(line) = config["args"].as_str() {
         config["args"] = json!(words(line));
     }
@@ -563,7 +565,7 @@ fn replace(value: &Value, lookup: &dyn Fn(&str) -> Result<String, Failure>) -> R
     })
 }
 
-/// What a variable of VS Code stands for.
+/// Expands a variable of VS Code.
 fn variable(name: &str, root: &AbsPath, file: Option<&AbsPath>) -> Result<String, Failure> {
     let refuse =
         |why: &str| Failure::new(ErrorCode::InvalidArguments, format!("`${{{name}}}` in {FILE} {why}"));
@@ -592,9 +594,7 @@ fn variable(name: &str, root: &AbsPath, file: Option<&AbsPath>) -> Result<String
         "fileWorkspaceFolder",
     ];
     if !of_file.contains(&name) {
-        return Err(refuse(
-            "is something that only an editor knows; give it with `arguments` of a plain `launch`",
-        ));
+        return Err(refuse("is something that only an editor knows; use `launch` with `arguments` instead"));
     }
     let file = file.ok_or_else(|| refuse("needs `file`"))?;
     let path = file.as_path();
@@ -642,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_set_however_they_are_written() {
+    fn variables_of_all_types_are_set() {
         let config = json!({"env": {"N": 3, "B": true, "T": "t", "GONE": null}});
         let (set, unset) = super::variables(&config);
         let set: Vec<String> = set.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -660,7 +660,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_arguments_is_taken_apart() {
+    fn a_line_of_arguments_is_split() {
         let check = |line: &str, expected: &[&str]| assert_eq!(words(line), expected, "{line}");
         check(" a  b ", &["a", "b"]);
         check(r#"'c d' --x="e \" f" g\ h ''"#, &["c d", "--x=e \" f", "g h", ""]);
@@ -669,13 +669,13 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_replaced_and_what_only_an_editor_knows_is_refused() {
+    fn variables_are_expanded_and_editor_variables_refused() {
         let (root, file) = (AbsPath::new("/p").unwrap(), AbsPath::new("/p/src/a.py"));
         let lookup = |name: &str| variable(name, &root, file.as_ref());
         let configs = parse(TEXT).unwrap();
-        let filled = replace(&configs.configurations[0], &lookup).unwrap();
-        assert_eq!(filled["program"], "/p/src/a.py");
-        assert_eq!(filled["args"], json!(["--in", "/p/data", "src/a.py"]));
+        let expanded = replace(&configs.configurations[0], &lookup).unwrap();
+        assert_eq!(expanded["program"], "/p/src/a.py");
+        assert_eq!(expanded["args"], json!(["--in", "/p/data", "src/a.py"]));
         let one = |text: &str| replace(&json!(text), &lookup).map(|it| it.as_str().unwrap().to_owned());
         assert_eq!(one("${fileDirname}:${fileBasenameNoExtension}${fileExtname}").unwrap(), "/p/src:a.py");
         assert_eq!(one("${env:NOTHING_OF_THE_KIND}x ${open").unwrap(), "x ${open");

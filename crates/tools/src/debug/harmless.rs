@@ -1,9 +1,8 @@
-//! Whether an expression can only look. Pure, and on the safe side: what is not surely harmless is asked
-//! about.
+//! Detection of expressions without side effects. Pure and conservative: if in doubt, the user is asked.
 
 use adapters::DebuggerDefinition;
 
-/// Words that do something in some language.
+/// Words with side effects in some language or debugger.
 const DOING: &[&str] = &[
     "await",
     "call",
@@ -30,13 +29,14 @@ const DOING: &[&str] = &[
     "process_launch",
 ];
 
-/// Whether `adapter` can be asked for `expression` without more than a look.
-pub(super) fn only_looks(expression: &str, adapter: &DebuggerDefinition) -> bool {
+/// Whether `adapter` evaluates `expression` without side effects.
+pub(super) fn is_side_effect_free(expression: &str, adapter: &DebuggerDefinition) -> bool {
     !adapter.quirks.evaluates_shell && is_harmless(expression)
 }
 
-/// Whether the text of a breakpoint's hit count is a number, or a comparison with one. Some adapters
-/// evaluate anything else.
+/// Whether a hit count is a number or a comparison with one.
+///
+/// Some adapters evaluate anything else.
 pub(super) fn is_count(hit: &str) -> bool {
     let hit = hit.trim();
     let comparisons = [">=", "<=", "==", "!=", "=", ">", "<", "%"];
@@ -44,8 +44,9 @@ pub(super) fn is_count(hit: &str) -> bool {
     !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit())
 }
 
-/// What stands in the outermost braces of a log message, to the end of the message where they are not
-/// closed.
+/// The texts in the outermost braces of a log message.
+///
+/// An unclosed text extends to the end.
 pub(super) fn expressions(log: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let (mut depth, mut from) = (0_usize, 0);
@@ -63,7 +64,7 @@ pub(super) fn expressions(log: &str) -> Vec<&str> {
                     found.push(&log[from..at]);
                 }
             }
-            // More closed than opened: who reads it may have closed them elsewhere.
+            // Unbalanced: an adapter may pair the braces differently.
             '}' if !found.is_empty() => found.push(log),
             _ => {}
         }
@@ -74,8 +75,9 @@ pub(super) fn expressions(log: &str) -> Vec<&str> {
     found
 }
 
-/// Whether evaluating `expression` neither calls, assigns, nor is a command of a debugger: names, members,
-/// indices, literals, comparisons and arithmetic.
+/// Whether `expression` has no calls, assignments or debugger commands.
+///
+/// It may have only names, members, indices, literals, comparisons and arithmetic.
 fn is_harmless(expression: &str) -> bool {
     let text = without_strings(expression);
     let Some(text) = text else { return false };
@@ -89,20 +91,21 @@ fn is_harmless(expression: &str) -> bool {
     !text.trim().is_empty() && !words.any(|word| DOING.contains(&word))
 }
 
-/// `a != b` is the one use of `!` that is let pass.
+/// Whether the only special characters are those of `a != b`.
 fn only_negates(text: &str) -> bool {
     !text.replace("!=", "").contains(['(', '`', ';', '\n', '\\', '!', '?', '@', '$', '{', '}', ':'])
 }
 
-/// Whether some `=` is no comparison.
+/// Whether some `=` is not a comparison.
 fn assigns(text: &str) -> bool {
     let rest = ["==", "!=", "<=", ">="].iter().fold(text.to_owned(), |text, it| text.replace(it, " "));
-    // `<<=` and `>>=` leave an angle before what was taken for a comparison.
+    // `<<=` and `>>=` contain what looks like a comparison.
     text.contains("<<=") || text.contains(">>=") || rest.contains('=')
 }
 
-/// The text with its string literals as `""`; `None` where one is not closed. A literal before which a
-/// letter stands (`f"{x()}"`) may hold code.
+/// Replaces string literals by `""`.
+///
+/// Returns `None` for an unclosed literal, or one with a prefix (`f"{x()}"`).
 fn without_strings(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut chars = text.chars();
@@ -144,7 +147,7 @@ mod tests {
     fn braces_in_a_log_message_may_hold_braces() {
         assert_eq!(expressions("a {n} b {m.x}"), ["n", "m.x"]);
         assert_eq!(expressions("{[{1}, open('F','w')]}"), ["[{1}, open('F','w')]"]);
-        // A brace in a literal, or one too few: what comes after is not taken for plain text.
+        // The text after a brace in a literal, or after an unclosed brace, does not count as plain.
         assert_eq!(expressions("{'}', f()}")[..1], ["'"]);
         assert_eq!(expressions("{'{', f()}"), ["'{', f()}"]);
         assert_eq!(expressions("{f()"), ["f()"]);

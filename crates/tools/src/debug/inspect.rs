@@ -1,4 +1,4 @@
-//! Looking further at a stopped program: threads, stack, scopes, variables, expressions, all output.
+//! Inspection of a stopped program: threads, stack, scopes, variables, expressions, output.
 
 use agent::{ToolCx, ToolResult};
 use dap_client::{Clock, DapError, Need, Page, Piece, Scope, Session, Since, State, Variable};
@@ -8,24 +8,24 @@ use serde_json::{Value, json};
 use super::actions::{
     EvaluateArguments, FrameChoice, PageArguments, SetVariableArguments, VariablesArguments,
 };
-use super::harmless::only_looks;
+use super::harmless::is_side_effect_free;
 use super::snapshot::{cut, frame_data, label, variable, variable_data};
 use super::{Debug, needs};
 use crate::Failure;
 
-/// How many frames or variables are shown unless asked for more.
+/// Default number of frames or variables in a page.
 const PAGE: u64 = 50;
 /// Variables of a scope that are searched for a name.
-const SEARCHED: u64 = 1_000;
-/// The largest number that is sent: adapters read them into 32 bits, and one is added to it.
-const MOST: u64 = i32::MAX as u64 - 1;
+const MAX_SEARCHED: u64 = 1_000;
+/// Largest number sent to an adapter: adapters use 32 bits, and one is added to it.
+const MAX_NUMBER: u64 = i32::MAX as u64 - 1;
 /// Threads shown at most.
 const THREADS: usize = 100;
-/// Bytes of output shown unless asked for more, and at most.
+/// Default and maximum bytes of output in a result.
 const OUTPUT: u64 = 16 * 1024;
-const MOST_OUTPUT: u64 = 48 * 1024;
-/// The longest value that `evaluate` shows, in characters.
-const WHOLE: usize = 10_000;
+const MAX_OUTPUT: u64 = 48 * 1024;
+/// Maximum length of a value that `evaluate` shows, in characters.
+const MAX_VALUE: usize = 10_000;
 
 impl Debug {
     pub(super) async fn threads(&self, session: &Session, clock: &Clock) -> Result<ToolResult, Failure> {
@@ -47,7 +47,7 @@ impl Debug {
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
         let (start, count) = page(args);
-        // One more says whether there are more, where the adapter does not.
+        // One more than requested shows whether there are more.
         let (mut frames, total) = session.stack(args.frame.thread, start, count + 1, clock).await?;
         let more = frames.len() as u64 > count;
         frames.truncate(usize::try_from(count).unwrap_or(usize::MAX));
@@ -74,7 +74,7 @@ impl Debug {
         let mut text = String::new();
         for it in &scopes {
             let count = it.count.map(|count| format!(", {count} variables")).unwrap_or_default();
-            let costly = if it.expensive { ", costly to look at" } else { "" };
+            let costly = if it.expensive { ", expensive" } else { "" };
             text.push_str(&format!("{} [variables_reference {}]{count}{costly}\n", it.name, it.variables));
         }
         let data = |it: &dap_client::Scope| json!({ "name": it.name, "variables_reference": it.variables });
@@ -88,11 +88,11 @@ impl Debug {
         args: &VariablesArguments,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
-        let of = args.variables_reference;
+        let reference = args.variables_reference;
         let (start, count) = page(&args.page);
-        // One more says whether there are more.
+        // One more than requested shows whether there are more.
         let page = Page { start, count: count + 1, filter: args.filter.clone() };
-        let mut found = session.variables(of, &page, clock).await?;
+        let mut found = session.variables(reference, &page, clock).await?;
         let more = found.len() as u64 > count;
         found.truncate(usize::try_from(count).unwrap_or(usize::MAX));
         let mut text: String = found.iter().map(|it| format!("{}\n", variable(it))).collect();
@@ -100,7 +100,7 @@ impl Debug {
             text.push_str(&format!("there are more; go on with `start: {}`\n", start + count));
         }
         if found.is_empty() {
-            text = "nothing in it\n".to_owned();
+            text = "no variables\n".to_owned();
         }
         let list: Vec<Value> = found.iter().map(variable_data).collect();
         Ok(ToolResult::text(text).with_details(json!({ "variables": list, "more": more })))
@@ -115,13 +115,13 @@ impl Debug {
     ) -> Result<ToolResult, Failure> {
         let expression = args.expression.as_str();
         let context = args.context.as_deref().unwrap_or("watch");
-        if context == "repl" || !only_looks(expression, &session.adapter) {
+        if context == "repl" || !is_side_effect_free(expression, &session.adapter) {
             session.in_control("evaluate")?;
             cx.permit_debug(&format!("evaluate `{expression}`")).await?;
         }
         let frame = self.frame(session, "evaluate", &args.frame, clock).await?;
         let value = session.evaluate(expression, Some(frame), context, clock).await?;
-        Ok(told(&value))
+        Ok(render_value(&value))
     }
 
     pub(super) async fn set_variable(
@@ -133,30 +133,30 @@ impl Debug {
     ) -> Result<ToolResult, Failure> {
         let (name, value) = (args.name.as_str(), args.value.as_str());
         cx.permit_debug(&format!("set {name} to {value}")).await?;
-        let (of, before) = match args.variables_reference {
-            Some(of) => (of, there(session, of, name, clock).await?),
+        let (reference, before) = match args.variables_reference {
+            Some(reference) => (reference, find_variable(session, reference, name, clock).await?),
             None => {
                 let frame = self.frame(session, "set_variable", &args.frame, clock).await?;
                 let scopes = session.scopes(frame, clock).await?;
-                let (of, before) = scope_of(session, &scopes, name, clock).await?;
-                (of, Some(before))
+                let (reference, before) = find_in_scopes(session, &scopes, name, clock).await?;
+                (reference, Some(before))
             }
         };
-        let set = session.set_variable(of, name, value, clock).await?;
-        // debugpy 1.8 answers so also where it could not set it.
-        let as_before = before.filter(|it| it.value == set.value && value.trim() != it.value);
-        let Some(before) = as_before else { return Ok(told(&set)) };
-        match there(session, of, name, clock).await? {
-            Some(now) if now.value != before.value => Ok(told(&now)),
-            _ => self.not_changed(session, args, &before, value, clock).await,
+        let set = session.set_variable(reference, name, value, clock).await?;
+        // debugpy 1.8 also responds with the previous value if it could not set it.
+        let unchanged = before.filter(|it| it.value == set.value && value.trim() != it.value);
+        let Some(before) = unchanged else { return Ok(render_value(&set)) };
+        match find_variable(session, reference, name, clock).await? {
+            Some(now) if now.value != before.value => Ok(render_value(&now)),
+            _ => self.report_unchanged(session, args, &before, value, clock).await,
         }
     }
 
-    /// The answer where a variable has the value that it had before somebody set it to `value`.
+    /// Reports that setting a variable to `value` had no effect.
     ///
     /// # Errors
-    /// The adapter's own words, where `value` cannot be evaluated.
-    async fn not_changed(
+    /// The adapter's message if `value` cannot be evaluated.
+    async fn report_unchanged(
         &self,
         session: &Session,
         args: &SetVariableArguments,
@@ -164,34 +164,34 @@ impl Debug {
         value: &str,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
-        let said = format!("{} was not changed: it is still {}", before.name, cut(&before.value, WHOLE));
-        if only_looks(value, &session.adapter) {
+        let note = format!("{} was not changed: it is still {}", before.name, cut(&before.value, MAX_VALUE));
+        if is_side_effect_free(value, &session.adapter) {
             let frame = self.frame(session, "set_variable", &args.frame, clock).await.ok();
             match session.evaluate(value, frame, "watch", clock).await {
-                Ok(it) if it.value == before.value => return Ok(told(before)),
+                Ok(it) if it.value == before.value => return Ok(render_value(before)),
                 Err(DapError::Refused { reason, .. }) => {
-                    let message = format!("{said}; {} says of `{value}`: {reason}", session.adapter.name);
+                    let message = format!("{note}; {} reports for `{value}`: {reason}", session.adapter.name);
                     return Err(Failure::new(ErrorCode::NotApplied, message));
                 }
                 Ok(_) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(ToolResult::text(format!("{said}\n")).with_details(variable_data(before)))
+        Ok(ToolResult::text(format!("{note}\n")).with_details(variable_data(before)))
     }
 
-    /// The newest output, or that from `start` on.
+    /// Returns the latest output, or that from `start` on.
     pub(super) fn output(&self, session: &Session, args: &PageArguments) -> ToolResult {
-        let most = args.count.unwrap_or(OUTPUT).clamp(1, MOST_OUTPUT);
+        let limit = args.count.unwrap_or(OUTPUT).clamp(1, MAX_OUTPUT);
         let all = session.output(args.start.unwrap_or(0));
-        let Window { pieces, from, next } = window(&all, args.start.is_some(), most);
+        let Window { pieces, from, next } = window(&all, args.start.is_some(), limit);
         let mut text = String::new();
         if all.dropped > 0 {
-            text.push_str(&format!("{} bytes before this are kept no more\n", all.dropped));
+            text.push_str(&format!("{} earlier bytes are no longer stored\n", all.dropped));
         }
-        let kept = all.at.first().copied().unwrap_or(from);
-        if from > kept {
-            text.push_str(&format!("{} bytes are left out; `start: {kept}` shows them\n", from - kept));
+        let begin = all.at.first().copied().unwrap_or(from);
+        if from > begin {
+            text.push_str(&format!("{} bytes are left out; `start: {begin}` shows them\n", from - begin));
         }
         let mut list = Vec::new();
         for piece in &pieces {
@@ -208,7 +208,9 @@ impl Debug {
         ToolResult::text(text).with_details(details)
     }
 
-    /// The frame that is meant: the one named, else the top one.
+    /// The frame of a call.
+    ///
+    /// The frame that the call names, else that of the last snapshot, else the top one.
     pub(super) async fn frame(
         &self,
         session: &Session,
@@ -226,8 +228,8 @@ impl Debug {
             let (frames, _) = session.stack(choice.thread, 0, 1, clock).await?;
             return frames.first().map(|frame| frame.id).ok_or_else(none);
         }
-        // The one that the snapshot shows the locals of.
-        let shown = self.shown_last(session);
+        // The frame whose locals the snapshot shows.
+        let shown = self.last_frame(session);
         if let Some((epoch, frame)) = shown
             && epoch == session.epoch()
         {
@@ -239,50 +241,57 @@ impl Debug {
     }
 }
 
-/// What is called `name` in what `of` stands for; `None` where not all of that was looked at.
+/// Finds the variable `name` in a variables reference.
+///
+/// Returns `None` if not all variables were searched.
 ///
 /// # Errors
-/// There is none: some adapters (debugpy) would make one.
-async fn there(session: &Session, of: i64, name: &str, clock: &Clock) -> Result<Option<Variable>, Failure> {
-    let page = Page { count: SEARCHED, ..Page::default() };
-    let all = session.variables(of, &page, clock).await?;
-    let is_all = (all.len() as u64) < SEARCHED;
+/// If there is none: some adapters (debugpy) would create it.
+async fn find_variable(
+    session: &Session,
+    reference: i64,
+    name: &str,
+    clock: &Clock,
+) -> Result<Option<Variable>, Failure> {
+    let page = Page { count: MAX_SEARCHED, ..Page::default() };
+    let all = session.variables(reference, &page, clock).await?;
+    let is_all = (all.len() as u64) < MAX_SEARCHED;
     let found = all.into_iter().find(|it| it.name == name);
     if found.is_none() && is_all {
-        let message = format!("there is no variable `{name}` in {of}; `variables` lists what is there");
+        let message = format!("there is no variable `{name}` in {reference}; `variables` lists those it has");
         return Err(Failure::new(ErrorCode::NotFound, message));
     }
     Ok(found)
 }
 
-/// The scope of a frame that has the variable `name`, and that. Where several have one nobody knows which is meant.
-async fn scope_of(
+/// Finds the only scope of a frame that has the variable `name`, and the variable.
+async fn find_in_scopes(
     session: &Session,
     scopes: &[Scope],
     name: &str,
     clock: &Clock,
 ) -> Result<(i64, Variable), Failure> {
-    let mut having = Vec::new();
-    // Those that take long (all globals, registers) are for those who name them.
+    let mut matches = Vec::new();
+    // Expensive scopes (globals, registers) are read only if the call names them.
     for scope in scopes.iter().filter(|it| !it.expensive && it.variables > 0) {
-        let page = Page { count: SEARCHED, ..Page::default() };
+        let page = Page { count: MAX_SEARCHED, ..Page::default() };
         let variables = session.variables(scope.variables, &page, clock).await?;
-        having.extend(variables.into_iter().find(|it| it.name == name).map(|it| (scope, it)));
+        matches.extend(variables.into_iter().find(|it| it.name == name).map(|it| (scope, it)));
     }
-    // In a module of Python the globals are the locals; elsewhere what is nearer is meant.
+    // In a Python module the globals are the locals; elsewhere the inner scope wins.
     let skipped = |scope: &Scope| session.adapter.quirks.skip_scopes.contains(&scope.name);
-    if having.iter().any(|(scope, _)| !skipped(scope)) {
-        having.retain(|(scope, _)| !skipped(scope));
+    if matches.iter().any(|(scope, _)| !skipped(scope)) {
+        matches.retain(|(scope, _)| !skipped(scope));
     }
-    let names = |of: &mut dyn Iterator<Item = &Scope>| {
-        of.map(|it| format!("{} ({})", it.name, it.variables)).collect::<Vec<_>>().join(", ")
+    let names = |scopes: &mut dyn Iterator<Item = &Scope>| {
+        scopes.map(|it| format!("{} ({})", it.name, it.variables)).collect::<Vec<_>>().join(", ")
     };
-    if having.len() > 1 {
-        let several = names(&mut having.iter().map(|(scope, _)| *scope));
+    if matches.len() > 1 {
+        let several = names(&mut matches.iter().map(|(scope, _)| *scope));
         let message = format!("{name} is in several scopes; give `variables_reference`: {several}");
         return Err(Failure::new(ErrorCode::Ambiguous, message));
     }
-    having.pop().map(|(scope, it)| (scope.variables, it)).ok_or_else(|| {
+    matches.pop().map(|(scope, it)| (scope.variables, it)).ok_or_else(|| {
         let all = names(&mut scopes.iter());
         let message =
             format!("there is no variable `{name}` here; give `variables_reference` of what it is in: {all}");
@@ -290,32 +299,32 @@ async fn scope_of(
     })
 }
 
-pub(super) fn told(value: &Variable) -> ToolResult {
-    let shown = Variable { value: cut(&value.value, WHOLE), ..value.clone() };
+pub(super) fn render_value(value: &Variable) -> ToolResult {
+    let shown = Variable { value: cut(&value.value, MAX_VALUE), ..value.clone() };
     let kind = shown.kind.as_ref().map(|kind| format!(" : {kind}")).unwrap_or_default();
     let inside = match shown.variables {
         0 => String::new(),
         number => format!("  [variables_reference {number}]"),
     };
-    // A pointer's is its value.
+    // The memory reference of a pointer is its value.
     let memory = shown.memory.iter().filter(|it| !shown.value.contains(it.as_str()));
     let memory: String = memory.map(|it| format!("  [memory_reference {it}]")).collect();
     let text = format!("{} = {}{kind}{inside}{memory}\n", shown.name, shown.value);
     ToolResult::text(text).with_details(variable_data(value))
 }
 
-/// A part of some output, and where in all output it begins and ends.
+/// A part of some output, with its start and end offsets.
 struct Window {
     pieces: Vec<Piece>,
     from: u64,
     next: u64,
 }
 
-/// The first or the last of some output, in whole lines where there are such.
-fn window(all: &Since, first: bool, most: u64) -> Window {
-    let begins = all.at.first().copied().unwrap_or(all.next);
-    let mut window = Window { pieces: Vec::new(), from: begins, next: all.next };
-    let mut left = usize::try_from(most).unwrap_or(usize::MAX);
+/// The first or last `limit` bytes of some output, in whole lines if possible.
+fn window(all: &Since, first: bool, limit: u64) -> Window {
+    let begin = all.at.first().copied().unwrap_or(all.next);
+    let mut window = Window { pieces: Vec::new(), from: begin, next: all.next };
+    let mut left = usize::try_from(limit).unwrap_or(usize::MAX);
     let each = all.at.iter().zip(&all.pieces);
     if first {
         for (at, Piece { category, text }) in each {
@@ -326,7 +335,7 @@ fn window(all: &Since, first: bool, most: u64) -> Window {
             }
             let end = text.floor_char_boundary(left);
             let end = text[..end].rfind('\n').map_or(end, |line| line + 1);
-            // At least a character, so that one who goes on comes to the end.
+            // At least one character, so that reading on makes progress.
             let end = if end == 0 && window.pieces.is_empty() { text.ceil_char_boundary(1) } else { end };
             if end > 0 {
                 window.pieces.push(Piece { category: *category, text: text[..end].to_owned() });
@@ -355,12 +364,12 @@ fn window(all: &Since, first: bool, most: u64) -> Window {
     window
 }
 
-/// From which frame or variable on, and how many at most.
+/// Start and length of the requested page.
 fn page(args: &PageArguments) -> (u64, u64) {
-    (args.start.unwrap_or(0).min(MOST), args.count.unwrap_or(PAGE).clamp(1, MOST))
+    (args.start.unwrap_or(0).min(MAX_NUMBER), args.count.unwrap_or(PAGE).clamp(1, MAX_NUMBER))
 }
 
-/// Lays the members of `more` on those of `details`.
+/// Adds the members of `more` to `details`.
 pub(super) fn merge(details: &mut Value, more: Value) {
     if let (Value::Object(details), Value::Object(more)) = (details, more) {
         details.extend(more);
@@ -372,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_is_shown_from_either_end_and_read_to_its_end() {
+    fn output_is_paged_from_either_end() {
         let mut output = dap_client::Output::default();
         (0..5_000).for_each(|it| output.push(dap_client::Category::Stdout, &format!("line {it}\n")));
         output.push(dap_client::Category::Stderr, "an error\n");
@@ -395,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_beyond_what_adapters_read_are_cut() {
+    fn numbers_above_32_bits_are_clamped() {
         let asked = |start, count| page(&PageArguments { start, count, ..PageArguments::default() });
         assert_eq!(asked(None, None), (0, PAGE));
         assert_eq!(asked(Some(3), Some(0)), (3, 1));

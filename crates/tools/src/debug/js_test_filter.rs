@@ -1,45 +1,49 @@
-//! By which words the runners of JavaScript run one test: its title, and the titles of what it is in.
+//! Arguments by which JavaScript runners run one test: its title and those of its groups. Pure.
 //!
-//! Pure. What must stay true: where a runner cannot tell the test from others, `Chosen` says so.
+//! Invariants: if a runner cannot distinguish the test from others, `Chosen::note` says so.
 
 use super::test_discovery::{Name, OuterItem, TestItem, escaped};
 
-/// The first version of Node that knows a test by its groups' titles, and leaves out tests by theirs.
+/// First version of Node that matches titles with their groups.
+///
+/// This version can also skip tests by them.
 const BY_GROUPS: (u32, u32) = (22, 1);
 
-const OTHERS: &str = "others of this title in the file may run too";
+const OTHERS: &str = "other tests with this title in the file may run too";
 
-/// A test or a group, and what it is in.
+/// The titles of a test or group and of its groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Titles {
-    /// The titles from the outermost to its own as the source has them; none where it was not found there.
+    /// The titles in the source, from the outermost to the item's own.
+    ///
+    /// Empty if the item was not found in the source.
     pub source: Vec<String>,
-    /// Its title, as a regular expression.
+    /// The title as a regular expression.
     own: String,
-    /// It has parameters whose values are not known.
+    /// Whether the title has parameters with unknown values.
     open: bool,
     around: Vec<Outer>,
-    /// It was asked for as it reads, and not as one of the cases that it stands for.
+    /// Whether the request gives the title in the source, not one of its cases.
     pub literal: bool,
-    /// A group and no test.
+    /// Whether the item is a group, not a test.
     group: bool,
-    /// Another test of the file has its title, in other groups.
+    /// Whether another test in the file has the same title in other groups.
     alike: bool,
-    /// Another has the titles of its groups too.
+    /// Whether another test has the same title in groups of the same titles.
     same: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Outer {
-    /// As a regular expression; none where it may be several groups or none.
+    /// A regular expression; `None` for any number of groups.
     pattern: Option<String>,
-    /// It has parameters whose values are not known.
+    /// Whether the title has parameters with unknown values.
     open: bool,
     shown: String,
     group: bool,
 }
 
-/// Words for a runner, and what they cannot tell apart.
+/// Arguments for a runner, and a note about tests they cannot distinguish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chosen {
     pub words: Vec<String>,
@@ -47,17 +51,18 @@ pub(super) struct Chosen {
 }
 
 impl Titles {
-    /// Of a test, asked for by this title where it is by one; `alike` is what the file's others of its title are
-    /// in.
+    /// The titles of a test.
+    ///
+    /// `asked`: the requested title. `alike`: the groups of other tests in the file with the same title.
     pub(super) fn of(item: &TestItem, asked: Option<&str>, alike: &[&[OuterItem]]) -> Self {
         let around = item.outer.as_slice();
         let all: Vec<Option<&Name>> =
             around.iter().map(|it| it.name.as_ref()).chain([Some(&item.name)]).collect();
         let mut patterns: Vec<Option<String>> = all.iter().map(|it| it.map(Name::pattern)).collect();
-        // One of the cases that it stands for.
+        // The request may name one of its cases.
         let case = asked.and_then(|asked| {
             let (from, name) = names(item).find(|(_, it)| it.fits(asked))?;
-            (name.shown() != asked).then_some((from, name.values(asked)?))
+            (name.render() != asked).then_some((from, name.values(asked)?))
         });
         let mut open: Vec<bool> = all.iter().map(|it| it.is_some_and(|it| !it.is_whole())).collect();
         if let Some((from, values)) = case {
@@ -72,11 +77,11 @@ impl Titles {
         let outer = around.iter().zip(patterns).zip(open).map(|((it, pattern), open)| Outer {
             pattern,
             open,
-            shown: it.name.as_ref().map(Name::shown).unwrap_or_default(),
+            shown: it.name.as_ref().map(Name::render).unwrap_or_default(),
             group: it.is_group,
         });
         Self {
-            source: all.iter().flatten().map(|it| it.shown()).collect(),
+            source: all.iter().flatten().map(|it| it.render()).collect(),
             own,
             open: own_open,
             around: outer.collect(),
@@ -87,16 +92,17 @@ impl Titles {
         }
     }
 
-    /// One that the file does not show, as it was asked for.
-    pub(super) fn unseen(asked: &str) -> Self {
+    /// The titles of a requested test that the file does not show.
+    pub(super) fn unknown(asked: &str) -> Self {
         let outer = Outer { pattern: None, open: false, shown: String::new(), group: true };
         let own = escaped(&asked.replace(" > ", " ").replace(" › ", " "));
         Self { own, around: vec![outer], ..Self::default() }
     }
 
-    /// For the runners that compare whole names: the groups' titles, a space between, and its own; all of a group
-    /// where it is one.
-    pub(super) fn of_names(&self) -> Chosen {
+    /// Arguments for runners that match whole names.
+    ///
+    /// A name is the titles joined by spaces. A group runs as a whole.
+    pub(super) fn name_filter(&self) -> Chosen {
         let end = if self.group { "( |$)" } else { "$" };
         let words = vec!["-t".to_owned(), format!("^{}{}{end}", self.before(), self.own)];
         let any = self.around.iter().any(|it| it.pattern.is_none());
@@ -104,34 +110,34 @@ impl Titles {
         Chosen { words, note: others.then(|| OTHERS.to_owned()) }
     }
 
-    /// Whether what is known of its titles may be true of others, since they have parameters.
+    /// Whether other tests may match the titles, since these have parameters.
     fn may_be_several(&self) -> bool {
         self.open || self.around.iter().any(|it| it.open)
     }
 
-    /// The titles before its own.
+    /// A pattern for the titles before the item's own.
     fn before(&self) -> String {
-        let one = |it: &Outer| it.pattern.as_ref().map_or("(.* )?".to_owned(), |it| format!("{it} "));
-        self.around.iter().map(one).collect()
+        let prefix = |it: &Outer| it.pattern.as_ref().map_or("(.* )?".to_owned(), |it| format!("{it} "));
+        self.around.iter().map(prefix).collect()
     }
 
-    /// Where it begins to be in tests and no groups.
+    /// Index of the outermost enclosing test.
     fn outer_test(&self) -> Option<usize> {
         self.around.iter().position(|it| !it.group)
     }
 
-    /// What runs it together with others of its title cannot be told without Node's version.
+    /// Whether the arguments depend on the version of Node.
     pub(super) fn needs_version(&self) -> bool {
         self.alike || self.outer_test().is_some()
     }
 
-    /// For Node's own runner, of this version where it is known.
-    pub(super) fn of_node(&self, version: Option<(u32, u32)>) -> Chosen {
+    /// Arguments for Node's own runner.
+    pub(super) fn node_filter(&self, version: Option<(u32, u32)>) -> Chosen {
         let by_groups = version.is_some_and(|it| it >= BY_GROUPS);
         let known = self.around.iter().all(|it| it.pattern.is_some());
         let node = match version {
             Some((major, minor)) => format!("Node {major}.{minor}"),
-            None => "Node, whose version is not known,".to_owned(),
+            None => "Node (unknown version)".to_owned(),
         };
         let same = |several: bool| (self.same || several).then(|| OTHERS.to_owned());
         let by = |pattern: String| vec!["--test-name-pattern".to_owned(), pattern];
@@ -139,7 +145,7 @@ impl Titles {
             let outer = &self.around[at];
             let title = outer.pattern.clone().unwrap_or_else(|| ".*".to_owned());
             if !by_groups || !known {
-                let note = format!("{node} runs all of the test {}, which it is in", outer.shown);
+                let note = format!("{node} runs the whole enclosing test {}", outer.shown);
                 return Chosen { words: by(format!("^{title}$")), note: Some(note) };
             }
             let groups: String = self.around[..at]
@@ -147,26 +153,26 @@ impl Titles {
                 .filter_map(|it| it.pattern.as_ref())
                 .map(|it| format!("{it} "))
                 .collect();
-            // All that is in the outer test runs with it, but what is left out by name.
+            // The outer test runs all tests in it, except those skipped by name.
             let whole = format!("{groups}{title}");
             let mut path = String::new();
-            let mut kept = Vec::new();
+            let mut allowed = Vec::new();
             for inner in self.around[at + 1..].iter().filter_map(|it| it.pattern.as_ref()) {
                 path.push_str(inner);
-                kept.push(format!("{path}$"));
+                allowed.push(format!("{path}$"));
                 path.push(' ');
             }
-            kept.push(format!("{path}{}( |$)", self.own));
+            allowed.push(format!("{path}{}( |$)", self.own));
             let mut words = by(format!("^ ?{whole}$"));
-            words.extend(["--test-skip-pattern".to_owned(), format!("^ ?{whole} (?!{})", kept.join("|"))]);
+            words.extend(["--test-skip-pattern".to_owned(), format!("^ ?{whole} (?!{})", allowed.join("|"))]);
             return Chosen { words, note: same(self.may_be_several()) };
         }
         if !self.alike {
-            // Its title alone is known by every version; of what the file does not show it may be all titles.
+            // Every version matches the title alone; for an unknown test this may be all titles.
             return Chosen { words: by(format!("^ ?{}$", self.own)), note: same(self.open) };
         }
         if !by_groups || !known {
-            let note = format!("{node} tells tests by their own titles: others of this title run too");
+            let note = format!("{node} matches titles without groups: other tests with this title run too");
             return Chosen { words: by(format!("^{}$", self.own)), note: Some(note) };
         }
         let mut words = by(format!("^ ?{}{}$", self.before(), self.own));
@@ -177,17 +183,17 @@ impl Titles {
     }
 }
 
-/// Whether a test is called so: by its title alone, or after those of its groups, as the runners write that.
+/// Whether a text names a test: its title alone, or after those of its groups.
 pub(super) fn fits(item: &TestItem, text: &str) -> bool {
     names(item).any(|(_, name)| name.fits(text))
 }
 
-/// Whether it is so literally, and not as one of several that it stands for.
+/// Whether a text is the literal name of a test, not one of its cases.
 fn reads(item: &TestItem, text: &str) -> bool {
-    names(item).any(|(_, name)| name.is_whole() && name.shown() == text)
+    names(item).any(|(_, name)| name.is_whole() && name.render() == text)
 }
 
-/// All ways to write it: from which of its groups on, and the name.
+/// All names of a test, with the index of the first group they include.
 fn names(item: &TestItem) -> impl Iterator<Item = (usize, Name)> + '_ {
     const BETWEEN: &[&str] = &[" ", " > ", " › "];
     let outer = item.outer.as_slice();
@@ -245,7 +251,7 @@ for (const n of ['a', 'b']) {
     }
 
     #[test]
-    fn a_title_is_whole_with_its_groups() {
+    fn a_filter_has_the_titles_of_all_groups() {
         for (line, asked, pattern) in [
             (1, None, "^adds$"),
             (2, None, "^cart( |$)"),
@@ -258,23 +264,23 @@ for (const n of ['a', 'b']) {
             (8, Some("with tax adds"), "^with tax adds$"),
             (17, None, "^(.* )?made$"),
         ] {
-            assert_eq!(at(line, asked).of_names().words, ["-t", pattern], "{line}");
+            assert_eq!(at(line, asked).name_filter().words, ["-t", pattern], "{line}");
         }
-        let note = |line: u64, asked: Option<&str>| at(line, asked).of_names().note;
+        let note = |line: u64, asked: Option<&str>| at(line, asked).name_filter().note;
         for (line, asked) in [(5, None), (8, None), (8, Some("adds")), (5, Some("of … is …"))] {
             assert_eq!(note(line, asked).as_deref(), Some(OTHERS), "{line} {asked:?}");
         }
         for (line, asked) in [(3, None), (5, Some("of 1 is 2")), (8, Some("with tax adds"))] {
             assert_eq!(note(line, asked), None, "{line} {asked:?}");
         }
-        assert_eq!(Titles::unseen("cart > is it").of_names().words[1], "^(.* )?cart is it$");
+        assert_eq!(Titles::unknown("cart > is it").name_filter().words[1], "^(.* )?cart is it$");
     }
 
     #[test]
-    fn node_is_told_by_what_its_version_knows() {
+    fn the_filter_for_node_depends_on_its_version() {
         let words = |line: u64, version: (u32, u32)| {
             let titles = at(line, None);
-            let chosen = titles.of_node(titles.needs_version().then_some(version));
+            let chosen = titles.node_filter(titles.needs_version().then_some(version));
             let words: Vec<String> =
                 chosen.words.into_iter().filter(|it| !it.starts_with("--test-name")).collect();
             (words.join(" "), chosen.note.unwrap_or_default())
@@ -284,18 +290,18 @@ for (const n of ['a', 'b']) {
         assert_eq!(words(4, old), alone("^ ?adds \\(1\\/2\\)$"));
         assert_eq!(words(3, new), alone("^ ?cart adds$"));
         assert_eq!(words(1, new), alone("^ ?adds$ --test-skip-pattern ^ ?.+ adds$"));
-        let others = "Node 20.20 tells tests by their own titles: others of this title run too";
+        let others = "Node 20.20 matches titles without groups: other tests with this title run too";
         assert_eq!(words(3, old), ("^adds$".to_owned(), others.to_owned()));
         assert_eq!(words(14, new), alone("^ ?outer$ --test-skip-pattern ^ ?outer (?!other( |$))"));
         assert_eq!(words(12, new), alone("^ ?outer$ --test-skip-pattern ^ ?outer (?!mid$|mid deep( |$))"));
         // A title that is a parameter alone is that of every test.
         assert_eq!(words(20, new), ("^ ?.*$".to_owned(), OTHERS.to_owned()));
-        let outer = "Node 20.20 runs all of the test outer, which it is in";
+        let outer = "Node 20.20 runs the whole enclosing test outer";
         assert_eq!(words(12, old), ("^outer$".to_owned(), outer.to_owned()));
     }
 
     #[test]
-    fn a_title_is_asked_for_alone_or_after_its_groups() {
+    fn a_title_is_requested_alone_or_after_its_groups() {
         let file = parsed();
         let asked =
             |line: u64, text: &str| fits(file.items.iter().find(|item| item.line == line).unwrap(), text);

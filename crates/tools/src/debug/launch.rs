@@ -1,4 +1,4 @@
-//! Starting sessions and setting breakpoints: what is asked of the person before a program runs.
+//! Starting sessions and setting breakpoints, with the permissions they need.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use adapters::DebuggerDefinition;
 use agent::tool::GrantRequester;
 use agent::{ToolCx, ToolResult};
 use dap_client::{
-    Breakpoints, Clock, ExceptionFilter, FunctionBreakpoint, LaunchPlan, LaunchSpec, Runs, Session,
-    SourceBreakpoint, Target,
+    Breakpoints, Clock, ExceptionFilter, FunctionBreakpoint, LaunchPlan, LaunchSpec, Session,
+    SourceBreakpoint, SpawnApprover, Target,
 };
 use futures_util::future::BoxFuture;
 use paths::AbsPath;
@@ -17,12 +17,12 @@ use shell::CommandLine;
 use tokio_util::sync::CancellationToken;
 
 use super::actions::{BreakpointArguments, LaunchArguments, LineArgument, PointArguments};
-use super::harmless::{expressions, is_count, only_looks};
+use super::harmless::{expressions, is_count, is_side_effect_free};
 use super::{Debug, needs};
 use crate::{Failure, ToolContext};
 
 impl Debug {
-    /// Starts a session, and shows where it came to.
+    /// Starts a session and renders its first stop.
     pub(super) async fn launch(
         &self,
         args: &LaunchArguments,
@@ -30,7 +30,7 @@ impl Debug {
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
-        Self::no_stop_needed(if attaches { "attach" } else { "launch" }, args)?;
+        Self::refuse_stop_arguments(if attaches { "attach" } else { "launch" }, args)?;
         if args.config.is_some() {
             return self.launch_config(args, cx, clock).await;
         }
@@ -40,19 +40,19 @@ impl Debug {
         self.snapshot(&session, cx, clock).await
     }
 
-    /// Breakpoints of a kind that names something of a stopped program are not for one that is to be started.
-    pub(super) fn no_stop_needed(action: &str, args: &LaunchArguments) -> Result<(), Failure> {
+    /// Refuses kinds of breakpoints that refer to a stopped program.
+    pub(super) fn refuse_stop_arguments(action: &str, args: &LaunchArguments) -> Result<(), Failure> {
         let given =
             [("memory_reference", &args.memory_reference), ("data_id", &args.data_id), ("name", &args.name)];
         let Some((given, _)) = given.iter().find(|(_, it)| it.is_some()) else { return Ok(()) };
         let message = format!(
-            "`{action}` takes no `{given}`: it names something of a program that is stopped; stop it first, with \
-             `breakpoints` or `stop_on_entry`, then set it by the action `breakpoints` with `{given}`"
+            "`{action}` takes no `{given}`: it refers to a stopped program; stop it first by \
+             `breakpoints` or `stop_on_entry`, then use the action `breakpoints` with `{given}`"
         );
         Err(Failure::new(ErrorCode::InvalidArguments, message))
     }
 
-    /// What the arguments ask for.
+    /// Resolves the arguments to a launch specification.
     pub(super) fn spec(&self, args: &LaunchArguments, attaches: bool) -> Result<LaunchSpec, Failure> {
         let context = &self.context;
         let root = context.workspace.root().clone();
@@ -77,30 +77,30 @@ impl Debug {
         })
     }
 
-    /// What would be started for it.
+    /// Plans a launch.
     pub(super) async fn plan(&self, spec: LaunchSpec) -> Result<LaunchPlan, Failure> {
         let debug = self.context.debug.clone();
         let plan = tokio::task::spawn_blocking(move || debug.plan(&spec)).await;
         Ok(plan.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))??)
     }
 
-    /// Starts what was planned, after the person was asked about its breakpoints and itself.
+    /// Starts a planned session after its breakpoints and its program are permitted.
     pub(super) async fn begin(
         &self,
         plan: &LaunchPlan,
-        over: Option<Value>,
+        overrides: Option<Value>,
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<Arc<Session>, Failure> {
-        agreed(&self.context, &plan.breakpoints, &plan.adapter, cx).await?;
-        self.begin_agreed(plan, over, cx, clock).await
+        permit_breakpoints(&self.context, &plan.breakpoints, &plan.adapter, cx).await?;
+        self.begin_permitted(plan, overrides, cx, clock).await
     }
 
-    /// As `begin`, where the person was asked about the breakpoints already.
-    pub(super) async fn begin_agreed(
+    /// Like `begin`, with breakpoints already permitted.
+    pub(super) async fn begin_permitted(
         &self,
         plan: &LaunchPlan,
-        over: Option<Value>,
+        overrides: Option<Value>,
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<Arc<Session>, Failure> {
@@ -113,18 +113,20 @@ impl Debug {
             })
             .await?;
         match &plan.program {
-            // What is laid over may name another program: it is asked about as it is.
+            // The overriding arguments may name another program, so they are part of the question.
             Some(program) => {
                 let mut program = program.clone();
-                program.env.extend(over.map(|over| ("arguments".to_owned(), over.to_string())));
+                program
+                    .env
+                    .extend(overrides.map(|overrides| ("arguments".to_owned(), overrides.to_string())));
                 cx.permit_run(&plan.adapter.name, &program).await?;
             }
             None => {
-                let with = over.map(|over| format!(" with {over}")).unwrap_or_default();
+                let with = overrides.map(|overrides| format!(" with {overrides}")).unwrap_or_default();
                 cx.permit_debug(&format!("attach to {}{with}", plan.title)).await?;
             }
         }
-        let runs = Arc::new(Terminal(cx.grant_requester()));
+        let runs = Arc::new(TerminalGrants(cx.grant_requester()));
         let session = self.context.debug.start_with(plan, &grant, runs, clock).await?;
         session.started_by(cx.starter.clone());
         Ok(session)
@@ -141,10 +143,10 @@ impl Debug {
         let mut removed = 0;
         if args.remove {
             let before = session.breakpoints().count();
-            let named = self.named(session, args)?;
+            let named = self.selection(session, args)?;
             let change = |all: &mut Breakpoints| named.remove(all);
             self.context.debug.change_breakpoints(session, change, clock).await?;
-            removed = before - session.breakpoints().count() + named.filters_gone;
+            removed = before - session.breakpoints().count() + named.removed_filters;
         } else {
             let mut added = Breakpoints::default();
             self.add(&mut added, &args.points)?;
@@ -152,13 +154,13 @@ impl Debug {
                 let (condition, hit, log) =
                     (args.points.condition.clone(), args.points.hit.clone(), args.log.clone());
                 let path = self.context.workspace.resolve(file)?;
-                from_one(line)?;
+                check_line(line)?;
                 added.add(SourceBreakpoint { path, line, column: None, condition, hit, log });
             } else if args.log.is_some() {
                 return Err(needs("breakpoints", "file` and `line` beside `log"));
             }
             added.stop_at_panics(&session.adapter.quirks.panic_functions);
-            agreed(&self.context, &added, &session.adapter, cx).await?;
+            permit_breakpoints(&self.context, &added, &session.adapter, cx).await?;
             let change = |all: &mut Breakpoints| {
                 added.list().for_each(|(it, _)| all.add(it.clone()));
                 added.functions().iter().for_each(|(it, _)| all.add_function_point(it.clone()));
@@ -167,13 +169,13 @@ impl Debug {
             self.context.debug.change_breakpoints(session, change, clock).await?;
             self.add_special(session, args, cx, clock).await?;
         }
-        let (mut text, list) = listed(&self.context, &session.breakpoints());
+        let (mut text, list) = render_breakpoints(&self.context, &session.breakpoints());
         let chosen = session.breakpoints().exceptions.is_some();
-        // Nothing was set in a session of the person's.
-        let filters = if session.is_theirs() && !chosen { Vec::new() } else { session.filters() };
+        // Pilcrow sets no default exception filters in a session of the user.
+        let filters = if session.is_external() && !chosen { Vec::new() } else { session.filters() };
         if !filters.is_empty() {
-            let whose = if chosen { "" } else { " (on from the start)" };
-            text.push_str(&format!("exceptions {}{whose}\n", filters.join(", ")));
+            let origin = if chosen { "" } else { " (default)" };
+            text.push_str(&format!("exceptions {}{origin}\n", filters.join(", ")));
         }
         if args.remove {
             text = format!("removed {removed}\n{text}");
@@ -182,10 +184,10 @@ impl Debug {
             .with_details(json!({ "breakpoints": list, "exceptions": filters, "removed": removed })))
     }
 
-    /// What the arguments of `remove` name; all, where they name nothing.
-    fn named(&self, session: &Session, args: &BreakpointArguments) -> Result<Named, Failure> {
+    /// The breakpoints that the arguments of `remove` name; all if they name none.
+    fn selection(&self, session: &Session, args: &BreakpointArguments) -> Result<Selection, Failure> {
         let resolve = |file: &str| self.context.workspace.resolve(file);
-        let mut named = Named {
+        let mut named = Selection {
             functions: args
                 .points
                 .functions
@@ -194,7 +196,7 @@ impl Debug {
                 .collect(),
             data: args.name.iter().chain(&args.data_id).cloned().collect(),
             instruction: args.memory_reference.clone().map(|it| (it, args.offset.unwrap_or(0))),
-            ..Named::default()
+            ..Selection::default()
         };
         for it in &args.points.breakpoints {
             named.places.push((Some(resolve(&it.file)?), Some(it.line)));
@@ -208,18 +210,18 @@ impl Debug {
             let before = exceptions.len();
             exceptions.retain(|it| ExceptionFilter::read(it).name != "panic");
             if exceptions.len() < before {
-                // Where it was set it is these.
+                // `panic` stands for breakpoints on these functions.
                 named.functions.extend(panics.iter().cloned());
             }
         }
         let exceptions = exceptions.filter(|it| !it.is_empty() || named.functions.is_empty());
         if let Some(exceptions) = &exceptions {
-            let gone = |it: &String| {
+            let is_removed = |it: &String| {
                 let name = ExceptionFilter::read(it).name;
-                exceptions.iter().any(|gone| ExceptionFilter::read(gone).name == name)
+                exceptions.iter().any(|exception| ExceptionFilter::read(exception).name == name)
             };
-            let (gone, kept): (Vec<_>, Vec<_>) = session.filters().into_iter().partition(gone);
-            (named.filters_gone, named.filters) = (gone.len(), Some(kept));
+            let (removed, remaining): (Vec<_>, Vec<_>) = session.filters().into_iter().partition(is_removed);
+            (named.removed_filters, named.filters) = (removed.len(), Some(remaining));
         }
         let special = named.instruction.is_some() || named.filters.is_some();
         named.all =
@@ -227,11 +229,13 @@ impl Debug {
         Ok(named)
     }
 
-    /// What the arguments name; `agreed` asks about it.
+    /// Adds the breakpoints that the arguments name.
+    ///
+    /// `permit_breakpoints` requests permission for them.
     pub(super) fn add(&self, all: &mut Breakpoints, args: &PointArguments) -> Result<(), Failure> {
         for LineArgument { file, line, column, condition, hit, log } in args.breakpoints.clone() {
             let path = self.context.workspace.resolve(&file)?;
-            from_one(line)?;
+            check_line(line)?;
             all.add(SourceBreakpoint { path, line, column, condition, hit, log });
         }
         for name in &args.functions {
@@ -245,21 +249,21 @@ impl Debug {
     }
 }
 
-/// Breakpoints that are to be removed.
+/// Breakpoints to remove.
 #[derive(Debug, Default)]
-struct Named {
+struct Selection {
     all: bool,
-    /// A file's, a line's of all files, or one's.
+    /// Places by file, by line in all files, or by both.
     places: Vec<(Option<AbsPath>, Option<u64>)>,
     functions: Vec<String>,
     data: Vec<String>,
     instruction: Option<(String, i64)>,
-    /// The exception filters that stay, where some are to go; and how many go.
+    /// The remaining exception filters, if some are removed.
     filters: Option<Vec<String>>,
-    filters_gone: usize,
+    removed_filters: usize,
 }
 
-impl Named {
+impl Selection {
     fn remove(&self, all: &mut Breakpoints) {
         if self.all {
             all.remove_others();
@@ -282,8 +286,8 @@ impl Named {
     }
 }
 
-/// Asks the person about what breakpoints do beyond looking: `adapter` says what their code is.
-pub(super) async fn agreed(
+/// Requests permission for breakpoints whose expressions may have side effects.
+pub(super) async fn permit_breakpoints(
     context: &ToolContext,
     all: &Breakpoints,
     adapter: &DebuggerDefinition,
@@ -292,9 +296,9 @@ pub(super) async fn agreed(
     for (it, _) in all.list() {
         let logged = expressions(it.log.as_deref().unwrap_or_default());
         let code = it.condition.as_deref().into_iter().chain(logged);
-        let code = code.filter(|code| !only_looks(code, adapter));
+        let code = code.filter(|code| !is_side_effect_free(code, adapter));
         for code in code.chain(it.hit.as_deref().filter(|hit| !is_count(hit))) {
-            let place = format!("{}:{}", context.shown(&it.path), it.line);
+            let place = format!("{}:{}", context.display_path(&it.path), it.line);
             cx.permit_debug(&format!("evaluate `{code}` at each pass of {place}")).await?;
         }
     }
@@ -302,7 +306,7 @@ pub(super) async fn agreed(
     let exceptions = all.exceptions.iter().flatten().map(|it| ExceptionFilter::read(it));
     let exceptions = exceptions.map(|it| (it.name, it.condition));
     for (what, condition) in functions.chain(exceptions) {
-        if let Some(code) = condition.filter(|code| !only_looks(code, adapter)) {
+        if let Some(code) = condition.filter(|code| !is_side_effect_free(code, adapter)) {
             cx.permit_debug(&format!("evaluate `{code}` at each pass of {what}")).await?;
         }
     }
@@ -313,24 +317,24 @@ pub(super) async fn agreed(
     Ok(())
 }
 
-/// Programs that an adapter wants run in a terminal are asked about as those of the person are.
-pub(super) struct Terminal(pub(super) GrantRequester);
+/// Requests permission for programs that an adapter runs in a terminal.
+pub(super) struct TerminalGrants(pub(super) GrantRequester);
 
-impl Runs for Terminal {
+impl SpawnApprover for TerminalGrants {
     fn grant(&self, adapter: &str, command: &CommandLine) -> BoxFuture<'static, Result<SpawnGrant, String>> {
-        let (asker, adapter, command) = (self.0.clone(), adapter.to_owned(), command.clone());
+        let (requester, adapter, command) = (self.0.clone(), adapter.to_owned(), command.clone());
         Box::pin(async move {
             let cancel = CancellationToken::new();
-            let grant = asker.grant_run(&adapter, &command, &cancel).await;
-            grant.map_err(|denied| format!("it may not run: {denied}"))
+            let grant = requester.grant_run(&adapter, &command, &cancel).await;
+            grant.map_err(|denied| format!("denied: {denied}"))
         })
     }
 }
 
-/// Adapters set a breakpoint on line 0 without a word, and never stop there.
-pub(super) fn from_one(line: u64) -> Result<(), Failure> {
+/// Refuses line 0, where adapters silently set a breakpoint that never stops.
+pub(super) fn check_line(line: u64) -> Result<(), Failure> {
     match line {
-        0 => Err(Failure::new(ErrorCode::InvalidArguments, "lines are counted from 1".to_owned())),
+        0 => Err(Failure::new(ErrorCode::InvalidArguments, "`line` counts from 1".to_owned())),
         _ => Ok(()),
     }
 }
@@ -356,7 +360,7 @@ fn target(context: &ToolContext, args: &LaunchArguments, attaches: bool) -> Resu
     }
 }
 
-/// A parameter that is a text of JSON.
+/// Parses a parameter that holds JSON as text.
 pub(super) fn json_text(text: Option<&str>) -> Result<Option<Value>, Failure> {
     let text = text.filter(|it| !it.trim().is_empty());
     text.map(serde_json::from_str).transpose().map_err(|error| {
@@ -364,23 +368,23 @@ pub(super) fn json_text(text: Option<&str>) -> Result<Option<Value>, Failure> {
     })
 }
 
-fn listed(context: &ToolContext, all: &Breakpoints) -> (String, Vec<Value>) {
+fn render_breakpoints(context: &ToolContext, all: &Breakpoints) -> (String, Vec<Value>) {
     let mut text = String::new();
     let mut list = Vec::new();
     for (it, placed) in all.list() {
         let at = placed.line.unwrap_or(it.line);
-        let mut line = format!("{}:{at}", context.shown(&it.path));
+        let mut line = format!("{}:{at}", context.display_path(&it.path));
         let more = [("if", &it.condition), ("hit", &it.hit), ("log", &it.log)];
         more.iter().for_each(|(word, it)| line.extend(it.iter().map(|it| format!(" {word} {it}"))));
         if !placed.verified {
             let why = placed.sentence().unwrap_or("until its code is loaded");
-            line.push_str(&format!(" (not in place: {why})"));
+            line.push_str(&format!(" (not set: {why})"));
         }
         text.push_str(&format!("{line}\n"));
-        list.push(json!({ "file": context.shown(&it.path), "line": at, "verified": placed.verified }));
+        list.push(json!({ "file": context.display_path(&it.path), "line": at, "verified": placed.verified }));
     }
     for (it, placed) in all.functions() {
-        let mark = if placed.verified { "" } else { " (not in place)" };
+        let mark = if placed.verified { "" } else { " (not set)" };
         let hit = it.hit.as_ref().map(|hit| format!(" hit {hit}")).unwrap_or_default();
         text.push_str(&format!("function {}{hit}{mark}\n", it.text()));
         list.push(json!({ "function": it.name, "verified": placed.verified }));
@@ -398,8 +402,8 @@ fn listed(context: &ToolContext, all: &Breakpoints) -> (String, Vec<Value>) {
         ("instruction", format!("{}{offset}", it.reference), more(&it.condition, &it.hit), placed)
     });
     for (kind, label, more, placed) in data.chain(instructions) {
-        let why = placed.sentence().unwrap_or("the adapter does not say why");
-        let mark = if placed.verified { String::new() } else { format!(" (not in place: {why})") };
+        let why = placed.sentence().unwrap_or("no reason given");
+        let mark = if placed.verified { String::new() } else { format!(" (not set: {why})") };
         text.push_str(&format!("{kind} {label}{more}{mark}\n"));
         list.push(json!({ kind: label, "verified": placed.verified }));
     }

@@ -1,7 +1,7 @@
-//! The tool `debug`: a program under a debugger, by actions that each answer with what a person would look
-//! at next.
+//! The tool `debug`: runs programs under a debugger.
 //!
-//! Adapters and sessions are `dap_client`'s. Here is who is asked, and what is shown.
+//! Each action returns what a user would inspect next. `dap_client` owns adapters and sessions; this module asks
+//! for permissions and renders results.
 
 mod actions;
 mod advanced;
@@ -39,14 +39,14 @@ use actions::{Action, Call};
 
 use crate::{Failure, ToolContext, display};
 
-/// How long an action may take unless it says otherwise, and at most.
+/// Default and maximum timeout of an action, in seconds.
 const TIMEOUT: u64 = 30;
 const MAX_TIMEOUT: u64 = 300;
 
-/// How long a session that continues is waited for while another of its tree is stopped.
-const BESIDE: Duration = Duration::from_secs(1);
+/// Time to wait for a continued session while another of its tree is stopped.
+const WAIT_BESIDE_STOPPED: Duration = Duration::from_secs(1);
 
-/// Words of a first prompt that are about a program that runs: a crash, a failing test, a debugger.
+/// Words of a first prompt that suggest debugging.
 const WHEN: &[&str] = &[
     "breakpoint",
     "breakpoints",
@@ -80,7 +80,7 @@ const WHEN: &[&str] = &[
 pub struct Debug {
     context: Arc<ToolContext>,
     definition: ToolDefinition,
-    seen: Mutex<HashMap<String, snapshot::Seen>>,
+    last_snapshots: Mutex<HashMap<String, snapshot::LastSnapshot>>,
 }
 
 impl Debug {
@@ -88,10 +88,10 @@ impl Debug {
         let definition = ToolDefinition {
             name: "debug".to_owned(),
             label: "Debugger".to_owned(),
-            description: display::described(&context, include_str!("debug.md")),
+            description: display::render_description(&context, include_str!("debug.md")),
             parameters: actions::schema(),
         };
-        Self { context, definition, seen: Mutex::default() }
+        Self { context, definition, last_snapshots: Mutex::default() }
     }
 }
 
@@ -109,16 +109,16 @@ impl Tool for Debug {
     }
 
     fn execution_mode(&self) -> ExecutionMode {
-        // A step and a look beside it would be about different stops.
+        // A step and a concurrent inspection would see different stops.
         ExecutionMode::Sequential
     }
 
     fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
         Box::pin(async move {
             let result = self.run(args, cx).await.unwrap_or_else(ToolResult::from);
-            match self.not_saved() {
-                // What runs is what is on disk.
-                Some(said) => advanced::before(&said, result),
+            match self.unsaved_note() {
+                // The program runs from disk.
+                Some(note) => advanced::prepend(&note, result),
                 None => result,
             }
         })
@@ -133,7 +133,7 @@ impl Debug {
         let seconds = timeout.unwrap_or(usual).clamp(1, MAX_TIMEOUT);
         let clock = &Clock::new(Duration::from_secs(seconds), &cx.cancel);
         if action.starts() {
-            crate::unsaved::agreed(&self.context, &command, cx).await?;
+            crate::unsaved::confirm(&self.context, &command, cx).await?;
         }
         let session = || -> Result<Arc<Session>, Failure> {
             let session = self.context.debug.get(session.as_deref(), &cx.starter)?;
@@ -152,9 +152,9 @@ impl Debug {
             Action::Continue(args) => {
                 let session = session()?;
                 self.run_on(&session, "continue", args, clock).await?;
-                // Another session of the tree may be what this one waits for.
-                let waits = timeout.is_none() && self.another_waits(&session);
-                let soon = Clock::new(BESIDE, &cx.cancel);
+                // This session may wait for another of its tree.
+                let waits = timeout.is_none() && self.another_is_stopped(&session);
+                let soon = Clock::new(WAIT_BESIDE_STOPPED, &cx.cancel);
                 self.snapshot(&session, cx, if waits { &soon } else { clock }).await
             }
             Action::StepOver(args) => self.step(&session()?, "next", args, cx, clock).await,
@@ -199,14 +199,14 @@ impl Debug {
         }
     }
 
-    /// Ends a session; the user is asked about what we did not start.
+    /// Ends a session. Asks the user about a program that Pilcrow did not start.
     async fn terminate(
         &self,
         session: &Arc<Session>,
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
-        if session.is_theirs() {
+        if session.is_external() {
             cx.permit_debug(&format!("end the user's session {}", session.title)).await?;
         } else if !session.is_ours() && !matches!(session.state(), State::Terminated(_)) {
             session.can_end()?;
@@ -216,9 +216,9 @@ impl Debug {
         self.snapshot(session, cx, clock).await
     }
 
-    /// Open documents that are not on disk as the editor has them.
-    fn not_saved(&self) -> Option<String> {
-        let names = self.context.not_saved();
+    /// Note about open documents that are not saved.
+    fn unsaved_note(&self) -> Option<String> {
+        let names = self.context.unsaved_files();
         (!names.is_empty()).then(|| format!("not saved: {}\n", names.join(", ")))
     }
 
@@ -226,30 +226,34 @@ impl Debug {
         let sessions = self.context.debug.list();
         let mut text = String::new();
         let mut list = Vec::new();
-        for it in &sessions {
-            let shown = match &it.state() {
+        for session in &sessions {
+            let state = match &session.state() {
                 State::Terminated(end) => snapshot::ended(
-                    &self.context.debug.end_of(it).unwrap_or_else(|| end.clone()),
-                    &it.adapter,
+                    &self.context.debug.end_of(session).unwrap_or_else(|| end.clone()),
+                    &session.adapter,
                 ),
                 other => other.name().to_owned(),
             };
-            let of = it.parent.as_ref().map(|parent| format!(", of {parent}")).unwrap_or_default();
-            let shared = it.shared();
-            let joined = match shared.persons {
+            let parent =
+                session.parent.as_ref().map(|parent| format!(", child of {parent}")).unwrap_or_default();
+            let status = session.hub_status();
+            let user = match status.joined_clients {
                 0 => "",
-                _ if it.is_theirs() && shared.controller == dap_client::hub::Controller::Agent => {
-                    ", started by the person"
+                _ if session.is_external() && status.controller == dap_client::hub::Controller::Agent => {
+                    ", started by the user"
                 }
-                _ if it.is_theirs() => ", started by the person, who has control",
-                _ if shared.controller == dap_client::hub::Controller::Person => ", the person has control",
-                _ => ", the person looks on",
+                _ if session.is_external() => ", started by the user, who has control",
+                _ if status.controller == dap_client::hub::Controller::User => ", the user has control",
+                _ => ", the user is watching",
             };
-            text.push_str(&format!("{}: {} ({}{of}), {shown}{joined}\n", it.id, it.title, it.adapter.name));
-            let mut described = self.context.debug.describe(it);
+            text.push_str(&format!(
+                "{}: {} ({}{parent}), {state}{user}\n",
+                session.id, session.title, session.adapter.name
+            ));
+            let mut described = self.context.debug.describe(session);
             inspect::merge(
                 &mut described,
-                json!({ "controller": shared.controller.name(), "persons": shared.persons }),
+                json!({ "controller": status.controller.name(), "persons": status.joined_clients }),
             );
             list.push(described);
         }
@@ -260,7 +264,7 @@ impl Debug {
     }
 }
 
-/// What a call runs, as a command line for the user.
+/// Renders a call as a command line for the user.
 fn command_line(args: &Value) -> String {
     let named =
         ["program", "module", "config", "name", "session", "file"].iter().find_map(|it| args[it].as_str());
@@ -269,7 +273,7 @@ fn command_line(args: &Value) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// What an action lacks.
+/// The failure of a call that lacks an argument.
 fn needs(action: &str, argument: &str) -> Failure {
     Failure::new(ErrorCode::InvalidArguments, format!("`{action}` needs `{argument}`"))
 }

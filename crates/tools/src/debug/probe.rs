@@ -1,8 +1,9 @@
-//! `probe`: what expressions come to at some lines over one run, as a table.
+//! The action `probe`: a table of the values of expressions at some lines over one run.
 //!
-//! Log points, which do not stop the program; where an adapter has none, or an expression cannot stand in
-//! one, it is stopped, asked and let go on at each pass. What must stay true: the program does what it does
-//! without it, unless the person agreed to an expression that does more than look.
+//! It uses log points, which do not stop the program. If the adapter has none, or an expression cannot be part of
+//! one, it stops the program at each pass, evaluates, and continues.
+//!
+//! Invariants: the program behaves as without the probe, unless the user permitted an expression with side effects.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,35 +23,36 @@ use super::snapshot::cut;
 use super::{Debug, needs};
 use crate::{Failure, counted};
 
-/// Rows shown, and kept for data.
+/// Rows in the text and in the details of a result.
 const SHOWN: usize = 100;
-const KEPT: usize = 2_000;
-/// Characters of the program's own output that are shown.
+const MAX_ROWS: usize = 2_000;
+/// Bytes of the program's own output in a result.
 const OUTPUT: usize = 2_000;
-/// Characters of a row that is still to be ended; a longer one is given up.
+/// Maximum length of a row; a longer one is dropped.
 const ROW: usize = 64 * 1024;
-/// How long the log points may take to be removed.
-const TIDY: Duration = Duration::from_secs(5);
-/// Kept of the time for letting a program that is held run on.
-const LAST: Duration = Duration::from_secs(1);
-/// Lines of the adapter's own that are kept, for where nothing passed.
-const CHATTER: usize = 5;
+/// Time limit for removing the log points.
+const CLEANUP: Duration = Duration::from_secs(5);
+/// Time reserved for continuing a stopped program.
+const RESERVE: Duration = Duration::from_secs(1);
+/// Lines of adapter output in a result without passes.
+const ADAPTER_LINES: usize = 5;
 
-/// A point with what is asked there.
+/// A line with the expressions to evaluate.
 struct Point {
     path: AbsPath,
     line: u64,
     expressions: Vec<String>,
 }
 
-/// One pass of a point.
+/// The values at one pass of a point.
 struct Row {
     point: usize,
     values: Vec<String>,
 }
 
-/// What stands around and between the values in a log message. Of one run, so that no value holds it, and
-/// nothing that a language or an adapter reads.
+/// Delimiters of the values in a log message.
+///
+/// Unique for each run, so that no value contains them, and without meaning for languages and adapters.
 struct Marks {
     begin: String,
     between: String,
@@ -59,12 +61,12 @@ struct Marks {
 
 impl Marks {
     fn new() -> Self {
-        let run = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0) as u32;
-        Self::of(&format!("{run:08x}"))
+        let nonce = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0) as u32;
+        Self::with_nonce(&format!("{nonce:08x}"))
     }
 
-    fn of(run: &str) -> Self {
-        Self { begin: format!("@@{run}p"), between: format!("@@{run}v"), end: format!("@@{run}e") }
+    fn with_nonce(nonce: &str) -> Self {
+        Self { begin: format!("@@{nonce}p"), between: format!("@@{nonce}v"), end: format!("@@{nonce}e") }
     }
 }
 
@@ -72,14 +74,14 @@ impl Marks {
 struct Table {
     rows: Vec<Row>,
     passes: Vec<usize>,
-    /// The last that the program wrote.
-    own: String,
-    /// Bytes that it wrote before that.
-    own_before: usize,
-    /// The last that the adapter said itself.
-    chatter: VecDeque<String>,
+    /// The end of the program's output.
+    output: String,
+    /// Bytes of output before that.
+    output_before: usize,
+    /// The last lines of the adapter's output.
+    adapter_lines: VecDeque<String>,
     dropped: u64,
-    /// Rows that were too long, or not ended.
+    /// Number of rows that were too long or incomplete.
     unread: usize,
 }
 
@@ -93,24 +95,24 @@ impl Debug {
         if args.points.is_empty() {
             return Err(needs("probe", "points"));
         }
-        Self::no_stop_needed("probe", &args.launch)?;
-        let mut said = String::new();
-        let (mut plan, over) = match &args.launch.config {
-            Some(name) => self.one_config(name, &args.launch, cx, &mut said).await?,
+        Self::refuse_stop_arguments("probe", &args.launch)?;
+        let mut notes = String::new();
+        let (mut plan, overrides) = match &args.launch.config {
+            Some(name) => self.one_config(name, &args.launch, cx, &mut notes).await?,
             None => {
-                let over = super::launch::json_text(args.launch.arguments.as_deref())?;
-                (self.plan(self.spec(&args.launch, false)?).await?, over)
+                let overrides = super::launch::json_text(args.launch.arguments.as_deref())?;
+                (self.plan(self.spec(&args.launch, false)?).await?, overrides)
             }
         };
-        super::launch::agreed(&self.context, &plan.breakpoints, &plan.adapter, cx).await?;
+        super::launch::permit_breakpoints(&self.context, &plan.breakpoints, &plan.adapter, cx).await?;
         let points = self.points(args, &plan.adapter, cx).await?;
-        // It runs to its end: nothing but the points is of interest.
+        // The program runs to its end without stops at exceptions.
         plan.breakpoints.exceptions = Some(Vec::new());
         let braces = points.iter().flat_map(|it| &it.expressions).any(|it| it.contains(['{', '}', '%']));
         let (mut logged, marks) = (None, Marks::new());
         if !braces && !plan.adapter.quirks.logpoints_write_to_program {
             let plan = with_points(&plan, &points, Some(&marks));
-            match self.begin_agreed(&plan, over.clone(), cx, clock).await {
+            match self.begin_permitted(&plan, overrides.clone(), cx, clock).await {
                 Ok(session) => logged = Some(session),
                 Err(failure) if failure.code == ErrorCode::Unsupported => {}
                 Err(failure) => return Err(failure),
@@ -119,12 +121,13 @@ impl Debug {
         let (session, table, how) = match logged {
             Some(session) => {
                 let table = self.read_log(&session, &points, &marks, clock).await?;
-                (session, table, "log points; it was not stopped")
+                (session, table, "log points, without stopping the program")
             }
             None => {
-                let session = self.begin_agreed(&with_points(&plan, &points, None), over, cx, clock).await?;
-                let table = self.ask_at_stops(&session, &points, clock).await?;
-                (session, table, "stops: it was held at each pass")
+                let session =
+                    self.begin_permitted(&with_points(&plan, &points, None), overrides, cx, clock).await?;
+                let table = self.evaluate_at_stops(&session, &points, clock).await?;
+                (session, table, "stops at each pass")
             }
         };
         let root = self.context.debug.root_of(&session);
@@ -132,12 +135,14 @@ impl Debug {
         let state = root.state();
         let ended = match self.context.debug.end_of(&self.context.debug.focus(&root)) {
             Some(end) => super::snapshot::ended(&end, &session.adapter),
-            None => format!("it is {}, as {}; `terminate` it", state.name(), root.id),
+            None => format!("{} as {}; `terminate` it", state.name(), root.id),
         };
-        Ok(super::advanced::before(&said, self.told(&points, &table, &ended, how, &root)))
+        Ok(super::advanced::prepend(&notes, self.render_table(&points, &table, &ended, how, &root)))
     }
 
-    /// The points, those of one line together, after the person was asked about what does more than look.
+    /// Resolves the points, merged by line.
+    ///
+    /// Expressions with side effects need permission first.
     async fn points(
         &self,
         args: &ProbeArguments,
@@ -147,7 +152,7 @@ impl Debug {
         let mut points: Vec<Point> = Vec::new();
         for it in &args.points {
             for expression in &it.expressions {
-                self.may_evaluate(expression, adapter, cx).await?;
+                self.permit_evaluate(expression, adapter, cx).await?;
             }
             let path = self.context.workspace.resolve(&it.file)?;
             if !path.as_path().is_file() {
@@ -168,7 +173,9 @@ impl Debug {
         Ok(points)
     }
 
-    /// Reads rows from the output of all sessions until the program is over or the time is.
+    /// Reads rows from the output of all sessions.
+    ///
+    /// Ends with the program or when the time is up.
     async fn read_log(
         &self,
         session: &Arc<Session>,
@@ -178,12 +185,12 @@ impl Debug {
     ) -> Result<Table, Failure> {
         let debug = &self.context.debug;
         let root = debug.root_of(session);
-        let mut bell = debug.bell().subscribe();
+        let mut changes = debug.change_signal().subscribe();
         let mut table = Table { passes: vec![0; points.len()], ..Table::default() };
         let mut read: HashMap<String, u64> = HashMap::new();
-        let mut begun: BTreeMap<(String, &'static str), String> = BTreeMap::new();
-        let end = |mut table: Table, begun: BTreeMap<(String, &'static str), String>| {
-            for ((_, category), rest) in begun {
+        let mut buffer: BTreeMap<(String, &'static str), String> = BTreeMap::new();
+        let end = |mut table: Table, buffer: BTreeMap<(String, &'static str), String>| {
+            for ((_, category), rest) in buffer {
                 table.unread += usize::from(rest.contains(&marks.begin));
                 if !rest.contains(&marks.begin) {
                     table.write(&rest, Category::parse(Some(category)).unwrap_or(Category::Console));
@@ -192,12 +199,12 @@ impl Debug {
             table
         };
         loop {
-            bell.borrow_and_update();
+            changes.borrow_and_update();
             let tree = debug.tree(&root);
-            let over = tree.iter().all(|it| matches!(it.state(), State::Terminated(_)));
-            if over {
+            let has_ended = tree.iter().all(|it| matches!(it.state(), State::Terminated(_)));
+            if has_ended {
                 for it in &tree {
-                    it.settled(clock).await?;
+                    it.wait_for_stop(clock).await?;
                 }
             }
             for it in tree.iter().filter(|it| !it.shares_output()) {
@@ -205,51 +212,51 @@ impl Debug {
                 read.insert(it.id.clone(), output.next);
                 table.dropped += output.dropped;
                 for piece in output.pieces {
-                    let begun = begun.entry((it.id.clone(), piece.category.name())).or_default();
-                    begun.push_str(&piece.text);
-                    table.take(begun, piece.category, marks);
+                    let buffer = buffer.entry((it.id.clone(), piece.category.name())).or_default();
+                    buffer.push_str(&piece.text);
+                    table.read(buffer, piece.category, marks);
                 }
             }
             for it in &tree {
-                // What stops it is not of interest here: it is to run to its end.
+                // Continue past any stop: the program runs to its end.
                 if let State::Stopped(stop) = it.state() {
                     it.run("continue", stop.thread, clock).await?;
                 }
             }
-            if over {
-                return Ok(end(table, begun));
+            if has_ended {
+                return Ok(end(table, buffer));
             }
             tokio::select! {
                 biased;
                 () = clock.cancel.cancelled() => return Err(DapError::Cancelled.into()),
-                // What came so far is told.
-                rung = tokio::time::timeout_at(clock.until, bell.changed()) => if rung.is_err() {
-                    self.take_away(session, points).await;
-                    return Ok(end(table, begun));
+                // Report the rows so far.
+                rung = tokio::time::timeout_at(clock.until, changes.changed()) => if rung.is_err() {
+                    self.remove_points(session, points).await;
+                    return Ok(end(table, buffer));
                 },
             }
         }
     }
 
-    /// The program runs on past the time: its points go, and what they wrote is not shown as its output.
-    async fn take_away(&self, session: &Arc<Session>, points: &[Point]) {
+    /// Removes the points of a program that runs on, and skips the output they wrote.
+    async fn remove_points(&self, session: &Arc<Session>, points: &[Point]) {
         let debug = &self.context.debug;
         let change = |all: &mut Breakpoints| {
             for point in points {
                 all.remove(&point.path, Some(point.line));
             }
         };
-        let clock = Clock::new(TIDY, &CancellationToken::new());
+        let clock = Clock::new(CLEANUP, &CancellationToken::new());
         if let Err(error) = debug.change_breakpoints(session, change, &clock).await {
-            tracing::warn!(session = session.id, %error, "its log points are still there");
+            tracing::warn!(session = session.id, %error, "failed to remove log points");
         }
         for it in debug.tree(&debug.root_of(session)) {
-            self.pass_over_output(&it);
+            self.skip_output(&it);
         }
     }
 
-    /// Stops at each pass, asks, and goes on.
-    async fn ask_at_stops(
+    /// Evaluates the expressions at each stop and continues.
+    async fn evaluate_at_stops(
         &self,
         session: &Arc<Session>,
         points: &[Point],
@@ -258,31 +265,31 @@ impl Debug {
         let debug = &self.context.debug;
         let mut table = Table { passes: vec![0; points.len()], ..Table::default() };
         let root = debug.root_of(session);
-        let mut bell = debug.bell().subscribe();
-        let until = clock.until.checked_sub(LAST).unwrap_or(clock.until);
+        let mut changes = debug.change_signal().subscribe();
+        let until = clock.until.checked_sub(RESERVE).unwrap_or(clock.until);
         loop {
-            bell.borrow_and_update();
+            changes.borrow_and_update();
             let tree = debug.tree(&root);
             for it in &tree {
                 let State::Stopped(stop) = it.state() else { continue };
-                self.ask_at_stop(it, stop.thread, points, &mut table, clock).await?;
+                self.evaluate_at_stop(it, stop.thread, points, &mut table, clock).await?;
                 it.run("continue", stop.thread, clock).await?;
             }
             if tree.iter().all(|it| matches!(it.state(), State::Terminated(_))) {
                 for it in &tree {
-                    it.settled(clock).await?;
+                    it.wait_for_stop(clock).await?;
                 }
                 break;
             }
             let rung = tokio::select! {
                 biased;
                 () = clock.cancel.cancelled() => return Err(DapError::Cancelled.into()),
-                // Dropping the wait loses nothing: it looks at the states.
-                rung = tokio::time::timeout_at(until, bell.changed()) => rung.is_ok(),
+                // Cancel safe: the loop reads the states again.
+                rung = tokio::time::timeout_at(until, changes.changed()) => rung.is_ok(),
             };
-            // What came so far is told.
+            // Report the rows so far.
             if !rung || Instant::now() >= until {
-                self.take_away(session, points).await;
+                self.remove_points(session, points).await;
                 for it in debug.tree(&root) {
                     if let State::Stopped(stop) = it.state() {
                         it.run("continue", stop.thread, clock).await?;
@@ -299,8 +306,8 @@ impl Debug {
         Ok(table)
     }
 
-    /// The row of a stop, where it is at a point.
-    async fn ask_at_stop(
+    /// Adds the row of a stop if it is at a point.
+    async fn evaluate_at_stop(
         &self,
         at: &Session,
         thread: Option<i64>,
@@ -327,30 +334,30 @@ impl Debug {
         Ok(())
     }
 
-    /// What is known of why a point was never passed.
-    fn why_none(&self, root: &Arc<Session>, point: &Point, passes: usize) -> String {
+    /// Explains why a point was never passed.
+    fn explain_passes(&self, root: &Arc<Session>, point: &Point, passes: usize) -> String {
         let tree = self.context.debug.tree(root);
         let all = tree.iter().map(|it| it.breakpoints());
         let mut placed = all.flat_map(|all| {
-            let of = all.list().filter(|(it, _)| it.path == point.path && it.line == point.line);
-            of.map(|(_, placed)| placed.clone()).collect::<Vec<_>>()
+            let placed = all.list().filter(|(it, _)| it.path == point.path && it.line == point.line);
+            placed.map(|(_, placed)| placed.clone()).collect::<Vec<_>>()
         });
         let known: Vec<_> = placed.by_ref().collect();
-        let moved = known.iter().filter(|it| it.ever).find_map(|it| it.line);
+        let moved = known.iter().filter(|it| it.was_verified).find_map(|it| it.line);
         let moved = moved.filter(|line| *line != point.line);
-        let at = moved.map(|line| format!(" (it stands at line {line})")).unwrap_or_default();
-        match known.iter().any(|it| it.ever) {
+        let at = moved.map(|line| format!(" (set at line {line})")).unwrap_or_default();
+        match known.iter().any(|it| it.was_verified) {
             _ if passes > 0 => at,
-            true => format!("{at}: its line was not reached, or what is asked there cannot be evaluated"),
+            true => format!("{at}: the line was not reached, or the expressions cannot be evaluated"),
             false => {
                 let why = known.iter().find_map(|it| it.sentence());
                 let why = why.map(|it| format!(": {it}")).unwrap_or_default();
-                format!(": it was never put in place{why}")
+                format!(": it was never set{why}")
             }
         }
     }
 
-    fn told(
+    fn render_table(
         &self,
         points: &[Point],
         table: &Table,
@@ -358,21 +365,21 @@ impl Debug {
         how: &str,
         root: &Arc<Session>,
     ) -> ToolResult {
-        let name = |point: &Point| format!("{}:{}", self.context.shown(&point.path), point.line);
+        let name = |point: &Point| format!("{}:{}", self.context.display_path(&point.path), point.line);
         let mut text = format!("{}: {ended}\n", root.title);
         for (number, point) in points.iter().enumerate() {
             let passes = table.passes.get(number).copied().unwrap_or(0);
-            let passes_told = counted(passes, "pass").replace("passs", "passes");
-            let why = self.why_none(root, point, passes);
-            text.push_str(&format!("{}: {passes_told}{why}\n", name(point)));
+            let passes_text = counted(passes, "pass").replace("passs", "passes");
+            let why = self.explain_passes(root, point, passes);
+            text.push_str(&format!("{}: {passes_text}{why}\n", name(point)));
         }
-        if table.passes.contains(&0) && !table.chatter.is_empty() {
-            text.push_str(&format!("{} said:\n", root.adapter.name));
-            table.chatter.iter().for_each(|line| text.push_str(&format!("  {}\n", cut(line, 300))));
+        if table.passes.contains(&0) && !table.adapter_lines.is_empty() {
+            text.push_str(&format!("output of {}:\n", root.adapter.name));
+            table.adapter_lines.iter().for_each(|line| text.push_str(&format!("  {}\n", cut(line, 300))));
         }
         if root.adapter.quirks.drops_output_at_exit && matches!(root.state(), State::Terminated(_)) {
             text.push_str(&format!(
-                "{} may drop what was logged right before the program's end: the last passes may be missing\n",
+                "{} may drop output at the program's end: the last passes may be missing\n",
                 root.adapter.name
             ));
         }
@@ -386,32 +393,32 @@ impl Debug {
                 .expressions
                 .iter()
                 .zip(&row.values)
-                .map(|(expression, value)| in_cell(&format!("{expression} = {}", cut(value, 120))))
+                .map(|(expression, value)| table_cell(&format!("{expression} = {}", cut(value, 120))))
                 .collect();
-            let at = in_cell(&name(point));
+            let at = table_cell(&name(point));
             text.push_str(&format!("| {} | {at} | {} |\n", number + 1, values.join(", ")));
         }
         let passes: usize = table.passes.iter().sum();
         if passes > SHOWN {
-            text.push_str(&format!("{} more rows are not shown\n", passes - SHOWN));
+            text.push_str(&format!("{} more rows not shown\n", passes - SHOWN));
         }
         if table.dropped > 0 {
             text.push_str(&format!(
-                "{} bytes of output, with rows in them, came too fast to be kept\n",
+                "{} bytes of output with rows were dropped: too much output\n",
                 table.dropped
             ));
         }
-        let own = table.own.trim_end();
-        if !own.is_empty() {
-            let from = own.ceil_char_boundary(own.len().saturating_sub(OUTPUT));
-            let cut = if from + table.own_before > 0 {
-                format!(" (its last {OUTPUT} bytes)")
+        let output = table.output.trim_end();
+        if !output.is_empty() {
+            let from = output.ceil_char_boundary(output.len().saturating_sub(OUTPUT));
+            let cut = if from + table.output_before > 0 {
+                format!(" (last {OUTPUT} bytes)")
             } else {
                 String::new()
             };
-            text.push_str(&format!("\noutput{cut}:\n{}\n", &own[from..]));
+            text.push_str(&format!("\noutput{cut}:\n{}\n", &output[from..]));
         }
-        text.push_str(&format!("\nby {how}\n"));
+        text.push_str(&format!("\nmeasured by {how}\n"));
         let rows: Vec<Value> = table
             .rows
             .iter()
@@ -419,7 +426,7 @@ impl Debug {
                 let point = points.get(row.point)?;
                 let values: serde_json::Map<String, Value> =
                     point.expressions.iter().cloned().zip(row.values.iter().map(|it| json!(it))).collect();
-                Some(json!({ "file": self.context.shown(&point.path), "line": point.line, "values": values }))
+                Some(json!({ "file": self.context.display_path(&point.path), "line": point.line, "values": values }))
             })
             .collect();
         let details = json!({ "session": root.id, "state": root.state().name(), "rows": rows,
@@ -432,72 +439,72 @@ impl Table {
     fn add(&mut self, row: Row) {
         if let Some(passes) = self.passes.get_mut(row.point) {
             *passes += 1;
-            if self.rows.len() < KEPT {
+            if self.rows.len() < MAX_ROWS {
                 self.rows.push(row);
             }
         }
     }
 
-    /// Takes what came of one stream so far: rows, and the program's own whole lines; the rest stays.
-    fn take(&mut self, begun: &mut String, category: Category, marks: &Marks) {
-        while let Some(at) = begun.find(&marks.begin) {
-            let Some(end) = begun[at..].find(&marks.end).map(|end| at + end) else {
-                if begun.len() - at > ROW {
+    /// Moves rows and whole lines from the buffer of one stream to the table.
+    fn read(&mut self, buffer: &mut String, category: Category, marks: &Marks) {
+        while let Some(at) = buffer.find(&marks.begin) {
+            let Some(end) = buffer[at..].find(&marks.end).map(|end| at + end) else {
+                if buffer.len() - at > ROW {
                     self.unread += 1;
-                    begun.clear();
+                    buffer.clear();
                 }
                 return;
             };
-            // One that was cut has no end of its own.
-            let last = begun[..end].rfind(&marks.begin).unwrap_or(at);
+            // A truncated row has no end mark.
+            let last = buffer[..end].rfind(&marks.begin).unwrap_or(at);
             self.unread += usize::from(last > at);
-            let mut parts = begun[last + marks.begin.len()..end].split(&marks.between);
+            let mut parts = buffer[last + marks.begin.len()..end].split(&marks.between);
             if let Some(point) = parts.next().and_then(|it| it.parse().ok()) {
                 self.add(Row { point, values: parts.map(str::to_owned).collect() });
             }
-            // Delve writes the goroutine before a message: `> [Go 1]: `.
-            let before = &begun[..at];
+            // Delve prefixes a message with the goroutine: `> [Go 1]: `.
+            let before = &buffer[..at];
             let line = before.rfind('\n').map_or(0, |at| at + 1);
             let own = before[line..].starts_with("> [") && before.ends_with("]: ");
             let before = before[..if own { line } else { at }].to_owned();
             self.write(&before, category);
             let after = end + marks.end.len();
-            // Some end a message with a new line, some do not.
-            let after = after + usize::from(begun[after..].starts_with('\n'));
-            begun.drain(..after);
+            // Some adapters end a message with a line break.
+            let after = after + usize::from(buffer[after..].starts_with('\n'));
+            buffer.drain(..after);
         }
-        // A mark may be cut in the middle; only whole lines are surely without one.
-        if let Some(at) = begun.rfind('\n') {
-            let lines: String = begun.drain(..=at).collect();
+        // The buffer may end inside a mark; whole lines cannot.
+        if let Some(at) = buffer.rfind('\n') {
+            let lines: String = buffer.drain(..=at).collect();
             self.write(&lines, category);
-        } else if begun.len() > ROW {
-            let lines = std::mem::take(begun);
+        } else if buffer.len() > ROW {
+            let lines = std::mem::take(buffer);
             self.write(&lines, category);
         }
     }
 
-    /// Keeps the last of what was written.
+    /// Stores the end of the output.
     fn write(&mut self, text: &str, category: Category) {
         if category == Category::Console {
             for line in text.lines().filter(|it| !it.trim().is_empty()) {
-                self.chatter.push_back(line.to_owned());
-                if self.chatter.len() > CHATTER {
-                    self.chatter.pop_front();
+                self.adapter_lines.push_back(line.to_owned());
+                if self.adapter_lines.len() > ADAPTER_LINES {
+                    self.adapter_lines.pop_front();
                 }
             }
             return;
         }
-        self.own.push_str(text);
-        if self.own.len() > 8 * OUTPUT {
-            let from = self.own.ceil_char_boundary(self.own.len() - 2 * OUTPUT);
-            self.own_before += from;
-            self.own.drain(..from);
+        self.output.push_str(text);
+        if self.output.len() > 8 * OUTPUT {
+            let from = self.output.ceil_char_boundary(self.output.len() - 2 * OUTPUT);
+            self.output_before += from;
+            self.output.drain(..from);
         }
     }
 }
 
-/// A text as it stands in a cell of a table.
-fn in_cell(text: &str) -> String {
+/// Escapes a text for a table cell.
+fn table_cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', "\\n")
 }
 
@@ -526,19 +533,19 @@ mod tests {
 
     /// Rows and own output of a stream that comes in pieces.
     fn read(pieces: &[&str]) -> (Vec<(usize, String)>, String) {
-        let marks = Marks::of("7");
-        let (mut table, mut begun) = (Table { passes: vec![0; 2], ..Table::default() }, String::new());
+        let marks = Marks::with_nonce("7");
+        let (mut table, mut buffer) = (Table { passes: vec![0; 2], ..Table::default() }, String::new());
         for piece in pieces {
-            begun.push_str(piece);
-            table.take(&mut begun, Category::Stdout, &marks);
+            buffer.push_str(piece);
+            table.read(&mut buffer, Category::Stdout, &marks);
         }
         assert_eq!(table.passes.iter().sum::<usize>(), table.rows.len());
         let rows = table.rows.iter().map(|row| (row.point, row.values.join(",")));
-        (rows.collect(), table.own)
+        (rows.collect(), table.output)
     }
 
     #[test]
-    fn a_row_is_told_from_what_the_program_writes() {
+    fn rows_are_separated_from_program_output() {
         let row = |point: usize, values: &str| (point, values.to_owned());
         assert_eq!(read(&["> [Go 1]: @@7p1@@7v3@@7va b@@7e\n"]), (vec![row(1, "3,a b")], String::new()));
         let two = read(&["@@7p0@@7v0@@7e@@7p0@@7v1@@7e"]);
@@ -550,19 +557,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_what_passed_is_counted() {
-        let marks = Marks::of("7");
+    fn rows_are_bounded_and_passes_are_counted() {
+        let marks = Marks::with_nonce("7");
         let mut table = Table { passes: vec![0; 1], ..Table::default() };
-        let mut begun = String::new();
+        let mut buffer = String::new();
         for number in 0..3_000 {
-            begun.push_str(&format!("a line of the program\n@@7p0@@7v{number}@@7e\n"));
-            table.take(&mut begun, Category::Stdout, &marks);
+            buffer.push_str(&format!("a line of the program\n@@7p0@@7v{number}@@7e\n"));
+            table.read(&mut buffer, Category::Stdout, &marks);
         }
-        assert_eq!((table.passes[0], table.rows.len()), (3_000, KEPT));
-        assert!(table.own.len() <= 8 * OUTPUT && table.own_before > 0);
-        begun.push_str("@@7p0@@7v");
-        begun.push_str(&"x".repeat(2 * ROW));
-        table.take(&mut begun, Category::Stdout, &marks);
-        assert_eq!((begun.len(), table.unread), (0, 1));
+        assert_eq!((table.passes[0], table.rows.len()), (3_000, MAX_ROWS));
+        assert!(table.output.len() <= 8 * OUTPUT && table.output_before > 0);
+        buffer.push_str("@@7p0@@7v");
+        buffer.push_str(&"x".repeat(2 * ROW));
+        table.read(&mut buffer, Category::Stdout, &marks);
+        assert_eq!((buffer.len(), table.unread), (0, 1));
     }
 }

@@ -1,6 +1,4 @@
-//! Tests of Python: which classes of a file a test runs in, and with which words unittest and pytest run one.
-//!
-//! What stands in a file is read from its lines; of the project only its settings are looked at.
+//! Python tests: the classes that run a test, and the arguments for unittest and pytest.
 
 use std::path::Path;
 
@@ -8,23 +6,24 @@ use paths::AbsPath;
 
 use super::test_discovery::{TestFile, TestItem};
 
-/// What makes a folder a Python project of its own.
+/// Files that mark a directory as a Python project.
 pub(super) const PROJECT: &[&str] =
     &["pyproject.toml", "pytest.ini", "setup.py", "setup.cfg", "tox.ini", "Pipfile", "requirements.txt"];
 
-/// The classes of a file in which a test that stands in `class` runs: that class, where it is one of tests, and
-/// those that inherit from it and have none of that name themselves.
+/// The classes of a file that run a test of `class`.
+///
+/// That class itself if it is a test class, and the classes that inherit the test from it.
 pub(super) fn runs_in(file: &TestFile, class: &str, test: &str, of_unittest: bool) -> Vec<String> {
     let classes: Vec<&TestItem> = classes(file).collect();
     let has_own = |name: &str| {
         file.items
             .iter()
-            .any(|item| !item.is_group && item.name.shown() == test && item.outer_names() == [name])
+            .any(|item| !item.is_group && item.name.render() == test && item.outer_names() == [name])
     };
     let mut heirs = vec![class.to_owned()];
-    // Each stands after what it inherits from.
+    // A class comes after its bases.
     for item in &classes {
-        let name = item.name.shown();
+        let name = item.name.render();
         if name != class && item.bases.iter().any(|base| heirs.contains(base)) && !has_own(&name) {
             heirs.push(name);
         }
@@ -33,43 +32,45 @@ pub(super) fn runs_in(file: &TestFile, class: &str, test: &str, of_unittest: boo
     heirs
 }
 
-/// Whether a class may be a `TestCase`: by its bases, also where they are imported.
+/// Whether a class may be a `TestCase` by its bases; an imported base may be one.
 fn is_case(classes: &[&TestItem], name: &str, depth: usize) -> bool {
     const PLAIN: &[&str] = &["object", "ABC", "Generic", "Protocol"];
     const DEEPEST: usize = 20;
-    match classes.iter().find(|class| class.name.shown() == name) {
+    match classes.iter().find(|class| class.name.render() == name) {
         Some(class) => depth < DEEPEST && class.bases.iter().any(|base| is_case(classes, base, depth + 1)),
         None => !PLAIN.contains(&name),
     }
 }
 
-/// The classes at the top of a file.
+/// The top-level classes of a file.
 fn classes(file: &TestFile) -> impl Iterator<Item = &TestItem> {
     file.items.iter().filter(|item| item.is_group && item.outer.is_empty())
 }
 
-/// Whether a file of Python has tests of unittest, and nothing there is of pytest.
+/// Whether unittest runs the tests of a file, rather than pytest.
 pub(super) fn of_unittest(root: &AbsPath, directory: &AbsPath, text: &str) -> bool {
     text.contains("unittest") && !uses_pytest(root, directory, text)
 }
 
-/// How unittest is started for one test.
+/// Arguments of unittest for one test.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Words {
     pub args: Vec<String>,
-    /// Where its module is looked for first.
+    /// Directory of its module, first in the search path.
     pub path: Option<AbsPath>,
 }
 
-/// A test of a class of the file is named as its module has it, so that nothing that `load_tests` adds runs with
-/// it; what else may be meant is looked for as unittest finds all, from beside the file or the package that it is
-/// in. It ends at the first failure, also at that of a `subTest`, whose values are there then.
+/// The arguments of unittest for one test.
+///
+/// A test in a class of the file is named by its module, so that `load_tests` adds no others. Other tests are
+/// found by discovery from the directory of the file or of its package. The run ends at the first failure, also
+/// that of a `subTest`, whose values are then visible.
 pub(super) fn unittest_words(file: &AbsPath, project: &AbsPath, text: &str, test: &[&str]) -> Words {
     let folder = file.parent().unwrap_or_else(|| project.clone());
     let stem = file.as_path().file_stem().unwrap_or_default().to_string_lossy();
     let is_module = |it: &str| !it.is_empty() && it.chars().all(|c| c.is_alphanumeric() || c == '_');
     let words = |words: &[&str]| -> Vec<String> { words.iter().map(|it| (*it).to_owned()).collect() };
-    // With a star it is the whole name that has to fit.
+    // With a star the pattern must match the whole name.
     let name = format!("*.{}", test.join("."));
     if !is_module(&stem) {
         let relative = file.strip_prefix(project).unwrap_or(file.as_path()).display().to_string();
@@ -79,13 +80,13 @@ pub(super) fn unittest_words(file: &AbsPath, project: &AbsPath, text: &str, test
     let mut top = folder.as_path().ancestors().skip_while(in_package);
     let top = top.next().and_then(AbsPath::new).unwrap_or_else(|| folder.clone());
     let tests = TestFile::parse(file.as_path(), text);
-    let has_class = |tests: &TestFile| classes(tests).any(|class| class.name.shown() == test[0]);
+    let has_class = |tests: &TestFile| classes(tests).any(|class| class.name.render() == test[0]);
     let of_class = test.len() > 1 && tests.as_ref().is_some_and(has_class);
     let module = file.strip_prefix(&top).map(|it| it.with_extension(""));
     let module =
         module.map(|it| it.components().map(|it| it.as_os_str().to_string_lossy().into_owned()).collect());
     if let Some(module) = module.filter(|it: &Vec<String>| of_class && it.iter().all(|it| is_module(it))) {
-        // The folder in which it runs comes before all others.
+        // The working directory comes first in the search path.
         let first = project.join(&module[0]);
         let other =
             top != *project && (first.as_path().is_dir() || first.as_path().with_extension("py").is_file());
@@ -99,8 +100,9 @@ pub(super) fn unittest_words(file: &AbsPath, project: &AbsPath, text: &str, test
     Words { args: words(&args), path: None }
 }
 
-/// What takes back of the project's own options for pytest what a debugger does not get along with: coverage
-/// traces as it does, and workers of xdist are other processes.
+/// Options that undo settings of pytest which conflict with a debugger.
+///
+/// Coverage uses the same trace hook, and xdist runs tests in other processes.
 pub(super) fn against_addopts(root: &AbsPath, folder: &AbsPath) -> Vec<String> {
     let mut folders = folder.as_path().ancestors().take_while(|it| it.starts_with(root.as_path()));
     let Some(options) = folders.find_map(pytest_options) else { return Vec::new() };
@@ -122,7 +124,9 @@ pub(super) fn against_addopts(root: &AbsPath, folder: &AbsPath) -> Vec<String> {
     against
 }
 
-/// One of pytest's cases as pytest names it, which writes what is not ASCII as escapes, unless a setting has it not.
+/// The name of a case in pytest's form.
+///
+/// Non-ASCII characters are escaped unless a setting forbids it.
 pub(super) fn case(root: &AbsPath, folder: &AbsPath, case: &str) -> String {
     const AS_IT_IS: &str = "disable_test_id_escaping_and_forfeit_all_rights_to_community_support";
     const SETTINGS: &[&str] = &["pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"];
@@ -149,14 +153,16 @@ pub(super) fn case(root: &AbsPath, folder: &AbsPath, case: &str) -> String {
     case.chars().map(escaped).collect()
 }
 
-/// Whether a project's Python tests are pytest's: its settings, its fixtures, or the file itself says so.
+/// Whether pytest runs the Python tests of a project.
+///
+/// The settings, the fixtures or the file itself show this.
 fn uses_pytest(root: &AbsPath, folder: &AbsPath, text: &str) -> bool {
     let mut folders = folder.as_path().ancestors().take_while(|it| it.starts_with(root.as_path()));
     text.contains("import pytest")
         || folders.any(|it| it.join("conftest.py").is_file() || pytest_options(it).is_some())
 }
 
-/// The options in a folder's settings of pytest; `None` where it has no settings for it.
+/// The options in a directory's settings of pytest; `None` without settings.
 fn pytest_options(folder: &Path) -> Option<Vec<String>> {
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
     let own = ["pytest.ini", ".pytest.ini"].into_iter().filter_map(read);
@@ -181,14 +187,16 @@ fn toml_options(text: &str) -> Option<Vec<String>> {
     })
 }
 
-/// `addopts` of a section of an INI file: its value, and the indented lines after it.
+/// The value of `addopts` in a section of an INI file.
+///
+/// Includes the indented lines after it. `None` without the section.
 fn ini_options(text: &str, section: &str) -> Option<Vec<String>> {
-    let (mut inside, mut there, mut key) = (false, false, "");
+    let (mut inside, mut has_section, mut key) = (false, false, "");
     let mut found = Vec::new();
     for line in text.lines().filter(|it| !it.trim().is_empty() && !it.trim_start().starts_with(['#', ';'])) {
         if let Some(name) = line.strip_prefix('[').and_then(|it| it.split(']').next()) {
             inside = name.trim() == section;
-            there |= inside;
+            has_section |= inside;
             key = "";
         } else if line.starts_with(char::is_whitespace) {
             found.extend((inside && key == "addopts").then(|| line.trim().to_owned()));
@@ -197,7 +205,7 @@ fn ini_options(text: &str, section: &str) -> Option<Vec<String>> {
             found.extend((inside && key == "addopts").then(|| value.trim().to_owned()));
         }
     }
-    there.then_some(found)
+    has_section.then_some(found)
 }
 
 #[cfg(test)]
@@ -223,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn unittest_is_told_the_test_of_the_module() {
+    fn unittest_gets_the_test_name_with_its_module() {
         let folder = tempfile::tempdir().unwrap();
         let project = AbsPath::new(folder.path().canonicalize().unwrap()).unwrap();
         let tests = project.join("my tests");
@@ -266,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_the_project_that_a_debugger_does_not_get_along_with_are_taken_back() {
+    fn project_options_that_conflict_with_a_debugger_are_undone() {
         let check = |name: &str, text: &str, expected: &[&str]| {
             let folder = tempfile::tempdir().unwrap();
             let root = AbsPath::new(folder.path().canonicalize().unwrap()).unwrap();

@@ -28,22 +28,26 @@ const LINES: usize = 30;
 pub(super) struct Runner {
     #[serde(skip)]
     pub name: &'static str,
-    /// Its name in adapter definitions, where that is another.
+    /// Name in adapter definitions, if different from `name`.
     rule: Option<String>,
-    /// The module of Python that runs it.
+    /// The Python module that starts the runner.
     module: Option<String>,
-    /// The script that runs it, below the nearest directory that has it.
+    /// The script that starts the runner, below the nearest directory that has it.
     script: Option<String>,
-    /// Its arguments. `${test}`, `${options}`, `${file}` and `${directory}` stand for the test's.
+    /// Arguments of the runner.
+    ///
+    /// The values of the test replace `${test}`, `${options}`, `${file}` and `${directory}`.
     args: Vec<String>,
     env: BTreeMap<String, String>,
-    /// Laid over the adapter's launch arguments.
+    /// Values that override the adapter's launch arguments.
     launch: Option<Value>,
-    /// Exceptions by which it leaves a test out.
+    /// Exceptions by which the runner skips a test.
     pub outcomes: Vec<String>,
-    /// The debugger stops at exceptions that are handled, too.
+    /// Whether the debugger also stops at handled exceptions.
     pub stops_at_handled: bool,
-    /// The lines that count results, as a regular expression; the last `summary_lines` of them.
+    /// Pattern of the lines that count results.
+    ///
+    /// Only the last `summary_lines` of them are read.
     summary: Option<String>,
     summary_lines: Option<usize>,
     /// The line that a failure's report begins with.
@@ -56,9 +60,9 @@ pub(super) struct Runner {
 #[serde(deny_unknown_fields)]
 struct NoTests {
     exit_code: Option<i64>,
-    /// There is a line like this.
+    /// Pattern of a line that the output must contain.
     requires: Option<String>,
-    /// There are lines like this, and all of them match `say`.
+    /// Pattern of lines that the output must contain; all of them match `say`.
     lines: Option<String>,
     #[serde(default)]
     say: String,
@@ -82,7 +86,7 @@ pub(super) fn runner(name: &str) -> Result<&'static Runner, Failure> {
     RUNNERS.iter().find(|runner| runner.name == name).ok_or_else(unknown)
 }
 
-/// One test of a runner, ready to be started.
+/// A test of a runner, ready to start.
 #[derive(Debug, Clone)]
 pub(super) struct TestRun {
     pub runner: &'static Runner,
@@ -92,19 +96,19 @@ pub(super) struct TestRun {
     pub env: Vec<(String, String)>,
     /// Variables of the adapter's templates.
     pub variables: Map<String, Value>,
-    /// What it is in and the function or title by which its frames are known; empty where that is not known.
+    /// Groups and the function or title that frames show; empty if unknown.
     pub known_as: Vec<String>,
-    /// It is marked as a test that is to fail.
+    /// Whether the test is marked as expected to fail.
     pub expects_failure: bool,
     /// The filter of Node's own runner, whose options its version decides.
     pub titles: Option<Titles>,
-    /// What the runner cannot distinguish.
+    /// Note about tests that the runner cannot distinguish.
     pub note: Option<String>,
-    /// Where Python searches modules first.
+    /// Directory in which Python searches for modules first.
     pub python_path: Option<AbsPath>,
 }
 
-/// What a runner starts.
+/// Target that a runner starts.
 #[derive(Debug, Clone)]
 pub(super) enum Start {
     Program(AbsPath),
@@ -120,12 +124,12 @@ pub(super) struct CargoTest {
     pub file: AbsPath,
     /// Modules in the file.
     pub within: Vec<String>,
-    /// Which of its cases.
+    /// The requested case.
     pub case: String,
 }
 
 impl Runner {
-    /// Its name in adapter definitions.
+    /// Name of the runner in adapter definitions.
     pub(super) fn rule(&self) -> &str {
         self.rule.as_deref().unwrap_or(self.name)
     }
@@ -134,7 +138,9 @@ impl Runner {
         self.launch.as_ref()
     }
 
-    /// A start of it; `values` stand for the variables of its arguments and environment.
+    /// Creates a test run from the definition of the runner.
+    ///
+    /// `values` replace the variables of its arguments and environment.
     pub(super) fn start(
         &'static self,
         start: Start,
@@ -160,12 +166,14 @@ impl Runner {
         }
     }
 
-    /// Whether it had no such test.
+    /// Whether the runner reports that there is no such test.
     pub(super) fn found_none(&self, exit_code: Option<i64>, output: &str) -> bool {
         self.no_tests.iter().any(|report| report.fits(exit_code, output))
     }
 
-    /// Whether it counts tests that it skipped, or expected to fail, and none that passed.
+    /// Whether tests were skipped or expected to fail, and none passed.
+    ///
+    /// Reads the counts in the runner's summary.
     pub(super) fn left_out(&self, output: &str) -> bool {
         const LEFT_OUT: &[&str] = &["skipped", "xfailed", "xpassed", "ignored", "todo"];
         const PASSED: &[&str] = &["passed", "pass"];
@@ -187,7 +195,7 @@ impl Runner {
         counts(LEFT_OUT) && !counts(PASSED)
     }
 
-    /// The report of a failed test: from where it begins, else the last lines.
+    /// The report of a failed test, else the last lines of the output.
     pub(super) fn failure(&self, output: &str) -> String {
         let begins = self.failure.as_deref().and_then(pattern);
         let at = begins.and_then(|begins| output.lines().position(|line| begins.is_match(line)));
@@ -217,7 +225,9 @@ fn pattern(text: &str) -> Option<Regex> {
     Regex::new(text).ok()
 }
 
-/// A report for the end of a sentence; not repeated where the output shown below holds all of it.
+/// A report for the end of a sentence.
+///
+/// Refers to the output shown below if that contains the report.
 pub(super) fn quoted(text: &str, below: &str) -> String {
     let is_held = text.lines().all(|line| below.contains(line.trim()));
     match is_held && !text.is_empty() {
@@ -231,7 +241,7 @@ pub(super) fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// How a test is run. Blocking.
+/// Plans the run of a test. Blocking.
 pub(super) fn run(context: &ToolContext, test: &FoundTest) -> Result<TestRun, Failure> {
     let root = context.workspace.root().clone();
     let text = context.workspace.document(&test.file)?.text;
@@ -278,14 +288,16 @@ pub(super) fn run(context: &ToolContext, test: &FoundTest) -> Result<TestRun, Fa
     Ok(TestRun { known_as, expects_failure: test.expects_failure, ..run })
 }
 
-/// How a test of JavaScript is run: by the runner that is installed, unless the file is Node's own.
+/// Plans the run of a JavaScript test.
+///
+/// The installed runner runs the test, unless the file is for Node's own.
 fn javascript(test: &FoundTest, text: &str, directory: &AbsPath, root: &AbsPath) -> Result<TestRun, Failure> {
     let package = above(directory, root, &["package.json"]).unwrap_or_else(|| root.clone());
     let of_node = ["node:test", "'test'", "\"test\""].iter().any(|word| text.contains(word));
     let installed = |name: &str| above(directory, root, &[name]).map(|it| it.join(name));
     let known_as = test.titles.source.clone();
     let by = |runner: &'static Runner, script: AbsPath| {
-        let Chosen { words, note } = test.titles.of_names();
+        let Chosen { words, note } = test.titles.name_filter();
         let values = [("file", vec![test.file.to_string()]), ("test", words)];
         let run = runner.start(Start::Program(script), package.clone(), &values);
         Ok(TestRun { variables: options(Vec::new()), known_as: known_as.clone(), note, ..run })
@@ -296,7 +308,7 @@ fn javascript(test: &FoundTest, text: &str, directory: &AbsPath, root: &AbsPath)
             Ok::<_, Failure>((runner, runner.script.as_deref().and_then(installed)))
         };
         let ((vitest, vitest_script), (jest, jest_script)) = (script("vitest")?, script("jest")?);
-        // Where both are installed the file or the package's own script says which.
+        // If both are installed, the file or the package's own script decides.
         let is_vitest = jest_script.is_none() || text.contains("vitest") || runs_vitest(&package);
         if let Some(script) = vitest_script.filter(|_| is_vitest) {
             return by(vitest, script);

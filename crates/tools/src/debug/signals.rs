@@ -1,14 +1,14 @@
-//! Which signal stopped a program, and whether the program handles it.
+//! The signal that stopped a program, and whether the program handles it.
 
 use dap_client::{Clock, Session, Stop};
 
 use super::caught_exceptions::StopVerdict;
 
-/// Signals that a program goes on after unless it says otherwise.
+/// Signals that do not end a program by default.
 const HARMLESS: &[&str] = &["SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH"];
-/// Signals that a program sends itself by an error of its own.
+/// Signals caused by errors of the program.
 const ERRORS: &[&str] = &["SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP"];
-/// Their numbers where they are not on every system alike: those of Linux, where alone they are asked for.
+/// Signal numbers on Linux, the only system with `/proc/<pid>/status`.
 const NUMBERS: &[(&str, u32)] = &[
     ("SIGHUP", 1),
     ("SIGINT", 2),
@@ -27,30 +27,33 @@ const NUMBERS: &[(&str, u32)] = &[
     ("SIGSYS", 31),
 ];
 
-/// Whether a stop is one by a signal.
+/// Whether a signal caused the stop.
 pub(super) fn is_signal(stop: &Stop) -> bool {
-    stop.reason == "signal" || (stop.reason == "exception" && told(stop).is_some())
+    stop.reason == "signal" || (stop.reason == "exception" && signal_in_stop(stop).is_some())
 }
 
-/// The signal of a stop: what the stop says, else what the adapter answers to the command that its definition
-/// names. `None` where it is not known.
-pub(super) async fn of(session: &Session, stop: &Stop, clock: &Clock) -> Option<String> {
-    if let Some(name) = told(stop) {
+/// The signal of a stop.
+///
+/// Comes from the stop itself or the `signal_command` of the adapter's definition.
+pub(super) async fn find(session: &Session, stop: &Stop, clock: &Clock) -> Option<String> {
+    if let Some(name) = signal_in_stop(stop) {
         return Some(name.to_owned());
     }
     let command = session.adapter.quirks.signal_command.as_deref().filter(|_| stop.reason == "signal")?;
-    let said = session.evaluate(command, None, "repl", clock).await.ok()?;
-    named(&said.value).map(str::to_owned)
+    let output = session.evaluate(command, None, "repl", clock).await.ok()?;
+    signal_name(&output.value).map(str::to_owned)
 }
 
-/// What a stop by a signal is to a test that is a program of its own.
+/// The meaning of a stop by a signal for a test that is a process of its own.
 pub(super) fn verdict(signal: Option<&str>, session: &Session) -> StopVerdict {
     let status = session.process().and_then(|id| std::fs::read_to_string(format!("/proc/{id}/status")).ok());
-    judged(signal, status.as_deref(), !session.adapter.quirks.zero_after_signal)
+    classify(signal, status.as_deref(), !session.adapter.quirks.zero_after_signal)
 }
 
-/// `status` is that of the process, as Linux tells it; `ends`: an end by a signal is told from others.
-fn judged(signal: Option<&str>, status: Option<&str>, ends: bool) -> StopVerdict {
+/// Classifies a stop by its signal.
+///
+/// `status`: the text of `/proc/<pid>/status`. `reports_signal`: the adapter distinguishes an end by a signal.
+fn classify(signal: Option<&str>, status: Option<&str>, reports_signal: bool) -> StopVerdict {
     let Some(signal) = signal else { return StopVerdict::MayBeHandled };
     let number = NUMBERS.iter().find(|(name, _)| *name == signal).map(|(_, number)| *number);
     let handled = number.zip(status).and_then(|(number, status)| {
@@ -64,18 +67,18 @@ fn judged(signal: Option<&str>, status: Option<&str>, ends: bool) -> StopVerdict
         _ if HARMLESS.contains(&signal) => StopVerdict::Ignored,
         Some(true) => StopVerdict::Ignored,
         Some(false) => StopVerdict::Fails,
-        None if !ends || ERRORS.contains(&signal) => StopVerdict::MayBeHandled,
-        // The end of the program says whether it was one.
+        None if !reports_signal || ERRORS.contains(&signal) => StopVerdict::MayBeHandled,
+        // The end of the program shows whether the signal ended it.
         None => StopVerdict::Ignored,
     }
 }
 
-fn told(stop: &Stop) -> Option<&str> {
-    [&stop.description, &stop.text].into_iter().flatten().find_map(|it| named(it))
+fn signal_in_stop(stop: &Stop) -> Option<&str> {
+    [&stop.description, &stop.text].into_iter().flatten().find_map(|it| signal_name(it))
 }
 
-/// The name of a signal in a text.
-fn named(text: &str) -> Option<&str> {
+/// Finds the name of a signal in a text.
+fn signal_name(text: &str) -> Option<&str> {
     let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
     words.find(|it| it.len() > 3 && it.starts_with("SIG") && it.chars().all(|c| !c.is_ascii_lowercase()))
 }
@@ -99,16 +102,16 @@ mod tests {
             (Some("SIGSEGV"), None, StopVerdict::MayBeHandled),
             (None, Some(status), StopVerdict::MayBeHandled),
         ] {
-            assert_eq!(judged(signal, status, true), verdict, "{signal:?}");
+            assert_eq!(classify(signal, status, true), verdict, "{signal:?}");
         }
-        assert_eq!(judged(Some("SIGUSR1"), None, false), StopVerdict::MayBeHandled);
+        assert_eq!(classify(Some("SIGUSR1"), None, false), StopVerdict::MayBeHandled);
     }
 
     #[test]
-    fn a_signal_is_read_from_what_is_said() {
-        let said = "It stopped with signal SIGSEGV, Segmentation fault.";
-        assert_eq!(named(said), Some("SIGSEGV"));
-        assert_eq!(named("a breakpoint at SIG in Signal"), None);
+    fn a_signal_is_read_from_the_stop() {
+        let text = "It stopped with signal SIGSEGV, Segmentation fault.";
+        assert_eq!(signal_name(text), Some("SIGSEGV"));
+        assert_eq!(signal_name("a breakpoint at SIG in Signal"), None);
         let stop =
             Stop { reason: "exception".into(), text: Some("signal SIGABRT".into()), ..Stop::default() };
         assert!(is_signal(&stop) && !is_signal(&Stop { text: None, ..stop.clone() }));

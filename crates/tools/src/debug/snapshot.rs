@@ -1,7 +1,7 @@
-//! One snapshot: why and where a program stopped, the person's frames, locals that changed, new output; or
-//! how it ended.
+//! Snapshot of a session: why and where it stopped, the user's frames, changed locals and new output, or how it
+//! ended.
 //!
-//! Bounded, and what was left out is said with the action that shows it.
+//! All parts are bounded; the text names the action that shows the rest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,103 +17,105 @@ use serde_json::{Value, json};
 use super::Debug;
 use crate::{Failure, ToolContext, counted, display};
 
-/// Reasons of stops at which what a statement came to is of interest.
+/// Stop reasons for which the snapshot evaluates the current statement.
 const FAILURES: &[&str] = &["exception", "function breakpoint", "signal"];
 pub(super) const FRAMES: u64 = 50;
 const SHOWN_FRAMES: usize = 8;
 const LOCALS: usize = 40;
 const VALUE: usize = 200;
 const OUTPUT: usize = 4_000;
-/// Lines before and after the one that is next.
+/// Lines shown before and after the next line.
 const AROUND: u64 = 3;
-/// So often a program may run on while it is looked at.
-const RUN_ON: usize = 3;
+/// Attempts to render a program that the user continues meanwhile.
+const MAX_ATTEMPTS: usize = 3;
 
-/// What the last snapshot of a session showed.
+/// Contents of the last snapshot of a session.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(super) struct LastSnapshot {
     output: u64,
-    /// The call that the locals are of; none where it cannot be told from others.
+    /// The call of the locals; `None` if it cannot be identified.
     call: Option<Call>,
     locals: BTreeMap<String, String>,
-    /// The frame whose locals were shown, and the epoch that it is of.
+    /// The epoch and frame of the locals.
     frame: Option<(u64, i64)>,
 }
 
-/// A call as far as it can be told from others: recursion and threads run the same function.
+/// Identity of a call: recursion and threads run the same function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Call {
     function: String,
     thread: Option<i64>,
-    /// Frames from it on, itself among them.
+    /// Number of frames from the outermost to this one.
     depth: u64,
 }
 
 impl Debug {
-    /// What a session wrote so far is not shown as new any more.
-    pub(super) fn pass_over_output(&self, session: &Session) {
-        let mut seen = self.seen.lock();
-        seen.entry(session.id.clone()).or_default().output = session.output(u64::MAX).next;
+    /// Marks the output of a session so far as shown.
+    pub(super) fn skip_output(&self, session: &Session) {
+        let mut last = self.last_snapshots.lock();
+        last.entry(session.id.clone()).or_default().output = session.output(u64::MAX).next;
     }
 
-    /// The frame whose locals the last snapshot showed, and the epoch that it is of.
-    pub(super) fn shown_last(&self, session: &Session) -> Option<(u64, i64)> {
-        self.seen.lock().get(&session.id)?.frame
+    /// The epoch and frame of the locals in the last snapshot.
+    pub(super) fn last_frame(&self, session: &Session) -> Option<(u64, i64)> {
+        self.last_snapshots.lock().get(&session.id)?.frame
     }
 
-    /// Waits until the program is stopped or over, or the time is, and shows it. One that the person runs on meanwhile
-    /// is shown where it stops next.
+    /// Waits until the program stops or ends, or the time is up, and renders it.
+    ///
+    /// If the user continues the program meanwhile, renders its next stop.
     pub(super) async fn snapshot(
         &self,
         session: &Arc<Session>,
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
-        for _ in 0..RUN_ON {
-            match self.as_it_is(session, cx, clock).await {
+        for _ in 0..MAX_ATTEMPTS {
+            match self.render_current(session, cx, clock).await {
                 Err(failure) if failure.code == ErrorCode::WrongState => {}
                 shown => return shown,
             }
         }
-        self.as_it_is(session, cx, clock).await
+        self.render_current(session, cx, clock).await
     }
 
-    async fn as_it_is(
+    async fn render_current(
         &self,
         session: &Arc<Session>,
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
-        let asked = session;
-        let earlier = self.stops(asked);
-        let session = &self.context.debug.settled(asked, clock).await?;
+        let requested = session;
+        let earlier = self.stops(requested);
+        let session = &self.context.debug.wait_for_stop(requested, clock).await?;
         self.context.debug.show(session, &cx.starter);
         let state = session.state();
-        let before = self.seen.lock().get(&session.id).cloned();
+        let before = self.last_snapshots.lock().get(&session.id).cloned();
         let first = before.is_none();
         let before = before.unwrap_or_default();
-        let mut seen = Seen { output: before.output, ..Seen::default() };
+        let mut current = LastSnapshot { output: before.output, ..LastSnapshot::default() };
         let mut details = self.context.debug.describe(session);
         details["state"] = json!(state.name());
-        let mut text = self.runs_still(asked, session, &earlier);
+        let mut text = self.still_running_note(requested, session, &earlier);
         text.push_str(&format!("{}: {}", session.id, session.title));
         match &state {
             State::Stopped(stop) => {
                 let time = Clock::new(std::time::Duration::from_secs(10), &cx.cancel);
-                let (stopped, data) = self.stopped(session, stop, &before, &mut seen, cx, &time).await?;
+                let (stopped, data) =
+                    self.render_stop(session, stop, &before, &mut current, cx, &time).await?;
                 text.push_str(&stopped);
                 super::inspect::merge(&mut details, data);
             }
             State::Terminated(end) => {
                 let end = &self.context.debug.end_of(session).unwrap_or_else(|| end.clone());
-                let by_person = session.shared().ended_by_person.then_some(Ending::Terminated);
-                let end = &End { asked: end.asked.or(by_person), ..end.clone() };
+                let by_user = session.hub_status().ended_by_user.then_some(Ending::Terminated);
+                let end = &End { asked: end.asked.or(by_user), ..end.clone() };
                 text.push_str(&format!(" {}\n", ended(end, &session.adapter)));
-                if session.shared().ended_by_person {
-                    text.push_str("terminated_by_user: the person ended it\n");
+                if session.hub_status().ended_by_user {
+                    text.push_str("terminated_by_user: the user ended it\n");
                     details["ended_by"] = json!("terminated_by_user");
                 }
-                text.push_str(&self.outlives(session));
+                text.push_str(&self.other_live_sessions(session));
                 super::inspect::merge(
                     &mut details,
                     json!({ "exit_code": end.exit_code, "signal": end.signal,
@@ -125,87 +127,89 @@ impl Debug {
                 text.push_str(&format!(" is {}; {pause}wait longer with `snapshot`\n", other.name()));
             }
         }
-        let over = matches!(&state, State::Terminated(end) if end.asked.is_none() && end.failure.is_none());
-        if over || (first && !matches!(state, State::Terminated(_))) {
-            let (said, list) = misplaced(&self.context, &session.breakpoints(), &session.adapter, over);
-            text.push_str(&said);
+        let has_ended =
+            matches!(&state, State::Terminated(end) if end.asked.is_none() && end.failure.is_none());
+        if has_ended || (first && !matches!(state, State::Terminated(_))) {
+            let (misplaced, list) =
+                misplaced(&self.context, &session.breakpoints(), &session.adapter, has_ended);
+            text.push_str(&misplaced);
             details["misplaced"] = json!(list);
         }
         if session.control_taken() && state.name() != "terminated" {
-            text.push_str("control_taken_by_user: the person runs this program now; look, do not run or change, until it is handed back\n");
+            text.push_str("control_taken_by_user: the user controls this program; only inspect it until control is returned\n");
         }
-        let shared = session.shared();
+        let status = session.hub_status();
         super::inspect::merge(
             &mut details,
-            json!({ "controller": shared.controller.name(), "persons": shared.persons }),
+            json!({ "controller": status.controller.name(), "persons": status.joined_clients }),
         );
-        // What one session of a launcher showed of their output is not new in another.
+        // Sessions of one launcher share their output: show each part once.
         let root = self.context.debug.root_of(session).id.clone();
         let from = match session.shares_output() {
-            true => self.seen.lock().get(&root).map_or(0, |it| it.output),
-            false => seen.output,
+            true => self.last_snapshots.lock().get(&root).map_or(0, |it| it.output),
+            false => current.output,
         };
         let output = session.output(from);
-        seen.output = output.next;
+        current.output = output.next;
         if session.shares_output() {
-            let mut all = self.seen.lock();
+            let mut all = self.last_snapshots.lock();
             all.entry(root).or_default().output = output.next;
         }
-        let (written, left_out) = written(&output);
+        let (written, left_out) = render_output(&output);
         if !written.is_empty() {
             let note = if left_out > 0 {
-                format!(" ({left_out} bytes before this left out; `output` shows what is kept)")
+                format!(" ({left_out} earlier bytes left out; see `output`)")
             } else {
                 String::new()
             };
             text.push_str(&format!("output{note}:\n{written}"));
         }
         super::inspect::merge(&mut details, json!({ "output": written, "output_left_out": left_out }));
-        self.seen.lock().insert(session.id.clone(), seen);
+        self.last_snapshots.lock().insert(session.id.clone(), current);
         Ok(ToolResult::text(text).with_details(details))
     }
 
-    /// Where each session of a tree is stopped.
-    fn stops(&self, of: &Arc<Session>) -> Vec<(String, u64)> {
-        let tree = self.context.debug.tree(&self.context.debug.root_of(of));
+    /// The stopped sessions of a tree, with their epochs.
+    fn stops(&self, session: &Arc<Session>) -> Vec<(String, u64)> {
+        let tree = self.context.debug.tree(&self.context.debug.root_of(session));
         let stopped = tree.iter().filter(|it| matches!(it.state(), State::Stopped(_)));
         stopped.map(|it| (it.id.clone(), it.epoch())).collect()
     }
 
-    /// What is said before another session's stop is shown in place of the one that was waited for.
-    fn runs_still(&self, asked: &Session, shown: &Session, earlier: &[(String, u64)]) -> String {
-        let runs = matches!(asked.state(), State::Running) && !asked.adapter_launches_only();
-        if asked.id == shown.id || !runs || !matches!(shown.state(), State::Stopped(_)) {
+    /// Note for the stop of another session than the requested one.
+    fn still_running_note(&self, requested: &Session, shown: &Session, earlier: &[(String, u64)]) -> String {
+        let runs = matches!(requested.state(), State::Running) && !requested.adapter_launches_only();
+        if requested.id == shown.id || !runs || !matches!(shown.state(), State::Stopped(_)) {
             return String::new();
         }
         let is_old = earlier.iter().any(|(id, epoch)| *id == shown.id && *epoch == shown.epoch());
         let when = if is_old { "was stopped before" } else { "stopped meanwhile" };
-        let (asked, shown) = (&asked.id, &shown.id);
+        let (requested, shown) = (&requested.id, &shown.id);
         format!(
-            "{asked} still runs; `snapshot` with `session: {asked}` waits for it. {shown}, which {when}:\n"
+            "{requested} still runs; `snapshot` with `session: {requested}` waits for it. {shown}, which {when}:\n"
         )
     }
 
-    /// What lives on of the tree of a child that is over.
-    fn outlives(&self, over: &Arc<Session>) -> String {
+    /// Lists the live sessions of the tree of a child that has ended.
+    fn other_live_sessions(&self, ended: &Arc<Session>) -> String {
         let debug = &self.context.debug;
-        if over.parent.is_none() {
+        if ended.parent.is_none() {
             return String::new();
         }
-        let tree = debug.tree(&debug.root_of(over));
+        let tree = debug.tree(&debug.root_of(ended));
         let live = |it: &&Arc<Session>| {
-            !matches!(it.state(), State::Terminated(_)) && !it.adapter_launches_only() && it.id != over.id
+            !matches!(it.state(), State::Terminated(_)) && !it.adapter_launches_only() && it.id != ended.id
         };
-        let said = |it: &Arc<Session>| format!("{} ({}) is still {}\n", it.id, it.title, it.state().name());
-        tree.iter().filter(live).map(said).collect()
+        let render = |it: &Arc<Session>| format!("{} ({}) is still {}\n", it.id, it.title, it.state().name());
+        tree.iter().filter(live).map(render).collect()
     }
 
-    async fn stopped(
+    async fn render_stop(
         &self,
         session: &Session,
         stop: &Stop,
-        before: &Seen,
-        seen: &mut Seen,
+        before: &LastSnapshot,
+        current: &mut LastSnapshot,
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<(String, Value), Failure> {
@@ -218,9 +222,9 @@ impl Debug {
         let thrown = frames.first().filter(|top| is_throw(session, stop, top));
         let mut text = match thrown {
             Some(top) => format!(" stopped: exception, {}", top.name),
-            None => format!(" stopped: {}", why(stop)),
+            None => format!(" stopped: {}", describe_stop(stop)),
         };
-        let signal = super::signals::of(session, stop, clock).await;
+        let signal = super::signals::find(session, stop, clock).await;
         if let Some(signal) = signal.as_ref().filter(|it| !text.contains(it.as_str())) {
             text.push_str(&format!(", {signal}"));
         }
@@ -229,11 +233,11 @@ impl Debug {
         }
         text.push('\n');
         if stop.reason == "exception" {
-            // What it says itself is there already; more only where it is known.
-            if let Ok(Some((name, said))) = session.exception(clock).await
-                && !(text.contains(&name) && text.contains(said.trim()))
+            // Do not repeat what the stop itself says.
+            if let Ok(Some((name, message))) = session.exception(clock).await
+                && !(text.contains(&name) && text.contains(message.trim()))
             {
-                text.push_str(&format!("exception: {name}: {}\n", cut(&said, 600)));
+                text.push_str(&format!("exception: {name}: {}\n", cut(&message, 600)));
             }
         }
         let reason = if thrown.is_some() { "exception" } else { stop.reason.as_str() };
@@ -247,16 +251,16 @@ impl Debug {
             text.push_str("no frame is known\n");
             return Ok((text, data));
         };
-        seen.frame = Some((session.epoch(), at.id));
+        current.frame = Some((session.epoch(), at.id));
         if top.id != at.id {
             text.push_str(&format!("stopped in {} (frame {})\n", label(context, top), top.id));
         }
         text.push_str(&format!("in {}\n{}", label(context, at), source(context, at, cx)));
         if let Some(nearest) = own.first().filter(|_| !is_own(context, at)) {
             let nearest = format!("{} (frame {})", label(context, nearest), nearest.id);
-            text.push_str(&format!("the nearest of the person's own: {nearest}\n"));
+            text.push_str(&format!("nearest frame in the project: {nearest}\n"));
         }
-        // A breakpoint in the code of others is one on a function that failures run into.
+        // A breakpoint outside the project is one on a function that failures call.
         let elsewhere = stop.reason == "breakpoint" && top.id != at.id;
         if elsewhere || FAILURES.contains(&stop.reason.as_str()) {
             let values = values(context, session, at, cx, clock).await;
@@ -280,10 +284,10 @@ impl Debug {
             .max(frames.len());
         let rest = all - listed.len().min(SHOWN_FRAMES);
         if rest > 0 {
-            // As many as were asked for, and nobody says how many there are.
+            // The stack may be longer than requested, and the adapter gives no total.
             let least = if total.is_none() && frames.len() as u64 >= FRAMES { "at least " } else { "" };
             text.push_str(&format!(
-                "  {least}{} more, not the person's or deeper; `stack` shows them\n",
+                "  {least}{} more, outside the project or deeper; see `stack`\n",
                 counted(rest, "frame")
             ));
         }
@@ -292,15 +296,15 @@ impl Debug {
         data["stopped_in"] = frame_data(context, top);
 
         let (locals, more, unread) = locals(session, at, clock).await?;
-        // Of a deeper stack it is not known which call a frame is of.
+        // In a deeper stack the call of a frame is unknown.
         let depth = frames.iter().position(|it| it.id == at.id).and_then(|above| all.checked_sub(above));
-        seen.call = depth.filter(|_| frames.len() < FRAMES as usize).map(|depth| Call {
+        current.call = depth.filter(|_| frames.len() < FRAMES as usize).map(|depth| Call {
             function: format!("{} {:?}", at.name, at.path),
             thread: stop.thread,
             depth: depth as u64,
         });
-        seen.locals = locals.iter().map(|it| (it.name.clone(), it.value.clone())).collect();
-        let same_place = before.call.is_some() && before.call == seen.call;
+        current.locals = locals.iter().map(|it| (it.name.clone(), it.value.clone())).collect();
+        let same_place = before.call.is_some() && before.call == current.call;
         let changed = |it: &&Variable| before.locals.get(&it.name) != Some(&it.value);
         let chosen: Vec<&Variable> = locals.iter().filter(|it| !same_place || changed(it)).collect();
         let unchanged = locals.len() - chosen.len();
@@ -313,16 +317,16 @@ impl Debug {
             text.push_str(&format!("  {}{was}\n", variable(it)));
         }
         if unchanged > 0 || more {
-            let more = if more { ", and more than were asked for" } else { "" };
-            text.push_str(&format!("  {unchanged} unchanged{more}; `scopes` and `variables` go deeper\n"));
+            let more = if more { ", and more were not read" } else { "" };
+            text.push_str(&format!("  {unchanged} unchanged{more}; see `scopes` and `variables`\n"));
         }
-        text.extend(unread.map(|unread| format!("  not all could be read: {}\n", cut(&unread, 300))));
+        text.extend(unread.map(|unread| format!("  some could not be read: {}\n", cut(&unread, 300))));
         data["locals"] = locals.iter().map(variable_data).collect();
         Ok((text, data))
     }
 }
 
-/// Whether a stop that the adapter calls a breakpoint is one for an exception, or for a panic.
+/// Whether a stop that the adapter calls a breakpoint is an exception or a panic.
 fn is_throw(session: &Session, stop: &Stop, top: &Frame) -> bool {
     let name = top.name.split(['(', '@']).next().unwrap_or_default();
     let quirks = &session.adapter.quirks;
@@ -331,7 +335,9 @@ fn is_throw(session: &Session, stop: &Stop, top: &Frame) -> bool {
         && (quirks.exception_functions.iter().any(|it| it == name) || panics())
 }
 
-/// What can be looked at in the statement at which a frame is; what cannot be evaluated is left out.
+/// Evaluates the side-effect-free expressions of the current statement.
+///
+/// Omits those that fail.
 async fn values(
     context: &ToolContext,
     session: &Session,
@@ -345,7 +351,7 @@ async fn values(
     };
     let mut found = Vec::new();
     for it in super::values::expressions(&super::values::statement(&document.text, at.line)) {
-        if super::harmless::only_looks(&it, &session.adapter)
+        if super::harmless::is_side_effect_free(&it, &session.adapter)
             && let Ok(value) = session.evaluate(&it, Some(at.id), "watch", clock).await
         {
             found.push(value);
@@ -354,8 +360,10 @@ async fn values(
     found
 }
 
-/// The frame that a stop is about: where it is, for a step and a breakpoint of ours, also in code of others;
-/// else the person's nearest, since what failed there was asked for here.
+/// The frame that a snapshot shows.
+///
+/// The top frame for a step and a line breakpoint, also outside the project; else the nearest frame in the
+/// project, which called what failed.
 pub(super) fn shown_frame<'a>(
     context: &ToolContext,
     session: &Session,
@@ -364,56 +372,57 @@ pub(super) fn shown_frame<'a>(
 ) -> Option<&'a Frame> {
     let top = frames.first()?;
     let placed = session.breakpoints();
-    let here = || {
+    let at_breakpoint = || {
         placed.list().any(|(it, placed)| {
             Some(&it.path) == top.path.as_ref() && placed.line.unwrap_or(it.line) == top.line
         })
     };
-    // unittest ends a test whose `subTest` failed by another exception, which is no failure itself.
+    // unittest ends a test whose `subTest` failed by another exception, which is not the failure.
     let relayed = |it: &&Frame| it.name.starts_with("[Chained Exc:") && is_own(context, it);
     let relays = [&stop.text, &stop.description].into_iter().flatten().any(|it| it.contains("_ShouldStop"));
     if let Some(frame) = frames.iter().find(relayed).filter(|_| relays) {
         return Some(frame);
     }
-    let told = match stop.reason.as_str() {
+    let shows_top = match stop.reason.as_str() {
         "step" | "goto" | "entry" => top.path.is_some(),
         "exception" | "signal" => false,
-        _ => here(),
+        _ => at_breakpoint(),
     };
-    if told { Some(top) } else { frames.iter().find(|it| is_own(context, it)).or(Some(top)) }
+    if shows_top { Some(top) } else { frames.iter().find(|it| is_own(context, it)).or(Some(top)) }
 }
 
-/// Breakpoints that are not where they were asked for: while it runs, or after its end.
+/// Reports breakpoints that are not set, or set on another line.
 fn misplaced(
     context: &ToolContext,
     all: &Breakpoints,
     adapter: &DebuggerDefinition,
-    over: bool,
+    has_ended: bool,
 ) -> (String, Vec<Value>) {
     let (mut text, mut list) = (String::new(), Vec::new());
-    let mut tell = |what: String, why: Option<&str>| {
+    let mut report = |what: String, why: Option<&str>| {
         let why = why.map(|it| format!(": {it}")).unwrap_or_default();
-        let word = if over { "was never put in place" } else { "is not in place yet" };
+        let word = if has_ended { "was never set" } else { "is not set yet" };
         text.push_str(&format!("breakpoint {what} {word}{why}\n"));
         list.push(json!({ "breakpoint": what, "why": why.trim_start_matches(": ") }));
     };
     for (it, placed) in all.list() {
-        let what = format!("{}:{}", context.shown(&it.path), it.line);
+        let what = format!("{}:{}", context.display_path(&it.path), it.line);
         let missing = (!it.path.as_path().exists()).then_some("there is no such file");
-        if !placed.ever {
-            tell(what, placed.sentence().or(missing));
+        if !placed.was_verified {
+            report(what, placed.sentence().or(missing));
         }
     }
-    // The same function by the names that several versions of a language give it: one of them is there.
+    // Versions of a language name the panic function differently; one of the names suffices.
     let panics = |name: &String| adapter.quirks.panic_functions.contains(name);
-    let caught = all.functions().iter().any(|(it, placed)| placed.ever && panics(&it.name));
-    let missing = all.functions().iter().filter(|(it, placed)| !(placed.ever || caught && panics(&it.name)));
+    let caught = all.functions().iter().any(|(it, placed)| placed.was_verified && panics(&it.name));
+    let missing =
+        all.functions().iter().filter(|(it, placed)| !(placed.was_verified || caught && panics(&it.name)));
     for (it, _) in missing {
-        tell(format!("on {}", it.name), None);
+        report(format!("on {}", it.name), None);
     }
-    for (it, placed) in all.list().filter(|(_, placed)| placed.ever && !over) {
+    for (it, placed) in all.list().filter(|(_, placed)| placed.was_verified && !has_ended) {
         if let Some(line) = placed.line.filter(|line| *line != it.line) {
-            let what = format!("{}:{}", context.shown(&it.path), it.line);
+            let what = format!("{}:{}", context.display_path(&it.path), it.line);
             text.push_str(&format!("breakpoint {what} is at line {line}\n"));
             list.push(json!({ "breakpoint": what, "line": line }));
         }
@@ -421,7 +430,7 @@ fn misplaced(
     (text, list)
 }
 
-/// Whether a frame is in code of the person.
+/// Whether a frame is in code of the project.
 pub(super) fn is_own(context: &ToolContext, frame: &Frame) -> bool {
     let own = |path: &paths::AbsPath| {
         path.strip_prefix(context.workspace.root()).is_some_and(|it| !is_installed(it))
@@ -429,10 +438,10 @@ pub(super) fn is_own(context: &ToolContext, frame: &Frame) -> bool {
     !frame.subtle && frame.path.as_ref().is_some_and(own)
 }
 
-/// What an adapter could not tell, for people.
+/// Renders an error that affects one part of a snapshot.
 ///
 /// # Errors
-/// What ends the look: it was stopped, the program ran on, or the adapter is gone.
+/// An error that ends the snapshot: cancelled, the program continued, or the adapter exited.
 fn unread(error: DapError) -> Result<String, DapError> {
     match error {
         DapError::Refused { .. } | DapError::Answer { .. } | DapError::Timeout { .. } => {
@@ -442,7 +451,9 @@ fn unread(error: DapError) -> Result<String, DapError> {
     }
 }
 
-/// The locals of a frame, whether there are more, and why some could not be read.
+/// The locals of a frame.
+///
+/// Also returns whether there are more, and the error if some could not be read.
 async fn locals(
     session: &Session,
     frame: &Frame,
@@ -474,7 +485,9 @@ async fn locals(
     Ok((all, more, why))
 }
 
-/// The lines around the one that is next, where they may be read; in the form that `edit` takes.
+/// The lines around the next line, in the form that `edit` takes.
+///
+/// Empty if the policy does not let them be read.
 fn source(context: &ToolContext, frame: &Frame, cx: &ToolCx) -> String {
     let Some(path) = frame.path.as_ref().filter(|_| frame.line > 0) else { return String::new() };
     if !cx.policy().is_some_and(|policy| policy.may_read(path)) {
@@ -488,76 +501,73 @@ fn source(context: &ToolContext, frame: &Frame, cx: &ToolCx) -> String {
     let from = frame.line.saturating_sub(AROUND).max(1);
     let rows: Vec<usize> =
         (from..=(frame.line + AROUND).min(last)).filter_map(|it| usize::try_from(it).ok()).collect();
-    let mut text = display::lines(context, &document, &rows);
+    let mut text = display::render_lines(context, &document, &rows);
     if !text.ends_with('\n') {
         text.push('\n');
     }
     format!("{text}next: line {}\n", frame.line)
 }
 
-/// Below these folders of a project lies what others wrote.
+/// Whether a path is below a directory of installed packages.
 fn is_installed(path: &std::path::Path) -> bool {
     path.components().any(|it| {
         matches!(it.as_os_str().to_str(), Some("node_modules" | "site-packages" | ".venv" | "venv"))
     })
 }
 
-fn why(stop: &Stop) -> String {
-    let mut said = stop.reason.clone();
+fn describe_stop(stop: &Stop) -> String {
+    let mut text = stop.reason.clone();
     for more in [&stop.description, &stop.text].into_iter().flatten() {
-        if !said.contains(more.as_str()) && !more.is_empty() {
-            said.push_str(&format!(", {}", cut(more, 300)));
+        if !text.contains(more.as_str()) && !more.is_empty() {
+            text.push_str(&format!(", {}", cut(more, 300)));
         }
     }
-    said
+    text
 }
 
-/// How a session ended, for people.
+/// Describes how a session ended.
 pub(super) fn ended(end: &End, adapter: &DebuggerDefinition) -> String {
     let signals = &adapter.quirks.signals_below_256;
     match (end.asked, &end.failure) {
-        (Some(Ending::Left), None) => return "ended here: the process was left, and runs on".to_owned(),
-        // Some tell 0 then, which is no code of the program's.
+        (Some(Ending::Left), None) => return "ended: detached; the process continues to run".to_owned(),
+        // Some adapters report 0 then, which is not the program's exit code.
         (Some(Ending::Terminated), None) => {
             let own = end.exit_code.filter(|code| *code != 0);
-            let own = own.map(|code| format!("; it told exit code {code}")).unwrap_or_default();
+            let own = own.map(|code| format!(" with exit code {code}")).unwrap_or_default();
             return format!("ended: it was terminated{own}");
         }
         _ => {}
     }
     match (&end.failure, end.signal, end.exit_code) {
-        (Some(why), ..) if end.unbegun => format!("ended: it did not begin: {why}"),
+        (Some(why), ..) if end.start_failed => format!("ended: it did not start: {why}"),
         (Some(failure), ..) => format!("ended: the debug adapter failed: {failure}"),
         (None, Some(signal), _) => format!("ended by signal {}", signal_name(signal)),
         (None, None, Some(code)) if *signals && (192..256).contains(&code) => {
             let signal = signal_name(256 - code);
-            format!(
-                "ended with exit code {code}: by signal {signal}, or so; {} tells both alike",
-                adapter.name
-            )
+            format!("ended with exit code {code} (probably signal {signal})")
         }
         (None, None, Some(code))
             if adapter.quirks.signals_as_codes && SIGNALS.iter().any(|(number, _)| *number == code) =>
         {
             format!(
-                "ended with exit code {code}, or by signal {}; {} tells both alike",
+                "ended with exit code {code} or signal {}; {} does not distinguish them",
                 signal_name(code),
                 adapter.name
             )
         }
         (None, None, Some(code)) if (129..=159).contains(&code) => {
             let signal = signal_name(code - 128);
-            format!("ended with exit code {code} (a shell tells signal {signal} so)")
+            format!("ended with exit code {code} (probably signal {signal})")
         }
         (None, None, Some(code)) => format!("ended with exit code {code}"),
         (None, None, None) if end.after_signal => {
-            format!("ended after the signal that stopped it; {} does not tell its exit code", adapter.name)
+            format!("ended after the signal that stopped it; {} reports no exit code", adapter.name)
         }
-        (None, None, None) => "ended; its exit code is not known".to_owned(),
+        (None, None, None) => "ended; exit code unknown".to_owned(),
     }
 }
 
-/// The numbers that Linux and macOS share.
+/// Signal numbers that Linux and macOS share.
 const SIGNALS: &[(i64, &str)] = &[
     (1, "SIGHUP"),
     (2, "SIGINT"),
@@ -581,14 +591,14 @@ fn signal_name(signal: i64) -> String {
 
 pub(super) fn label(context: &ToolContext, frame: &Frame) -> String {
     match (&frame.path, &frame.source) {
-        (Some(path), _) => format!("{} at {}:{}", frame.name, context.shown(path), frame.line),
+        (Some(path), _) => format!("{} at {}:{}", frame.name, context.display_path(path), frame.line),
         (None, Some(source)) => format!("{} at {source}:{}", frame.name, frame.line),
         (None, None) => frame.name.clone(),
     }
 }
 
 pub(super) fn frame_data(context: &ToolContext, frame: &Frame) -> Value {
-    json!({ "frame": frame.id, "name": frame.name, "file": frame.path.as_ref().map(|path| context.shown(path)),
+    json!({ "frame": frame.id, "name": frame.name, "file": frame.path.as_ref().map(|path| context.display_path(path)),
         "line": frame.line, "column": frame.column })
 }
 
@@ -597,7 +607,7 @@ pub(super) fn variable(it: &Variable) -> String {
     let inside =
         if it.variables > 0 { format!("  [variables_reference {}]", it.variables) } else { String::new() };
     let value: Vec<&str> = it.value.lines().map(str::trim).collect();
-    // gdb says nothing of one that has members.
+    // gdb gives no value for a variable with members.
     let value = if it.value.is_empty() && it.variables > 0 { "{…}".to_owned() } else { value.join(" ") };
     format!("{} = {}{kind}{inside}", it.name, cut(&value, VALUE))
 }
@@ -614,8 +624,8 @@ pub(super) fn cut(text: &str, limit: usize) -> String {
     }
 }
 
-/// The newest of some output, and how many bytes of it are not shown.
-fn written(output: &Since) -> (String, u64) {
+/// The end of some output, and the number of bytes left out before it.
+fn render_output(output: &Since) -> (String, u64) {
     let mut text = String::new();
     for piece in &output.pieces {
         let mark = match piece.category {
@@ -630,7 +640,7 @@ fn written(output: &Since) -> (String, u64) {
     let mut left_out = output.dropped;
     if text.len() > OUTPUT {
         let from = text.ceil_char_boundary(text.len() - OUTPUT);
-        // Whole lines.
+        // Start at a whole line.
         let from = text[from..].find('\n').map_or(from, |at| from + at + 1);
         left_out += from as u64;
         text.drain(..from);

@@ -1,13 +1,13 @@
-//! `test`: one test under the debugger, to where it fails.
+//! The action `test`: runs one test under the debugger up to its failure.
 //!
-//! What a runner is started with is `runners`', where an adapter stops at its failure is its definition's.
+//! `runners` knows how to start a runner, the adapter's definition where to stop at its failure.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use adapters::TestRule;
 use agent::{ToolCx, ToolResult};
-use dap_client::{Clock, Frame, LaunchSpec, Ran, Session, State, Stop, Target};
+use dap_client::{Clock, Frame, LaunchSpec, ProgramOutput, Session, State, Stop, Target};
 use paths::AbsPath;
 use policy::ErrorCode;
 use serde_json::{Value, json};
@@ -20,8 +20,8 @@ use super::test_discovery::{TestFile, is_javascript};
 use super::{Debug, cargo_tests, needs, signals, test_search};
 use crate::Failure;
 
-/// Stops in code of others that are passed at most.
-const PASSED: usize = 1_000;
+/// Maximum number of ignored stops.
+const MAX_IGNORED_STOPS: usize = 1_000;
 const FRAMES: u64 = 60;
 
 impl Debug {
@@ -32,8 +32,7 @@ impl Debug {
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
         if let Some(on) = args.on.as_deref().filter(|on| *on != "failure") {
-            let message =
-                format!("`on: {on}` is not known; a test is stopped on `failure`, or at `breakpoints`");
+            let message = format!("unknown `on: {on}`; a test stops on `failure` or at `breakpoints`");
             return Err(Failure::new(ErrorCode::InvalidArguments, message));
         }
         let (title, run) = self.runner(args, cx, clock).await?;
@@ -43,16 +42,16 @@ impl Debug {
         let rule = plan.adapter.tests.get(run.runner.rule()).cloned().unwrap_or_default();
         let TestRule { exceptions, functions, .. } = rule;
         functions.iter().for_each(|name| plan.breakpoints.add_function(name));
-        // Where the person says at which exceptions it stops, it stops there.
+        // Exceptions named by the call take precedence.
         let asked = plan.breakpoints.exceptions.is_some();
         plan.breakpoints.exceptions = plan.breakpoints.exceptions.take().or(exceptions);
-        let over = super::launch::json_text(args.launch.arguments.as_deref())?;
-        let session = self.begin(&plan, over, cx, clock).await?;
+        let overrides = super::launch::json_text(args.launch.arguments.as_deref())?;
+        let session = self.begin(&plan, overrides, cx, clock).await?;
         let (at, stop) = self.to_failure(&session, &run, asked, clock).await?;
         let runner = run.runner.name;
-        // It waits for the last events of an end, which the outcome is read from.
+        // The snapshot waits for the last events of an end, which the outcome needs.
         let shown = self.snapshot(&at, cx, clock).await?;
-        let said = match at.state() {
+        let status = match at.state() {
             State::Stopped(_) => match stop {
                 None => format!("test {title} ({runner}) is at a breakpoint\n"),
                 Some(StopVerdict::Fails) => format!("test {title} ({runner}) fails here\n"),
@@ -68,11 +67,12 @@ impl Debug {
         let note = run.note.iter().map(|note| format!("{note}\n")).collect::<String>();
         let mut details = shown.details.clone();
         super::inspect::merge(&mut details, json!({ "test": title, "runner": runner }));
-        Ok(super::advanced::before(&format!("{said}{note}"), shown).with_details(details))
+        Ok(super::advanced::prepend(&format!("{status}{note}"), shown).with_details(details))
     }
 
-    /// Continues past stops that are not the test's: where it then is, and what that stop is to the test (`None`
-    /// at a breakpoint of the user's).
+    /// Continues past ignored stops.
+    ///
+    /// Returns the session and the verdict on its stop, which is `None` at the user's breakpoint.
     async fn to_failure(
         &self,
         session: &Arc<Session>,
@@ -81,8 +81,8 @@ impl Debug {
         clock: &Clock,
     ) -> Result<(Arc<Session>, Option<StopVerdict>), Failure> {
         let mut at = Arc::clone(session);
-        for _ in 0..PASSED {
-            at = self.context.debug.settled(&at, clock).await?;
+        for _ in 0..MAX_IGNORED_STOPS {
+            at = self.context.debug.wait_for_stop(&at, clock).await?;
             let State::Stopped(stop) = at.state() else { return Ok((at, None)) };
             if ["step", "pause", "entry", "goto"].contains(&stop.reason.as_str())
                 || (stop.reason == "breakpoint" && self.is_at_breakpoint(&at, clock).await?)
@@ -98,8 +98,9 @@ impl Debug {
         Ok((at, Some(StopVerdict::MayBeHandled)))
     }
 
-    /// What a stop is to the test. Where the user named exceptions (`asked`), only those in code of others are
-    /// ignored.
+    /// Classifies a stop.
+    ///
+    /// If the call named exceptions (`asked`), only those outside the project are ignored.
     async fn verdict(
         &self,
         at: &Session,
@@ -109,7 +110,7 @@ impl Debug {
         clock: &Clock,
     ) -> Result<StopVerdict, Failure> {
         if signals::is_signal(stop) {
-            let signal = signals::of(at, stop, clock).await;
+            let signal = signals::find(at, stop, clock).await;
             return Ok(signals::verdict(signal.as_deref(), at));
         }
         let (frames, _) = at.stack(stop.thread, 0, FRAMES, clock).await?;
@@ -145,7 +146,9 @@ impl Debug {
         })
     }
 
-    /// Whether a frame is in a test of JavaScript that only runs together with the one that is meant.
+    /// Whether a frame belongs to another JavaScript test.
+    ///
+    /// Such a test runs together with the requested one.
     fn is_of_another(&self, frame: &Frame, run: &TestRun) -> bool {
         let test_at = || {
             let path = frame.path.as_ref()?;
@@ -158,19 +161,21 @@ impl Debug {
                 .is_some_and(|path| !path.starts_with(&run.known_as) && !run.known_as.starts_with(&path))
     }
 
-    /// Whether it is at a breakpoint of the user's rather than one on a function that failures run into.
+    /// Whether the session stopped at a line breakpoint.
+    ///
+    /// A breakpoint on a function that failures call does not count.
     async fn is_at_breakpoint(&self, session: &Session, clock: &Clock) -> Result<bool, Failure> {
         let (frames, _) = session.stack(None, 0, 1, clock).await?;
         let breakpoints = session.breakpoints();
-        let here = |at: &dap_client::Frame| {
+        let is_at = |at: &dap_client::Frame| {
             breakpoints.list().any(|(it, placed)| {
                 Some(&it.path) == at.path.as_ref() && placed.line.unwrap_or(it.line) == at.line
             })
         };
-        Ok(frames.first().is_some_and(here))
+        Ok(frames.first().is_some_and(is_at))
     }
 
-    /// How a test ended that did not stop.
+    /// Describes the outcome of a test that did not stop.
     fn outcome(&self, title: &str, run: &TestRun, at: &Arc<Session>, shown: &ToolResult) -> String {
         let below = shown.details["output"].as_str().unwrap_or_default();
         let debug = &self.context.debug;
@@ -202,12 +207,12 @@ impl Debug {
             }
             _ => {
                 let report = runners::quoted(&runner.failure(&output), below);
-                format!("test {title} ({name}) failed without a stop of the debugger{report}\n")
+                format!("test {title} ({name}) failed; the debugger did not stop{report}\n")
             }
         }
     }
 
-    /// What runs the test that the arguments name, with its title.
+    /// Finds the test that the arguments name; returns its title and how to run it.
     async fn runner(
         &self,
         args: &TestArguments,
@@ -226,7 +231,7 @@ impl Debug {
             return Ok((program.clone(), executable(path, args.launch.args.clone(), cwd.unwrap_or(root))));
         }
         if let (Some(name), None) = (&args.launch.name, &args.launch.file)
-            && let Some(folder) = ctest_folder(&root, cwd.as_ref())
+            && let Some(folder) = ctest_directory(&root, cwd.as_ref())
             && let Some(CTest { words, cwd, env }) = self.ctest(name, &folder, cx, clock).await?
         {
             let (program, words) = words.split_first().ok_or_else(|| needs("test", "program"))?;
@@ -248,14 +253,14 @@ impl Debug {
                 true => self.node_version(args, &run.cwd, cx, clock).await,
                 false => None,
             };
-            let chosen = titles.of_node(version);
+            let chosen = titles.node_filter(version);
             run.variables = runners::options(chosen.words);
             run.note = chosen.note;
         }
         Ok((title, run))
     }
 
-    /// Major and minor version of the Node that will run; none where it cannot be asked.
+    /// Major and minor version of Node, if it can be determined.
     async fn node_version(
         &self,
         args: &TestArguments,
@@ -266,10 +271,10 @@ impl Debug {
         let given =
             super::launch::json_text(args.launch.arguments.as_deref()).ok().flatten().unwrap_or_default();
         let program = given["runtimeExecutable"].as_str().unwrap_or("node");
-        let mut asks = command(program, &["--version"], cwd);
-        asks.env = args.launch.env.clone().unwrap_or_default().into_iter().collect();
-        let said = self.ran(&asks, cx, clock).await.ok().filter(|it| it.success)?.stdout;
-        let mut parts = said.trim().strip_prefix('v')?.split('.').map(|it| it.parse().ok());
+        let mut query = command(program, &["--version"], cwd);
+        query.env = args.launch.env.clone().unwrap_or_default().into_iter().collect();
+        let version = self.run_program(&query, cx, clock).await.ok().filter(|it| it.success)?.stdout;
+        let mut parts = version.trim().strip_prefix('v')?.split('.').map(|it| it.parse().ok());
         Some((parts.next()??, parts.next()??))
     }
 
@@ -331,7 +336,9 @@ impl Debug {
         })
     }
 
-    /// Builds a package's tests; the executable that has the test, and how it is named there.
+    /// Builds the tests of a package.
+    ///
+    /// Returns the executable with the test, and the test's name in it.
     async fn cargo(
         &self,
         wanted: &CargoTest,
@@ -340,12 +347,12 @@ impl Debug {
         clock: &Clock,
     ) -> Result<Built, Failure> {
         let words = ["test", "--no-run", "--message-format=json"];
-        let built = self.ran(&command("cargo", &words, package), cx, clock).await?;
+        let built = self.run_program(&command("cargo", &words, package), cx, clock).await?;
         if !built.success {
             let tail = last_lines(&built.stderr);
             return Err(Failure::new(
                 ErrorCode::NotApplied,
-                format!("cargo did not build the tests:\n{tail}"),
+                format!("cargo failed to build the tests:\n{tail}"),
             ));
         }
         let text = |path: &AbsPath| {
@@ -359,11 +366,11 @@ impl Debug {
             let mut list =
                 command(&it.program.to_string(), &[&wanted.name, "--list", "--format", "terse"], package);
             if it.needs_library {
-                let asks = command("rustc", &["--print", "target-libdir"], package);
-                let folder = self.ran(&asks, cx, clock).await?.stdout;
-                list.env.push(("LD_LIBRARY_PATH".to_owned(), folder.trim().to_owned()));
+                let query = command("rustc", &["--print", "target-libdir"], package);
+                let directory = self.run_program(&query, cx, clock).await?.stdout;
+                list.env.push(("LD_LIBRARY_PATH".to_owned(), directory.trim().to_owned()));
             }
-            let listed = self.ran(&list, cx, clock).await?;
+            let listed = self.run_program(&list, cx, clock).await?;
             let candidates = cargo_tests::candidates(&listed.stdout, wanted, &it, &text);
             let is_there = candidates.iter().any(cargo_tests::Candidate::is_it);
             found.extend(
@@ -380,16 +387,16 @@ impl Debug {
             Failure::new(
                 ErrorCode::NotFound,
                 format!(
-                    "no test executable of {} has a test {name} of {}; what is left out for this system or \
-                     without a feature is not in them",
-                    self.context.shown(package),
-                    self.context.shown(&wanted.file)
+                    "no test executable of {} has the test {name} of {}; tests disabled on this system or \
+                    without a feature are not built",
+                    self.context.display_path(package),
+                    self.context.display_path(&wanted.file)
                 ),
             )
         })
     }
 
-    /// A test of a C project's build folder; `None` where it has none of that name.
+    /// Finds a test by name in the build directory of a C project.
     async fn ctest(
         &self,
         name: &str,
@@ -397,24 +404,26 @@ impl Debug {
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<Option<CTest>, Failure> {
-        let listed = self.ran(&command("ctest", &["--show-only=json-v1"], folder), cx, clock).await?;
+        let listed = self.run_program(&command("ctest", &["--show-only=json-v1"], folder), cx, clock).await?;
         let listed: Value = serde_json::from_str(&listed.stdout).unwrap_or_default();
         Ok(CTest::read(&listed, name))
     }
 
-    /// Runs a program of the person's to its end, after they were asked.
-    pub(super) async fn ran(
+    /// Runs a program of the project to its end.
+    ///
+    /// The policy or the user permits the run first.
+    pub(super) async fn run_program(
         &self,
         command: &CommandLine,
         cx: &ToolCx,
         clock: &Clock,
-    ) -> Result<Ran, Failure> {
+    ) -> Result<ProgramOutput, Failure> {
         let grant = cx.grant_requester().grant_run("debug", command, &cx.cancel).await?;
         Ok(self.context.debug.run(command, &grant, clock).await?)
     }
 }
 
-/// A test executable of cargo's, and what runs one test of it.
+/// A test executable of cargo, with the arguments for one test.
 struct Built {
     program: AbsPath,
     words: Vec<String>,
@@ -425,7 +434,7 @@ struct Built {
 #[derive(Debug, PartialEq, Eq)]
 struct CTest {
     words: Vec<String>,
-    /// Where it runs, where it is said.
+    /// Working directory, if set.
     cwd: Option<AbsPath>,
     env: Vec<(String, String)>,
 }
@@ -459,14 +468,16 @@ fn command(program: &str, args: &[&str], cwd: &AbsPath) -> CommandLine {
     CommandLine { program: PathBuf::from(program), args, env: Vec::new(), cwd: cwd.clone() }
 }
 
-/// The build folder of a C project: the one named, the root, or a folder `build*` in it.
-fn ctest_folder(root: &AbsPath, named: Option<&AbsPath>) -> Option<AbsPath> {
-    let has = |folder: &AbsPath| folder.join("CTestTestfile.cmake").as_path().is_file();
+/// The build directory of a C project.
+///
+/// The named directory, else the root, else a directory `*build*` in it.
+fn ctest_directory(root: &AbsPath, named: Option<&AbsPath>) -> Option<AbsPath> {
+    let has_tests = |directory: &AbsPath| directory.join("CTestTestfile.cmake").as_path().is_file();
     let below = std::fs::read_dir(root.as_path()).into_iter().flatten().flatten();
     let below = below.filter(|it| it.file_name().to_string_lossy().contains("build"));
     let mut below: Vec<AbsPath> = below.filter_map(|it| AbsPath::new(it.path())).collect();
     below.sort();
-    named.into_iter().chain([root]).cloned().chain(below).find(has)
+    named.into_iter().chain([root]).cloned().chain(below).find(has_tests)
 }
 
 #[cfg(test)]
@@ -474,7 +485,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_test_of_ctest_runs_where_and_as_it_says() {
+    fn a_ctest_entry_gives_command_directory_and_environment() {
         let listed = json!({"tests": [
             {"name": "other", "command": ["/b/o"]},
             {"name": "it", "command": ["/b/t", "a b"], "properties": [

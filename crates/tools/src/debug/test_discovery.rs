@@ -1,6 +1,6 @@
-//! Tests in a source file, the groups around them, and the names by which one is requested.
+//! Tests and groups in a source file, and requests for one by name. Pure.
 //!
-//! Pure. The patterns are those of `syntax`; where a runner lists its tests, the list decides.
+//! The tree-sitter queries of `syntax` find them; if a runner lists its tests, the list decides.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -20,13 +20,13 @@ pub(super) struct TestFile {
 pub(super) struct TestItem {
     pub name: Name,
     pub is_group: bool,
-    /// What it is in, outermost first.
+    /// Enclosing groups and tests, outermost first.
     pub outer: Vec<OuterItem>,
-    /// The line of its name or call, from 1.
+    /// Line of the name or call (1-based).
     pub line: u64,
-    /// The line of its end, from 1.
+    /// Last line (1-based).
     pub end_line: u64,
-    /// It is marked as a test that is to fail.
+    /// Whether the test is marked as expected to fail.
     pub expects_failure: bool,
     /// The names of a class's bases.
     pub bases: Vec<String>,
@@ -35,20 +35,20 @@ pub(super) struct TestItem {
 /// A group or test around a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OuterItem {
-    /// None for a function that may make groups of its own.
+    /// `None` for a function that may define groups.
     pub name: Option<Name>,
     pub is_group: bool,
 }
 
-/// A construct that tests may be in.
+/// A construct that may contain tests.
 struct Scope {
     range: Range<usize>,
-    /// None for a function that may make groups of its own.
+    /// `None` for a function that may define groups.
     item: Option<TestItem>,
 }
 
 impl TestFile {
-    /// The tests of a file; none for a language whose tests are not known.
+    /// The tests of a file; `None` for a language without a query for tests.
     pub(super) fn parse(path: &Path, text: &str) -> Option<Self> {
         let language = Language::of(&path.to_string_lossy(), text)?;
         let query = Query::tests(language)?;
@@ -93,15 +93,15 @@ impl Scope {
 }
 
 impl TestItem {
-    /// The names of what it is in, as far as they are known.
+    /// The known names of the enclosing groups and tests.
     pub(super) fn outer_names(&self) -> Vec<String> {
-        self.outer.iter().filter_map(|outer| Some(outer.name.as_ref()?.shown())).collect()
+        self.outer.iter().filter_map(|outer| Some(outer.name.as_ref()?.render())).collect()
     }
 
     /// The titles from the outermost to its own.
     pub(super) fn path(&self) -> Vec<String> {
         let mut path = self.outer_names();
-        path.push(self.name.shown());
+        path.push(self.name.render());
         path
     }
 }
@@ -110,7 +110,7 @@ pub(super) fn is_javascript(language: Language) -> bool {
     matches!(language, Language::JavaScript | Language::TypeScript | Language::Tsx)
 }
 
-/// What the query finds, outer scopes before those in them.
+/// The scopes that the query finds, outer ones first.
 fn scopes(tree: &Tree, query: &'static Query, text: &str) -> Vec<Scope> {
     let line_starts: Vec<usize> =
         std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
@@ -125,7 +125,7 @@ fn scopes(tree: &Tree, query: &'static Query, text: &str) -> Vec<Scope> {
         let (group, test) = (found.get("group"), found.get("test"));
         let is_group = group.is_some();
         let Some(range) = group.or(test) else { continue };
-        // Each attribute of a test is a match.
+        // Each attribute of a test is a separate match.
         if scopes.iter().rev().take(8).any(|known| known.range == range) {
             continue;
         }
@@ -146,7 +146,7 @@ fn scopes(tree: &Tree, query: &'static Query, text: &str) -> Vec<Scope> {
         };
         scopes.push(Scope { range, item: Some(item) });
     }
-    // A callback of a known call or of a loop makes no groups of its own.
+    // A callback of a known call or of a loop defines no groups.
     let mut calls: Vec<usize> = scopes.iter().map(|scope| scope.range.start).collect();
     calls.sort_unstable();
     let is_plain = |caller: Range<usize>| {
@@ -163,12 +163,12 @@ fn scopes(tree: &Tree, query: &'static Query, text: &str) -> Vec<Scope> {
     scopes
 }
 
-/// The name of a test or a group: its pieces, with anything between them where it has parameters.
+/// The name of a test or group: literal pieces with a parameter between each two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Name(Vec<String>);
 
 impl Name {
-    /// The name that a literal gives to the call that begins with `callee`.
+    /// The name in the title literal of a call of `callee`.
     fn of_title(literal: &str, callee: &str) -> Self {
         let Some((text, end)) = quoted(literal) else { return Self(vec![String::new(); 2]) };
         let has_cases = callee.contains(".each") || callee.contains(".for");
@@ -180,27 +180,27 @@ impl Name {
         Self(pieces)
     }
 
-    /// For people, and to tell one from another.
-    pub(super) fn shown(&self) -> String {
+    /// Renders the name with `…` for parameters.
+    pub(super) fn render(&self) -> String {
         self.0.join("…")
     }
 
-    /// As a regular expression.
+    /// A regular expression for the name.
     pub(super) fn pattern(&self) -> String {
         self.0.iter().map(|it| escaped(it)).collect::<Vec<_>>().join(".*")
     }
 
-    /// Whether a text may end with it.
+    /// Whether a text may end with the name.
     pub(super) fn may_end(&self, text: &str) -> bool {
-        self.shown() == text || self.0.last().is_some_and(|it| text.ends_with(it.as_str()))
+        self.render() == text || self.0.last().is_some_and(|it| text.ends_with(it.as_str()))
     }
 
-    /// Whether it has no parameters.
+    /// Whether the name has no parameters.
     pub(super) fn is_whole(&self) -> bool {
         self.0.len() == 1
     }
 
-    /// One within another, as it reads with `between`.
+    /// Joins the name with an inner name, with `between` in the middle.
     pub(super) fn joined(&self, between: &str, inner: &Self) -> Self {
         let mut pieces = self.0.clone();
         let (first, rest) = inner.0.split_first().map_or(("", &[][..]), |(it, rest)| (it.as_str(), rest));
@@ -209,9 +209,11 @@ impl Name {
         Self(pieces)
     }
 
-    /// Whether a test of it may be called so. A name that is parameters alone says nothing.
+    /// Whether a text may be one of the names.
+    ///
+    /// A name that consists of parameters matches only itself.
     pub(super) fn fits(&self, text: &str) -> bool {
-        if self.shown() == text {
+        if self.render() == text {
             return true;
         }
         if self.0.iter().all(|it| it.trim().is_empty()) {
@@ -220,7 +222,7 @@ impl Name {
         self.values(text).is_some()
     }
 
-    /// What stands in a text for its parameters.
+    /// The values of the parameters in a text.
     pub(super) fn values(&self, text: &str) -> Option<Vec<String>> {
         let [first, middle @ .., last] = self.0.as_slice() else {
             return self.0.first().filter(|it| *it == text).map(|_| Vec::new());
@@ -236,7 +238,7 @@ impl Name {
         Some(values)
     }
 
-    /// It with these for its parameters.
+    /// Replaces the parameters by these values.
     pub(super) fn filled(&self, values: &mut impl Iterator<Item = String>) -> String {
         let (first, rest) = self.0.split_first().map_or(("", &[][..]), |(it, rest)| (it.as_str(), rest));
         rest.iter().fold(first.to_owned(), |text, piece| {
@@ -250,7 +252,7 @@ fn identifier(text: &str) -> Option<&str> {
     (end > 0).then(|| &text[..end])
 }
 
-/// The text of a literal at the beginning, and where it ends.
+/// The value of the string literal at the start of a text, and its end.
 fn quoted(text: &str) -> Option<(String, usize)> {
     let quote = text.chars().next().filter(|c| "'\"`".contains(*c))?;
     let mut found = String::new();
@@ -271,7 +273,9 @@ fn quoted(text: &str) -> Option<(String, usize)> {
     None
 }
 
-/// A title between what is put into it: `%i` and `$name` of cases, `${…}` of a template.
+/// The literal pieces of a title.
+///
+/// The title is split at `%i` and `$name` of cases and at `${…}` of a template.
 fn pieces(title: &str, cases: bool, template: bool) -> Vec<String> {
     let mut pieces = vec![String::new()];
     let mut rest = title;
@@ -308,52 +312,55 @@ fn pieces(title: &str, cases: bool, template: bool) -> Vec<String> {
     pieces
 }
 
-/// A text as a regular expression.
+/// Escapes a text for a regular expression.
 pub(super) fn escaped(text: &str) -> String {
     let special = |c: char| "\\^$.|?*+()[]{}/".contains(c);
     text.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
 }
 
-/// What somebody asks for, as they and the runners write it.
+/// A request for a test, in the notation of users and runners.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TestRequest {
-    /// All of it, which is what a test of JavaScript is called.
+    /// The whole text, which is the title of a JavaScript test.
     pub text: String,
-    /// `tests/test_a.py`, where it begins with a file.
+    /// File with which the request begins, such as `tests/test_a.py`.
     pub file: Option<String>,
     /// Classes or modules, outermost first.
     pub within: Vec<String>,
     pub name: String,
-    /// `[2-x]` of pytest, `/two` of Go: which of the cases.
+    /// The case: `[2-x]` of pytest, `/two` of Go.
     pub case: String,
 }
 
 impl TestRequest {
-    /// `Class::name`, `module::name`, `Class.name[2-x]`, `TestAdd/two`, `tests/test_a.py::Class::name`, `name`.
+    /// Parses a request for a test.
+    ///
+    /// For example `Class::name`, `module::name`, `Class.name[2-x]`, `TestAdd/two`, `name` or
+    /// `tests/test_a.py::Class::name`.
     pub(super) fn read(text: &str) -> Self {
-        let mut asked = Self { text: text.to_owned(), ..Self::default() };
+        let mut request = Self { text: text.to_owned(), ..Self::default() };
         let mut rest = text;
         if let Some((file, after)) = rest.split_once(".py::") {
-            asked.file = Some(format!("{file}.py"));
+            request.file = Some(format!("{file}.py"));
             rest = after;
         }
         let cases = match rest.find(['[', '/']) {
             Some(at) if rest[at..].starts_with('[') && rest.ends_with(']') => Some(at),
-            Some(at) if rest[at..].starts_with('/') && asked.file.is_none() => Some(at),
+            Some(at) if rest[at..].starts_with('/') && request.file.is_none() => Some(at),
             _ => None,
         };
         if let Some(at) = cases.filter(|at| !rest[..*at].contains(' ')) {
-            asked.case = rest[at..].to_owned();
+            request.case = rest[at..].to_owned();
             rest = &rest[..at];
         }
         if !rest.contains(' ') {
-            asked.within = rest.split("::").flat_map(|it| it.split('.')).map(str::to_owned).collect();
+            request.within = rest.split("::").flat_map(|it| it.split('.')).map(str::to_owned).collect();
         }
-        asked.name = asked.within.pop().unwrap_or_else(|| rest.to_owned());
-        asked
+        request.name = request.within.pop().unwrap_or_else(|| rest.to_owned());
+        request
     }
 
-    /// The same where the last is one of the cases of the one before: `adds::case_2` of Rust.
+    /// Reads the last name as a case of the one before: `adds::case_2` of Rust.
     pub(super) fn of_cases(&self) -> Option<Self> {
         let mut other = self.clone();
         other.name = other.within.pop()?;
@@ -361,15 +368,17 @@ impl TestRequest {
         Some(other)
     }
 
-    /// Whether it may mean a test of this file: what it says of the file is the end of the file's path.
+    /// Whether the request may refer to a test of this file.
+    ///
+    /// The path must end with the requested file.
     pub(super) fn may_be_of(&self, path: &Path) -> bool {
-        let asked = self.file.as_deref().map(|it| it.strip_prefix("./").unwrap_or(it));
-        asked.is_none_or(|it| path.ends_with(it))
+        let file = self.file.as_deref().map(|file| file.strip_prefix("./").unwrap_or(file));
+        file.is_none_or(|file| path.ends_with(file))
     }
 
-    /// Whether it may mean what is within these.
+    /// Whether the request may refer to a test within these.
     pub(super) fn may_be_in(&self, within: &[String]) -> bool {
-        self.within.iter().rev().zip(within.iter().rev()).all(|(asked, is)| asked == is)
+        self.within.iter().rev().zip(within.iter().rev()).all(|(requested, actual)| requested == actual)
     }
 }
 
@@ -395,7 +404,7 @@ mod tests {
             ("test('of ' + name, () => {});", "of …"),
             ("a.map(x => b.map(y => test(`of ${x}`, () => {})));", "of …"),
         ] {
-            assert_eq!(last_test("a.js", text).name.shown(), name, "{text}");
+            assert_eq!(last_test("a.js", text).name.render(), name, "{text}");
         }
     }
 
@@ -434,10 +443,10 @@ mod tests {
         let text = "test('outer', async (t) => {\n  await t.test('inner', () => {\n    f(')');\n  });\n  assert(1);\n});\n\
                     function f() {\n  h();\n}\n";
         let file = parsed("a.js", text);
-        let at = |line: u64| file.test_at(line).map(|item| item.name.shown());
+        let at = |line: u64| file.test_at(line).map(|item| item.name.render());
         let found: Vec<_> = (1..=7).map(|line| at(line).unwrap_or_default()).collect();
         assert_eq!(found, ["outer", "inner", "inner", "inner", "outer", "outer", ""]);
-        assert_eq!(file.test_before(8).map(|item| item.name.shown()).as_deref(), Some("inner"));
+        assert_eq!(file.test_before(8).map(|item| item.name.render()).as_deref(), Some("inner"));
     }
 
     #[test]
@@ -448,22 +457,22 @@ mod tests {
     }
 
     #[test]
-    fn one_of_the_cases_is_known_by_its_title() {
+    fn a_case_matches_the_title_with_parameters() {
         let name = Name(pieces("add(%i, %i) -> %i", true, false));
         assert!(name.fits("add(1, 2) -> 3") && name.fits("add(…, …) -> …") && !name.fits("sub(1, 2) -> 3"));
         assert_eq!(name.pattern(), "add\\(.*, .*\\) -> .*");
         assert!(Name(vec!["a".to_owned()]).fits("a") && !Name(vec!["a".to_owned()]).fits("aa"));
         assert_eq!(name.values("add(1, 2) -> 3").unwrap(), ["1", "2", "3"]);
         assert_eq!(name.filled(&mut ["1".to_owned(), "2".to_owned()].into_iter()), "add(1, 2) -> ");
-        // One that is nothing else fits no name in particular.
+        // A title of parameters only matches no other name.
         for title in ["%s", "$a $b"] {
             let name = Name(pieces(title, true, false));
-            assert!(!name.fits("x y") && name.fits(&name.shown()), "{title}");
+            assert!(!name.fits("x y") && name.fits(&name.render()), "{title}");
         }
     }
 
     #[test]
-    fn what_is_asked_for_is_read_as_runners_write_it() {
+    fn requests_are_read_in_the_notation_of_runners() {
         let check = |text: &str, file: Option<&str>, within: &[&str], name: &str, case: &str| {
             let asked = TestRequest::read(text);
             assert_eq!(asked.file.as_deref(), file, "{text}");

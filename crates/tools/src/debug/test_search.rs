@@ -1,4 +1,4 @@
-//! The test that somebody means, by its name or a place, in one file or in the project.
+//! Search for a requested test by name or place, in one file or in the project.
 
 use std::time::{Duration, Instant};
 
@@ -13,28 +13,28 @@ use super::python_tests;
 use super::test_discovery::{TestFile, TestItem, TestRequest, is_javascript};
 use crate::{Failure, ToolContext};
 
-/// Files that are searched for a test of a name, and for how long.
-const SEARCHED: usize = 5_000;
+/// Limits of the search in the project.
+const MAX_FILES: usize = 5_000;
 const SEARCH_TIME: Duration = Duration::from_secs(10);
 
-/// A test that was found.
+/// A test found in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundTest {
     pub file: AbsPath,
-    /// Its name, without what it is in.
+    /// Name without classes, modules or groups.
     pub name: String,
-    /// Which of its cases: `[2-x]` of pytest, `/two` of Go, `::case_2` of Rust.
+    /// The requested case: `[2-x]` of pytest, `/two` of Go, `::case_2` of Rust.
     pub case: String,
-    /// Classes, modules or groups in the file that it is in, outermost first.
+    /// Classes, modules or groups that contain the test, outermost first.
     pub within: Vec<String>,
-    /// Its name among others, where that is a title.
+    /// Titles of a JavaScript test.
     pub titles: Titles,
     pub language: Language,
-    /// It is marked as a test that is to fail.
+    /// Whether the test is marked as expected to fail.
     pub expects_failure: bool,
 }
 
-/// Finds the test that is meant. Blocking.
+/// Finds the requested test. Blocks.
 pub(super) fn find(
     context: &ToolContext,
     name: Option<&str>,
@@ -42,8 +42,8 @@ pub(super) fn find(
     line: Option<u64>,
 ) -> Result<FoundTest, Failure> {
     let request = name.map(TestRequest::read);
-    let is_there = |file: &String| context.workspace.resolve(file).is_ok_and(|path| path.as_path().is_file());
-    let own = request.as_ref().and_then(|request| request.file.clone()).filter(is_there);
+    let exists = |file: &String| context.workspace.resolve(file).is_ok_and(|path| path.as_path().is_file());
+    let own = request.as_ref().and_then(|request| request.file.clone()).filter(exists);
     let file = file.map(str::to_owned).or(own);
     let Some(file) = file else {
         let Some(request) = request else {
@@ -58,7 +58,7 @@ pub(super) fn find(
     let path = context.workspace.resolve(&file)?;
     let text = context.workspace.document(&path)?.text;
     let tests = TestFile::parse(path.as_path(), &text).ok_or_else(|| {
-        let message = format!("tests of {file} are not known; give `program`, a test that is an executable");
+        let message = format!("cannot find tests in {file}; give a test executable as `program`");
         Failure::new(ErrorCode::Unsupported, message)
     })?;
     let source = Source { context, path: &path, text: &text, tests: &tests };
@@ -73,8 +73,8 @@ pub(super) fn find(
             found.retain(|(at, ..)| Some(*at) == nearest);
         }
         if found.is_empty() {
-            // The runner may know a test that the file does not show, such as an inherited one.
-            let titles = Titles::unseen(&request.text);
+            // The runner may know tests that the file does not show, such as inherited ones.
+            let titles = Titles::unknown(&request.text);
             let (name, case, within) = match is_javascript(tests.language) {
                 true => (request.text, String::new(), Vec::new()),
                 false => (request.name, request.case, request.within),
@@ -94,20 +94,20 @@ pub(super) fn find(
     }
     let line = line.ok_or_else(|| super::needs("test", "name` or `line"))?;
     let item = tests.test_before(line).ok_or_else(|| {
-        Failure::new(ErrorCode::NotFound, format!("there is no test at {file}:{line} or before it"))
+        Failure::new(ErrorCode::NotFound, format!("there is no test at or before {file}:{line}"))
     })?;
     let found =
         source.inherited((item.line, format!("{file}:{}", item.line), source.found(item, None)), true);
-    one_of(found, &item.name.shown(), &file, "name its class")
+    one_of(found, &item.name.render(), &file, "name its class")
 }
 
-/// A test with the line that it begins at, from 1, and its place in words.
+/// A test with its first line (1-based) and its place for messages.
 type Candidate = (u64, String, FoundTest);
 
 fn one_of(mut found: Vec<Candidate>, name: &str, place: &str, help: &str) -> Result<FoundTest, Failure> {
     match found.len() {
         0 => {
-            let message = format!("no test is called {name} in {place}");
+            let message = format!("there is no test {name} in {place}");
             Err(Failure::new(ErrorCode::NotFound, message))
         }
         1 => Ok(found.remove(0).2),
@@ -118,7 +118,7 @@ fn one_of(mut found: Vec<Candidate>, name: &str, place: &str, help: &str) -> Res
             let help = if found.windows(2).any(|it| it[0].0 == it[1].0) { "name its class" } else { help };
             let more = found.len().saturating_sub(SHOWN);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let message = format!("several tests are called {name}; {help}: {}{more}", places.join(", "));
+            let message = format!("several tests are named {name}; {help}: {}{more}", places.join(", "));
             Err(Failure::new(ErrorCode::Ambiguous, message))
         }
     }
@@ -136,7 +136,7 @@ impl Source<'_> {
     fn found(&self, item: &TestItem, request: Option<&TestRequest>) -> FoundTest {
         let mut found = FoundTest {
             file: self.path.clone(),
-            name: item.name.shown(),
+            name: item.name.render(),
             case: request.map(|request| request.case.clone()).unwrap_or_default(),
             within: item.outer_names(),
             titles: Titles::default(),
@@ -159,7 +159,7 @@ impl Source<'_> {
         found
     }
 
-    /// The tests of the file that are asked for. A group of JavaScript is run whole.
+    /// The requested tests of the file. A JavaScript group runs as a whole.
     fn named(&self, request: &TestRequest) -> Vec<Candidate> {
         let javascript = is_javascript(self.tests.language);
         let module = module_of(self.path, self.context.workspace.root(), self.tests.language);
@@ -172,27 +172,29 @@ impl Source<'_> {
         };
         let mut found = Vec::new();
         for item in self.tests.items.iter().filter(fits) {
-            let place = format!("{}:{}", self.context.shown(self.path), item.line);
+            let place = format!("{}:{}", self.context.display_path(self.path), item.line);
             let test = self.found(item, Some(request));
             let chosen = request.within.last().is_some() && request.within.last() == test.within.last();
             found.extend(self.inherited((item.line, place, test), chosen));
         }
         literal_first(&mut found);
-        // A test that a class of the file inherits from another.
+        // The class may inherit the test from another class of the file.
         if found.is_empty()
             && let Some(class) = request.within.last()
-            && self.tests.items.iter().any(|item| item.is_group && item.name.shown() == *class)
+            && self.tests.items.iter().any(|item| item.is_group && item.name.render() == *class)
             && self.tests.language == Language::Python
         {
-            let of_all = TestRequest { within: Vec::new(), ..request.clone() };
-            found = self.named(&of_all);
+            let in_any_class = TestRequest { within: Vec::new(), ..request.clone() };
+            found = self.named(&in_any_class);
             found.truncate(1);
             found.iter_mut().for_each(|(_, _, test)| test.within = vec![class.clone()]);
         }
         found
     }
 
-    /// A test of Python in each class that it runs in; where its own class is `chosen`, in that if it can.
+    /// A Python test in each class that runs it.
+    ///
+    /// Only in its own class if that is `chosen` and runs the test.
     fn inherited(&self, found: Candidate, chosen: bool) -> Vec<Candidate> {
         let (at, place, test) = &found;
         let [class] = test.within.as_slice() else { return vec![found] };
@@ -206,23 +208,23 @@ impl Source<'_> {
         if classes.is_empty() || (chosen && classes.contains(class)) {
             return vec![found];
         }
-        let of = |class: &String| {
+        let in_class = |class: &String| {
             let name = &test.name;
             let place = if classes.len() > 1 { format!("{place} ({class}.{name})") } else { place.clone() };
             (*at, place, FoundTest { within: vec![class.clone()], ..test.clone() })
         };
-        classes.iter().map(of).collect()
+        classes.iter().map(in_class).collect()
     }
 }
 
-/// Keeps tests that have the requested name literally, where there are such, and not those with parameters.
+/// Prefers tests with the literal name over those with parameters.
 fn literal_first(found: &mut Vec<Candidate>) {
     if found.iter().any(|(.., test)| test.titles.literal) {
         found.retain(|(.., test)| test.titles.literal);
     }
 }
 
-/// The modules that a file is, as far as its path shows.
+/// The module path of a file, derived from its path.
 fn module_of(path: &AbsPath, root: &AbsPath, language: Language) -> Vec<String> {
     let relative = path.strip_prefix(root).unwrap_or(path.as_path()).with_extension("");
     let mut parts: Vec<String> =
@@ -241,16 +243,16 @@ fn search(context: &ToolContext, request: &TestRequest) -> Vec<Candidate> {
         let language = Language::of(&path.as_path().to_string_lossy(), "");
         request.may_be_of(path.as_path()) && language.is_some_and(|language| Query::tests(language).is_some())
     };
-    // A title of JavaScript may be written otherwise than it reads.
-    let may_have = |text: &str| {
+    // The source of a JavaScript title may differ from its text.
+    let may_contain_tests = |text: &str| {
         let words = ["test(", "test.", "it(", "it.", "describe", "suite"];
         text.contains(&request.name) || words.iter().any(|word| text.contains(word))
     };
     let budget =
-        Budget { files: SEARCHED, ..Budget::new(Instant::now() + SEARCH_TIME, CancellationToken::new()) };
+        Budget { files: MAX_FILES, ..Budget::new(Instant::now() + SEARCH_TIME, CancellationToken::new()) };
     let mut candidates = workspace.candidates(workspace.files(workspace.root()).filter(has_tests), budget);
     let mut found = Vec::new();
-    while let Some(document) = candidates.next_document(may_have) {
+    while let Some(document) = candidates.next_document(may_contain_tests) {
         if let Some(tests) = TestFile::parse(document.path.as_path(), &document.text) {
             let source = Source { context, path: &document.path, text: &document.text, tests: &tests };
             found.extend(source.named(request));

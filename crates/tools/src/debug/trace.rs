@@ -1,4 +1,4 @@
-//! `trace`: every change of an expression while a function runs on, line by line.
+//! The action `trace`: steps through a function and reports each change of an expression.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use super::{Debug, needs};
 use crate::{Failure, counted};
 
 const STEPS: usize = 5_000;
-/// Changes told unless asked for more.
+/// Default number of changes.
 const CHANGES: u64 = 50;
-/// Frames counted at most.
-const DEEP: u64 = 2_000;
-/// Kept of the time for telling what was found.
-const LAST: Duration = Duration::from_secs(1);
+/// Maximum number of frames counted.
+const MAX_FRAMES: u64 = 2_000;
+/// Time reserved for the report.
+const RESERVE: Duration = Duration::from_secs(1);
 
 /// Adapters stop once more at a program's end.
-const NO_FRAME: &str = "no frame is known where the program stopped";
+const NO_FRAME: &str = "the program stopped without a frame";
 
-/// Where it is to end.
+/// Condition that ends a trace.
 enum Until {
     Line(String, u64),
     True(String),
@@ -40,42 +40,43 @@ impl Debug {
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
         let expression = args.expression.as_str();
-        self.may_evaluate(expression, &session.adapter, cx).await?;
+        self.permit_evaluate(expression, &session.adapter, cx).await?;
         let until = args.until.as_deref().map(until);
         if let Some(Until::True(condition)) = &until {
-            self.may_evaluate(condition, &session.adapter, cx).await?;
+            self.permit_evaluate(condition, &session.adapter, cx).await?;
         }
-        let most = usize::try_from(args.count.unwrap_or(CHANGES).max(1)).unwrap_or(usize::MAX);
+        let max_changes = usize::try_from(args.count.unwrap_or(CHANGES).max(1)).unwrap_or(usize::MAX);
         let State::Stopped(stop) = session.state() else {
             session.check("trace", Need::Stopped)?;
             return Err(needs("trace", "thread"));
         };
         let thread = args.thread.or(stop.thread);
-        let (below, _) = session.stack(thread, 0, DEEP, clock).await?;
+        let (below, _) = session.stack(thread, 0, MAX_FRAMES, clock).await?;
         let Some(mut at) = below.first().cloned() else {
             return Err(Failure::new(ErrorCode::WrongState, NO_FRAME.to_owned()));
         };
         let begin = at.clone();
         let depth = below.len();
-        // Where a step can come to another call of the same function, it is told by its depth.
+        // In a recursive function the depth identifies the call.
         let recursive = below.iter().skip(1).any(|it| (&it.name, &it.path) == (&begin.name, &begin.path));
         let mut value = session.evaluate(expression, Some(at.id), "watch", clock).await?.value;
         let mut text = format!("{}: {expression} = {}\n", label(&self.context, &at), cut(&value, 200));
         let mut changes: Vec<Value> = Vec::new();
         let mut steps = 0;
         let ended = loop {
-            if changes.len() >= most {
-                break format!("{} seen; go on with `trace`", counted(changes.len(), "change"));
+            if changes.len() >= max_changes {
+                break format!("{}; continue with `trace`", counted(changes.len(), "change"));
             }
-            if steps >= STEPS || clock.until.saturating_duration_since(tokio::time::Instant::now()) < LAST {
-                break format!("stopped after {}; go on with `trace`", counted(steps, "step"));
+            if steps >= STEPS || clock.until.saturating_duration_since(tokio::time::Instant::now()) < RESERVE
+            {
+                break format!("stopped after {}; continue with `trace`", counted(steps, "step"));
             }
             if let Err(error) = session.run("next", thread, clock).await {
                 break error.to_string();
             }
             steps += 1;
             let mut deep = recursive;
-            match session.settled(clock).await {
+            match session.wait_for_stop(clock).await {
                 Ok(State::Stopped(Stop { thread: Some(other), reason, .. }))
                     if thread.is_some_and(|it| it != other) =>
                 {
@@ -89,7 +90,7 @@ impl Debug {
                 Ok(other) => break format!("the program is {}; `pause` it", other.name()),
                 Err(error) => break error.to_string(),
             }
-            let levels = if deep { DEEP } else { 1 };
+            let levels = if deep { MAX_FRAMES } else { 1 };
             let (frames, _) = match session.stack(thread, 0, levels, clock).await {
                 Ok(stack) => stack,
                 Err(error) => break error.to_string(),
@@ -97,7 +98,7 @@ impl Debug {
             let Some(now_at) = frames.first().cloned() else { break NO_FRAME.to_owned() };
             let from = std::mem::replace(&mut at, now_at);
             if (&at.name, &at.path) != (&begin.name, &begin.path) {
-                let below = match session.stack(thread, 0, DEEP, clock).await {
+                let below = match session.stack(thread, 0, MAX_FRAMES, clock).await {
                     Ok((below, _)) => below,
                     Err(error) => break error.to_string(),
                 };
@@ -119,7 +120,7 @@ impl Debug {
             }
             let now = match session.evaluate(expression, Some(at.id), "watch", clock).await {
                 Ok(now) => now.value,
-                Err(error) => break format!("{expression} cannot be evaluated any more: {error}"),
+                Err(error) => break format!("{expression} can no longer be evaluated: {error}"),
             };
             if now != value {
                 text.push_str(&format!(
@@ -128,7 +129,7 @@ impl Debug {
                     cut(&value, 200),
                     cut(&now, 200)
                 ));
-                changes.push(json!({ "file": from.path.as_ref().map(|path| self.context.shown(path)),
+                changes.push(json!({ "file": from.path.as_ref().map(|path| self.context.display_path(path)),
                     "line": from.line, "from": value, "to": now }));
                 value = now;
             }
@@ -138,7 +139,7 @@ impl Debug {
                 }
                 Some(Until::True(condition)) => {
                     match session.evaluate(condition, Some(at.id), "watch", clock).await {
-                        Ok(is) if ["true", "True", "1"].contains(&is.value.trim()) => {
+                        Ok(result) if ["true", "True", "1"].contains(&result.value.trim()) => {
                             break format!("{condition} is true");
                         }
                         Ok(_) => {}
@@ -151,12 +152,12 @@ impl Debug {
         text.push_str(&format!("{ended} ({})\n", counted(steps, "step")));
         let shown = match self.snapshot(session, cx, clock).await {
             Ok(shown) => shown,
-            // What was found is not lost for it.
+            // Keep the changes found so far.
             Err(failure) => ToolResult::text(format!("{}\n", failure.message)).with_details(json!({})),
         };
         let mut details = shown.details.clone();
         super::inspect::merge(&mut details, json!({ "changes": changes, "steps": steps, "ended": ended }));
-        Ok(super::advanced::before(&text, shown).with_details(details))
+        Ok(super::advanced::prepend(&text, shown).with_details(details))
     }
 
     fn is_file(&self, frame: &Frame, file: &str) -> bool {

@@ -1,12 +1,12 @@
-//! What stands in a line of source that can be asked for its value. Pure, and for any language: names with
-//! their members and indices, never a call.
+//! Extraction of expressions without calls from a source line: names, members and indices. Pure, for any
+//! language.
 
-/// Expressions of one statement at most.
-const MOST: usize = 10;
-/// Lines of one statement at most.
+/// Maximum number of expressions of a statement.
+const MAX_EXPRESSIONS: usize = 10;
+/// Maximum number of lines of a statement.
 const LINES: usize = 8;
 
-/// Words that are no values in some language.
+/// Keywords of some language, which have no value.
 const WORDS: &[&str] = &[
     "and",
     "as",
@@ -73,7 +73,9 @@ const WORDS: &[&str] = &[
     "bool",
 ];
 
-/// The statement that begins at `line` (1-based): its line, and those after it until its brackets close.
+/// The statement that begins at `line` (1-based).
+///
+/// Includes the lines after it until its brackets close.
 pub(super) fn statement(text: &str, line: u64) -> String {
     let first = usize::try_from(line).unwrap_or(usize::MAX).saturating_sub(1);
     let mut out = String::new();
@@ -90,12 +92,12 @@ pub(super) fn statement(text: &str, line: u64) -> String {
     out
 }
 
-/// The expressions in it, as they stand there, each once.
+/// The distinct expressions of a statement.
 pub(super) fn expressions(statement: &str) -> Vec<String> {
     let chars: Vec<char> = statement.chars().collect();
     let mut found: Vec<String> = Vec::new();
     let mut at = 0;
-    while at < chars.len() && found.len() < MOST {
+    while at < chars.len() && found.len() < MAX_EXPRESSIONS {
         let c = chars[at];
         if c == '"' || c == '\'' || c == '`' {
             at = after_literal(&chars, at);
@@ -106,7 +108,7 @@ pub(super) fn expressions(statement: &str) -> Vec<String> {
             let text: String = chars[at..end].iter().collect();
             let blank = chars[end..].iter().take_while(|c| c.is_whitespace()).count();
             let rest = &chars[end + blank..];
-            // What is called, a macro, a path, or a keyword argument's name is no value.
+            // Calls, macros, paths and names of keyword arguments have no value.
             let called =
                 rest.starts_with(&['(']) || (rest.starts_with(&['!']) && !rest.starts_with(&['!', '=']));
             let path = chars[end..].starts_with(&[':', ':']) || (at > 0 && chars[at - 1] == ':');
@@ -126,7 +128,7 @@ pub(super) fn expressions(statement: &str) -> Vec<String> {
     found
 }
 
-/// Where a name with its members and plain indices ends.
+/// The end of a name with its members and plain indices.
 fn chain(chars: &[char], from: usize) -> usize {
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
     let mut at = from;

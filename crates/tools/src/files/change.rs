@@ -1,5 +1,5 @@
-//! From a proposed edit to committed files: planned, permitted, committed, shown to the language
-//! servers, and reported with what it broke or mended. The one way in which tools change files.
+//! Pipeline from a proposed edit to committed files: plan, permit, commit, notify servers, compare
+//! diagnostics. Tools change files only through it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,72 +15,77 @@ use workspace::{ChangeKind, Commit, CommitError, FileChange, Plan, PlanError, Wo
 use crate::verify::{Baseline, Preview, Verdict, Verify};
 use crate::{Failure, ToolContext, counted, display};
 
-/// How long servers may take to say what is to change with files that are made or removed.
-const WISHES: Duration = Duration::from_secs(2);
-/// The longest diff that a result holds; the rest is counted.
+/// Time limit of `willCreateFiles` and `willDeleteFiles`.
+const SERVER_EDITS_TIMEOUT: Duration = Duration::from_secs(2);
+/// Lines of a diff in a result; the rest is counted.
 const MAX_DIFF_LINES: usize = 200;
 
-/// How a change is made and told.
+/// How a change is applied and reported.
 pub(crate) struct Change<'a> {
-    /// One line for people.
+    /// One line for the user.
     pub label: &'a str,
-    /// Whether single places are counted (a rename) rather than lines.
+    /// Whether the report counts places (a rename) rather than lines.
     pub places: bool,
-    /// Whether it is made, or only shown.
+    /// Whether to apply the change, or only show it.
     pub apply: bool,
 }
 
-/// What is to change, and what is known about it.
-pub(crate) struct Proposed {
+/// A proposed edit with its origin.
+pub(crate) struct Proposal {
     pub edit: WorkspaceEdit,
     /// The language server that proposes it.
     pub server: Option<String>,
-    /// How sure it is.
+    /// Known limits of the edit.
     pub note: Option<String>,
 }
 
-/// A change that was made, or shown.
-pub(crate) struct Done {
+/// Report of a change that was applied, or only shown.
+pub(crate) struct Applied {
     pub text: String,
     pub details: Value,
     pub applied: bool,
 }
 
-impl From<Done> for ToolResult {
-    fn from(done: Done) -> Self {
+impl From<Applied> for ToolResult {
+    fn from(done: Applied) -> Self {
         ToolResult::text(done.text).with_details(done.details)
     }
 }
 
-/// Makes what `propose` proposes. When files move between plan and commit it is asked once more (and told so:
-/// a person may have been asked meanwhile), then the change is refused.
-pub(crate) async fn make<'a>(
+/// Applies the edit of `propose`.
+///
+/// If files change between plan and commit, calls `propose` once more, with `true`, since the user may have
+/// answered questions meanwhile. A second time the change is refused.
+pub(crate) async fn apply<'a>(
     context: &'a ToolContext,
     cx: &ToolCx,
     change: Change<'_>,
-    propose: impl Fn(bool) -> BoxFuture<'a, Result<Proposed, Failure>> + Send + Sync,
-) -> Result<Done, Failure> {
+    propose: impl Fn(bool) -> BoxFuture<'a, Result<Proposal, Failure>> + Send + Sync,
+) -> Result<Applied, Failure> {
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let Proposed { mut edit, server, note } = propose(attempts > 1).await?;
+        let Proposal { mut edit, server, note } = propose(attempts > 1).await?;
         edit.label = change.label.to_owned();
         let plan = match context.workspace.plan(edit) {
             Err(PlanError::Stale { .. }) if attempts == 1 => continue,
             plan => plan?,
         };
         if plan.is_empty() {
-            return Ok(nothing(&change, server.as_deref(), note.as_deref()));
+            return Ok(unchanged(&change, server.as_deref(), note.as_deref()));
         }
         let summary = summary(context, &plan, &change, server.as_deref());
         if !change.apply {
             let note = note.map(|note| format!("note: {note}\n")).unwrap_or_default();
-            let text = format!("not applied: {summary}\n{note}{}", cut(&plan.diff(context.workspace.root())));
-            return Ok(Done { text, details: details(context, &plan, None), applied: false });
+            let text = format!(
+                "not applied: {summary}\n{note}{}",
+                truncate_diff(&plan.diff(context.workspace.root()))
+            );
+            return Ok(Applied { text, details: details(context, &plan, None), applied: false });
         }
         let committed = commit(context, cx, plan, attempts > 1).await;
         let Committed { commit, plan, verdict } = match committed {
-            Err(Refused::Moved) if attempts == 1 => continue,
+            Err(CommitRefusal::Stale) if attempts == 1 => continue,
             other => other?,
         };
         let mut text = format!("{summary}\n");
@@ -88,7 +93,7 @@ pub(crate) async fn make<'a>(
             text.push_str(&format!("{line}\n"));
         }
         text.push_str(&verdict.text);
-        return Ok(Done {
+        return Ok(Applied {
             text,
             details: details(context, &plan, Some((&commit, verdict.details))),
             applied: true,
@@ -96,63 +101,66 @@ pub(crate) async fn make<'a>(
     }
 }
 
-fn nothing(change: &Change<'_>, server: Option<&str>, note: Option<&str>) -> Done {
-    let by = server.map(|server| format!(", says {server}")).unwrap_or_default();
+fn unchanged(change: &Change<'_>, server: Option<&str>, note: Option<&str>) -> Applied {
+    let by = server.map(|server| format!(" according to {server}")).unwrap_or_default();
     let note = note.map(|note| format!(" ({note})")).unwrap_or_default();
-    Done {
+    Applied {
         text: format!("{}: nothing to change{by}{note}\n", change.label),
         details: json!({ "files": [] }),
         applied: false,
     }
 }
 
-/// A plan that became real.
+/// A committed plan.
 pub(crate) struct Committed {
     pub commit: Arc<Commit>,
     pub plan: Plan,
     pub verdict: Verdict,
 }
 
-/// Why a plan did not become real.
-pub(crate) enum Refused {
-    /// Files changed since it was made: plan again.
-    Moved,
+/// Reason why a plan was not committed.
+pub(crate) enum CommitRefusal {
+    /// Files changed since the plan was made: plan again.
+    Stale,
     Failed(Failure),
 }
 
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
+impl From<CommitRefusal> for Failure {
+    fn from(refused: CommitRefusal) -> Self {
         match refused {
-            Refused::Moved => Failure::new(
+            CommitRefusal::Stale => Failure::new(
                 ErrorCode::StaleText,
-                "the files changed again while the edit was planned; nothing was written, try again",
+                "the files changed while the edit was planned; nothing was written, try again",
             ),
-            Refused::Failed(failure) => failure,
+            CommitRefusal::Failed(failure) => failure,
         }
     }
 }
 
-/// Permits and commits `plan`, keeps servers and snapshots in step, and says what it broke. Where the
-/// person wants it, it is tried first. `again`: it was planned anew already.
+/// Permits and commits `plan`, and compares the diagnostics before and after.
+///
+/// Updates servers and snapshots.
+///
+/// With `edit.verify = "before"` servers check the edit first. `again`: this is the second attempt.
 pub(crate) async fn commit(
     context: &ToolContext,
     cx: &ToolCx,
     plan: Plan,
     again: bool,
-) -> Result<Committed, Refused> {
+) -> Result<Committed, CommitRefusal> {
     let cancelled = || {
-        let message = "cancelled before anything was written";
-        Refused::Failed(Failure::new(ErrorCode::Cancelled, message))
+        let message = "cancelled; nothing was written";
+        CommitRefusal::Failed(Failure::new(ErrorCode::Cancelled, message))
     };
-    let denied = |denied: policy::Denied| Refused::Failed(denied.into());
-    let (plan, wished) = with_wishes(context, cx, plan).await;
-    let (plan, permit, baseline, tried) = match context.settings().verify {
+    let denied = |denied: policy::Denied| CommitRefusal::Failed(denied.into());
+    let (plan, server_edits) = with_server_edits(context, cx, plan).await;
+    let (plan, permit, baseline, preview) = match context.settings().verify {
         Verify::After => {
             let permit = cx.permit(&plan).await.map_err(denied)?;
             let baseline = Baseline::take(context, &plan, cx).await;
             (plan, permit, baseline, Verdict::nothing())
         }
-        // First, so that the person is asked once, and with what is known.
+        // The preview comes first, so that the user is asked once and sees its result.
         Verify::Before => {
             let baseline = Baseline::take(context, &plan, cx).await;
             let Preview { plan, report } = baseline.preview(context, plan, again, cx).await?;
@@ -165,75 +173,81 @@ pub(crate) async fn commit(
     }
     let commit =
         context.workspace.commit(plan.clone(), permit, &cx.run).await.map_err(|error| match error {
-            CommitError::Moved { .. } => Refused::Moved,
-            error => Refused::Failed(error.into()),
+            CommitError::Moved { .. } => CommitRefusal::Stale,
+            error => CommitRefusal::Failed(error.into()),
         })?;
     context.servers.did_commit(&commit).await;
-    display::keep_in_step(context, &plan);
+    display::sync_snapshots(context, &plan);
     let mut verdict = baseline.compare(context, cx).await;
-    verdict.text.insert_str(0, &wished);
-    if !tried.text.is_empty() {
-        verdict.text.insert_str(0, &tried.text);
+    verdict.text.insert_str(0, &server_edits);
+    if !preview.text.is_empty() {
+        verdict.text.insert_str(0, &preview.text);
         verdict.details = match verdict.details {
             Value::Object(mut details) => {
-                details.insert("tried".to_owned(), tried.details);
+                details.insert("tried".to_owned(), preview.details);
                 Value::Object(details)
             }
-            _ => json!({ "tried": tried.details }),
+            _ => json!({ "tried": preview.details }),
         };
     }
     Ok(Committed { commit, plan, verdict })
 }
 
-/// `plan` with what servers want changed with the files that it makes and removes, and a word about that.
-/// Nothing of it keeps the edit from being made.
-async fn with_wishes(context: &ToolContext, cx: &ToolCx, plan: Plan) -> (Plan, String) {
-    let of = |kind: ChangeKind| -> Vec<AbsPath> {
-        let files = plan.changes().iter().filter(|it| it.kind == kind);
-        files.map(|it| it.path.clone()).collect()
+/// Adds the edits that servers request for created and deleted files.
+///
+/// Returns a report of them.
+///
+/// A failure here never prevents the edit.
+async fn with_server_edits(context: &ToolContext, cx: &ToolCx, plan: Plan) -> (Plan, String) {
+    let files_of_kind = |kind: ChangeKind| -> Vec<AbsPath> {
+        let files = plan.changes().iter().filter(|change| change.kind == kind);
+        files.map(|change| change.path.clone()).collect()
     };
-    let (created, deleted) = (of(ChangeKind::Created), of(ChangeKind::Deleted));
+    let (created, deleted) = (files_of_kind(ChangeKind::Created), files_of_kind(ChangeKind::Deleted));
     if created.is_empty() && deleted.is_empty() {
         return (plan, String::new());
     }
-    let request = RequestCx::new(WISHES, &cx.cancel);
-    // Cancelled, nothing is made at all.
-    let Ok(wishes) = context.servers.will_change(&created, &deleted, &request).await else {
+    let request = RequestCx::new(SERVER_EDITS_TIMEOUT, &cx.cancel);
+    // A cancelled call applies nothing at all.
+    let Ok(requested) = context.servers.will_change(&created, &deleted, &request).await else {
         return (plan, String::new());
     };
-    let (mut plan, mut said) = (plan, String::new());
-    for (server, edit) in wishes.edits {
-        let theirs = match context.workspace.plan(edit) {
-            Ok(theirs) => theirs,
+    let (mut plan, mut report) = (plan, String::new());
+    for (server, edit) in requested.edits {
+        let additional = match context.workspace.plan(edit) {
+            Ok(additional) => additional,
             Err(error) => {
-                said.push_str(&format!("note: what {server} wants changed with it is left out: {error}\n"));
+                report.push_str(&format!("note: left out edits of {server}: {error}\n"));
                 continue;
             }
         };
-        let files: Vec<String> = theirs.changes().iter().map(|it| context.shown(&it.path)).collect();
-        match plan.clone().and_edits(theirs) {
+        let files: Vec<String> =
+            additional.changes().iter().map(|it| context.display_path(&it.path)).collect();
+        match plan.clone().and_edits(additional) {
             Ok(both) => {
                 plan = both;
-                said.push_str(&format!("changed with it, as {server} wants: {}\n", files.join(", ")));
+                report.push_str(&format!("also changed for {server}: {}\n", files.join(", ")));
             }
-            Err(path) => said.push_str(&format!(
-                "note: {server} wants {} changed with it, which is left out: {} is changed by this edit, or is not only text\n",
+            Err(path) => report.push_str(&format!(
+                "note: left out edits of {server} in {}: {} is also changed by this edit, or is not text\n",
                 files.join(", "),
-                context.shown(&path)
+                context.display_path(&path)
             )),
         }
     }
-    for why in wishes.unknown {
-        said.push_str(&format!("note: what else is to change with it is not known: {why}\n"));
+    for reason in requested.unknown {
+        report.push_str(&format!("note: servers may want further changes: {reason}\n"));
     }
-    (plan, said)
+    (plan, report)
 }
 
-/// Tries a plan where the person wants that, for who commits it by itself.
+/// Lets servers check a plan if the settings say so.
+///
+/// For callers that commit the plan themselves.
 ///
 /// # Errors
-/// A failure when the policy does not let it be made, or a text moved.
-pub(crate) async fn tried(
+/// If the policy denies the plan, or a text changed.
+pub(crate) async fn preview(
     context: &ToolContext,
     cx: &ToolCx,
     plan: Plan,
@@ -253,7 +267,7 @@ fn summary(context: &ToolContext, plan: &Plan, change: &Change<'_>, server: Opti
     let moved = plan.changes().iter().filter(is_moved).count();
     let overwritten = plan.changes().iter().filter(|file| file.overwritten.is_some()).count();
     let overwritten = (overwritten > 0).then(|| format!("{} overwritten", counted(overwritten, "file")));
-    // A file that is given another text as a whole has no places.
+    // A file whose whole text is replaced has no places.
     let is_whole = |file: &FileChange| file.kind == ChangeKind::Modified && file.overwritten.is_some();
     let edited = plan.changes().iter().filter(|file| !file.edits.is_empty() && !is_whole(file));
     let places: usize = edited.clone().map(|file| file.edits.len()).sum();
@@ -276,7 +290,7 @@ fn summary(context: &ToolContext, plan: &Plan, change: &Change<'_>, server: Opti
     };
     let amount = amount.join(", ");
     let mut out = format!("{}: {amount}{by}", change.label);
-    // What is edited is not to be looked for among all that moves with a folder.
+    // Edited files come first, before all that only move with a directory.
     let (moved, others): (Vec<_>, Vec<_>) = plan.changes().iter().partition(is_moved);
     let is_edited = |file: &&FileChange| !file.edits.is_empty();
     let (moved_and_edited, moved): (Vec<_>, Vec<_>) = moved.into_iter().partition(is_edited);
@@ -292,27 +306,27 @@ fn summary(context: &ToolContext, plan: &Plan, change: &Change<'_>, server: Opti
                     0 => String::new(),
                     count => format!(", {count}"),
                 };
-                let over = file.destroys().map(|_| format!("; {}", lost(file))).unwrap_or_default();
-                format!("moved from {}{edited}{over}", context.shown(from))
+                let overwritten = file.destroys().map(|_| format!("; {}", lost(file))).unwrap_or_default();
+                format!("moved from {}{edited}{overwritten}", context.display_path(from))
             }
         };
-        out.push_str(&format!("\n  {}: {what}", context.shown(&file.path)));
+        out.push_str(&format!("\n  {}: {what}", context.display_path(&file.path)));
     }
     out
 }
 
-/// What is overwritten at a file's place.
+/// Describes the overwritten text of a file.
 fn lost(file: &FileChange) -> String {
     match file.overwritten.as_ref().map(|it| &it.text) {
         Some(Some(text)) => {
-            format!("overwritten, {} of what was there", counted(display::line_count(text), "line"))
+            format!("overwritten, {} lost", counted(display::line_count(text), "line"))
         }
-        _ => "overwritten, what was there is not text".to_owned(),
+        _ => "overwritten, was not text".to_owned(),
     }
 }
 
-/// A diff for the model, not longer than is useful.
-pub(crate) fn cut(diff: &str) -> String {
+/// The first lines of a diff, and the number of the others.
+pub(crate) fn truncate_diff(diff: &str) -> String {
     let count = diff.lines().count();
     if count <= MAX_DIFF_LINES {
         return diff.to_owned();
@@ -330,14 +344,14 @@ pub(crate) fn details(context: &ToolContext, plan: &Plan, made: Option<(&Commit,
                 ChangeKind::Modified => ("modified", None),
                 ChangeKind::Created => ("created", None),
                 ChangeKind::Deleted => ("deleted", None),
-                ChangeKind::Renamed { from } => ("renamed", Some(context.shown(from))),
+                ChangeKind::Renamed { from } => ("renamed", Some(context.display_path(from))),
             };
-            let mut it = json!({ "path": context.shown(&file.path), "kind": kind, "from": from, "edits": file.edits.len() });
+            let mut data = json!({ "path": context.display_path(&file.path), "kind": kind, "from": from, "edits": file.edits.len() });
             if file.overwritten.is_some() {
-                it["overwritten"] = json!(true);
-            }
-            it
-        })
+                data["overwritten"] = json!(true);
+                }
+                data
+                })
         .collect();
     let diff = plan.diff(context.workspace.root());
     match made {

@@ -1,4 +1,4 @@
-//! The tool `checkpoint`: names a point in the history, for `undo` to go back to.
+//! The tool `checkpoint`: names a point in the history to which `undo` can return.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{Failure, ToolContext, arguments};
 
-const LONGEST: usize = 100;
+const MAX_NAME_LENGTH: usize = 100;
 
 pub struct Checkpoint {
     context: Arc<ToolContext>,
@@ -44,7 +44,7 @@ impl Tool for Checkpoint {
         &self.definition
     }
 
-    // Alone, so that what stands before it in a response is before it.
+    // Sequential, so that the calls before it in a response come before it in the history.
     fn execution_mode(&self) -> agent::ExecutionMode {
         agent::ExecutionMode::Sequential
     }
@@ -62,18 +62,18 @@ impl Checkpoint {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let Arguments { name } = arguments(args)?;
         let name = name.trim().to_owned();
-        if name.is_empty() || name.len() > LONGEST || name.contains('\n') {
-            let message = format!("a name has one line and 1 to {LONGEST} bytes");
+        if name.is_empty() || name.len() > MAX_NAME_LENGTH || name.contains('\n') {
+            let message = format!("`name` must be one line of 1 to {MAX_NAME_LENGTH} bytes");
             return Err(Failure::new(ErrorCode::InvalidArguments, message));
         }
-        // It is shown, and kept on the disk.
+        // The name is shown, and stored on disk.
         let name = self.context.shell.redactor().redact(&name).into_owned();
         let (workspace, run, point) = (self.context.workspace.clone(), cx.run.clone(), name.clone());
-        let made = tokio::task::spawn_blocking(move || workspace.checkpoint(&run, &point)).await;
+        let commit = tokio::task::spawn_blocking(move || workspace.checkpoint(&run, &point)).await;
         let failed = |error| Failure::new(ErrorCode::Internal, format!("{error}; please report this"));
-        let id = made.map_err(failed)??;
+        let id = commit.map_err(failed)??;
         cx.keep("checkpoint", json!({ "name": name, "commitId": id }));
-        let text = format!("checkpoint {name:?}; `undo` with this name takes back what is changed after it");
+        let text = format!("checkpoint {name:?}; `undo` with this name reverts all later changes");
         Ok(ToolResult::text(text).with_details(json!({ "name": name, "id": id })))
     }
 }

@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 use text::ChangeLog;
 use workspace::{Document, Operation, PlanError, ReadError, WorkspaceEdit};
 
-use crate::change::{self, Refused};
+use crate::change::{self, CommitRefusal};
 use crate::{Failure, Grammars, ToolContext, display};
 
-/// Notes told at most on how a patch is written.
-const MOST_NOTES: usize = 20;
+/// Notes about the form of a patch in a result.
+const MAX_NOTES: usize = 20;
 
 pub struct Edit {
     context: Arc<ToolContext>,
@@ -40,8 +40,11 @@ impl Edit {
     }
 }
 
-/// A patch is a text; in the json dialect it is the arguments themselves, which spares the model to
-/// write JSON inside JSON. A text is understood there too.
+/// The tool's parameters.
+///
+/// A patch as text, or in the json dialect the arguments themselves.
+///
+/// The json dialect spares the model JSON inside JSON; it accepts a text too.
 fn parameters(dialect: Dialect) -> Value {
     let patch = |about: &str| json!({ "type": "string", "description": about });
     if dialect != Dialect::Json {
@@ -71,17 +74,17 @@ fn parameters(dialect: Dialect) -> Value {
     })
 }
 
-/// The patch that the arguments hold, as text.
+/// Extracts the patch from the arguments, as text.
 fn patch(args: Value) -> Result<String, Failure> {
     let wrong = |message: &str| Failure::new(ErrorCode::InvalidArguments, format!("arguments: {message}"));
     match &args {
         Value::Object(members) => match members.get("patch") {
             Some(Value::String(patch)) if members.len() == 1 => Ok(patch.clone()),
-            Some(_) => Err(wrong("`patch` is a text and stands alone")),
-            // Lines, so that an error names a place.
+            Some(_) => Err(wrong("`patch` must be a string and the only argument")),
+            // Printed on several lines, so that an error can name a line.
             None => Ok(format!("{args:#}")),
         },
-        _ => Err(wrong("an object is expected")),
+        _ => Err(wrong("expected an object")),
     }
 }
 
@@ -107,39 +110,41 @@ impl Edit {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let context = &*self.context;
         let (mut patch, notes) = Patch::parse(&patch(args)?).map_err(|error| {
-            Failure::new(ErrorCode::InvalidPatch, format!("not applied, nothing was changed: {error}"))
+            Failure::new(ErrorCode::InvalidPatch, format!("not applied: {error}"))
                 .with_data(json!({ "reason": error.reason(), "line": error.line }))
                 .with_details(json!({ "reason": error.reason(), "line": error.line }))
         })?;
-        canonical(context, &mut patch, cx).await?;
+        resolve_paths(context, &mut patch, cx).await?;
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let now = Now::look(context, &patch);
+            let current = CurrentDocuments::read(context, &patch);
             let grammars = Grammars::new(&context.trees);
             let options = Options {
                 view: context.settings().view,
                 syntax: Some(&grammars),
                 parse_regression: context.settings().parse_regression,
             };
-            let unchanged = now.unchanged(&patch);
-            let planned = context.with_snapshots(|store| hashline::plan(&patch, store, &now, options));
+            let unchanged = current.unchanged(&patch);
+            let planned = context.with_snapshots(|store| hashline::plan(&patch, store, &current, options));
             let planned = match planned {
-                // The person typed while we looked.
-                Err(_) if attempts == 1 && now.is_over() => continue,
-                planned => planned.map_err(|refusal| refused(context, &patch, &refusal, &unchanged))?,
+                // The user typed meanwhile.
+                Err(_) if attempts == 1 && current.is_stale() => continue,
+                planned => {
+                    planned.map_err(|refusal| refusal_failure(context, &patch, &refusal, &unchanged))?
+                }
             };
-            let plan = match context.workspace.plan(now.edit(context, &planned.sections)?) {
+            let plan = match context.workspace.plan(current.edit(context, &planned.sections)?) {
                 Err(PlanError::Stale { .. }) if attempts == 1 => continue,
                 plan => plan?,
             };
             if plan.is_empty() {
-                let told: Vec<String> =
-                    planned.sections.iter().map(|section| told(context, section)).collect();
-                return Ok(ToolResult::text(told.concat()).with_details(json!({ "files": [] })));
+                let sections = planned.sections.iter();
+                let text: String = sections.map(|section| render_unchanged(context, section)).collect();
+                return Ok(ToolResult::text(text).with_details(json!({ "files": [] })));
             }
             let done = match change::commit(context, cx, plan, attempts > 1).await {
-                Err(Refused::Moved) if attempts == 1 => continue,
+                Err(CommitRefusal::Stale) if attempts == 1 => continue,
                 done => done?,
             };
             return Ok(outcome(context, &planned.sections, &notes, &done, &grammars));
@@ -147,32 +152,30 @@ impl Edit {
     }
 }
 
-/// Paths as the store knows them, whatever spelling the model chose.
-async fn canonical(context: &ToolContext, patch: &mut Patch, cx: &ToolCx) -> Result<(), Failure> {
+/// Resolves the paths of a patch to the form that the snapshot store uses.
+async fn resolve_paths(context: &ToolContext, patch: &mut Patch, cx: &ToolCx) -> Result<(), Failure> {
     patch.leave_out_blanks(|path| {
         let path = context.workspace.resolve(path);
         path.is_ok_and(|path| !matches!(context.workspace.document(&path), Err(ReadError::NotFound { .. })))
     });
     for section in &mut patch.sections {
         let path = context.workspace.resolve(&section.path)?;
-        // A refusal shows lines.
+        // A refusal shows lines of the file.
         cx.permit_read(&path).await?;
         if path.as_path().is_dir() {
-            let message = format!(
-                "not applied, nothing was changed: `{}` is a folder; name a file in it",
-                context.shown(&path)
-            );
+            let message =
+                format!("not applied: `{}` is a directory; name a file in it", context.display_path(&path));
             return Err(Failure::new(ErrorCode::NotAFile, message));
         }
         if section.file_op != FileOp::Keep {
-            not_a_link(context, &section.path, &path)?;
+            check_not_link(context, &section.path, &path)?;
         }
-        section.path = context.shown(&path);
+        section.path = context.display_path(&path);
         if let FileOp::Rename { to } = &mut section.file_op {
-            *to = context.shown(&context.workspace.resolve(to)?);
+            *to = context.display_path(&context.workspace.resolve(to)?);
         }
-        if let Some(kept) = &context.kept {
-            kept.restore(context, &section.path);
+        if let Some(saved) = &context.saved_snapshots {
+            saved.restore(context, &section.path);
         }
     }
     let mut files: Vec<(FileId, &str)> = Vec::new();
@@ -186,27 +189,30 @@ async fn canonical(context: &ToolContext, patch: &mut Patch, cx: &ToolCx) -> Res
         let names = if one == other { one.to_owned() } else { format!("{one} and {other}") };
         return Err(Failure::new(
             ErrorCode::InvalidPatch,
-            format!("two sections name the same file, {names}; write one section with all its operations"),
+            format!("two sections name the same file, {names}; put all operations into one section"),
         ));
     }
     Ok(())
 }
 
-/// Whether it is the link that goes, or the file it leads to: a path does not say.
-fn not_a_link(context: &ToolContext, written: &str, target: &AbsPath) -> Result<(), Failure> {
+/// Refuses to move or remove a link.
+///
+/// A path does not say whether the link or its target is meant.
+fn check_not_link(context: &ToolContext, written: &str, target: &AbsPath) -> Result<(), Failure> {
     let place = context.workspace.root().as_path().join(written);
     if !std::fs::symlink_metadata(place).is_ok_and(|meta| meta.is_symlink()) {
         return Ok(());
     }
-    let (link, file) = (written, context.shown(target));
+    let (link, file) = (written, context.display_path(target));
     let message = format!(
-        "not applied, nothing was changed: `{link}` is a link to `{file}`, and would be left without a file; name `{file}` if that is to go or to move, and change the link with a command"
+        "not applied: `{link}` is a link to `{file}` and would dangle; name `{file}` to move or remove it, and change the link with a command"
     );
     Err(Failure::new(ErrorCode::Ambiguous, message))
 }
 
-/// A file under all its names: hard links are one file, of which the last to be written would undo
-/// what the others got.
+/// Identity of a file.
+///
+/// Hard links name one file, whose last write would undo the others.
 type FileId = (u64, u64, String);
 
 fn file_id(path: &AbsPath) -> FileId {
@@ -218,36 +224,36 @@ fn file_id(path: &AbsPath) -> FileId {
     (0, 0, path.to_string())
 }
 
-/// The files of a patch as they are now.
-struct Now<'a> {
+/// Current documents of the files of a patch.
+struct CurrentDocuments<'a> {
     context: &'a ToolContext,
     documents: HashMap<String, Result<Document, ReadError>>,
 }
 
-impl<'a> Now<'a> {
-    fn look(context: &'a ToolContext, patch: &Patch) -> Self {
+impl<'a> CurrentDocuments<'a> {
+    fn read(context: &'a ToolContext, patch: &Patch) -> Self {
         let mut documents = HashMap::new();
         for section in &patch.sections {
-            let mut look = |path: &str| {
+            let mut read = |path: &str| {
                 let document = context.workspace.document(&context.workspace.root().join(path));
                 documents.insert(path.to_owned(), document);
             };
-            look(&section.path);
+            read(&section.path);
             if let FileOp::Rename { to } = &section.file_op {
-                look(to);
+                read(to);
             }
         }
         Self { context, documents }
     }
 
-    /// Whether a document is another by now.
-    fn is_over(&self) -> bool {
+    /// Whether a document has changed since it was read.
+    fn is_stale(&self) -> bool {
         self.documents.values().flatten().any(|document| {
             self.context.workspace.document(&document.path).is_ok_and(|now| now.version != document.version)
         })
     }
 
-    /// The paths whose text is the one that the patch names.
+    /// The paths whose current text is the snapshot that the patch names.
     fn unchanged(&self, patch: &Patch) -> HashSet<String> {
         let named = |section: &&Section| {
             let known = self.context.with_snapshots(|store| match section.tag {
@@ -292,7 +298,7 @@ impl<'a> Now<'a> {
     }
 }
 
-impl Documents for Now<'_> {
+impl Documents for CurrentDocuments<'_> {
     fn current(&self, path: &str) -> Current {
         match self.documents.get(path) {
             Some(Ok(document)) => Current::Text(document.text.clone()),
@@ -308,18 +314,25 @@ impl Documents for Now<'_> {
     }
 }
 
-/// `unchanged`: the paths whose text is still the one that the patch was written for.
-fn refused(context: &ToolContext, patch: &Patch, refusal: &Refusal, unchanged: &HashSet<String>) -> Failure {
-    // The lines a refusal shows are good for the next edit, in the next process too.
-    if let Some(kept) = &context.kept {
+/// Turns a refusal into a failure.
+///
+/// `unchanged`: paths whose text is still the patch's snapshot.
+fn refusal_failure(
+    context: &ToolContext,
+    patch: &Patch,
+    refusal: &Refusal,
+    unchanged: &HashSet<String>,
+) -> Failure {
+    // The next edit may use the lines that a refusal shows, also in another process.
+    if let Some(saved) = &context.saved_snapshots {
         for section in &patch.sections {
-            kept.keep(context, &section.path);
+            saved.save(context, &section.path);
         }
     }
     let is_stale = refusal.sections.first().is_none_or(|first| !unchanged.contains(&first.path));
     let code = match refusal.reason {
         Reason::UnknownTag => ErrorCode::UnknownTag,
-        // Nobody changed the file: what was written never fitted it.
+        // The file did not change: the patch never fitted it.
         Reason::CheckMismatch if !is_stale => ErrorCode::InvalidPatch,
         Reason::Stale | Reason::CheckMismatch => ErrorCode::StaleText,
         Reason::UnseenLines => ErrorCode::UnseenLines,
@@ -329,29 +342,29 @@ fn refused(context: &ToolContext, patch: &Patch, refusal: &Refusal, unchanged: &
         Reason::TooLarge => ErrorCode::TooLarge,
         Reason::Unsupported => ErrorCode::Unsupported,
         Reason::Exists => ErrorCode::Conflict,
-        Reason::NotFound => not_found(context, patch),
+        Reason::NotFound => missing_file_code(context, patch),
         _ => ErrorCode::InvalidPatch,
     };
     let data = json!({ "reason": refusal.reason, "times": refusal.times });
     Failure::new(code, refusal.render()).with_data(data).with_details(json!(refusal))
 }
 
-/// A folder where a file is expected is no file, rather than nothing.
-fn not_found(context: &ToolContext, patch: &Patch) -> ErrorCode {
-    let folder = patch.sections.iter().any(|section| {
+/// Distinguishes a directory in place of a file from a missing file.
+fn missing_file_code(context: &ToolContext, patch: &Patch) -> ErrorCode {
+    let is_directory = patch.sections.iter().any(|section| {
         let document = context.workspace.document(&context.workspace.root().join(&section.path));
         matches!(document, Err(ReadError::NotAFile { .. }))
     });
-    if folder { ErrorCode::NotAFile } else { ErrorCode::NotFound }
+    if is_directory { ErrorCode::NotAFile } else { ErrorCode::NotFound }
 }
 
-fn told(context: &ToolContext, section: &SectionPlan) -> String {
+fn render_unchanged(context: &ToolContext, section: &SectionPlan) -> String {
     let notes: Vec<String> = section.notes.iter().map(|note| format!("note: {}\n", note.message)).collect();
     let newest = context.with_snapshots(|store| store.newest(&section.path));
     let tag = newest.map_or(section.tag, |newest| newest.tag());
     format!(
-        "{}nothing to change, it stands there already\n{}",
-        display::header_row(context, &section.path, tag),
+        "{}no change: the file already has this text\n{}",
+        display::render_header_row(context, &section.path, tag),
         notes.concat()
     )
 }
@@ -370,31 +383,31 @@ fn outcome(
             FileOp::Rename { to } => to,
             _ => &section.path,
         };
-        // What the disk or the editor made of it is what the model is shown.
+        // The model sees the text that the disk or the editor has now.
         let now = context.workspace.document(&context.workspace.root().join(path)).ok();
         let read_back = now.map_or_else(|| section.new_text.clone(), |document| document.text);
         if section.file_op != FileOp::Remove {
-            grammars.keep(path, &read_back);
+            grammars.store(path, &read_back);
         }
         let left = hashline::MOST_BYTES.saturating_sub(text.len());
-        let told = context.with_snapshots(|store| {
+        let rendered = context.with_snapshots(|store| {
             hashline::outcome_within(store, section, read_back, context.settings().view, left)
         });
-        text.push_str(&told.text);
-        if let Some(kept) = &context.kept {
-            kept.keep(context, path);
+        text.push_str(&rendered.text);
+        if let Some(saved) = &context.saved_snapshots {
+            saved.save(context, path);
         }
         files.push(json!({
-            "path": path, "tag": told.tag, "strategy": section.strategy, "edits": section.edits.len(),
+            "path": path, "tag": rendered.tag, "strategy": section.strategy, "edits": section.edits.len(),
         }));
     }
-    let more = notes.len().saturating_sub(MOST_NOTES);
-    let notes = notes.iter().take(MOST_NOTES).map(|note| &note.message);
+    let more = notes.len().saturating_sub(MAX_NOTES);
+    let notes = notes.iter().take(MAX_NOTES).map(|note| &note.message);
     for note in notes.chain(&done.commit.notes) {
         text.push_str(&format!("note: {note}\n"));
     }
     if more > 0 {
-        text.push_str(&format!("note: {more} more notes on how the patch is written are left out\n"));
+        text.push_str(&format!("note: {more} more notes are left out\n"));
     }
     text.push_str(&done.verdict.text);
     let details = json!({

@@ -1,4 +1,4 @@
-//! The tools that read and change files, and the one way in which a change is made.
+//! The tools that read and change files, and the pipeline that applies changes.
 
 pub(crate) mod change;
 mod checkpoint;
@@ -12,5 +12,5 @@ pub(crate) use checkpoint::Checkpoint;
 pub(crate) use edit::Edit;
 pub(crate) use read::Read;
 pub(crate) use undo::UndoTool;
-pub use undo::take_back;
+pub use undo::revert;
 pub(crate) use write::Write;

@@ -1,4 +1,4 @@
-//! A long file at a glance: heads and ends of its bodies, with what lies between named and folded.
+//! Outline of a long file: first and last lines of bodies, with the rest folded.
 
 use std::ops::RangeInclusive;
 
@@ -7,29 +7,30 @@ use workspace::Document;
 
 use crate::{ToolContext, display};
 
-/// How deep into bodies that hold members an outline looks, if that fits.
-const DEEPEST: usize = 3;
+/// Maximum depth to which bodies with members are unfolded.
+const MAX_DEPTH: usize = 3;
 
-/// What is shown of a file, and what is folded.
+/// Shown and folded lines of a file.
 pub(crate) struct Outline {
     /// Lines shown, from 1.
     pub lines: Vec<usize>,
     pub folds: Vec<RangeInclusive<usize>>,
 }
 
-/// The outline of a file in at most so many lines and bytes; `None` when there is no grammar for
-/// it, nothing to fold, or even the coarsest outline is too long.
-pub(crate) async fn of(
+/// The most detailed outline of a file within a number of lines and bytes.
+///
+/// `None` without a grammar, without anything to fold, or if the coarsest outline is too long.
+pub(crate) async fn outline_of(
     context: &ToolContext,
     document: &Document,
     lines: usize,
     bytes: usize,
 ) -> Option<Outline> {
-    let tree = context.trees.tree(&context.shown(&document.path), &document.text).await?;
+    let tree = context.trees.tree(&context.display_path(&document.path), &document.text).await?;
     let total = display::line_count(&document.text);
     let index = LineIndex::new(&document.text);
     let length = |line: &usize| index.line_with_end(line - 1).map_or(0, |range| range.len());
-    (0..=DEEPEST).rev().find_map(|depth| {
+    (0..=MAX_DEPTH).rev().find_map(|depth| {
         let folds = tree.folds(&document.text, depth);
         let mut shown: Vec<usize> = Vec::new();
         let mut next = 1;

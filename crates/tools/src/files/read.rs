@@ -1,5 +1,4 @@
-//! The tool `read`: a file's lines with the numbers and checks that `edit` takes, or a folder's
-//! entries.
+//! The tool `read`: lines of a file in the form that `edit` takes, or entries of a directory.
 
 use std::sync::Arc;
 
@@ -17,11 +16,11 @@ use super::outline::{self, Outline};
 use crate::lsp::target;
 use crate::{Failure, ServerStart, ToolContext, arguments, display};
 
-/// At most this many lines.
+/// Maximum number of lines.
 const MAX_LINES: usize = 2000;
-/// At most this many bytes of them.
+/// Maximum size of the lines, in bytes.
 const MAX_BYTES: usize = 50 << 10;
-/// At most this many entries of a folder.
+/// Maximum number of entries of a directory.
 const MAX_ENTRIES: usize = 500;
 
 pub struct Read {
@@ -40,7 +39,7 @@ struct Arguments {
 }
 
 impl Arguments {
-    /// Whether the file is asked for, and no part of it.
+    /// Whether the call requests the whole file.
     fn is_whole(&self) -> bool {
         self.offset.is_none() && self.limit.is_none() && self.symbol.is_none() && !self.raw
     }
@@ -51,7 +50,7 @@ impl Read {
         let definition = ToolDefinition {
             name: "read".to_owned(),
             label: "Read".to_owned(),
-            description: display::described(&context, include_str!("read.md")),
+            description: display::render_description(&context, include_str!("read.md")),
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -91,8 +90,7 @@ impl Read {
         let args: Arguments = arguments(args)?;
         let context = &*self.context;
         let (path, args) = match context.workspace.resolve(&args.path) {
-            // What the person lets be read outside, as their skills: nothing there can be edited, so it has no numbers, and no server
-            // knows it.
+            // Files outside that the user lets be read, such as skills, cannot be edited: raw text, no servers.
             Err(PathError::Outside { target, .. }) if cx.may_read(&target) => {
                 (target, Arguments { raw: true, symbol: None, ..args })
             }
@@ -100,23 +98,23 @@ impl Read {
         };
         cx.permit_read(&path).await?;
         if args.path.contains(['\n', '\r']) {
-            let message = "the name holds a line end, which no header of a text can show; rename it first";
+            let message = "the file name contains a line break, which a header cannot show; rename the file";
             return Err(Failure::new(ErrorCode::Unsupported, message));
         }
         let document = match context.workspace.document(&path) {
             Err(ReadError::NotAFile { .. }) => return listing(context, &path),
             document => document?,
         };
-        context.begin_servers(&path, ServerStart::Read);
+        context.start_servers(&path, ServerStart::Read);
         let is_dense = is_dense(&document.text);
         if !args.raw && !is_dense {
-            // An edit may follow.
-            context.trees.prepare(&context.shown(&document.path), &document.text);
+            // An edit is likely to follow.
+            context.trees.prepare(&context.display_path(&document.path), &document.text);
         }
         if args.is_whole()
             && is_long(&document)
             && !is_dense
-            && let Some(outline) = outline::of(context, &document, MAX_LINES, MAX_BYTES).await
+            && let Some(outline) = outline::outline_of(context, &document, MAX_LINES, MAX_BYTES).await
         {
             return Ok(outlined(context, &document, &outline));
         }
@@ -124,7 +122,7 @@ impl Read {
         Ok(view(context, &document, first, last, args.raw))
     }
 
-    /// First and last line wanted, from 1; the last may lie beyond the file.
+    /// First and last requested line, from 1; the last may lie beyond the file.
     async fn span(
         &self,
         document: &Document,
@@ -145,13 +143,14 @@ impl Read {
     }
 }
 
-/// Whether a file is more than is shown at once.
+/// Whether a file exceeds one result.
 fn is_long(document: &Document) -> bool {
     document.text.len() > MAX_BYTES || display::line_count(&document.text) > MAX_LINES
 }
 
-/// Whether most of a text stands in lines that are too long to be shown, as in code that was made
-/// small: an outline would have none of them, and to parse such a text takes long.
+/// Whether most of a text is in lines too long to show, as in minified code.
+///
+/// An outline would omit these lines, and such a text is slow to parse.
 fn is_dense(text: &str) -> bool {
     let long: usize = text.split('\n').map(str::len).filter(|length| *length > MAX_BYTES).sum();
     long > text.len() / 2
@@ -159,28 +158,25 @@ fn is_dense(text: &str) -> bool {
 
 fn outlined(context: &ToolContext, document: &Document, outline: &Outline) -> ToolResult {
     let total = display::line_count(&document.text);
-    let mut notes = state(document);
-    notes.push(format!(
-        "outline of {total} lines: bodies are folded, their lines named; read one with offset and limit"
-    ));
-    let mut text = display::folded(context, document, &outline.lines, &outline.folds);
+    let mut notes = state_notes(document);
+    notes.push(format!("outline of {total} lines with folded bodies; read one with offset and limit"));
+    let mut text = display::render_folded(context, document, &outline.lines, &outline.folds);
     for note in &notes {
         text.push_str(&format!("({note})\n"));
     }
     let folds: Vec<[usize; 2]> = outline.folds.iter().map(|fold| [*fold.start(), *fold.end()]).collect();
-    let details =
-        json!({ "path": context.shown(&document.path), "lines": total, "folds": folds, "notes": notes });
+    let details = json!({ "path": context.display_path(&document.path), "lines": total, "folds": folds, "notes": notes });
     ToolResult::text(text).with_details(details)
 }
 
-/// What is to be said of a document besides its lines.
-fn state(document: &Document) -> Vec<String> {
+/// Notes about a document that cannot be edited or is not saved.
+fn state_notes(document: &Document) -> Vec<String> {
     let mut notes = Vec::new();
     if let Owner::Editor { dirty: true } = document.owner {
-        let on_disk = if document.path.as_path().exists() { "an older one" } else { "none yet" };
-        notes.push(format!("not saved: this is the editor's text, the disk holds {on_disk}"));
+        let on_disk = if document.path.as_path().exists() { "an older text" } else { "no file yet" };
+        notes.push(format!("not saved: this is the editor's text, the disk has {on_disk}"));
     }
-    if let Some(reason) = &document.held {
+    if let Some(reason) = &document.blocked {
         notes.push(format!("cannot be edited now: {reason}"));
     }
     notes
@@ -189,9 +185,9 @@ fn state(document: &Document) -> Vec<String> {
 fn view(context: &ToolContext, document: &Document, first: usize, last: usize, raw: bool) -> ToolResult {
     let index = LineIndex::new(&document.text);
     let total = display::line_count(&document.text);
-    let mut notes = state(document);
+    let mut notes = state_notes(document);
     if total == 0 {
-        let text = display::lines(context, document, &[]);
+        let text = display::render_lines(context, document, &[]);
         return ToolResult::text(format!(
             "{text}(empty file; insert with {})\n",
             context.settings().view.at_head()
@@ -208,11 +204,11 @@ fn view(context: &ToolContext, document: &Document, first: usize, last: usize, r
     let length = |line: usize| index.line_with_end(line - 1).map_or(0, |range| range.len());
     if length(first) > MAX_BYTES {
         let after = match first < total {
-            true => format!("; lines after it can be read from offset {}", first + 1),
+            true => format!("; read on with offset {}", first + 1),
             false => String::new(),
         };
         let message = format!(
-            "line {first} alone has {} bytes, more than the {MAX_BYTES} that are shown at once, and what is not shown cannot be edited: change such a line with a command, or `write` the file anew{after}",
+            "line {first} has {} bytes; at most {MAX_BYTES} can be shown, and only shown lines can be edited: use a command, or `write` the whole file{after}",
             length(first),
         );
         return Failure::new(ErrorCode::TooLarge, message).into();
@@ -226,36 +222,36 @@ fn view(context: &ToolContext, document: &Document, first: usize, last: usize, r
         }
         end += 1;
     }
-    let wanted: Vec<usize> = (first..end).collect();
+    let requested: Vec<usize> = (first..end).collect();
     let mut text = if raw {
         let start = index.line_with_end(first - 1).unwrap_or_default().start;
         let stop = index.line_with_end(end - 2).unwrap_or_default().end;
         document.text[start..stop].to_owned()
     } else {
-        display::lines(context, document, &wanted)
+        display::render_lines(context, document, &requested)
     };
     if first > 1 || end <= total {
         notes.push(format!("lines {first} to {} of {total}", end - 1));
     }
     if end <= last.min(total) {
-        notes.push(format!("cut at {} lines; go on with offset {end}", end - first));
+        notes.push(format!("cut at {} lines; read on with offset {end}", end - first));
     }
     if !text.is_empty() && !text.ends_with('\n') && !notes.is_empty() {
         text.push('\n');
     }
-    // Raw text is the file's alone; what is to be said about it stands in the details.
+    // Raw text holds the file's text only; the notes are in the details.
     if !raw {
         for note in &notes {
             text.push_str(&format!("({note})\n"));
         }
     }
-    let details = json!({ "path": context.shown(&document.path), "lines": total, "first": first, "last": end - 1, "notes": notes });
+    let details = json!({ "path": context.display_path(&document.path), "lines": total, "first": first, "last": end - 1, "notes": notes });
     ToolResult::text(text).with_details(details)
 }
 
 fn listing(context: &ToolContext, path: &AbsPath) -> Result<ToolResult, Failure> {
     let entries = context.workspace.list(path)?;
-    let mut text = format!("{} ({} entries)\n", context.shown(path), entries.len());
+    let mut text = format!("{} ({} entries)\n", context.display_path(path), entries.len());
     for entry in entries.iter().take(MAX_ENTRIES) {
         match entry.kind {
             EntryKind::Directory => text.push_str(&format!("{}/\n", entry.name)),

@@ -1,4 +1,4 @@
-//! The tool `undo`: takes back what the agent changed, on the text as it is now.
+//! The tool `undo`: reverts changes of the agent in the current text.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use workspace::{Commit, CommitError, CommitId, Skipped, Undo, UndoPlan};
 use crate::verify::{Baseline, Verdict};
 use crate::{Failure, ToolContext, arguments, display};
 
-pub struct UndoTool {
+pub(crate) struct UndoTool {
     context: Arc<ToolContext>,
     definition: ToolDefinition,
 }
@@ -63,32 +63,29 @@ impl UndoTool {
         let which = match (args.commit, args.checkpoint) {
             (None, None) => Undo::LastRun,
             (Some(id), None) => Undo::Commit(CommitId(id)),
-            // As it was kept.
+            // Redacted, as when it was stored.
             (None, Some(name)) => Undo::Since(self.context.shell.redactor().redact(name.trim()).into_owned()),
             (Some(_), Some(_)) => {
                 let message = "give either `commit` or `checkpoint`";
                 return Err(Failure::new(ErrorCode::InvalidArguments, message));
             }
         };
-        take(&self.context, cx, Some(&which), true).await
+        undo_or_redo(&self.context, cx, Some(&which), true).await
     }
 }
 
-/// Takes back `which`, or with `None` the last undo. A person's own command comes with a context
-/// that was invoked, so that nothing is asked; what it breaks is not waited for.
+/// Reverts `which`, or with `None` the last undo, for a command of the user.
+///
+/// Does not wait for diagnostics.
 ///
 /// # Errors
-/// [`Failure`] when there is nothing to take back, or it is not permitted.
-pub async fn take_back(
-    context: &ToolContext,
-    cx: &ToolCx,
-    which: Option<&Undo>,
-) -> Result<ToolResult, Failure> {
-    take(context, cx, which, false).await
+/// [`Failure`] when there is nothing to revert, or the policy denies it.
+pub async fn revert(context: &ToolContext, cx: &ToolCx, which: Option<&Undo>) -> Result<ToolResult, Failure> {
+    undo_or_redo(context, cx, which, false).await
 }
 
-/// `verify`: what it broke or mended is told.
-async fn take(
+/// `verify`: compare diagnostics before and after.
+async fn undo_or_redo(
     context: &ToolContext,
     cx: &ToolCx,
     which: Option<&Undo>,
@@ -102,7 +99,7 @@ async fn take(
             None => context.workspace.plan_redo()?,
         };
         let permit = cx.permit(&undo.plan).await?;
-        match carry_out(context, undo, permit, verify, cx).await {
+        match apply_undo(context, undo, permit, verify, cx).await {
             Err(CommitError::Moved { .. }) if attempts == 1 => {}
             done => return Ok(done?.into()),
         }
@@ -120,12 +117,12 @@ impl From<Undone> for ToolResult {
         if undone.complete {
             return ToolResult::text(undone.text).with_details(undone.details);
         }
-        // What was left must not look like success.
+        // A partial undo must not look like success.
         ToolResult::error(ErrorCode::PartlyReverted, undone.text).with_details(undone.details)
     }
 }
 
-async fn carry_out(
+async fn apply_undo(
     context: &ToolContext,
     undo: UndoPlan,
     permit: policy::Permit,
@@ -143,18 +140,18 @@ async fn carry_out(
     let mut text = plan.label().to_owned();
     if let Some(commit) = &commit {
         context.servers.did_commit(commit).await;
-        display::keep_in_step(context, &plan);
+        display::sync_snapshots(context, &plan);
         for file in plan.changes() {
-            text.push_str(&format!("\n  {}", context.shown(&file.path)));
+            text.push_str(&format!("\n  {}", context.display_path(&file.path)));
         }
         for note in &commit.notes {
             text.push_str(&format!("\n{note}"));
         }
     } else {
-        text.push_str(": nothing could be taken back");
+        text.push_str(": nothing could be reverted");
     }
     for Skipped { path, reason } in &skipped {
-        text.push_str(&format!("\nleft as it is: {}: {reason}", context.shown(path)));
+        text.push_str(&format!("\nnot reverted: {}: {reason}", context.display_path(path)));
     }
     let broken = match commit {
         Some(_) => baseline.compare(context, cx).await,
@@ -165,9 +162,9 @@ async fn carry_out(
     }
     let left: Vec<Value> = skipped
         .iter()
-        .map(|left| json!({ "path": context.shown(&left.path), "reason": left.reason }))
+        .map(|left| json!({ "path": context.display_path(&left.path), "reason": left.reason }))
         .collect();
-    let files: Vec<String> = plan.changes().iter().map(|file| context.shown(&file.path)).collect();
+    let files: Vec<String> = plan.changes().iter().map(|file| context.display_path(&file.path)).collect();
     let details = json!({ "commit": commit.as_ref().map(|commit| &commit.id), "undoes": undone, "files": files, "left": left, "diagnostics": broken.details });
     Ok(Undone { text, details, complete: skipped.is_empty() })
 }

@@ -71,10 +71,10 @@ impl Write {
         let args: Arguments = arguments(args)?;
         let context = &*self.context;
         let path = context.workspace.resolve(&args.path)?;
-        let shown_path = context.shown(&path);
+        let shown_path = context.display_path(&path);
         let label = format!("write {shown_path}");
         let change = Change { label: &label, places: false, apply: true };
-        let done = change::make(context, cx, change, |_| {
+        let done = change::apply(context, cx, change, |_| {
             Box::pin(async {
                 let (mut content, mut note) = (args.content.clone(), None);
                 let replaces = match context.workspace.document(&path) {
@@ -89,7 +89,7 @@ impl Write {
                     Ok(document) if !display::was_read(context, &document) => {
                         return Err(Failure::new(
                             ErrorCode::StaleText,
-                            format!("{shown_path} was not read in this session as it is now; read it first, then overwrite"),
+                            format!("{shown_path} was not read in this session, or changed since; read it, then overwrite"),
                         ));
                     }
                     Ok(document) => {
@@ -102,12 +102,12 @@ impl Write {
                 };
                 let operations = vec![Operation::Create { path: path.clone(), text: content, replaces }];
                 let edit = WorkspaceEdit { label: String::new(), operations, ..WorkspaceEdit::default() };
-                Ok(change::Proposed { edit, server: None, note })
+                Ok(change::Proposal { edit, server: None, note })
             })
         })
         .await?;
         let tag = match context.workspace.document(&path) {
-            Ok(document) => display::header(context, &document),
+            Ok(document) => display::render_header(context, &document),
             Err(_) => String::new(),
         };
         Ok(ToolResult::text(format!("{tag}{}", done.text)).with_details(done.details))

@@ -1,4 +1,4 @@
-//! The tool `ask`: one question to the person. It permits nothing.
+//! The tool `ask`: one question to the user. The answer grants no permission.
 
 use agent::{Tool, ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::{Failure, arguments};
 
-/// More options are no question any more.
-const MOST_OPTIONS: usize = 6;
+/// Maximum number of options.
+const MAX_OPTIONS: usize = 6;
 
 pub struct Ask {
     definition: ToolDefinition,
@@ -26,7 +26,7 @@ impl Ask {
     pub fn new() -> Self {
         let definition = ToolDefinition {
             name: "ask".to_owned(),
-            label: "Ask the person".to_owned(),
+            label: "Ask the user".to_owned(),
             description: include_str!("ask.md").trim().to_owned(),
             parameters: json!({
                 "type": "object",
@@ -58,8 +58,8 @@ impl Tool for Ask {
 async fn run(args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
     let Arguments { question, mut options } = arguments(args)?;
     options.retain(|option| !option.trim().is_empty());
-    if question.trim().is_empty() || !(2..=MOST_OPTIONS).contains(&options.len()) {
-        let message = format!("a question needs a text and two to {MOST_OPTIONS} options");
+    if question.trim().is_empty() || !(2..=MAX_OPTIONS).contains(&options.len()) {
+        let message = format!("a question needs a text and two to {MAX_OPTIONS} options");
         return Err(Failure::new(ErrorCode::InvalidArguments, message));
     }
     let chosen = cx.approver().choose(Choice { question, options }, &cx.cancel).await;
@@ -68,11 +68,11 @@ async fn run(args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
     }
     Ok(match chosen {
         Chosen::Said(answer) => {
-            ToolResult::text(format!("the person says: {answer}")).with_details(json!({ "answer": answer }))
+            ToolResult::text(format!("the user says: {answer}")).with_details(json!({ "answer": answer }))
         }
-        Chosen::Dismissed => ToolResult::text("the person put the question away without an answer"),
-        Chosen::Unattended => ToolResult::text(
-            "unavailable: nobody can be asked here; decide yourself and say what you assumed",
-        ),
+        Chosen::Dismissed => ToolResult::text("the user dismissed the question"),
+        Chosen::Unattended => {
+            ToolResult::text("unavailable: no user to ask; decide yourself and say what you assumed")
+        }
     })
 }

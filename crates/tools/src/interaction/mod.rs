@@ -1,4 +1,4 @@
-//! The tools for the conversation itself: questions, the plan, places to show, and finding other tools.
+//! Tools for the conversation: questions, the plan, places to show, and finding other tools.
 
 mod ask;
 mod plan;

@@ -1,4 +1,4 @@
-//! The tool `plan`: the steps of the work and how far they are, for surfaces to show.
+//! The tool `plan`: the steps of the work and their status, for surfaces to show.
 
 use agent::events::{PlanStep, StepStatus};
 use agent::{Tool, ToolCx, ToolResult};
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::{Failure, arguments};
 
-/// More steps are not shown.
-const MOST_STEPS: usize = 50;
+/// Maximum number of steps.
+const MAX_STEPS: usize = 50;
 
 pub struct Plan {
     definition: ToolDefinition,
@@ -74,8 +74,8 @@ impl Tool for Plan {
 
 fn run(args: Value) -> Result<(Vec<PlanStep>, ToolResult), Failure> {
     let Arguments { steps } = arguments(args)?;
-    if steps.is_empty() || steps.len() > MOST_STEPS {
-        let message = format!("a plan has one to {MOST_STEPS} steps, not {}", steps.len());
+    if steps.is_empty() || steps.len() > MAX_STEPS {
+        let message = format!("a plan has one to {MAX_STEPS} steps, not {}", steps.len());
         return Err(Failure::new(ErrorCode::InvalidArguments, message));
     }
     let line = |step: &PlanStep| {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_shown_with_how_far_they_are() {
+    fn steps_are_shown_with_their_status() {
         let steps = json!({ "steps": [{ "text": "look", "status": "done" }, { "text": "do\nit", "status": "active" }, { "text": "test" }] });
         let (shown, result) = run(steps).unwrap();
         assert_eq!(shown[1], PlanStep { text: "do\nit".to_owned(), status: StepStatus::Active });

@@ -1,4 +1,4 @@
-//! The tool `search_tools`: what else there is, and from the next response on callable.
+//! The tool `search_tools`: finds tools that the model has not been given, and makes them callable.
 
 use agent::discovery::FoundTool;
 use agent::{Presence, Tool, ToolCx, ToolResult};
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::{Failure, arguments};
 
-/// Matches shown when nothing is said.
-const SHOWN: usize = 5;
-/// Matches shown at most.
-const MOST: usize = 20;
+/// Default number of matches.
+const DEFAULT_LIMIT: usize = 5;
+/// Maximum number of matches.
+const MAX_LIMIT: usize = 20;
 
 pub(crate) struct SearchTools {
     definition: ToolDefinition,
@@ -26,7 +26,6 @@ struct Arguments {
 }
 
 impl SearchTools {
-    /// The tool; what it searches is the session's.
     pub fn new() -> Self {
         let definition = ToolDefinition {
             name: "search_tools".to_owned(),
@@ -66,22 +65,23 @@ impl Tool for SearchTools {
 fn run(args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
     let args: Arguments = arguments(args)?;
     if args.query.trim().is_empty() {
-        return Err(Failure::new(ErrorCode::InvalidArguments, "`query` is empty; say what you want to do"));
+        return Err(Failure::new(ErrorCode::InvalidArguments, "`query` is empty; describe the task"));
     }
-    let limit = args.limit.unwrap_or(SHOWN).clamp(1, MOST);
+    let limit = args.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let found: Vec<FoundTool> = cx.tools().find(&args.query, limit);
     let names: Vec<Value> = found
         .iter()
         .map(|found| json!({ "name": found.name, "score": found.score, "active": found.is_active }))
         .collect();
     let added = found.iter().filter(|found| found.is_new).map(|found| found.name.clone()).collect();
-    let result = ToolResult::text(told(&args.query, &found)).with_details(json!({ "tools": names }));
+    let result =
+        ToolResult::text(render_matches(&args.query, &found)).with_details(json!({ "tools": names }));
     Ok(result.with_added_tools(added))
 }
 
-fn told(query: &str, found: &[FoundTool]) -> String {
+fn render_matches(query: &str, found: &[FoundTool]) -> String {
     if found.is_empty() {
-        return format!("no tool fits {query:?}; try other words for what it does");
+        return format!("no tool matches {query:?}; describe the task in other words");
     }
     let mut text = String::new();
     for found in found {

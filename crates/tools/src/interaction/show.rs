@@ -1,5 +1,6 @@
-//! The tool `show`: opens a place in the person's editor, where the surface has one. It reads nothing for the model and changes
-//! nothing.
+//! The tool `show`: opens a place in the user's editor.
+//!
+//! It returns no text and changes no file.
 
 use std::sync::Arc;
 
@@ -13,10 +14,12 @@ use serde_json::{Value, json};
 
 use crate::{Failure, ToolContext, arguments};
 
-/// Shows a file at a range of LSP, or anywhere without one; whether it is shown.
+/// Opens a file in the editor, at an LSP range if one is given.
+///
+/// Returns whether the editor opened the file.
 pub type Show = Arc<dyn Fn(AbsPath, Value) -> BoxFuture<'static, bool> + Send + Sync>;
 
-pub struct ShowTool {
+pub(crate) struct ShowTool {
     context: Arc<ToolContext>,
     show: Show,
     definition: ToolDefinition,
@@ -65,9 +68,9 @@ impl ShowTool {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let Arguments { path, line } = arguments(args)?;
         let path = self.context.document(&path)?.path;
-        let shown = self.context.shown(&path);
+        let shown = self.context.display_path(&path);
         if !path.starts_with(self.context.workspace.root()) {
-            let message = format!("{shown} is outside the project, and is not shown");
+            let message = format!("not shown: {shown} is outside the project");
             return Err(Failure::new(ErrorCode::Denied, message));
         }
         let selection = line.map_or(Value::Null, |line| {
@@ -75,10 +78,10 @@ impl ShowTool {
             json!({ "start": start, "end": start })
         });
         tokio::select! {
-            // The editor may open it all the same.
-            () = cx.cancel.cancelled() => Err(Failure::new(ErrorCode::Cancelled, "cancelled before it was shown")),
+            // The editor may open it nevertheless.
+            () = cx.cancel.cancelled() => Err(Failure::new(ErrorCode::Cancelled, "cancelled")),
             done = (self.show)(path, selection) => match done {
-                true => Ok(ToolResult::text(format!("{shown} is shown"))),
+                true => Ok(ToolResult::text(format!("opened {shown} in the editor"))),
                 false => Err(Failure::new(ErrorCode::NotApplied, format!("the editor did not show {shown}"))),
             },
         }

@@ -26,7 +26,7 @@ pub(super) struct ActionSpec {
     pub effect: Effect,
 }
 
-/// An action that reads, of each of several places.
+/// An action that only reads and takes each of several places.
 pub(super) const fn question(name: &'static str) -> ActionSpec {
     ActionSpec { name, takes: Takes::Each, effect: Effect::Reads }
 }
@@ -34,11 +34,11 @@ pub(super) const fn question(name: &'static str) -> ActionSpec {
 /// How an action takes several `files` or `symbols`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
-    /// Only one.
+    /// Takes only one.
     One,
-    /// One after the other.
+    /// Takes one after the other.
     Each,
-    /// All of them at once.
+    /// Takes all of them at once.
     Together,
 }
 
@@ -54,7 +54,7 @@ pub(super) enum Effect {
     ByMethod,
 }
 
-/// One action with what it works on.
+/// An action with its context and place.
 pub(super) struct Call<'a> {
     pub context: &'a ToolContext,
     pub cx: &'a ToolCx,
@@ -72,12 +72,13 @@ pub(crate) struct Place {
     pub line: Option<u64>,
     pub column: Option<u64>,
     pub range: Option<String>,
-    /// Tag of the text that `line`, `column` and `range` refer to (`ToolContext::remember`), if it is not the
-    /// current text. Not for models.
+    /// Tag of the text that `line`, `column` and `range` refer to.
+    ///
+    /// Comes from `ToolContext::record_snapshot`. Absent for the current text. Not for models.
     pub as_of: Option<String>,
 }
 
-/// The parameters of all actions, with what the schema says about each.
+/// The parameters of all actions, with their schemas.
 fn parameters() -> Value {
     let text = |about: &str| json!({ "type": "string", "description": about });
     let plain = json!({ "type": "string" });
@@ -104,7 +105,9 @@ fn parameters() -> Value {
     })
 }
 
-/// The schema of the tool's arguments: flat, since providers do not all understand alternatives.
+/// The schema of the tool's arguments.
+///
+/// Flat, since providers do not all understand alternatives.
 pub(super) fn schema() -> Value {
     let mut properties = json!({ "action": { "type": "string", "enum": names() } });
     if let (Value::Object(properties), Value::Object(parameters)) = (&mut properties, parameters()) {
@@ -143,7 +146,7 @@ fn run<'a, G: ActionGroup>(args: Value, call: &'a Call<'a>) -> BoxFuture<'a, Res
 }
 
 fn parse<G: ActionGroup>(mut args: Value) -> Result<G, Failure> {
-    // An argument that is null is one that is left out.
+    // A null argument counts as absent.
     if let Value::Object(args) = &mut args {
         args.retain(|_, value| !value.is_null());
     }
@@ -177,7 +180,7 @@ fn find(name: &str) -> Option<(&'static ActionSpec, Run)> {
 pub(super) fn spec(args: &Value) -> Result<(&'static ActionSpec, Run), Failure> {
     let name = args["action"].as_str().unwrap_or_default();
     find(name).ok_or_else(|| {
-        let message = format!("`{name}` is no action of lsp; the actions are: {}", names().join(", "));
+        let message = format!("unknown action `{name}`; the actions of lsp are: {}", names().join(", "));
         Failure::new(ErrorCode::InvalidArguments, message)
     })
 }

@@ -18,7 +18,7 @@ use workspace::{Commit, Document, Plan, WorkspaceEdit};
 
 use super::action::{ActionGroup, ActionSpec, Call, Effect, Place, Takes, needs};
 use super::{notes, remap, report, target};
-use crate::change::{self, Change, Proposed};
+use crate::change::{self, Change, Proposal};
 use crate::verify::{Baseline, Verdict};
 use crate::{Failure, ToolContext, counted};
 
@@ -152,10 +152,10 @@ async fn offered(
         Err(ServerError::Cancelled) => return Err(ServerError::Cancelled.into()),
         Err(_) => None,
     };
-    let here: Vec<Diagnostic> =
+    let touched: Vec<Diagnostic> =
         before.iter().flatten().filter(|it| touches(&it.range, &range)).cloned().collect();
     let only: Vec<&str> = only.into_iter().collect();
-    let query = ActionQuery { range, only: &only, diagnostics: &here };
+    let query = ActionQuery { range, only: &only, diagnostics: &touched };
     let mut answer = context.servers.code_actions(&document, &query, request).await?;
     if before.is_none() {
         answer.notes.push(Note::DiagnosticsPending);
@@ -197,8 +197,9 @@ async fn range(
     Ok((target.document, range))
 }
 
-/// Code actions by `kind` and `title`: the exact title, else the second of `title#2`, else titles that contain
-/// it in any case.
+/// Code actions by `kind` and `title`.
+///
+/// The exact title, else the second of `title#2`, else titles that contain it in any case.
 fn chosen<'a>(actions: &'a [CodeAction], kind: Option<&str>, title: Option<&str>) -> Vec<&'a CodeAction> {
     let of_kind: Vec<&CodeAction> =
         actions.iter().filter(|action| kind.is_none_or(|kind| action.is(kind))).collect();
@@ -277,7 +278,7 @@ fn text(context: &ToolContext, offer: &Offer, actions: &[&CodeAction]) -> String
     let amount = if actions.is_empty() { "none".to_owned() } else { actions.len().to_string() };
     let title = format!(
         "code actions in {}: {amount} ({})",
-        context.shown(&offer.document.path),
+        context.display_path(&offer.document.path),
         offer.answer.server
     );
     let mut out = report::with_note(&title, notes::render(context, &offer.answer.notes).as_deref()) + "\n";
@@ -315,11 +316,11 @@ async fn apply_action(
     let command = Mutex::new(first.command);
     let edit = Mutex::new(first.edit);
     let mut out = ToolResult::text(String::new());
-    let mut said = String::new();
+    let mut report = String::new();
     let has_edit = edit.lock().is_some();
     if has_edit {
         let change = Change { label: &title, places: false, apply: true };
-        let done = change::make(context, cx, change, |_| {
+        let done = change::apply(context, cx, change, |_| {
             Box::pin(async {
                 let known = edit.lock().take();
                 let edit = match known {
@@ -330,7 +331,7 @@ async fn apply_action(
                         again.edit.unwrap_or_default()
                     }
                 };
-                Ok(Proposed {
+                Ok(Proposal {
                     edit,
                     server: Some(server.clone()),
                     note: notes::render(context, &offer.answer.notes),
@@ -338,7 +339,7 @@ async fn apply_action(
             })
         })
         .await?;
-        said.push_str(&done.text);
+        report.push_str(&done.text);
         out.details = done.details;
     }
     let command = command.into_inner();
@@ -349,13 +350,13 @@ async fn apply_action(
         let before = (!has_edit).then_some(offer.before).flatten().map(|items| (&offer.document, items));
         let request = if has_edit { request.restarted() } else { request.clone() };
         let ran = run(context, cx, &title, &command, before, &request).await?;
-        said.push_str(&ran.text);
+        report.push_str(&ran.text);
         match out.details.as_object_mut() {
             Some(details) => drop(details.insert("command".to_owned(), ran.details)),
             None => out.details = ran.details,
         }
     }
-    out.content = vec![llm::Content::text(said)];
+    out.content = vec![llm::Content::text(report)];
     Ok(out)
 }
 
@@ -418,7 +419,7 @@ impl<'a> Committer<'a> {
             let label = self.label;
             text.push_str(&format!("{label}: +{added} -{removed} lines in {}\n", counted(files, "file")));
             for file in plan.changes() {
-                text.push_str(&format!("  {}\n", self.context.shown(&file.path)));
+                text.push_str(&format!("  {}\n", self.context.display_path(&file.path)));
             }
             let found = tried.get(at).map_or(Value::Null, |tried| {
                 text.push_str(&tried.text);
@@ -429,8 +430,10 @@ impl<'a> Committer<'a> {
         Verdict { text, details: json!({ "commits": list }) }
     }
 
-    /// Diagnostics that the edits introduced or fixed, requested after the command, during which the server is
-    /// busy. `before`: the diagnostics of a document before the first edit.
+    /// Diagnostics that the edits introduced or fixed.
+    ///
+    /// Requested after the command, during which the server is busy. `before`: the diagnostics of a document before
+    /// the first edit.
     pub async fn broken(&self, before: Option<(&Document, Vec<Diagnostic>)>) -> Verdict {
         let plans: Vec<Plan> = {
             let made = self.made.lock();
@@ -443,7 +446,7 @@ impl<'a> Committer<'a> {
         baseline.compare(self.context, self.cx).await
     }
 
-    /// Why an edit was refused.
+    /// The failure of a refused edit.
     pub fn failure(&self) -> Option<Failure> {
         self.failed.lock().clone()
     }
@@ -456,11 +459,11 @@ impl<'a> Committer<'a> {
             return Ok(());
         }
         // Previewed on other servers; the server itself is busy with the command, which is reported.
-        let (plan, report) = change::tried(context, cx, plan).await?;
+        let (plan, report) = change::preview(context, cx, plan).await?;
         let permit = cx.permit(&plan).await?;
         let commit = context.workspace.commit(plan.clone(), permit, &cx.run).await?;
         context.servers.did_commit(&commit).await;
-        crate::display::keep_in_step(context, &plan);
+        crate::display::sync_snapshots(context, &plan);
         self.tried.lock().push(report);
         self.made.lock().push((plan, commit));
         Ok(())

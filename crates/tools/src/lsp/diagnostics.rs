@@ -6,7 +6,7 @@ use std::time::Duration;
 use agent::{ToolCx, ToolResult};
 use futures_util::future::{BoxFuture, join_all};
 use globset::GlobBuilder;
-use lsp_client::{Answer, Diagnostic, Diagnostics, FoundSaved, Note, RequestCx, ServerError};
+use lsp_client::{Answer, Diagnostic, Diagnostics, Note, RequestCx, SaveCheck, ServerError};
 use paths::AbsPath;
 use policy::ErrorCode;
 use serde::Deserialize;
@@ -24,9 +24,10 @@ const MAX_CHECKED: usize = 2000;
 const MAX_FIXED: usize = 50;
 /// Files of one kind checked at once.
 const AT_ONCE: usize = 8;
-/// Time for one of several files once its servers have loaded their projects, so that a silent server does not
-/// delay others. Also the time for a server that never pushed diagnostics, and for the check of one saved file:
-/// it continues, and another call finds it further.
+/// Time for one of several files once its servers have loaded their projects.
+///
+/// A silent server does not delay others. Also the time for a server that never pushed diagnostics, and for the
+/// check of one saved file: the check continues, and a later call may get its result.
 const FOR_ONE: Duration = Duration::from_secs(10);
 
 /// The files of a call.
@@ -77,7 +78,7 @@ async fn diagnostics(call: &Call<'_>, named: &FileNames) -> Result<ToolResult, F
         let document = context.workspace.document(file)?;
         // A `timeout` of the call counts for a silent server too.
         let patience = if has_timeout { request.deadline } else { FOR_ONE };
-        let answer = context.servers.diagnostics_unless_mute(&document, patience, &request).await?;
+        let answer = context.servers.diagnostics_unless_silent(&document, patience, &request).await?;
         (vec![(document, answer)], Vec::new())
     } else {
         // The rest of the time is for what servers report on their whole project.
@@ -145,7 +146,9 @@ fn is_glob(name: &str) -> bool {
     name.contains(['*', '?', '{', '['])
 }
 
-/// Adds what servers find in files as they are saved (Cargo's errors), where they can be asked for it.
+/// Adds the problems that servers find in files as they are saved.
+///
+/// For example Cargo's errors. Skips servers that cannot be asked for them.
 async fn with_saved(
     context: &ToolContext,
     mut answers: Vec<(Document, Answer<Diagnostics>)>,
@@ -159,20 +162,22 @@ async fn with_saved(
     Ok(answers)
 }
 
-/// Adds what was found in saved files to their answers. Sources that were not checked remain omitted.
+/// Adds the problems found in saved files to their answers.
+///
+/// Sources that were not checked remain omitted.
 fn join(
     answers: &mut [(Document, Answer<Diagnostics>)],
-    checks: Vec<FoundSaved>,
+    checks: Vec<SaveCheck>,
     disowns: impl Fn(&Diagnostic) -> bool,
 ) {
-    for FoundSaved { server, asked, found } in checks {
+    for SaveCheck { server, asked, found } in checks {
         let by = |(document, answer): &&mut (Document, Answer<Diagnostics>)| {
             asked.contains(&document.path) && answer.value.on_save.iter().any(|(_, by)| *by == server)
         };
         let mut problems = match found {
             Ok(problems) => problems,
             Err(why) => {
-                // It is the same of all files, so it is said of them together.
+                // The reason is the same for all files; the report names it once.
                 for (_, answer) in answers.iter_mut().filter(by) {
                     let (server, reason) = (server.clone(), why.clone());
                     answer.notes.push(Note::SaveCheckFailed { server, reason });
@@ -239,8 +244,10 @@ async fn of_several(
     Ok((answers, late))
 }
 
-/// Diagnostics of files of one kind, a few at once: a server that is shown another file before it is done may start
-/// over with all. Files that were pending are requested once more, if the server answers at all.
+/// Diagnostics of files of one kind, a few at a time.
+///
+/// A server that gets another file before it is done may start over with all. Pending files are requested once
+/// more if the server answers at all.
 async fn of_kind(
     context: &ToolContext,
     paths: Vec<(usize, &AbsPath)>,
@@ -270,7 +277,9 @@ async fn of_kind(
     outcomes
 }
 
-/// Whether a second answer replaces the first: not if it came too late or from fewer servers.
+/// Whether a second answer replaces the first.
+///
+/// An answer that came too late or from fewer servers does not.
 fn knows_more(again: &Result<FileOutcome, Failure>, first: &Result<FileOutcome, Failure>) -> bool {
     let unknown = |it: &Answer<Diagnostics>| it.value.pending.len() + it.value.failed.len();
     match (again, first) {
@@ -285,9 +294,9 @@ fn knows_more(again: &Result<FileOutcome, Failure>, first: &Result<FileOutcome, 
 /// The outcome for one of several files.
 enum FileOutcome {
     Answer(Box<(Document, Answer<Diagnostics>)>),
-    /// There was no time left to ask.
+    /// No time was left for the request.
     Late,
-    /// It is not text, or does not exist any more.
+    /// The file is not text, or does not exist any more.
     Gone,
 }
 
@@ -297,7 +306,7 @@ async fn of_one(context: &ToolContext, path: &AbsPath, request: &RequestCx) -> R
     }
     let Ok(document) = context.workspace.document(path) else { return Ok(FileOutcome::Gone) };
     let asked = async {
-        // A server that fails here is listed as failed, beside the answers of others.
+        // A server that fails here is listed as failed, together with the answers of others.
         if let Err(error @ ServerError::Cancelled) =
             context.servers.load(path, Some(&document), request).await
         {
@@ -308,7 +317,7 @@ async fn of_one(context: &ToolContext, path: &AbsPath, request: &RequestCx) -> R
     let answer = match asked.await {
         Ok(answer) => answer,
         Err(ServerError::Cancelled) => return Err(ServerError::Cancelled.into()),
-        Err(error) => report::unanswered(document.version, error.to_string()),
+        Err(error) => report::unanswered(document.version, error),
     };
     Ok(FileOutcome::Answer(Box::new((document, answer))))
 }
@@ -324,7 +333,9 @@ pub(super) fn documents(
     Ok((files.iter().filter_map(|path| context.workspace.document(path).ok()).collect(), others))
 }
 
-/// The files of a call. Files that are not named are skipped if they may not be read without a question.
+/// The files of a call.
+///
+/// Skips files that the call does not name and that may not be read without a question to the user.
 fn select(context: &ToolContext, named: &FileNames, cx: &ToolCx) -> Result<Selected, Failure> {
     let named: Vec<&String> = named.iter().collect();
     let mut selected = Selected { files: Vec::new(), without_server: BTreeMap::new() };
@@ -341,7 +352,7 @@ fn select(context: &ToolContext, named: &FileNames, cx: &ToolCx) -> Result<Selec
     }
     if !patterns.is_empty() || named.is_empty() {
         let wanted = |path: &AbsPath| {
-            let shown = context.shown(path);
+            let shown = context.display_path(path);
             may_read(path, cx) && (patterns.is_empty() || patterns.iter().any(|glob| glob.is_match(&shown)))
         };
         // Files of one kind in one directory lack the same servers.
@@ -355,7 +366,7 @@ fn select(context: &ToolContext, named: &FileNames, cx: &ToolCx) -> Result<Selec
             let kind = file.extension().or(file.file_name()).map(ToOwned::to_owned);
             let lacking: &mut Vec<String> = known
                 .entry((file.parent().map(ToOwned::to_owned), kind))
-                .or_insert_with(|| context.servers.lacking(&path));
+                .or_insert_with(|| context.servers.missing_servers(&path));
             if !lacking.is_empty() {
                 selected.without_server.entry(lacking.join(" or ")).or_default().push(path);
             }
@@ -401,7 +412,9 @@ mod tests {
         AbsPath::new(format!("/{name}")).unwrap()
     }
 
-    /// An answer about a file with these items, of which the sources on save are left out.
+    /// An answer about a file with these items.
+    ///
+    /// Lacks the problems of sources that run on save.
     fn answer(name: &str, items: Vec<Diagnostic>) -> (Document, Answer<Diagnostics>) {
         let text: Arc<str> = "abc".into();
         let version = Version { hash: ContentHash::of(text.as_bytes()), editor: None };
@@ -412,9 +425,9 @@ mod tests {
             bom: false,
             version,
             owner: Owner::Disk,
-            held: None,
+            blocked: None,
         };
-        let mut answer = report::unanswered(version, String::new());
+        let mut answer = report::unanswered(version, ServerError::Cancelled);
         answer.value = Diagnostics {
             items,
             failed: Vec::new(),
@@ -424,17 +437,17 @@ mod tests {
         (document, answer)
     }
 
-    fn found(files: Vec<(&str, Vec<Diagnostic>)>, with_errors: &[&str]) -> FoundSaved {
+    fn found(files: Vec<(&str, Vec<Diagnostic>)>, with_errors: &[&str]) -> SaveCheck {
         let files: BTreeMap<_, _> = files.into_iter().map(|(name, items)| (path(name), items)).collect();
         let with_errors: BTreeSet<_> = with_errors.iter().map(|name| path(name)).collect();
         let asked = files.keys().cloned().collect();
-        FoundSaved { server: "s".to_owned(), asked, found: Ok(SavedProblems { files, with_errors }) }
+        SaveCheck { server: "s".to_owned(), asked, found: Ok(SavedProblems { files, with_errors }) }
     }
 
     /// For each file: the number of items, whether all is known, and the notes.
     fn joined(
         mut answers: Vec<(Document, Answer<Diagnostics>)>,
-        checks: Vec<FoundSaved>,
+        checks: Vec<SaveCheck>,
     ) -> Vec<(usize, bool, Vec<Note>)> {
         join(&mut answers, checks, |it| it.code.as_deref() == Some("none"));
         let parts = |(_, it): (Document, Answer<Diagnostics>)| {
@@ -454,32 +467,32 @@ mod tests {
         let got = joined(two(), vec![found(files(), &["a"])]);
         assert_eq!(got, [(1, true, Vec::new()), (0, false, incomplete(&["a"]))]);
         let got = joined(two(), vec![found(files(), &["a", "c"])]);
-        let said = incomplete(&["a", "c"]);
-        assert_eq!(got, [(1, true, said.clone()), (0, false, said)]);
+        let notes = incomplete(&["a", "c"]);
+        assert_eq!(got, [(1, true, notes.clone()), (0, false, notes)]);
         let got = joined(two(), vec![found(files(), &[])]);
         assert_eq!(got, [(1, true, Vec::new()), (0, true, Vec::new())]);
     }
 
     #[test]
     fn a_server_of_another_directory_was_not_asked() {
-        let failed = |name: &str| FoundSaved {
+        let failed = |name: &str| SaveCheck {
             found: Err(SaveCheckError::Unsupported),
             ..found(vec![(name, vec![])], &[])
         };
         let two = vec![answer("a", Vec::new()), answer("b", Vec::new())];
         let got = joined(two, vec![failed("a"), found(vec![("b", vec![item(0..1, "E1")])], &[])]);
-        let said =
+        let notes =
             vec![Note::SaveCheckFailed { server: "s".to_owned(), reason: SaveCheckError::Unsupported }];
-        assert_eq!(got, [(0, false, said), (1, true, Vec::new())]);
+        assert_eq!(got, [(0, false, notes), (1, true, Vec::new())]);
     }
 
     #[test]
     fn a_file_that_is_no_part_of_the_project_is_not_clean() {
         let lone = || vec![answer("a", vec![item(0..1, "none")])];
         let sources = vec!["cargo".to_owned()];
-        let said = vec![Note::OutsideSaveCheck { server: "s".to_owned(), sources }];
+        let notes = vec![Note::OutsideSaveCheck { server: "s".to_owned(), sources }];
         let got = joined(lone(), vec![found(vec![("a", vec![])], &[])]);
-        assert_eq!(got, [(1, false, said)]);
+        assert_eq!(got, [(1, false, notes)]);
         // A server that finds something in it checks it.
         let got = joined(lone(), vec![found(vec![("a", vec![item(0..1, "E1")])], &[])]);
         assert_eq!(got, [(2, true, Vec::new())]);

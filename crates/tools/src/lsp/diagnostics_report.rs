@@ -88,7 +88,7 @@ impl<'a> DiagnosticsReport<'a> {
 
     /// The numbers of problems and files.
     fn counts(&self) -> String {
-        // A file about which nothing is known is not a file without errors.
+        // A file without any answer is not a file without errors.
         let is_known = |answer: &Answer<Diagnostics>| {
             let Diagnostics { items, pending, failed, .. } = &answer.value;
             !items.is_empty() || pending.is_empty() && failed.is_empty()
@@ -109,7 +109,7 @@ impl<'a> DiagnosticsReport<'a> {
             0 => String::new(),
             unknown => format!("; nothing is known of {unknown} more"),
         };
-        // Nor is a file that a server could not check as it is saved.
+        // Neither is a file that a server could not check on save.
         let servers = &self.context.servers;
         let sources = self.on_save().filter(|(_, server)| servers.checks_saved(server));
         let sources: BTreeSet<&str> = sources.map(|(source, _)| source.as_str()).collect();
@@ -144,11 +144,15 @@ impl<'a> DiagnosticsReport<'a> {
         let line = index.line_of(item.range.start);
         let source =
             index.line(&document.text, line).map(|range| document.text[range].trim()).unwrap_or_default();
-        let path = self.context.shown(&document.path);
+        let path = self.context.display_path(&document.path);
         let mut row = format!("{path}:{}: {}\n    {source}\n", line + 1, headline(item));
         for related in item.related().into_iter().take(MAX_RELATED) {
             let message = related.message.replace('\n', " ");
-            row.push_str(&format!("    {}:{}: {message}\n", self.context.shown(&related.path), related.line));
+            row.push_str(&format!(
+                "    {}:{}: {message}\n",
+                self.context.display_path(&related.path),
+                related.line
+            ));
         }
         row
     }
@@ -157,12 +161,12 @@ impl<'a> DiagnosticsReport<'a> {
     fn entry(&self, number: usize, (file, item): &(usize, &Diagnostic)) -> Value {
         let (document, index) = &self.files[*file];
         let mut entry = json!({
-            "path": self.context.shown(&document.path), "line": index.line_of(item.range.start) + 1,
+            "path": self.context.display_path(&document.path), "line": index.line_of(item.range.start) + 1,
             "severity": item.severity.to_string(),
             "code": item.code, "source": item.source, "message": item.message,
         });
         if number < MAX_DETAILED {
-            let place = |related: Related| json!({ "path": self.context.shown(&related.path), "line": related.line, "message": related.message });
+            let place = |related: Related| json!({ "path": self.context.display_path(&related.path), "line": related.line, "message": related.message });
             entry["related"] = item.related().into_iter().map(place).collect();
             entry["tags"] = json!(item.tags());
             entry["page"] = json!(item.page());
@@ -176,11 +180,12 @@ impl<'a> DiagnosticsReport<'a> {
         // A reason that keeps a server from all its files is given once.
         let (mut reasons, mut noted) = (FilesByText::default(), FilesByText::default());
         for (document, answer) in self.answers {
-            let path = self.context.shown(&document.path);
+            let path = self.context.display_path(&document.path);
             pending.extend(answer.value.pending.iter().map(|server| format!("{path}: {server}")));
             for reason in &answer.value.failed {
+                let reason = notes::server_note(self.context, reason);
                 failed.push(format!("{path}: {reason}"));
-                reasons.add(reason.clone(), &path);
+                reasons.add(reason, &path);
             }
             if let Some(note) = notes::render(self.context, &answer.notes) {
                 noted.add(note, &path);
@@ -197,7 +202,9 @@ impl<'a> DiagnosticsReport<'a> {
         (pending, failed)
     }
 
-    /// Adds files that were not checked, or only as a server reports on its whole workspace.
+    /// Adds the files that were not checked.
+    ///
+    /// Also adds those checked only as a server reports on its whole workspace.
     fn push_unchecked(&self, text: &mut String) {
         let Unchecked { files, reason, without_server } = self.unchecked;
         if !self.reported.is_empty() {

@@ -86,7 +86,7 @@ async fn highlights(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failur
     }
     let answer = context.servers.highlights(&target.document, target.range.start, &request).await?;
     let found = &answer.value;
-    let title = format!("uses of `{}` in {}", target.name(), context.shown(&target.document.path));
+    let title = format!("uses of `{}` in {}", target.name(), context.display_path(&target.document.path));
     let mut text = report::heading(
         &title,
         found.len(),
@@ -130,7 +130,7 @@ async fn inlay_hints(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failu
     let title = format!(
         "{} in {} ({})",
         counted(answer.value.len(), "hint"),
-        context.shown(&document.path),
+        context.display_path(&document.path),
         answer.server
     );
     let mut text = report::with_note(&title, notes::render(context, &answer.notes).as_deref()) + "\n";
@@ -192,7 +192,7 @@ async fn completion(call: &Call<'_>, place: &Place, query: Option<&str>) -> Resu
         _ => counted(items.len(), "completion"),
     };
     let line = LineIndex::new(&target.document.text).line_of(offset) + 1;
-    let at = format!("{}:{line}", context.shown(&target.document.path));
+    let at = format!("{}:{line}", context.display_path(&target.document.path));
     // An incomplete list changes as the name grows (LSP 3.17 §CompletionList).
     let more = match whole {
         true => String::new(),

@@ -11,7 +11,7 @@ use workspace::WorkspaceEdit;
 use super::action::{ActionGroup, ActionSpec, Call, Effect, Place, Takes, needs};
 use super::{notes, report, target};
 use crate::Failure;
-use crate::change::{self, Change, Proposed};
+use crate::change::{self, Change, Proposal};
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
@@ -80,7 +80,7 @@ async fn rename(
     let change = Change { label: &label, places: true, apply: apply != Some(false) };
     let (first, mentions) = (Mutex::new(Some(found)), Mutex::new(Mentions::default()));
     let (old_name, mentioned) = (&old_name, &mentions);
-    let mut done = change::make(context, cx, change, |again| {
+    let mut done = change::apply(context, cx, change, |again| {
         let request = if again { request.restarted() } else { request.clone() };
         let known = first.lock().take().filter(|_| !again);
         Box::pin(async move {
@@ -102,7 +102,7 @@ async fn rename(
                 Ok(renamed) => {
                     *mentioned.lock() = renamed.mentions;
                     let note = notes::render_refactoring(context, &renamed.notes);
-                    Ok(Proposed { edit: renamed.edit, server: Some(renamed.server), note })
+                    Ok(Proposal { edit: renamed.edit, server: Some(renamed.server), note })
                 }
                 Err(RefactorError::DeclarationKept { index }) => {
                     let symbol = place.symbol.as_deref().unwrap_or(old_name);
@@ -136,14 +136,14 @@ async fn rename_file(
         to_path = to_path.join(from_path.file_name());
     }
     let (from, to) = (&from_path, &to_path);
-    let label = format!("move {} to {}", context.shown(from), context.shown(to));
+    let label = format!("move {} to {}", context.display_path(from), context.display_path(to));
     let change = Change { label: &label, places: true, apply: apply != Some(false) };
-    let done = change::make(context, cx, change, |again| {
+    let done = change::apply(context, cx, change, |again| {
         let request = if again { request.restarted() } else { request.clone() };
         Box::pin(async move {
             let moved = refactor::move_file(&context.workspace, &context.servers, from, to, &request).await?;
             let note = notes::render_refactoring(context, &moved.notes);
-            Ok(Proposed { edit: moved.edit, server: Some(moved.server), note })
+            Ok(Proposal { edit: moved.edit, server: Some(moved.server), note })
         })
     })
     .await?;
@@ -178,10 +178,10 @@ async fn rewrite(call: &Call<'_>, rewrite: Rewrite, args: &Files) -> Result<Tool
         files => format!("{words} {} files", files.len()),
     };
     let change = Change { label: &label, places: false, apply: args.apply != Some(false) };
-    let done = change::make(context, cx, change, |again| {
+    let done = change::apply(context, cx, change, |again| {
         let request = if again { request.restarted() } else { request.clone() };
         Box::pin(async move {
-            let mut all = Proposed { edit: WorkspaceEdit::default(), server: None, note: None };
+            let mut all = Proposal { edit: WorkspaceEdit::default(), server: None, note: None };
             for file in files {
                 let document = context.document(file)?;
                 let answer = match rewrite {
@@ -203,7 +203,7 @@ async fn rewrite(call: &Call<'_>, rewrite: Rewrite, args: &Files) -> Result<Tool
     Ok(done.into())
 }
 
-/// Appends a text that is not there yet.
+/// Appends a text, unless `all` contains it.
 fn append(all: &mut Option<String>, more: Option<String>) {
     match (all.as_mut(), more) {
         (Some(all), Some(more)) if !all.contains(&more) => all.push_str(&format!(", {more}")),

@@ -18,8 +18,8 @@ use workspace::{ContentHash, Document, Operation, Version, WorkspaceEdit};
 
 use super::action::{ActionGroup, ActionSpec, Call, Effect, Place, Takes};
 use super::diagnostics::{self, FileNames};
-use super::{headline, remap, target};
-use crate::change::{self, Change, Proposed};
+use super::{headline, notes, remap, target};
+use crate::change::{self, Change, Proposal};
 use crate::verify::{Same, difference};
 use crate::{Failure, ToolContext, counted};
 
@@ -33,12 +33,12 @@ const MAX_LISTED: usize = 20;
 /// The outcome for one file.
 struct Outcome {
     document: Document,
-    /// Its text with the kept fixes.
+    /// Text of the file with the kept fixes.
     text: String,
     fixed: usize,
     reverted: usize,
     left: Vec<Diagnostic>,
-    /// Why nothing was tried.
+    /// Reason why no fix was tried.
     unknown: Option<String>,
     servers: String,
 }
@@ -86,7 +86,7 @@ async fn fix_all(call: &Call<'_>, args: &FixAll) -> Result<ToolResult, Failure> 
     let mut outcomes = Vec::new();
     for document in documents {
         let outcome = fix(context, args, &document, request).await;
-        // In any case, no server is left with a speculative text.
+        // Show the servers the real text again, also after a failure.
         context.servers.show(&document, &request.restarted()).await;
         outcomes.push(outcome?);
     }
@@ -117,9 +117,9 @@ async fn fix_all(call: &Call<'_>, args: &FixAll) -> Result<ToolResult, Failure> 
         servers.dedup();
         let servers = servers.join(", ");
         let change = Change { label: &label, places: false, apply: args.apply != Some(false) };
-        let done = change::make(context, cx, change, |_| {
+        let done = change::apply(context, cx, change, |_| {
             let edit = WorkspaceEdit { operations: operations(), ..WorkspaceEdit::default() };
-            Box::pin(async { Ok(Proposed { edit, server: Some(servers.clone()), note: None }) })
+            Box::pin(async { Ok(Proposal { edit, server: Some(servers.clone()), note: None }) })
         })
         .await?;
         text.push_str(&done.text);
@@ -127,7 +127,7 @@ async fn fix_all(call: &Call<'_>, args: &FixAll) -> Result<ToolResult, Failure> 
     }
     let left_items = outcomes.iter().flat_map(|it| it.left.iter().map(move |item| (it, item)));
     for (outcome, item) in left_items.take(MAX_LISTED) {
-        let place = format!("{}:{}", context.shown(&outcome.document.path), item.line);
+        let place = format!("{}:{}", context.display_path(&outcome.document.path), item.line);
         text.push_str(&format!("  left: {place}: {}\n", headline(item)));
     }
     if left > MAX_LISTED {
@@ -135,7 +135,9 @@ async fn fix_all(call: &Call<'_>, args: &FixAll) -> Result<ToolResult, Failure> 
     }
     let unknown: Vec<String> = outcomes
         .iter()
-        .filter_map(|it| Some(format!("{}: {}", context.shown(&it.document.path), it.unknown.as_ref()?)))
+        .filter_map(|it| {
+            Some(format!("{}: {}", context.display_path(&it.document.path), it.unknown.as_ref()?))
+        })
         .collect();
     if !unknown.is_empty() {
         text.push_str(&format!("not known, so nothing was tried:\n  {}\n", unknown.join("\n  ")));
@@ -145,7 +147,7 @@ async fn fix_all(call: &Call<'_>, args: &FixAll) -> Result<ToolResult, Failure> 
     }
     details["fixed"] = json!(fixed);
     details["left"] = json!(left);
-    details["taken_back"] = json!(reverted);
+    details["reverted"] = json!(reverted);
     details["unknown"] = json!(unknown);
     let result = ToolResult::text(text).with_details(details);
     Ok(result)
@@ -157,7 +159,7 @@ async fn fix(
     document: &Document,
     request: &RequestCx,
 ) -> Result<Outcome, Failure> {
-    let (document, place) = remap::document(context, &context.shown(&document.path), &args.place)?;
+    let (document, place) = remap::document(context, &context.display_path(&document.path), &args.place)?;
     let (document, place) = (&document, &*place);
     let mut outcome = Outcome {
         document: document.clone(),
@@ -177,7 +179,8 @@ async fn fix(
         }
     };
     if !answer.value.pending.is_empty() || !answer.value.failed.is_empty() {
-        let servers = [answer.value.pending, answer.value.failed].concat();
+        let failed = answer.value.failed.iter().map(|note| notes::server_note(context, note));
+        let servers: Vec<String> = answer.value.pending.into_iter().chain(failed).collect();
         outcome.unknown = Some(format!("diagnostics are pending from {}", servers.join(", ")));
         return Ok(outcome);
     }
@@ -261,7 +264,9 @@ impl FixAttempt<'_> {
         }
     }
 
-    /// Tries quick fixes for `targets`: all at once where they do not overlap, then one by one.
+    /// Tries quick fixes for `targets`.
+    ///
+    /// First all at once where they do not overlap, then one by one.
     async fn round(&mut self, targets: &[Diagnostic], tried: &mut Vec<Diagnostic>) -> Result<usize, Failure> {
         let mut fixes: Vec<(Diagnostic, Vec<TextEdit>)> = Vec::new();
         for target in targets {
@@ -353,8 +358,9 @@ impl FixAttempt<'_> {
         })
     }
 
-    /// Shows the servers the text with `edits`, and keeps it if it is better: all of `targets` are gone
-    /// (without targets: something is), and nothing is new.
+    /// Shows the servers the text with `edits`, and keeps it if it is better.
+    ///
+    /// Better means: all of `targets` are gone (without targets: any diagnostic is), and none is new.
     async fn keeps(&mut self, edits: &[TextEdit], targets: Option<&[&Diagnostic]>) -> Result<bool, Failure> {
         let Ok(edits) = text::normalize(&self.document.text, edits) else { return Ok(false) };
         let Ok(after) = text::apply(&self.document.text, &edits) else { return Ok(false) };
@@ -393,15 +399,16 @@ fn with_text(document: &Document, text: String) -> Document {
 
 /// Whether a diagnostic matches `kind`: its code, its source, or its severity.
 fn is_of(item: &Diagnostic, kind: &str) -> bool {
-    let is = |text: &Option<String>| text.as_ref().is_some_and(|text| text.eq_ignore_ascii_case(kind));
+    let matches_kind =
+        |text: &Option<String>| text.as_ref().is_some_and(|text| text.eq_ignore_ascii_case(kind));
     let severity = item.severity.to_string();
-    is(&item.code)
-        || is(&item.source)
+    matches_kind(&item.code)
+        || matches_kind(&item.source)
         || kind.eq_ignore_ascii_case(&severity)
         || kind.eq_ignore_ascii_case(&format!("{severity}s"))
 }
 
-/// Whether two diagnostics say the same.
+/// Whether two diagnostics report the same problem, at any place.
 fn alike(a: &Diagnostic, b: &Diagnostic) -> bool {
     a.code == b.code && a.message == b.message && a.server == b.server
 }

@@ -47,7 +47,7 @@ impl Lsp {
         let definition = ToolDefinition {
             name: "lsp".to_owned(),
             label: "Language server".to_owned(),
-            description: display::described(&context, include_str!("lsp.md")),
+            description: display::render_description(&context, include_str!("lsp.md")),
             parameters: action::schema(),
         };
         Self { context, definition }
@@ -78,7 +78,7 @@ impl Tool for Lsp {
             tokio::select! {
                 biased;
                 result = run => truncate::truncated(result.unwrap_or_else(ToolResult::from)),
-                // It owns nothing, and never ends.
+                // The report owns no resources and never ends.
                 never = waiting => match never {},
             }
         })
@@ -90,7 +90,7 @@ async fn report_waiting(context: &ToolContext, cx: &ToolCx) -> Infallible {
     let mut reported = Vec::new();
     loop {
         tokio::time::sleep(PATIENCE).await;
-        let names = context.servers.waited_for();
+        let names = context.servers.awaited_servers();
         if !names.is_empty() && names != reported {
             let content = format!("waiting for {}", names.join(", "));
             cx.update(Update { update_type: UpdateKind::Progress, content, progress_percent: None }).await;
@@ -111,7 +111,7 @@ impl Lsp {
 /// Runs one action.
 async fn run_action(context: &ToolContext, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
     let (spec, run) = action::spec(&args)?;
-    // Diagnostics report files that cannot be read beside the others.
+    // The action `diagnostics` reports unreadable files together with the others.
     if spec.name != "diagnostics" {
         permit_named(context, &args, cx).await?;
     }
@@ -120,7 +120,9 @@ async fn run_action(context: &ToolContext, args: Value, cx: &ToolCx) -> Result<T
     run(args, &Call { context, cx, request, has_timeout: timeout.is_some() }).await
 }
 
-/// Requires that the files that a call names may be read: an answer shows their lines.
+/// Requires that the files that a call names may be read.
+///
+/// An answer shows their lines.
 async fn permit_named(context: &ToolContext, args: &Value, cx: &ToolCx) -> Result<(), Failure> {
     let files = args["files"].as_array().into_iter().flatten().chain([&args["file"]]);
     for name in files.filter_map(Value::as_str) {
@@ -129,7 +131,9 @@ async fn permit_named(context: &ToolContext, args: &Value, cx: &ToolCx) -> Resul
     Ok(())
 }
 
-/// Whether a file that the call does not name may be shown without a question to the user.
+/// Whether a file may be shown without a question to the user.
+///
+/// For files that the call does not name.
 fn may_read(path: &AbsPath, cx: &ToolCx) -> bool {
     cx.policy().is_some_and(|policy| policy.may_read(path))
 }

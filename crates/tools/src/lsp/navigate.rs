@@ -63,7 +63,7 @@ impl ActionGroup for NavigationAction {
     }
 }
 
-/// The places that a request of the `definition` family leads to.
+/// The places to which `definition` and similar requests lead.
 async fn locations(call: &Call<'_>, place: &Place, to: Navigate) -> Result<ToolResult, Failure> {
     let Call { context, cx, request, .. } = call;
     let words = match to {
@@ -122,32 +122,37 @@ fn shown(context: &ToolContext, title: &str, answer: Answer<Vec<Location>>, cx: 
 }
 
 fn location(context: &ToolContext, place: &Location) -> Value {
-    json!({ "path": context.shown(&place.path), "line": place.line, "range": [place.range.start, place.range.end] })
+    json!({ "path": context.display_path(&place.path), "line": place.line, "range": [place.range.start, place.range.end] })
 }
 
 async fn hover(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failure> {
     let Call { context, request, .. } = call;
     let target = target::resolve(context, place, request).await?;
     let answer = context.servers.hover(&target.document, target.range.start, request).await?;
-    Ok(said(context, &target, answer))
+    Ok(render_hover(context, &target, answer))
 }
 
-fn said(context: &ToolContext, target: &target::Target, answer: Answer<Option<String>>) -> ToolResult {
+fn render_hover(
+    context: &ToolContext,
+    target: &target::Target,
+    answer: Answer<Option<String>>,
+) -> ToolResult {
     let what = match target.range.is_empty() {
         true => target.title(context),
         false => format!("`{}` at {}", target.name(), target.shown(context)),
     };
-    let said = match &answer.value {
+    let body = match &answer.value {
         Some(text) => format!("{what} ({})\n{}", answer.server, text.trim()),
         None => format!("{} has no hover text for {what}", answer.server),
     };
-    let text = report::with_note(&said, notes::render(context, &answer.notes).as_deref());
+    let text = report::with_note(&body, notes::render(context, &answer.notes).as_deref());
     ToolResult::text(text)
         .with_details(json!({ "hover": answer.value, "server": answer.server, "note": notes::render(context, &answer.notes) }))
 }
 
-/// The signature of a function: requested inside the parentheses of a call, where servers know it; for a name
-/// without any, the hover text.
+/// The signature of a function.
+///
+/// Requested inside the parentheses of a call, where servers know it. For a name without a call, the hover text.
 async fn signature(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failure> {
     let Call { context, request, .. } = call;
     let target = target::resolve(context, place, request).await?;
@@ -162,7 +167,7 @@ async fn signature(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failure
         Ok(answer) if !answer.value.is_empty() => answer,
         Ok(_) | Err(ServerError::Unsupported { .. }) => {
             let answer = context.servers.hover(&target.document, target.range.start, request).await?;
-            return Ok(said(context, &target, answer));
+            return Ok(render_hover(context, &target, answer));
         }
         Err(error) => return Err(error.into()),
     };
@@ -223,7 +228,7 @@ fn calls(
         .iter()
         .map(|call| {
             let places: Vec<Value> = call.places.iter().map(|place| location(context, place)).collect();
-            json!({ "name": call.symbol.name, "kind": call.symbol.kind, "path": context.shown(&call.symbol.file),
+            json!({ "name": call.symbol.name, "kind": call.symbol.kind, "path": context.display_path(&call.symbol.file),
                 "line": call.symbol.line, "calls": places })
         })
         .collect();
@@ -240,7 +245,7 @@ async fn types(call: &Call<'_>, place: &Place, direction: Types) -> Result<ToolR
     let title = format!("{words} of {}: {amount} ({})", target.title(context), answer.server);
     let mut text = report::with_note(&title, notes::render(context, &answer.notes).as_deref()) + "\n";
     text.push_str(&listed(context, &answer.value.iter().collect::<Vec<_>>()));
-    let row = |it: &Symbol| json!({ "name": it.name, "kind": it.kind, "path": context.shown(&it.file), "line": it.line });
+    let row = |it: &Symbol| json!({ "name": it.name, "kind": it.kind, "path": context.display_path(&it.file), "line": it.line });
     let list: Vec<Value> = answer.value.iter().map(row).collect();
     Ok(ToolResult::text(text).with_details(
         json!({ "types": list, "server": answer.server, "note": notes::render(context, &answer.notes) }),
@@ -251,7 +256,7 @@ fn listed(context: &ToolContext, symbols: &[&Symbol]) -> String {
     let mut out: String = symbols
         .iter()
         .take(MAX_LISTED)
-        .map(|it| format!("  {}:{}: {} {}\n", context.shown(&it.file), it.line, it.kind, it.name))
+        .map(|it| format!("  {}:{}: {} {}\n", context.display_path(&it.file), it.line, it.kind, it.name))
         .collect();
     if symbols.len() > MAX_LISTED {
         out.push_str(&format!("  … and {} more\n", symbols.len() - MAX_LISTED));

@@ -32,11 +32,17 @@ pub(crate) fn server_note(context: &ToolContext, note: &ServerNote) -> String {
         ServerNote::ReadingAgain { server } => {
             format!("{server}: files were created or deleted, and it is still reading its projects again")
         }
-        ServerNote::DeletionUnseen { server, path } => {
-            format!("{server}: it has not shown yet that it noticed the deletion of {}", context.shown(path))
+        ServerNote::DeletionUnnoticed { server, path } => {
+            format!(
+                "{server}: it has not shown yet that it noticed the deletion of {}",
+                context.display_path(path)
+            )
         }
         ServerNote::WorkUnfinished { server } => {
             format!("{server}: work that it started did not end in time, so its answers may be incomplete")
+        }
+        ServerNote::ProjectNotLoaded { server, reason } => {
+            format!("{server}: the project is not loaded ({reason})")
         }
         ServerNote::Reported { server, message } => format!("{server} reports: {message}"),
         ServerNote::ScanUnfinished { server } => format!(
@@ -58,7 +64,7 @@ pub(crate) fn server_note(context: &ToolContext, note: &ServerNote) -> String {
         }
         ServerNote::CandidatesMissed { server, name, files } => {
             let mut names: Vec<String> =
-                files.iter().take(MAX_NAMED).map(|path| context.shown(path)).collect();
+                files.iter().take(MAX_NAMED).map(|path| context.display_path(path)).collect();
             if files.len() > MAX_NAMED {
                 names.push(format!("and {} more, which `grep` lists", files.len() - MAX_NAMED));
             }
@@ -79,7 +85,7 @@ pub(crate) fn server_note(context: &ToolContext, note: &ServerNote) -> String {
             sources.join(" and ")
         ),
         ServerNote::SaveCheckIncomplete { server, failing } => {
-            let first = failing.first().map(|path| context.shown(path)).unwrap_or_default();
+            let first = failing.first().map(|path| context.display_path(path)).unwrap_or_default();
             let more = match failing.len() {
                 0 | 1 => String::new(),
                 count => format!(" and {} more", count - 1),
@@ -94,32 +100,50 @@ pub(crate) fn server_note(context: &ToolContext, note: &ServerNote) -> String {
     }
 }
 
-/// Why a server's diagnostics of a document are not known.
+/// Explains why a server's diagnostics of a document are not known.
 pub(crate) fn render_unknown(context: &ToolContext, reason: &Unknown) -> String {
     match reason {
         Unknown::Noted(note) => server_note(context, note),
         Unknown::RunningCommand => "it is running a command".to_owned(),
         Unknown::Unanswered => "it has not answered yet".to_owned(),
+        Unknown::Late { after } => format!("it did not answer within {} s", after.as_secs_f64()),
+        Unknown::NoReport => "it returned no report".to_owned(),
         Unknown::Failed(error) => error.to_string(),
         Unknown::Reason(reason) => reason.clone(),
     }
 }
 
-/// Why an edit was not previewed on a server.
+/// Explains why an edit was not previewed on a server.
 pub(crate) fn render_not_tried(context: &ToolContext, reason: &SpeculativeError) -> String {
     match reason {
+        SpeculativeError::Moved => "text moved".to_owned(),
+        SpeculativeError::Cancelled => "cancelled".to_owned(),
         SpeculativeError::Noted(note) => server_note(context, note),
-        reason => reason.to_string(),
+        SpeculativeError::Busy => "it is busy with other requests".to_owned(),
+        SpeculativeError::RunningCommand => "it is running a command".to_owned(),
+        SpeculativeError::NotReading => "it does not read its input".to_owned(),
+        SpeculativeError::Ended => "it ended".to_owned(),
+        SpeculativeError::NewFilesUnsupported => "it cannot check files that do not exist yet".to_owned(),
+        SpeculativeError::ReadsOnlyDisk => "it only reads files from disk".to_owned(),
+        SpeculativeError::ReadsFromDisk(path) => {
+            format!("it reads {} from disk, which the edit changes too", context.display_path(path))
+        }
+        SpeculativeError::UsersOmitted(files) => format!(
+            "it searches {} on disk, so files that may use them were not checked",
+            paths(context, files)
+        ),
+        SpeculativeError::Reported(message) => message.clone(),
+        SpeculativeError::Failed(error) => error.to_string(),
     }
 }
 
-/// Why files were not checked as they are saved.
+/// Explains why files were not checked on save.
 fn save_check_error(context: &ToolContext, error: &SaveCheckError) -> String {
     match error {
-        SaveCheckError::Unsupported => "it cannot be asked for that".to_owned(),
+        SaveCheckError::Unsupported => "it does not support this".to_owned(),
         SaveCheckError::FilesChanged => "files changed meanwhile".to_owned(),
         SaveCheckError::Reloaded => "it reloaded its project meanwhile".to_owned(),
-        SaveCheckError::Unsaved(path) => format!("{} is not saved", context.shown(path)),
+        SaveCheckError::Unsaved(path) => format!("{} is not saved", context.display_path(path)),
         SaveCheckError::Loading(detail) => format!("it is still loading: {detail}"),
         SaveCheckError::NotStarted => "the check did not start".to_owned(),
         SaveCheckError::TooManyFiles => "it found problems in too many files".to_owned(),
@@ -148,15 +172,19 @@ fn refactoring_note(context: &ToolContext, note: &Note) -> String {
             paths(context, packages)
         ),
         Note::StubKept { file, stub } => {
-            format!("{}, the stub of {}, keeps its name", context.shown(stub), context.shown(file))
+            format!(
+                "{}, the stub of {}, keeps its name",
+                context.display_path(stub),
+                context.display_path(file)
+            )
         }
         Note::StubMoved { file, stub, to, leaves_directory } => {
             let imports = if *leaves_directory { "; check whether its own imports still hold" } else { "" };
             format!(
                 "{} belongs to {} and moves with it, to {}{imports}",
-                context.shown(stub),
-                context.shown(file),
-                context.shown(to)
+                context.display_path(stub),
+                context.display_path(file),
+                context.display_path(to)
             )
         }
         Note::IncludesUpdated { lines, files } => {
@@ -170,7 +198,8 @@ fn refactoring_note(context: &ToolContext, note: &Note) -> String {
         }
         Note::IncludesRedirected(redirected) => {
             let place = |it: &Redirected| {
-                let target = it.target.as_ref().map_or_else(|| "none".to_owned(), |path| context.shown(path));
+                let target =
+                    it.target.as_ref().map_or_else(|| "none".to_owned(), |path| context.display_path(path));
                 format!("{} (to {target})", line(context, &it.at))
             };
             format!(
@@ -264,7 +293,7 @@ fn unknown_relations(context: &ToolContext, set: &OverrideSet) -> Vec<String> {
         };
         texts.push(format!(
             "not all members named `{name}` in {} were resolved: {reason}",
-            context.shown(file)
+            context.display_path(file)
         ));
     }
     let reason = set.reason.as_ref().map(|reason| match reason {
@@ -322,13 +351,13 @@ fn listed(places: impl ExactSizeIterator<Item = String>, rest: &str) -> String {
 }
 
 fn at(context: &ToolContext, place: &Location) -> String {
-    format!("{}:{}", context.shown(&place.path), place.line)
+    format!("{}:{}", context.display_path(&place.path), place.line)
 }
 
 fn line(context: &ToolContext, line: &Line) -> String {
-    format!("{}:{}", context.shown(&line.path), line.line)
+    format!("{}:{}", context.display_path(&line.path), line.line)
 }
 
 fn paths(context: &ToolContext, paths: &[AbsPath]) -> String {
-    paths.iter().map(|path| context.shown(path)).collect::<Vec<_>>().join(", ")
+    paths.iter().map(|path| context.display_path(path)).collect::<Vec<_>>().join(", ")
 }

@@ -16,7 +16,7 @@ use super::action::Place;
 use super::target;
 use crate::{Failure, ToolContext};
 
-/// How often changes that arrive meanwhile are followed.
+/// Maximum number of attempts to follow changes that arrive meanwhile.
 const MAX_FOLLOWS: usize = 8;
 
 /// The document that `file` names, and the place in its current text.
@@ -27,8 +27,9 @@ pub(super) fn document<'a>(
 ) -> Result<(Document, Cow<'a, Place>), Failure> {
     let document = context.document(file)?;
     let tag = place.as_of.as_ref().and_then(|tag| tag.parse::<Tag>().ok());
-    let named_in =
-        tag.and_then(|tag| context.with_snapshots(|store| store.get(&context.shown(&document.path), tag)));
+    let named_in = tag.and_then(|tag| {
+        context.with_snapshots(|store| store.get(&context.display_path(&document.path), tag))
+    });
     let Some(named_in) = named_in else { return Ok((document, Cow::Borrowed(place))) };
     let mut now = document;
     for _ in 0..MAX_FOLLOWS {
@@ -50,7 +51,7 @@ pub(super) fn document<'a>(
         })?;
         return Ok((now, Cow::Owned(place)));
     }
-    let file = context.shown(&now.path);
+    let file = context.display_path(&now.path);
     Err(Failure::new(ErrorCode::StaleText, format!("{file} keeps changing; try again")))
 }
 
@@ -80,7 +81,7 @@ fn moved(
     let map = |range: Range<usize>| {
         find(range.clone()).ok_or_else(|| {
             let what = before.text[range].lines().next().unwrap_or_default();
-            let file = context.shown(&now.path);
+            let file = context.display_path(&now.path);
             Failure::new(ErrorCode::StaleText, format!("`{what}` was edited in {file} meanwhile; try again"))
         })
     };

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use agent::ToolCx;
 use lsp_client::{
-    Answer, Diagnostic, Diagnostics, Location, ServerLife, ServerLog, ServerState, ServerStatus, Symbol,
-    UnaskedWhy, WorkspaceSymbols,
+    Answer, Diagnostic, Diagnostics, Location, Note, ServerError, ServerLife, ServerLog, ServerState,
+    ServerStatus, Symbol, UnaskedWhy, WorkspaceSymbols,
 };
 use paths::AbsPath;
 use refactor::Mentions;
@@ -58,7 +58,7 @@ pub(super) fn locations(context: &ToolContext, places: &[Location], cx: &ToolCx)
         let is_inside = path.starts_with(context.workspace.root());
         if is_inside && !may_read(path, cx) {
             let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
-            out.push_str(&format!("{}: protected; lines {}\n", context.shown(path), lines.join(", ")));
+            out.push_str(&format!("{}: protected; lines {}\n", context.display_path(path), lines.join(", ")));
             continue;
         }
         match is_inside.then(|| context.workspace.document(path).ok()).flatten() {
@@ -95,7 +95,7 @@ pub(super) fn symbols(
             rows.push((index.line_of(symbol.selection.start) + 1, depth, symbol));
         }
     });
-    let file = context.shown(&document.path);
+    let file = context.display_path(&document.path);
     let mut out = with_note(
         &format!("{} in {file} ({})", counted(rows.len(), "symbol"), answer.server),
         notes::render(context, &answer.notes).as_deref(),
@@ -114,8 +114,10 @@ pub(super) fn symbols(
     (out, list)
 }
 
-/// Symbols of the workspace that match a query, and the files whose servers were not asked. Symbols outside the
-/// workspace (libraries, system headers) are counted.
+/// Symbols of the workspace that match a query.
+///
+/// Also returns the files whose servers were not asked. Symbols outside the workspace (libraries, system headers)
+/// are only counted.
 pub(super) fn found_symbols(
     context: &ToolContext,
     query: &str,
@@ -134,7 +136,7 @@ pub(super) fn found_symbols(
     let title = format!("symbols like `{query}`: {amount}{left_out} ({})", answer.server);
     let mut out = with_note(&title, notes::render(context, &answer.notes).as_deref()) + "\n";
     for symbol in symbols.iter().take(MAX_SYMBOLS) {
-        let place = format!("{}:{}", context.shown(&symbol.file), symbol.line);
+        let place = format!("{}:{}", context.display_path(&symbol.file), symbol.line);
         out.push_str(&format!("{place}: {} {}\n", symbol.kind, symbol.path));
     }
     if symbols.len() > MAX_SYMBOLS {
@@ -163,7 +165,7 @@ pub(super) fn found_symbols(
             "the list of files whose server was not asked is incomplete: there are too many files\n",
         );
     }
-    let row = |it: &&Symbol| json!({ "path": it.path, "kind": it.kind, "file": context.shown(&it.file), "line": it.line });
+    let row = |it: &&Symbol| json!({ "path": it.path, "kind": it.kind, "file": context.display_path(&it.file), "line": it.line });
     (out, symbols.iter().take(MAX_SYMBOLS).map(row).collect())
 }
 
@@ -175,12 +177,12 @@ fn flatten<'a>(symbols: &'a [Symbol], depth: usize, each: &mut impl FnMut(&'a Sy
 }
 
 /// The answer for a file whose server gave none.
-pub(super) fn unanswered(version: Version, why: String) -> Answer<Diagnostics> {
+pub(super) fn unanswered(version: Version, error: ServerError) -> Answer<Diagnostics> {
     let value = Diagnostics {
         version,
         items: Vec::new(),
         pending: Vec::new(),
-        failed: vec![why],
+        failed: vec![Note::Failed(error)],
         on_save: Vec::new(),
     };
     Answer { value, server: String::new(), notes: Vec::new() }
@@ -188,7 +190,8 @@ pub(super) fn unanswered(version: Version, why: String) -> Answer<Diagnostics> {
 
 /// Some files by name, and the number of the rest.
 pub(super) fn named(context: &ToolContext, files: &[AbsPath]) -> String {
-    let mut names: Vec<String> = files.iter().take(MAX_NAMED).map(|path| context.shown(path)).collect();
+    let mut names: Vec<String> =
+        files.iter().take(MAX_NAMED).map(|path| context.display_path(path)).collect();
     if files.len() > MAX_NAMED {
         names.push(format!("{} more", files.len() - MAX_NAMED));
     }
@@ -238,8 +241,10 @@ pub(crate) fn on_save_lines(
     sources.into_iter().map(line).collect()
 }
 
-/// The places where the old name of a renamed symbol remains: strings, comments, other symbols of that name. First in
-/// the files that were `edited`, then in others of their kinds.
+/// The places where the old name of a renamed symbol remains.
+///
+/// These are strings, comments and other symbols of that name: first in the files that were `edited`, then in
+/// others of their kinds.
 pub(super) fn mentions_left(
     context: &ToolContext,
     old_name: &str,
@@ -250,7 +255,7 @@ pub(super) fn mentions_left(
     let kinds: BTreeSet<_> = edited.iter().map(|name| kind(name)).collect();
     let found = mentions.places_left(&context.workspace, old_name);
     let mut files: Vec<(String, Vec<usize>)> =
-        found.into_iter().map(|(path, lines)| (context.shown(&path), lines)).collect();
+        found.into_iter().map(|(path, lines)| (context.display_path(&path), lines)).collect();
     files.sort_by_key(|(name, _)| (!edited.contains(name), !kinds.contains(&kind(name)), name.clone()));
     let mut places: Vec<String> = files
         .iter()
@@ -274,13 +279,13 @@ pub(super) fn mentions_left(
     )
 }
 
-/// When servers are started.
+/// Describes when servers are started.
 pub(super) fn starts(context: &ToolContext) -> &'static str {
     match context.settings().start {
-        _ if context.kept.is_some() => "first asked",
+        _ if context.saved_snapshots.is_some() => "first asked",
         ServerStart::Use => "first asked",
-        ServerStart::Edit => "first asked, or when a tool first changes a file of theirs",
-        ServerStart::Read => "first asked, or when a tool first reads a file of theirs",
+        ServerStart::Edit => "first asked, or when a tool first changes a file they serve",
+        ServerStart::Read => "first asked, or when a tool first reads a file they serve",
     }
 }
 
@@ -301,7 +306,7 @@ pub(super) fn status(context: &ToolContext, servers: &[ServerStatus]) -> (String
             ServerState::Running { loading: Some(loading) } => ("running", loading.clone()),
             ServerState::Crashed { stderr_tail } => ("crashed", stderr_tail.clone()),
         };
-        let root = context.shown(&server.root);
+        let root = context.display_path(&server.root);
         out.push_str(&format!("{} for {root}: {state}", server.name));
         if let Some(uptime) = server.uptime {
             out.push_str(&format!(" for {} s, {} documents open", uptime.as_secs(), server.open_documents));
@@ -312,27 +317,30 @@ pub(super) fn status(context: &ToolContext, servers: &[ServerStatus]) -> (String
         if server.pending > 0 {
             out.push_str(&format!("; {} unanswered", counted(server.pending, "question")));
         }
-        if server.overlooks {
+        if server.is_scan_cut {
             out.push_str("; it has too many files to poll, so changes by other programs may be missed: use `reload` after them");
         }
         out.push('\n');
-        for said in &server.said {
-            out.push_str(&format!("  reports: {}\n", said.replace('\n', "\n    ")));
+        for message in &server.messages {
+            out.push_str(&format!("  reports: {}\n", message.replace('\n', "\n    ")));
         }
         list.push(json!({
-            "said": server.said, "name": server.name, "root": root, "state": state, "detail": detail, "pid": server.pid,
+            "said": server.messages, "name": server.name, "root": root, "state": state, "detail": detail, "pid": server.pid,
             "open_documents": server.open_documents, "unanswered": server.pending, "failures": server.failures,
-            "overlooks": server.overlooks,
+            "overlooks": server.is_scan_cut,
         }));
     }
     (out, json!({ "servers": list }))
 }
 
-/// Server logs: error streams and the newest messages. Of servers that have ended only the last are shown.
+/// Server logs: error streams and the newest messages.
+///
+/// Shows only the last of the servers that have ended.
 pub(super) fn logs(context: &ToolContext, logs: &[ServerLog]) -> (String, Value) {
     let (mut out, mut list, mut ended, mut left) = (String::new(), Vec::new(), 0, String::new());
     for log in logs {
-        let heading = format!("{} for {}: {}", log.name, context.shown(&log.root), process_state(&log.life));
+        let heading =
+            format!("{} for {}: {}", log.name, context.display_path(&log.root), process_state(&log.life));
         let (state, end) = match &log.life {
             ServerLife::Runs => ("running", None),
             ServerLife::RunsElsewhere { .. } => ("running_elsewhere", None),
@@ -341,7 +349,7 @@ pub(super) fn logs(context: &ToolContext, logs: &[ServerLog]) -> (String, Value)
             ServerLife::Lost { .. } => ("lost", None),
         };
         list.push(json!({
-            "name": log.name, "root": context.shown(&log.root), "state": state, "folder": log.directory,
+            "name": log.name, "root": context.display_path(&log.root), "state": state, "folder": log.directory,
             "ended_at_ms": end.map(|end| end.at_ms), "why": end.map(|end| &end.why),
         }));
         if !matches!(log.life, ServerLife::Runs) {
@@ -384,13 +392,13 @@ fn process_state(life: &ServerLife) -> String {
             let how = if end.crashed { "crashed" } else { "ended" };
             format!("{how} {} ({})", ago(end.at_ms), end.why)
         }
-        ServerLife::Lost { heard_ms } => {
-            format!("last seen {}, then Pilcrow was killed", ago(*heard_ms))
+        ServerLife::Lost { last_write_ms } => {
+            format!("last seen {}, then Pilcrow was killed", ago(*last_write_ms))
         }
     }
 }
 
-/// One line for one diagnostic.
+/// Renders a diagnostic as one line.
 pub(crate) fn headline(item: &Diagnostic) -> String {
     let source = item.source.as_deref().unwrap_or(&item.server);
     let code = item.code.as_ref().map(|code| format!(" [{code}]")).unwrap_or_default();

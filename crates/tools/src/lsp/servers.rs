@@ -1,4 +1,4 @@
-//! The servers themselves: status, capabilities, logs, restart, and requests in the protocol's own words.
+//! The servers themselves: status, capabilities, logs, restart, and raw requests.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(super) struct Named {
     server: Option<String>,
 }
 
-/// A request in the protocol's own words.
+/// A raw request of the protocol.
 #[derive(Debug, Deserialize)]
 pub(super) struct Request {
     #[serde(flatten)]
@@ -96,7 +96,7 @@ async fn capabilities(call: &Call<'_>, args: &Named) -> Result<ToolResult, Failu
     let mut details = Vec::new();
     for it in offered {
         let names = |features: &[adapters::Feature]| features.iter().map(ToString::to_string).collect();
-        text.push_str(&format!("{} for {}\n", it.server, context.shown(&it.root)));
+        text.push_str(&format!("{} for {}\n", it.server, context.display_path(&it.root)));
         text.push_str(&format!(
             "  offers: {}\n  not: {}\n",
             list(names(&it.features)),
@@ -108,7 +108,9 @@ async fn capabilities(call: &Call<'_>, args: &Named) -> Result<ToolResult, Failu
         if !it.commands.is_empty() {
             text.push_str(&format!("  commands: {}\n", it.commands.join(", ")));
         }
-        details.push(json!({ "server": it.server, "root": context.shown(&it.root), "capabilities": it.raw }));
+        details.push(
+            json!({ "server": it.server, "root": context.display_path(&it.root), "capabilities": it.raw }),
+        );
     }
     Ok(ToolResult::text(text).with_details(json!({ "servers": details })))
 }
@@ -127,7 +129,9 @@ async fn reload(call: &Call<'_>, args: &Named) -> Result<ToolResult, Failure> {
     Ok(ToolResult::text(text).with_details(details))
 }
 
-/// Sends any request. Edits that the server sends meanwhile are judged by the policy like all others.
+/// Sends any request to a server.
+///
+/// The policy judges edits that the server sends meanwhile like all others.
 async fn request(call: &Call<'_>, args: &Request) -> Result<ToolResult, Failure> {
     let Call { context, cx, request, .. } = call;
     let method = args.method.as_str();

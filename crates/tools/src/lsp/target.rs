@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use lsp_client::{Glanced, RequestCx, Symbol};
+use lsp_client::{Peeked, RequestCx, Symbol};
 use policy::ErrorCode;
 use serde_json::json;
 use text::{LineIndex, Position, PositionEncoding, occurrences, word_at};
@@ -54,7 +54,7 @@ impl Target {
 
 fn shown(context: &ToolContext, document: &Document, offset: usize) -> String {
     let line = LineIndex::new(&document.text).line_of(offset) + 1;
-    format!("{}:{line}", context.shown(&document.path))
+    format!("{}:{line}", context.display_path(&document.path))
 }
 
 /// The place that arguments name; the first if it is declared at several.
@@ -136,8 +136,10 @@ pub(crate) fn line(document: &Document, line: u64) -> Result<Range<usize>, Failu
     line_bytes(document, &LineIndex::new(&document.text), line)
 }
 
-/// The bytes that `range` names: `3-9` are whole lines with the last line break, `3:1-9:20` excludes its end.
-/// Letters after a line number, as lines are displayed, are ignored.
+/// The bytes that `range` names.
+///
+/// `3-9` are whole lines with the last line break, `3:1-9:20` excludes its end. Letters after a line number, as
+/// lines are displayed, are ignored.
 pub(crate) fn range(
     context: &ToolContext,
     document: &Document,
@@ -171,14 +173,16 @@ pub(crate) fn range(
         Some(column) => place_within(document, to, column)?,
     };
     if end < start {
-        let shown = context.shown(&document.path);
+        let shown = context.display_path(&document.path);
         let message = format!("`range` {range:?} of {shown} ends before it begins");
         return Err(Failure::new(ErrorCode::InvalidArguments, message));
     }
     Ok(Some(start..end))
 }
 
-/// The range of the whole declaration at a place; `None` if the file's symbols do not contain it.
+/// The range of the whole declaration at a place.
+///
+/// `None` if the file's symbols do not contain the place.
 pub(crate) async fn around(context: &ToolContext, target: &Target, cx: &RequestCx) -> Option<Range<usize>> {
     fn find(symbols: &[Symbol], at: &Range<usize>) -> Option<Range<usize>> {
         symbols.iter().find_map(|symbol| {
@@ -232,7 +236,7 @@ fn on_line(
             ErrorCode::NotFound,
             format!(
                 "line {line} of {} does not contain `{last}`; read the file for its current lines",
-                context.shown(&document.path)
+                context.display_path(&document.path)
             ),
         )),
         (wanted, count) => Err(Failure::new(
@@ -247,7 +251,9 @@ fn on_line(
     }
 }
 
-/// A symbol path in a file; otherwise the one symbol that the occurrences of the name refer to.
+/// Finds a symbol path in a file.
+///
+/// Otherwise finds the one symbol that the occurrences of the name refer to.
 async fn in_file(
     context: &ToolContext,
     document: Document,
@@ -281,7 +287,7 @@ async fn in_file(
             ErrorCode::NotFound,
             format!(
                 "{} contains nothing named `{name}`; `symbols` lists its symbols",
-                context.shown(&document.path)
+                context.display_path(&document.path)
             ),
         )),
         (count, Some(wanted)) if (1..=count).contains(&wanted) => {
@@ -297,18 +303,18 @@ async fn everywhere(
     symbol: &str,
     cx: &RequestCx,
 ) -> Result<(Target, Vec<Target>), Failure> {
-    let mut glances = Vec::new();
-    let found = glance_around(context, symbol, cx, &mut glances).await;
+    let mut peeked = Vec::new();
+    let found = peek_around(context, symbol, cx, &mut peeked).await;
     let kept = found.as_ref().ok().map(|(target, _)| &target.document.path);
-    context.servers.put_away(glances, kept).await;
+    context.servers.close_peeked(peeked, kept).await;
     found
 }
 
-async fn glance_around(
+async fn peek_around(
     context: &ToolContext,
     symbol: &str,
     cx: &RequestCx,
-    glances: &mut Vec<Glanced>,
+    peeked: &mut Vec<Peeked>,
 ) -> Result<(Target, Vec<Target>), Failure> {
     let (name, wanted) = split(symbol);
     let last = last_segment(name).to_owned();
@@ -323,10 +329,10 @@ async fn glance_around(
         if asked == MAX_FILES {
             break;
         }
-        match context.servers.glance(document, cx).await.map_err(Failure::from) {
-            Ok((answer, glanced)) => {
+        match context.servers.peek_symbols(document, cx).await.map_err(Failure::from) {
+            Ok((answer, file)) => {
                 asked += 1;
-                glances.push(glanced);
+                peeked.push(file);
                 declared.extend(declared_in(document, &answer.value, name));
             }
             // A file that no server handles cannot declare it as far as is known.
@@ -375,7 +381,7 @@ pub(crate) async fn extent(
         (None, 1) => 0,
         (Some(wanted), count) if (1..=count).contains(&wanted) => wanted - 1,
         (_, 0) => {
-            let shown = context.shown(&document.path);
+            let shown = context.display_path(&document.path);
             return Err(Failure::new(
                 ErrorCode::NotFound,
                 format!("{shown} contains no symbol `{plain}`; `symbols` lists its symbols"),
@@ -417,7 +423,9 @@ fn declared_in(document: &Document, symbols: &[Symbol], name: &str) -> Vec<Decla
     found
 }
 
-/// The name inside a symbol's selection range: some servers give more than the name.
+/// The range of the name inside a symbol's selection range.
+///
+/// Some servers select more than the name.
 fn narrowed(document: &Document, symbol: &Symbol, name: &str) -> Range<usize> {
     let inside = document.text.get(symbol.selection.clone()).unwrap_or_default();
     match occurrences(inside, name).next() {
@@ -437,7 +445,9 @@ fn collect(symbols: &[Symbol], name: &str, found: &mut impl FnMut(&Symbol)) {
     }
 }
 
-/// The path of a method that gopls names after its receiver: `Square.Area` for `(*Square).Area`.
+/// The path of a method that gopls names after its receiver.
+///
+/// Gives `Square.Area` for `(*Square).Area`.
 fn of_receiver(path: String) -> String {
     let receiver = path.strip_prefix('(').and_then(|rest| rest.split_once(")."));
     let Some((receiver, method)) = receiver else { return path };
@@ -445,7 +455,7 @@ fn of_receiver(path: String) -> String {
     format!("{receiver}.{method}")
 }
 
-/// The one declaration that is meant; `None` if there is none.
+/// The only matching declaration; `None` if there is none.
 async fn choose(
     context: &ToolContext,
     symbol: &str,
@@ -475,8 +485,10 @@ async fn choose(
     Ok(found.next().map(|first| (first, found.collect())))
 }
 
-/// Whether declarations of one symbol path belong to one symbol (a prototype and its definition, an interface
-/// and a constant of its name): the definitions of each lead to another, and so to all.
+/// Whether declarations of one symbol path belong to one symbol.
+///
+/// For example a prototype and its definition, or an interface and a constant of its name. The definitions of
+/// each lead to another, and so to all.
 async fn lead_to_each_other(
     context: &ToolContext,
     found: &[Target],
@@ -491,7 +503,7 @@ async fn lead_to_each_other(
         let answer = match context.servers.definition(&target.document, target.range.start, cx).await {
             Ok(answer) => answer,
             Err(error @ lsp_client::ServerError::Cancelled) => return Err(error.into()),
-            // Without an answer it is not known.
+            // Without an answer the relation is not known.
             Err(_) => return Ok(false),
         };
         let is_at = |other: &Target| {
@@ -516,8 +528,9 @@ async fn lead_to_each_other(
     Ok(reached(0).into_iter().all(|it| it) && (1..found.len()).all(|at| reached(at)[0]))
 }
 
-/// All declarations of a symbol in its file: a server may list an overloaded function once (basedpyright 1.40),
-/// and give each declaration as a definition.
+/// All declarations of a symbol in its file.
+///
+/// A server may list an overloaded function once (basedpyright 1.40), and give each declaration as a definition.
 async fn written_again(
     context: &ToolContext,
     found: Vec<Target>,
@@ -543,8 +556,9 @@ async fn written_again(
     Ok(ranges.into_iter().map(|range| Target { document: target.document.clone(), range }).collect())
 }
 
-/// Whether declarations of one name are one symbol (overloads, a definition in each branch): all have the same
-/// references.
+/// Whether declarations of one name are one symbol.
+///
+/// They are if all have the same references, such as overloads or a definition in each branch.
 async fn one_symbol(context: &ToolContext, found: &[Target], cx: &RequestCx) -> Result<bool, Failure> {
     let together =
         found.len() <= MAX_TWINS && found.iter().all(|target| target.document.path == found[0].document.path);

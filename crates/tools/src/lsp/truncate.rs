@@ -16,15 +16,17 @@ const START: usize = 200;
 /// Bytes of one answer.
 const ALL: usize = 64 * 1024;
 
-/// Lines of a document in the form that `edit` takes; only the beginning of very long ones.
+/// Lines of a document in the form that `edit` takes.
+///
+/// Shows only the beginning of very long lines.
 pub(super) fn lines(context: &ToolContext, document: &Document, lines: &[usize]) -> String {
     let all = hashline::Lines::new(document.text.clone());
     let is_long = |line: &&usize| (1..=all.count()).contains(*line) && all.content(**line).len() > LINE;
     let (long, short): (Vec<&usize>, Vec<&usize>) = lines.iter().partition(is_long);
     let short: Vec<usize> = short.into_iter().copied().collect();
     let mut out = match short.is_empty() {
-        true => format!("{}:\n", context.shown(&document.path)),
-        false => display::lines(context, document, &short),
+        true => format!("{}:\n", context.display_path(&document.path)),
+        false => display::render_lines(context, document, &short),
     };
     for line in long {
         out.push_str(&format!("{line}: {}\n", cut(all.content(*line))));

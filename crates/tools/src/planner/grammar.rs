@@ -1,7 +1,7 @@
-//! The planner's small grammar: a sentence in plain words to a job. Pure.
+//! The planner's grammar: from an English sentence to a job. Pure.
 //!
-//! It understands what it understands and says so about the rest; it never guesses. Names may be
-//! quoted with backticks or quotes, a quoted name may hold spaces. Words are read in any case.
+//! It rejects what it does not understand. Names may be quoted with backticks or quotes; a quoted name may
+//! contain spaces. Case does not matter.
 
 /// A job that needs no model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,22 +11,22 @@ pub enum Job {
         /// The symbol, perhaps as a name path: `Class.method`.
         symbol: String,
         new_name: String,
-        /// Where it is, if the person said so.
+        /// Place of the symbol, if the prompt names one.
         place: Place,
     },
     /// `move FILE to FILE`
     MoveFile { from: String, to: String },
     /// `find references of A`, `find the definition of A`, `symbols in FILE`, …
     Find {
-        /// What is asked, as the `lsp` tool's action.
+        /// Action of the tool `lsp`.
         action: &'static str,
         symbol: String,
-        /// Where it is, if the person said so.
+        /// Place of the symbol, if the prompt names one.
         place: Place,
     },
     /// `organize imports in FILE`, `format FILE`
     Tidy {
-        /// As the `lsp` tool's action.
+        /// Action of the tool `lsp`.
         action: &'static str,
         file: String,
     },
@@ -34,34 +34,30 @@ pub enum Job {
     Fix {
         /// A diagnostic's code, its tool, or `errors`; all without one.
         kind: Option<String>,
-        /// There; everywhere without one.
+        /// A file or line; else the whole project.
         place: Place,
     },
     /// `explain the diagnostics [in FILE]`
     Diagnostics {
-        /// This file, or all.
+        /// A file; `None` for all files.
         file: Option<String>,
     },
     /// `debug FILE stopping at FILE:LINE [and show EXPR]`
     Debug {
         program: String,
-        /// Where it is to stop; both are there.
+        /// Place to stop at; has a file and a line.
         stop: Place,
-        /// What is shown there besides.
+        /// Expression to show at the stop.
         show: Option<String>,
     },
     /// `run test NAME [in FILE[:LINE]] under the debugger`
-    Test {
-        /// The test's name, where it has one.
-        name: Option<String>,
-        place: Place,
-    },
+    Test { name: Option<String>, place: Place },
     /// `show values of EXPR at FILE:LINE [running FILE]`
     Probe {
         expression: String,
-        /// Where; both are there.
+        /// Has a file and a line.
         at: Place,
-        /// What runs, else the file itself.
+        /// The program to run, by default the file itself.
         program: Option<String>,
     },
     /// `undo`
@@ -71,13 +67,13 @@ pub enum Job {
 /// A file and perhaps a line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Place {
-    /// As the person wrote it.
+    /// Path as the user wrote it.
     pub file: Option<String>,
-    /// 1-based.
+    /// Line (1-based).
     pub line: Option<u64>,
 }
 
-/// Every sentence that is understood, for people.
+/// Help text: all sentences of the grammar.
 pub const HELP: &str = "\
 rename A to B [in FILE[:LINE]]
 move FILE to FILE
@@ -96,12 +92,12 @@ run test NAME [in FILE[:LINE]] under the debugger
 show values of EXPR at FILE:LINE [running FILE]
 undo";
 
-/// The job that `prompt` asks for, or `None` when it is not in the grammar.
+/// Parses a prompt; `None` if it is not in the grammar.
 pub fn parse(prompt: &str) -> Option<Job> {
     let words = words(prompt)?;
     let mut cursor = Cursor { words: &words, at: 0 };
     let job = cursor.job()?;
-    // A sentence that goes on says more than was understood.
+    // Reject a sentence with words that were not understood.
     cursor.skip(&["please", "now", "everywhere"]);
     (cursor.at == words.len()).then_some(job)
 }
@@ -112,7 +108,7 @@ struct Word {
     quoted: bool,
 }
 
-/// Splits at blanks; a quoted run is one word. `None` when a quote is left open.
+/// Splits at spaces; a quoted run is one word. `None` if a quote is not closed.
 fn words(prompt: &str) -> Option<Vec<Word>> {
     let mut out = Vec::new();
     let mut rest = prompt.trim();
@@ -122,11 +118,11 @@ fn words(prompt: &str) -> Option<Vec<Word>> {
             Some(quote) => {
                 let end = rest[1..].find(quote)? + 1;
                 let after = &rest[end + 1..];
-                // What follows a closing quote belongs to the name only as `:12`.
+                // Only a line number such as `:12` may follow a closing quote.
                 let tail = after.find(char::is_whitespace).map_or(after, |at| &after[..at]);
-                let tail_kept =
+                let line_number =
                     if tail.starts_with(':') { tail.trim_end_matches(['.', ',', '!', '?']) } else { "" };
-                (format!("{}{tail_kept}", &rest[1..end]), &after[tail.len()..])
+                (format!("{}{line_number}", &rest[1..end]), &after[tail.len()..])
             }
             None => {
                 let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
@@ -136,7 +132,7 @@ fn words(prompt: &str) -> Option<Vec<Word>> {
         out.push(Word { text, quoted: quote.is_some() });
         rest = after.trim_start();
     }
-    // The sentence's own mark at its end is no part of a name.
+    // Final punctuation belongs to the sentence, not to a name.
     if let Some(last) = out.last_mut()
         && !last.quoted
     {
@@ -210,7 +206,7 @@ impl Cursor<'_> {
         self.question()
     }
 
-    /// `who calls A`, `what does A call`; nothing is read when it is another question.
+    /// `who calls A`, `what does A call`; does not advance for another question.
     fn calls(&mut self) -> Option<Job> {
         let start = self.at;
         let mut read = || {
@@ -239,7 +235,7 @@ impl Cursor<'_> {
         job
     }
 
-    /// What follows `debug`. The expression is the rest of the sentence.
+    /// The rest after `debug`. The expression extends to the end of the sentence.
     fn debug(&mut self) -> Option<Job> {
         self.skip(&["the", "file", "program"]);
         let program = self.name()?;
@@ -264,9 +260,9 @@ impl Cursor<'_> {
         self.expect(&["run"])?;
         self.skip(&["the"]);
         self.expect(&["test"])?;
-        let at_once =
+        let has_no_name =
             ["in", "at"].iter().any(|it| self.words.get(self.at).is_some_and(|word| word.text == *it));
-        let name = if at_once { None } else { Some(self.name()?) };
+        let name = if has_no_name { None } else { Some(self.name()?) };
         let place = self.place()?;
         self.expect(&["under", "in", "with"])?;
         self.skip(&["the", "a"]);
@@ -296,7 +292,9 @@ impl Cursor<'_> {
         Some(Job::Probe { expression, at, program })
     }
 
-    /// What follows `fix`. A plain word is no kind: it may be anything that a person wants mended.
+    /// Parses the rest after `fix`.
+    ///
+    /// A plain word is not a kind: the user may want anything fixed.
     fn fix(&mut self) -> Option<Job> {
         let all = self.take(&["all", "every", "everything"]);
         self.skip(&["the"]);
@@ -325,7 +323,7 @@ impl Cursor<'_> {
         Some(Job::Fix { kind, place: self.place()? })
     }
 
-    /// Sentences that look something up.
+    /// Questions about symbols and diagnostics.
     fn question(&mut self) -> Option<Job> {
         let verb = self.take(&["find", "show", "list", "explain", "what", "where", "go", "check", "get"]);
         self.skip(&["me", "are", "is", "to", "all", "the", "current", "every"]);
@@ -395,7 +393,7 @@ impl Cursor<'_> {
         Some(Place { file: Some(name), line: None })
     }
 
-    /// Skips what a person says before a name: `the function`.
+    /// Skips words before a name: `the function`.
     fn noun(&mut self) {
         self.skip(&["the"]);
         let next_is_a_name = self
@@ -438,7 +436,9 @@ impl Cursor<'_> {
     }
 }
 
-/// Whether a word can only be the code of a diagnostic: quoted, or not written like one of a sentence.
+/// Whether a word is the code of a diagnostic.
+///
+/// A code is quoted, or not spelled like an English word.
 fn is_code(word: &Word) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c == '-' || c == '.' || c == '/';
     word.quoted
@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sentence_that_people_are_told_of_is_understood() {
+    fn every_sentence_of_the_help_is_understood() {
         let kinds = "implementations, subtypes, supertypes or the type";
         let calls = "who calls A, what does A call";
         let plain = |line: &str| line.replace(['[', ']'], "");
@@ -606,21 +606,22 @@ mod tests {
                 let line = line.replace(several.0, one);
                 let brief = without_line(&line);
                 for sentence in [without(&brief).trim().to_owned(), plain(&brief), plain(&line)] {
-                    let told = [
+                    let examples = [
                         ("FILE", "a.py"),
                         ("LINE", "3"),
                         ("NAME", "test_a"),
                         ("KIND", "F401"),
                         ("EXPR", "x + 1"),
                     ];
-                    let said = told.iter().fold(sentence, |said, (word, is)| said.replace(word, is));
-                    let words = said.split(' ').map(|it| match it {
+                    let prompt =
+                        examples.iter().fold(sentence, |text, (word, example)| text.replace(word, example));
+                    let words = prompt.split(' ').map(|it| match it {
                         "A" => "greet",
                         "B" => "hail",
                         it => it,
                     });
-                    let said = words.collect::<Vec<_>>().join(" ");
-                    assert!(parse(&said).is_some(), "{said}");
+                    let prompt = words.collect::<Vec<_>>().join(" ");
+                    assert!(parse(&prompt).is_some(), "{prompt}");
                     seen += 1;
                 }
             }

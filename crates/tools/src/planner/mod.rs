@@ -1,6 +1,7 @@
-//! The built-in planner: a model that needs no key. It reads the prompt by a small grammar
-//! ([`grammar`]) and answers with tool calls, so the same loop, policy, events and surfaces are
-//! used as with any model. It never guesses: what it does not understand it says.
+//! The built-in planner: a model that needs no key.
+//!
+//! It parses the prompt by a small grammar ([`grammar`]) and responds with tool calls, so it uses the same
+//! loop, policy, events and surfaces as any model. It rejects prompts that it does not understand.
 
 pub mod grammar;
 
@@ -24,7 +25,7 @@ pub struct Planner {
 type Call = (String, Map<String, Value>);
 
 impl Planner {
-    /// A planner; it holds no state of its own, the transcript is all it knows.
+    /// A planner. It has no state besides the transcript.
     pub fn new() -> Self {
         Self {
             info: ModelInfo {
@@ -38,8 +39,9 @@ impl Planner {
         }
     }
 
-    /// A planner that answers whatever is asked with this call, and then with its result: for a
-    /// surface whose command says exactly what is to be done.
+    /// Creates a planner that makes this call for any prompt.
+    ///
+    /// The planner returns the result of the call. Commands of a surface use it.
     pub fn with_call(tool: &str, arguments: Map<String, Value>) -> Self {
         Self { call: Some((tool.to_owned(), arguments)), ..Self::new() }
     }
@@ -74,17 +76,17 @@ impl Model for Planner {
 
 /// The next message of the transcript. Pure.
 fn answer(mut message: AssistantMessage, transcript: &[Message], fixed: Option<&Call>) -> AssistantMessage {
-    let Some(asked) = transcript.iter().rposition(|entry| matches!(entry, Message::User(_))) else {
-        return fail(message, "nothing was asked".to_owned(), "empty transcript");
+    let Some(prompt) = transcript.iter().rposition(|entry| matches!(entry, Message::User(_))) else {
+        return fail(message, "There is no prompt.".to_owned(), "empty transcript");
     };
-    let results: Vec<&ToolResultMessage> = transcript[asked..]
+    let results: Vec<&ToolResultMessage> = transcript[prompt..]
         .iter()
         .filter_map(|entry| match entry {
             Message::ToolResult(result) => Some(result),
             _ => None,
         })
         .collect();
-    let planned = || grammar::parse(&transcript[asked].text()).map(|job| next(&job, &results));
+    let planned = || grammar::parse(&transcript[prompt].text()).map(|job| next(&job, &results));
     let fixed = fixed.map(|call| results.is_empty().then(|| call.clone()));
     let Some(next) = fixed.or_else(planned) else {
         return fail(message, unknown(), "the built-in planner did not understand the request");
@@ -92,8 +94,8 @@ fn answer(mut message: AssistantMessage, transcript: &[Message], fixed: Option<&
     if let Some((name, arguments)) = next {
         let (name, arguments_error, thought_signature) = (name, None, None);
         let id = match results.len() {
-            0 => format!("planner-{asked}"),
-            count => format!("planner-{asked}-{count}"),
+            0 => format!("planner-{prompt}"),
+            count => format!("planner-{prompt}-{count}"),
         };
         let call = ToolCall { id, name, arguments, arguments_error, thought_signature };
         message.content = vec![Content::ToolCall(call)];
@@ -110,22 +112,23 @@ fn answer(mut message: AssistantMessage, transcript: &[Message], fixed: Option<&
         .collect();
     let text = texts.join("\n");
     if results.iter().any(|result| result.is_error) {
-        return fail(message, text, "the request was not carried out");
+        return fail(message, text, "the request failed");
     }
     message.content = vec![Content::text(text)];
     message
 }
 
-/// The call that comes after these results; `None` when all is done.
+/// The call after these results; `None` when the job is done.
 fn next(job: &Job, results: &[&ToolResultMessage]) -> Option<Call> {
     let show = match job {
         Job::Debug { show, .. } => show,
-        // Shown at its failure; nothing is left running.
+        // Ends the session after it showed the failure.
         Job::Test { .. } | Job::Probe { .. } if results.len() == 1 => {
-            let told = &results[0].details;
-            let over = results[0].is_error || told["state"] == "terminated" || told["session"].is_null();
-            let end = json!({ "action": "terminate", "session": told["session"] });
-            return (!over).then(|| ("debug".to_owned(), end.as_object().cloned().unwrap_or_default()));
+            let details = &results[0].details;
+            let has_ended =
+                results[0].is_error || details["state"] == "terminated" || details["session"].is_null();
+            let end = json!({ "action": "terminate", "session": details["session"] });
+            return (!has_ended).then(|| ("debug".to_owned(), end.as_object().cloned().unwrap_or_default()));
         }
         _ => return results.is_empty().then(|| call(job)),
     };
@@ -133,23 +136,25 @@ fn next(job: &Job, results: &[&ToolResultMessage]) -> Option<Call> {
     let then =
         |arguments: Value| Some(("debug".to_owned(), arguments.as_object().cloned().unwrap_or_default()));
     let Some(launch) = results.first() else { return Some(call(job)) };
-    // One that came to its end without a stop, or did not start, leaves nothing to do.
+    // A session that ended without a stop, or did not start, needs no further call.
     if launch.is_error || state(launch) == "terminated" {
         return None;
     }
-    // What comes after the launch runs on to the end, whatever an expression came to.
+    // The calls after the launch do not depend on whether an expression can be evaluated.
     let mut rest = Vec::new();
-    let of = launch.details["session"].clone();
+    let session = launch.details["session"].clone();
     if state(launch) == "stopped" {
-        rest.extend(show.iter().map(|it| json!({ "action": "evaluate", "session": of, "expression": it })));
-        rest.push(json!({ "action": "breakpoints", "session": of, "remove": true }));
-        rest.push(json!({ "action": "continue", "session": of }));
+        let evaluate =
+            |expression| json!({ "action": "evaluate", "session": session, "expression": expression });
+        rest.extend(show.iter().map(evaluate));
+        rest.push(json!({ "action": "breakpoints", "session": session, "remove": true }));
+        rest.push(json!({ "action": "continue", "session": session }));
     }
     let done = results.len() - 1;
     match rest.get(done) {
         Some(arguments) => then(arguments.clone()),
         None if done == rest.len() && results.last().is_some_and(|last| state(last) != "terminated") => {
-            then(json!({ "action": "terminate", "session": of }))
+            then(json!({ "action": "terminate", "session": session }))
         }
         None => None,
     }
@@ -165,9 +170,9 @@ fn fail(mut message: AssistantMessage, text: String, error: &str) -> AssistantMe
 fn unknown() -> String {
     let jobs: Vec<String> = grammar::HELP.lines().map(|line| format!("  {line}")).collect();
     format!(
-        "No model is configured, and the built-in planner does not understand this. It understands:\n{}\n\
-         For anything else give it a model: set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or model.default, or start a local server. \
-         `pilcrow config show` tells what is set, `pilcrow config schema` all there is.",
+        "No model is configured, and the built-in planner does not understand this prompt. It understands:\n{}\n\
+         For other prompts set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or model.default, or start a local server. \
+         `pilcrow config show` lists the settings in force, `pilcrow config schema` all settings.",
         jobs.join("\n")
     )
 }
@@ -266,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_or_is_not_understood_ends_in_an_error_that_says_so() {
+    fn failed_and_unknown_prompts_end_in_an_error() {
         let prompt = Message::user("rename a to b");
         let first = ask(std::slice::from_ref(&prompt));
         let last = ask(&[prompt, Message::Assistant(first), result("no symbol a", true)]);
@@ -276,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn debugging_stops_shows_and_goes_on_to_the_end() {
+    fn debugging_stops_shows_and_continues_to_the_end() {
         let mut transcript = vec![Message::user("debug a.py stopping at b.py:3 and show n")];
         let mut actions = Vec::new();
         for state in ["stopped", "", "", "running", "terminated"] {
@@ -284,9 +289,9 @@ mod tests {
             let call = message.tool_calls().next().expect("a call").clone();
             actions.push(call.arguments["action"].as_str().unwrap_or_default().to_owned());
             transcript.push(Message::Assistant(message));
-            let Message::ToolResult(mut told) = result(state, false) else { panic!("a result") };
-            told.details = json!({ "session": "debug-1", "state": state });
-            transcript.push(Message::ToolResult(told));
+            let Message::ToolResult(mut message) = result(state, false) else { panic!("a result") };
+            message.details = json!({ "session": "debug-1", "state": state });
+            transcript.push(Message::ToolResult(message));
         }
         assert_eq!(actions, ["launch", "evaluate", "breakpoints", "continue", "terminate"]);
         let last = ask(&transcript);
@@ -295,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_call_needs_no_words() {
+    fn a_fixed_call_ignores_the_prompt() {
         let call = ("lsp".to_owned(), Map::from_iter([("action".to_owned(), json!("format"))]));
         let empty = AssistantMessage::empty("planner", "pilcrow", "planner");
         let first = answer(empty.clone(), &[Message::user("tidy this up")], Some(&call));

@@ -1,4 +1,4 @@
-//! The tool `find`: files and folders by name, the best first.
+//! The tool `find`: files and directories by name, the best first.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use workspace::{EntryKind, Fit, Name, NamePattern, Names, Scope};
 use super::{NAMED, SECOND_TIME, TIME, bounds, counted, number, place, shown_path, unreadable};
 use crate::{Failure, ToolContext, arguments};
 
-/// Names shown unless asked otherwise, and at most.
+/// Default and maximum number of names shown.
 const LIMIT: usize = 100;
 const MOST_LIMIT: usize = 1000;
 
@@ -93,7 +93,7 @@ impl Find {
             notes.push(format!(
                 "nothing found; {} looked at in {}",
                 counted(found.looked, "name"),
-                context.shown(&scope.at)
+                context.display_path(&scope.at)
             ));
             notes.extend(self.elsewhere(&scope, &pattern, cx).await?);
         }
@@ -116,7 +116,7 @@ impl Find {
         Ok(self.context.workspace.names(scope.clone(), wants, &bounds(cx, time)).await?)
     }
 
-    /// What is found among hidden and ignored names, for a moment.
+    /// Briefly searches hidden and ignored names.
     async fn elsewhere(
         &self,
         scope: &Scope,
@@ -143,7 +143,7 @@ impl Find {
     }
 }
 
-/// How well a name fits, and then how near it is.
+/// Rank of a name: how well it matches, then how near it is.
 fn order(
     context: &ToolContext,
     scope: &Scope,

@@ -1,7 +1,7 @@
 //! The tool `grep`: lines that match, in the form that `edit` takes.
 //!
-//! The search only says which files match. What is shown is looked for again in the text that is
-//! recorded, so that the two are always the same.
+//! The search only determines which files match. The tool then searches the text that it records, so that the
+//! lines shown and the snapshot are always the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use super::page::{self, Page};
 use super::{NAMED, SECOND_TIME, TIME, bounds, counted, number, place, shown_path, unreadable};
 use crate::{Failure, ToolContext, arguments};
 
-/// Hits shown unless asked otherwise, and at most.
+/// Default and maximum number of hits shown.
 const LIMIT: usize = 100;
 const MOST_LIMIT: usize = 1000;
-/// Files named where lines are not asked for.
+/// Default number of files with `files_only`.
 const FILES_LIMIT: usize = 300;
-/// Lines around a hit at most.
+/// Maximum number of context lines around a hit.
 const MOST_CONTEXT: usize = 30;
-/// Files in the details at most.
+/// Maximum number of files in the details.
 const DETAILS: usize = 1000;
 
 pub(crate) struct Grep {
@@ -65,11 +65,11 @@ impl Grep {
         let definition = ToolDefinition {
             name: "grep".to_owned(),
             label: "Search".to_owned(),
-            description: crate::display::described(&context, include_str!("grep.md")),
+            description: crate::display::render_description(&context, include_str!("grep.md")),
             parameters: json!({
                 "type": "object",
                 "properties": {
-                    "pattern": text("what is looked for"),
+                    "pattern": text("the text or regular expression to find"),
                     "path": text("file or folder; default: all"),
                     "glob": text("only such files: *.{ts,tsx}, src/**/*.rs; !*.min.js leaves out; several with commas"),
                     "ignore_case": flag("upper and lower case are one"),
@@ -152,8 +152,9 @@ impl Grep {
         Ok(self.context.workspace.search(scope.clone(), query.clone(), policy.clone(), &bounds).await?)
     }
 
-    /// What is found in hidden and ignored files, for a moment: a model that is told of no hit takes
-    /// it that there is none.
+    /// Briefly searches hidden and ignored files.
+    ///
+    /// Otherwise the model would take "no hits" as final.
     async fn elsewhere(
         &self,
         scope: &Scope,
@@ -169,7 +170,7 @@ impl Grep {
     }
 }
 
-/// What is shown of the files, made on a thread that may wait for them.
+/// Renders the page on a blocking thread.
 async fn page(
     context: &Arc<ToolContext>,
     args: &Arguments,
@@ -178,7 +179,8 @@ async fn page(
     found: &Findings,
 ) -> Result<Page, Failure> {
     let limit = args.limit.unwrap_or(LIMIT).min(MOST_LIMIT);
-    let wanted = page::Wanted { limit, context: args.context.min(MOST_CONTEXT), named: scope.at.clone() };
+    let wanted =
+        page::PageRequest { limit, context: args.context.min(MOST_CONTEXT), named: scope.at.clone() };
     let (context, files) = (context.clone(), found.files.clone());
     let work = tokio::task::spawn_blocking(move || page::page(&context, &query, &files, &wanted));
     work.await.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))
@@ -243,7 +245,7 @@ fn result(context: &ToolContext, args: &Arguments, found: &Findings, page: Page,
     ToolResult::text(text).with_details(details)
 }
 
-/// No hit, and what that means.
+/// Renders a result without hits, and explains it.
 fn nothing(
     context: &ToolContext,
     args: &Arguments,
@@ -251,7 +253,7 @@ fn nothing(
     found: &Findings,
     elsewhere: Option<&Findings>,
 ) -> ToolResult {
-    let below = match context.shown(&scope.at).as_str() {
+    let below = match context.display_path(&scope.at).as_str() {
         "" | "." => String::new(),
         path => format!(" in {path}"),
     };

@@ -1,4 +1,4 @@
-//! The tool `ls`: what a folder holds.
+//! The tool `ls`: the entries of a directory.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use workspace::{EntryKind, ReadError, SearchError, TreeEntry};
 use super::{TIME, bounds, number, place};
 use crate::{Failure, ToolContext, arguments};
 
-/// Rows shown at most, and of each folder below the first.
+/// Maximum number of rows, of rows for each directory below the first, and depth.
 const MOST_ROWS: usize = 500;
 const MOST_BELOW: usize = 100;
 const MOST_DEPTH: usize = 10;
@@ -73,14 +73,14 @@ impl Ls {
         let tree = context.workspace.tree(at.clone(), depth.min(MOST_DEPTH), policy, &bounds(cx, TIME)).await;
         let (entries, is_whole) = match tree {
             Err(SearchError::Place(ReadError::NotAFile { .. })) => {
-                let message = format!("{} is a file; read shows it", context.shown(&at));
+                let message = format!("{} is a file; read shows it", context.display_path(&at));
                 return Err(Failure::new(ErrorCode::InvalidArguments, message));
             }
             tree => tree?,
         };
         let mut listing = Listing::default();
         listing.entries(&entries, 0, MOST_ROWS);
-        let mut text = format!("{} ({})\n", context.shown(&at), entries_counted(entries.len()));
+        let mut text = format!("{} ({})\n", context.display_path(&at), entries_counted(entries.len()));
         text.push_str(&listing.text);
         if !is_whole {
             text.push_str("(folders below were not all looked at; list a smaller `path`)\n");
@@ -133,7 +133,7 @@ impl Listing {
     }
 }
 
-/// A name that cannot be taken for several, or for another.
+/// Renders a name, quoted if it could be misread.
 fn name(entry: &TreeEntry) -> String {
     match entry.name.to_str() {
         Some(name) if !name.chars().any(char::is_control) && name.trim() == name => name.to_owned(),

@@ -1,6 +1,4 @@
-//! The tools that look for things: `grep`, `find` and `ls`.
-//!
-//! Where they look and for how long is said here, and how a name is written that may be any bytes.
+//! The search tools `grep`, `find` and `ls`, with their common scope, time limits and rendering of paths.
 
 mod find;
 mod grep;
@@ -23,26 +21,28 @@ pub(crate) use ls::Ls;
 
 use crate::{Failure, ToolContext};
 
-/// For so long is looked; then what was found is told.
+/// Time limit of a search; partial results are reported.
 const TIME: Duration = Duration::from_secs(30);
-/// For so long is looked a second time, where nothing was found in what is neither ignored nor hidden.
+/// Time limit of the second search.
+///
+/// The second search covers hidden and ignored files, if the first found nothing.
 const SECOND_TIME: Duration = Duration::from_millis(400);
-/// So many names are told of files that were left out.
+/// Number of omitted files named in a result.
 const NAMED: usize = 5;
 
-/// The place that a call names, which may be read; without one, all of the workspace.
+/// Resolves and permits the place of a call; by default the whole workspace.
 async fn place(
     context: &ToolContext,
     path: Option<&str>,
     cx: &ToolCx,
 ) -> Result<(AbsPath, Arc<Policy>), Failure> {
     let path = match context.workspace.resolve(path.filter(|path| !path.is_empty()).unwrap_or(".")) {
-        // What the person lets be read outside, and what we keep for the model.
+        // Readable files outside the workspace, such as skills and command outputs.
         Err(PathError::Outside { target, .. }) if cx.may_read(&target) => target,
         path => path?,
     };
     cx.permit_read(&path).await?;
-    let no_policy = || Failure::new(ErrorCode::Denied, "this session has no policy, so nothing is searched");
+    let no_policy = || Failure::new(ErrorCode::Denied, "cannot search: this session has no policy");
     Ok((path, cx.policy().ok_or_else(no_policy)?))
 }
 
@@ -50,13 +50,13 @@ fn bounds(cx: &ToolCx, time: Duration) -> Bounds {
     Bounds { cancel: cx.cancel.clone(), time }
 }
 
-/// A path as it is shown: as it is, or quoted where it could be taken for something else.
+/// Renders a path, quoted if it could be misread.
 fn shown_path(context: &ToolContext, path: &AbsPath) -> String {
-    let shown = context.shown(path);
+    let shown = context.display_path(path);
     if is_plain(context, path, &shown) { shown } else { quoted(context, path) }
 }
 
-/// Whether a path can be written as it is in a call or in the header of an edit.
+/// Whether a path needs no quotes in a call or a header.
 fn is_plain(context: &ToolContext, path: &AbsPath, shown: &str) -> bool {
     let is_whole = path.strip_prefix(context.workspace.root()).is_some_and(|it| it.to_str().is_some());
     is_whole && !shown.chars().any(char::is_control) && shown.trim() == shown
@@ -85,7 +85,7 @@ fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{} {noun}s", number(count)) }
 }
 
-/// What could not be read, as a note; `None` when all could.
+/// A note about files that could not be read.
 fn unreadable(failed: usize, failures: &[String]) -> Option<String> {
     let first = failures.first()?;
     let more = if failed > 1 { format!(" and {} more", number(failed - 1)) } else { String::new() };

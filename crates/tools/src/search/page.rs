@@ -1,4 +1,4 @@
-//! What is shown of files that match: rows that can be edited, within bounds.
+//! Rendering of matching files: bounded, in rows that `edit` takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,27 +10,28 @@ use super::{counted, is_plain, number, share::share, shown_path};
 use crate::ToolContext;
 use crate::display::{self, Recorded};
 
-/// At most this many bytes of rows.
+/// Maximum size of all rows, in bytes.
 const MAX_BYTES: usize = 48 << 10;
-/// Files whose lines are shown, and files that are named beside them.
-const MOST_FILES: usize = 40;
-const MOST_NAMES: usize = 40;
+/// Maximum number of files with lines, and of files only named.
+const MAX_FILES: usize = 40;
+const MAX_NAMES: usize = 40;
 /// A longer line is shown in parts.
 const MAX_ROW: usize = 1000;
-/// So many parts of a line, so much of a match, and so much around it.
-const MOST_PARTS: usize = 3;
+/// Limits for a long line: its parts, the length of a match, and its context.
+const MAX_PARTS: usize = 3;
 const MAX_MATCH: usize = 600;
 const AROUND: usize = 80;
-/// A document of more bytes is not recorded unless it was named: it would push others out of what
-/// is remembered.
+/// Maximum size of a recorded document that the call does not name, in bytes.
+///
+/// A larger document would evict other snapshots.
 const MAX_RECORDED: usize = 4 << 20;
-/// Lines looked for in one document.
-const MOST_LINES: usize = 10_000;
-/// A line of at most so many bytes can be read whole.
+/// Maximum number of hits in one document.
+const MAX_LINES: usize = 10_000;
+/// Maximum length of a line that `read` shows, in bytes.
 const READABLE: usize = 50 << 10;
 
-/// What is asked for.
-pub(super) struct Wanted {
+/// Limits of a page.
+pub(super) struct PageRequest {
     pub limit: usize,
     pub context: usize,
     pub named: AbsPath,
@@ -39,7 +40,7 @@ pub(super) struct Wanted {
 #[derive(Default)]
 pub(super) struct Page {
     pub text: String,
-    /// What is to be said of them.
+    /// Notes for the end of the result.
     pub notes: Vec<String>,
     pub hits: usize,
     /// Whether something was left out.
@@ -48,18 +49,18 @@ pub(super) struct Page {
     pub shown: Vec<Shown>,
 }
 
-/// A file as it is shown.
+/// A file on the page.
 pub(super) struct Shown {
     pub path: AbsPath,
     /// Numbers of the hits shown.
     pub lines: Vec<usize>,
-    /// It differs from the disk.
+    /// Whether the text differs from the disk.
     pub is_unsaved: bool,
-    /// The lines can be named in an edit.
+    /// Whether an edit can name the lines.
     pub is_editable: bool,
 }
 
-/// One row, or what stands in its place.
+/// A row of a file.
 enum Row {
     Hit(usize),
     Beside(usize),
@@ -74,20 +75,20 @@ pub(super) fn unsaved(context: &ToolContext) -> BTreeSet<AbsPath> {
 }
 
 /// The page of these files. Records what it shows. Blocks.
-pub(super) fn page(context: &ToolContext, query: &Query, files: &[FileHits], wanted: &Wanted) -> Page {
+pub(super) fn page(context: &ToolContext, query: &Query, files: &[FileHits], request: &PageRequest) -> Page {
     let counts: Vec<u64> = files.iter().map(|file| file.lines).collect();
-    let shares = share(&counts, wanted.limit, MOST_FILES);
+    let shares = share(&counts, request.limit, MAX_FILES);
     let mut page = Page::default();
-    // A file that is gone, or an editor's by now, is what it is now.
+    // Reads the current state: a file may be deleted, or open in the editor by now.
     let documents: BTreeMap<&AbsPath, Document> = files[..shares.len()]
         .iter()
         .filter(|file| file.form == Form::Document && is_itself(&file.path))
         .filter_map(|file| Some((&file.path, context.workspace.document(&file.path).ok()?)))
         .collect();
     let is_recorded = |document: &&Document| {
-        let is_named = document.path == wanted.named;
+        let is_named = document.path == request.named;
         (is_named || document.text.len() <= MAX_RECORDED)
-            && is_plain(context, &document.path, &context.shown(&document.path))
+            && is_plain(context, &document.path, &context.display_path(&document.path))
     };
     let mut recorded = display::record(context, documents.values().filter(is_recorded));
     let mut has_parts = false;
@@ -98,23 +99,23 @@ pub(super) fn page(context: &ToolContext, query: &Query, files: &[FileHits], wan
             (Form::LookOnly(why, samples), _) => look_only(context, &mut page, file, *why, samples, *share),
             (Form::Document, None) => {}
             (Form::Document, Some(document)) => {
-                let found = query.lines(&document.text, MOST_LINES);
-                let shown = &context.shown(&document.path);
+                let found = query.lines(&document.text, MAX_LINES);
+                let shown = &context.display_path(&document.path);
                 let mut source = match recorded.iter_mut().find(|recorded| recorded.is_at(shown)) {
                     Some(recorded) => Source::Recorded(recorded),
                     None => Source::Only(Lines::new(document.text.clone())),
                 };
-                let rows = rows(source.lines(), &found, *share, wanted.context);
+                let rows = rows(source.lines(), &found, *share, request.context);
                 has_parts |= rows.iter().any(|row| matches!(row, Row::Parts(..)));
                 section(context, &mut page, document, &mut source, rows, room);
                 more_in_file(&mut page, file);
             }
         }
     }
-    display::seen(context, &recorded);
+    display::mark_shown(context, &recorded);
     if has_parts {
         page.notes.push(format!(
-            "long lines are shown in parts: read with that line as `offset` and `limit` 1 shows one of at most {} KiB whole; a pattern like `.{{0,200}}NAME.{{0,200}}` shows more around a match",
+            "long lines are shown in parts: `read` with the line as `offset` and `limit` 1 shows up to {} KiB; a pattern like `.{{0,200}}NAME.{{0,200}}` shows more around a match",
             READABLE >> 10
         ));
     }
@@ -122,12 +123,12 @@ pub(super) fn page(context: &ToolContext, query: &Query, files: &[FileHits], wan
     page
 }
 
-/// Whether no link has taken its place since it was searched.
+/// Whether the path is still no link.
 fn is_itself(path: &AbsPath) -> bool {
     paths::canonical(path.as_path()).is_ok_and(|canonical| canonical == *path)
 }
 
-/// Which rows show the first `share` matching lines with lines around them.
+/// The rows for the first `share` matching lines and their context.
 fn rows(lines: &Lines, found: &[LineMatch], share: usize, context: usize) -> Vec<Row> {
     let mut hits: BTreeMap<usize, Vec<&LineMatch>> = BTreeMap::new();
     for found in found {
@@ -162,14 +163,14 @@ fn rows(lines: &Lines, found: &[LineMatch], share: usize, context: usize) -> Vec
     rows
 }
 
-/// A line that is too long, by what matches in it. No part of it can be taken for a row.
+/// Renders the matching parts of a long line, distinguishable from rows.
 fn parts(lines: &Lines, line: usize, matches: &[&LineMatch]) -> String {
     let content = lines.content_range(line);
     let text = lines.text();
     let mut out = format!("… line {line} has {} bytes\n", number(content.len()));
     let spans = matches.iter().flat_map(|found| &found.spans);
     let spans = spans.filter(|span| span.start < content.end && span.end > content.start);
-    for span in spans.take(MOST_PARTS) {
+    for span in spans.take(MAX_PARTS) {
         let (start, end) = (span.start.max(content.start), span.end.min(content.end));
         let end = text.floor_char_boundary(end.min(start + MAX_MATCH));
         let from = text.ceil_char_boundary(start.saturating_sub(AROUND).max(content.start));
@@ -186,11 +187,11 @@ fn parts(lines: &Lines, line: usize, matches: &[&LineMatch]) -> String {
     out
 }
 
-/// Where rows come from.
+/// Source of rows.
 enum Source<'a> {
-    /// What they show can be edited.
+    /// Lines of documents that can be edited.
     Recorded(&'a mut Recorded),
-    /// They can only be looked at.
+    /// Lines that can only be read.
     Only(Lines),
 }
 
@@ -213,7 +214,7 @@ impl Source<'_> {
         let path = shown_path(context, &document.path);
         match self {
             Self::Recorded(recorded) => recorded.header(context),
-            Self::Only(_) if path == context.shown(&document.path) => {
+            Self::Only(_) if path == context.display_path(&document.path) => {
                 let bytes = number(document.text.len());
                 format!("{path} ({bytes} bytes: name it as `path` to edit lines of it)\n")
             }
@@ -258,14 +259,14 @@ fn section(
     if is_unsaved {
         page.text.push_str("(not saved: this is the editor's text)\n");
     }
-    if let Some(reason) = &document.held {
+    if let Some(reason) = &document.blocked {
         page.text.push_str(&format!("(cannot be edited now: {reason})\n"));
     }
     page.hits += hits.len();
     let mut is_editable = false;
     if let Source::Recorded(recorded) = source {
-        seen.into_iter().for_each(|line| recorded.see(line));
-        is_editable = document.held.is_none();
+        seen.into_iter().for_each(|line| recorded.mark_shown(line));
+        is_editable = document.blocked.is_none();
     }
     page.shown.push(Shown { path: document.path.clone(), lines: hits, is_unsaved, is_editable });
 }
@@ -308,10 +309,10 @@ fn others(context: &ToolContext, page: &mut Page, files: &[FileHits]) {
         return;
     }
     page.is_cut = true;
-    let names = files.iter().take(MOST_NAMES);
+    let names = files.iter().take(MAX_NAMES);
     let names: Vec<String> =
         names.map(|file| format!("{} ({})", shown_path(context, &file.path), number(file.lines))).collect();
-    let more = files.len().saturating_sub(MOST_NAMES);
+    let more = files.len().saturating_sub(MAX_NAMES);
     let more = if more > 0 { format!(", and {}", counted(more, "more file")) } else { String::new() };
     page.notes.push(format!("hits also in {}{more}", names.join(", ")));
 }

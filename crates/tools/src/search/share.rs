@@ -1,15 +1,16 @@
-//! How many lines of each file are shown where not all can be.
+//! Distribution of the shown lines among files.
 
-/// So many lines of a file are shown before others get none.
+/// Minimum number of lines for the first files.
 const LEAST: u64 = 3;
 
-/// What each file may show: none more than `limit` together, every file as much as any other as far
-/// as it has so many, the first files before the last.
+/// Number of lines for each file, at most `limit` in total.
+///
+/// The files share the limit equally; the first files come first.
 pub(super) fn share(counts: &[u64], limit: usize, most_files: usize) -> Vec<usize> {
     let counts = &counts[..counts.len().min(most_files)];
     let limit = limit as u64;
     let (mut low, mut high) = (1, limit.max(1));
-    // The largest number that all can have.
+    // Binary search for the largest equal share.
     while low < high {
         let middle = (low + high).div_ceil(2);
         let together: u64 = counts.iter().map(|count| (*count).min(middle)).sum();
@@ -45,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn never_more_than_was_asked_for() {
+    fn the_limit_is_never_exceeded() {
         for limit in 1..40 {
             for counts in [&[1, 1, 1, 1, 1][..], &[7, 30, 2], &[100, 1, 100], &[40]] {
                 let shares = share(counts, limit, 9);

@@ -1,25 +1,24 @@
-//! Which files hold a name, and which of them may declare it.
+//! Search for files that hold a name, and for those of them that may declare it.
 
 use std::time::{Duration, Instant};
 
 use lsp_client::RequestCx;
 use policy::ErrorCode;
 use syntax::{Language, Stop, Tree};
-use text::occurrences;
 use workspace::{Budget, Document};
 
 use crate::{Failure, ToolContext};
 
-/// A larger file is not looked at.
+/// Maximum size of a searched file, in bytes.
 const MAX_BYTES: usize = 2 << 20;
-/// For at most this long.
+/// Time limit of a search.
 const MAX_TIME: Duration = Duration::from_secs(5);
 
 /// Files that hold a word.
 pub(crate) struct Holding {
-    /// In order of path.
+    /// Documents sorted by path.
     pub documents: Vec<Document>,
-    /// Whether the search ended before every file was looked at.
+    /// Whether the search ended before every file was searched.
     pub cut: bool,
 }
 
@@ -36,8 +35,7 @@ pub(crate) async fn files_with(
     let scan = context.workspace.scan(budget, move |workspace, budget| {
         let mut candidates = workspace.candidates(workspace.files(workspace.root()), budget);
         let mut documents = Vec::new();
-        while let Some(document) = candidates.next_document(|text| occurrences(text, &name).next().is_some())
-        {
+        while let Some(document) = candidates.next_with_word(&name) {
             documents.push(document);
         }
         Holding { documents, cut: !candidates.is_complete() }
@@ -45,7 +43,9 @@ pub(crate) async fn files_with(
     Ok(scan.await?)
 }
 
-/// Those of `documents` that may declare `name`, as far as their trees tell it in half of the time.
+/// The documents that may declare `name` according to their trees.
+///
+/// Takes at most half of the time that is left.
 pub(crate) async fn declaring(
     documents: &[Document],
     name: &str,
@@ -53,16 +53,16 @@ pub(crate) async fn declaring(
 ) -> Result<Vec<Document>, Failure> {
     let (mut documents, name, cancel) = (documents.to_vec(), name.to_owned(), cx.cancel.clone());
     let until = Instant::now() + MAX_TIME.min(cx.left() / 2);
-    let look = tokio::task::spawn_blocking(move || {
-        let late = || Instant::now() > until || cancel.is_cancelled();
+    let filter = tokio::task::spawn_blocking(move || {
+        let is_over = || Instant::now() > until || cancel.is_cancelled();
         documents.retain(|document| {
             let tree = Language::of(&document.path.to_string(), &document.text)
-                .and_then(|language| Tree::parse(language, &document.text, Stop(&late)).ok());
+                .and_then(|language| Tree::parse(language, &document.text, Stop(&is_over)).ok());
             tree.is_none_or(|tree| tree.may_declare(&document.text, &name))
         });
         documents
     });
-    let declaring = look.await.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))?;
+    let declaring = filter.await.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))?;
     if cx.cancel.is_cancelled() {
         return Err(Failure::new(ErrorCode::Cancelled, "cancelled"));
     }

@@ -25,7 +25,7 @@ const MAX_FILES: usize = 20;
 /// The texts before an edit.
 #[derive(Debug, Clone)]
 pub(super) struct OldTexts {
-    /// When these were the texts.
+    /// Time at which the files had these texts.
     at: Instant,
     texts: BTreeMap<AbsPath, Arc<str>>,
     /// The old paths of moved files.
@@ -96,8 +96,9 @@ impl OldTexts {
         Arc::clone(self.texts.get(&now.path).unwrap_or(&now.text))
     }
 
-    /// Diagnostics of each server for the old texts of changed files and of `others`, within `wait`; and for
-    /// servers that gave none, the reason.
+    /// Requests diagnostics of the old texts of changed files and of `others`.
+    ///
+    /// Waits at most `wait`. Returns the diagnostics of each server, and the reason for servers that gave none.
     pub async fn ask(
         &self,
         context: &ToolContext,
@@ -114,8 +115,8 @@ impl OldTexts {
         let others: Vec<Document> =
             others.into_iter().filter(|other| !self.texts.contains_key(&other.path)).collect();
         let request = RequestCx::new(wait, &cx.cancel);
-        let tried = context.servers.try_edit(&files, &[], &others, &request).await;
-        let why = tried.not_tried.into_iter().map(|(server, why)| (server, render_not_tried(context, &why)));
+        let tried = context.servers.preview_edit(&files, &[], &others, &request).await;
+        let why = tried.skipped.into_iter().map(|(server, why)| (server, render_not_tried(context, &why)));
         (tried.files, why.collect())
     }
 }

@@ -1,4 +1,6 @@
-//! Files whose servers do not run: started for an edit if the settings say so, otherwise counted.
+//! Files whose servers do not run.
+//!
+//! An edit starts these servers if the settings say so; otherwise the files are counted.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +16,14 @@ const MOST_NAMED: usize = 3;
 
 /// Whether a server of a file runs or starts.
 pub(super) fn is_asked(context: &ToolContext, path: &AbsPath) -> bool {
-    context.servers.is_warm(path) || context.servers.is_coming(path)
+    context.servers.is_warm(path) || context.servers.is_starting(path)
 }
 
 /// Starts the servers of the files that `plan` changes.
 pub(super) fn begin(context: &ToolContext, plan: &Plan) {
     for change in plan.changes().iter().filter(|it| it.after.is_some()).take(MAX_FILES) {
         if !context.servers.is_warm(&change.path) {
-            context.begin_servers(&change.path, ServerStart::Edit);
+            context.start_servers(&change.path, ServerStart::Edit);
         }
     }
 }
@@ -31,8 +33,10 @@ pub(super) fn root(context: &ToolContext, change: &FileChange) -> Option<AbsPath
     context.servers.cold_root(&change.path, std::slice::from_ref(&change.path))
 }
 
-/// The package roots without a running server, for a verdict; empty if there are none.
-pub(super) fn said(context: &ToolContext, roots: &BTreeSet<AbsPath>) -> String {
+/// Names the package roots without a running server, for a verdict.
+///
+/// Empty if there are none.
+pub(super) fn describe(context: &ToolContext, roots: &BTreeSet<AbsPath>) -> String {
     let mut names: Vec<String> = roots.iter().take(MOST_NAMED).map(|root| name(context, root)).collect();
     if roots.len() > MOST_NAMED {
         names.push(counted(roots.len() - MOST_NAMED, "more package"));
@@ -45,5 +49,9 @@ pub(super) fn said(context: &ToolContext, roots: &BTreeSet<AbsPath>) -> String {
 }
 
 fn name(context: &ToolContext, root: &AbsPath) -> String {
-    if root == context.workspace.root() { "the project's root".to_owned() } else { context.shown(root) }
+    if root == context.workspace.root() {
+        "the project's root".to_owned()
+    } else {
+        context.display_path(root)
+    }
 }

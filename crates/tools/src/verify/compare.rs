@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent::ToolCx;
-use lsp_client::{Checked, Diagnostic, Look, RequestCx, Severity};
+use lsp_client::{CheckRole, Checked, Diagnostic, RequestCx, Severity};
 use paths::AbsPath;
 use text::{LineIndex, TextEdit};
 use workspace::Document;
@@ -34,16 +34,18 @@ struct Unknown {
 /// The time that a check may take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wait {
-    /// At most this long …
+    /// Time limit of the check.
     pub all: Duration,
-    /// … and no longer without another answer after the first.
+    /// Time limit without another answer after the first.
     pub quiet: Duration,
-    /// At least this long for the diagnostics of the old texts, from the start.
+    /// Least time for the diagnostics of the old texts, from the start.
     pub back: Duration,
 }
 
 impl Wait {
-    /// The time for this many files, which a server checks one by one: in all, and without an answer.
+    /// The time for this many files: in all, and without an answer.
+    ///
+    /// A server checks them one by one.
     pub fn of(wait: Duration, files: usize) -> Self {
         let more = u32::try_from(files.saturating_sub(FEW)).unwrap_or(u32::MAX);
         let all = wait.saturating_add((wait / 10).saturating_mul(more)).min(wait * MOST_TIMES);
@@ -55,7 +57,9 @@ impl Wait {
         Self { all: self.all / 2, quiet: self.quiet / 2, ..self }
     }
 
-    /// The time after an edit if no server answered before it: together no longer than for others.
+    /// The time after an edit if no server answered before it.
+    ///
+    /// Both times together are no longer than for other edits.
     pub fn again(self) -> Self {
         self.before()
     }
@@ -70,12 +74,12 @@ pub(super) fn is_many(files: usize) -> bool {
 pub(super) async fn tally(files: Vec<FileBaseline>, context: &ToolContext, wait: Wait, cx: &ToolCx) -> Tally {
     let started = Instant::now();
     let mut tally = Tally::default();
-    let (mut there, mut questions) = (Vec::new(), Vec::new());
+    let (mut existing, mut questions) = (Vec::new(), Vec::new());
     for before in files {
         match context.workspace.document(&before.path) {
             Ok(document) => {
                 questions.push((document, before.look()));
-                there.push(before);
+                existing.push(before);
             }
             // Deleted meanwhile.
             Err(_) => drop(tally.incomparable.insert(before.path)),
@@ -83,7 +87,7 @@ pub(super) async fn tally(files: Vec<FileBaseline>, context: &ToolContext, wait:
     }
     let mut unknown = Vec::new();
     let answers = ask(context, &questions, wait, cx).await;
-    for ((before, (document, _)), answers) in there.iter().zip(&questions).zip(answers) {
+    for ((before, (document, _)), answers) in existing.iter().zip(&questions).zip(answers) {
         let waiting = compare_file(&mut tally, context, before, document, answers, &mut unknown);
         waiting.into_iter().for_each(|file| context.pending.put(file));
     }
@@ -101,7 +105,9 @@ pub(super) async fn tally(files: Vec<FileBaseline>, context: &ToolContext, wait:
     tally
 }
 
-/// Compares with the diagnostics of the old texts, which the servers are shown for that.
+/// Compares with the diagnostics of the old texts.
+///
+/// Shows the servers these texts to request them.
 async fn ask_back(
     tally: &mut Tally,
     context: &ToolContext,
@@ -118,8 +124,9 @@ async fn ask_back(
     let (answers, mut why) = then.ask(context, others, wait, cx).await;
     let mut pending: BTreeMap<AbsPath, FileBaseline> = BTreeMap::new();
     for Unknown { before, document, server, now } in unknown {
-        let said = answers.get(&before.path).and_then(|said| said.iter().find(|it| it.server == server));
-        match said.map(|it| &it.known) {
+        let checked =
+            answers.get(&before.path).and_then(|checked| checked.iter().find(|it| it.server == server));
+        match checked.map(|it| &it.known) {
             Some(Ok(items)) => {
                 let old = ServerDiagnostics { text: then.text(&document), items: of(items, &server) };
                 compare_server(tally, &before, &document, &server, &old, now);
@@ -151,8 +158,9 @@ async fn ask_back(
     pending.into_values().for_each(|file| context.pending.put(file));
 }
 
-/// Compares one file, server by server, as far as both sides are known; gives what has to be requested again.
-/// Servers that can still be asked for the old diagnostics go to `unknown`.
+/// Compares one file, server by server, as far as both sides are known.
+///
+/// Returns the part to request again. Servers that can still be asked for the old diagnostics go to `unknown`.
 fn compare_file(
     tally: &mut Tally,
     context: &ToolContext,
@@ -257,7 +265,7 @@ pub(super) fn compare_preview(
     drop(compare_file(tally, context, &back, document, answers, &mut unknown));
 }
 
-/// Why a server did not answer, with its name once.
+/// Prefixes a reason with the server's name, unless the reason begins with it.
 fn by(server: &str, why: &str) -> String {
     match why.starts_with(server) {
         true => why.to_owned(),
@@ -271,10 +279,12 @@ pub(super) fn of(items: &[Diagnostic], server: &str) -> Vec<Diagnostic> {
     kept.cloned().collect()
 }
 
-/// Diagnostics of documents from each server, in their order; empty where no server can be asked.
+/// Diagnostics of documents from each server, in the order of the documents.
+///
+/// Empty for a document that no server can be asked about.
 pub(super) async fn ask(
     context: &ToolContext,
-    questions: &[(Document, Look)],
+    questions: &[(Document, CheckRole)],
     wait: Wait,
     cx: &ToolCx,
 ) -> Vec<Vec<Checked>> {
@@ -282,7 +292,7 @@ pub(super) async fn ask(
     let answers = context.servers.check_all(questions, wait.quiet, &request).await;
     let known = questions.iter().zip(answers).map(|((document, _), answers)| {
         answers.unwrap_or_else(|error| {
-            tracing::debug!(%error, "nothing is known of {}", document.path);
+            tracing::debug!(%error, "no baseline of {}", document.path);
             Vec::new()
         })
     });

@@ -20,11 +20,11 @@ use workspace::{ChangeKind, Document, FileChange};
 use super::cold_servers;
 use crate::ToolContext;
 
-/// Files checked.
+/// Maximum number of checked files.
 const MOST: usize = 20;
-/// Files searched …
+/// Maximum number of searched files.
 const MAX_SEARCHED: usize = 20_000;
-/// … within this time.
+/// Time limit of the search.
 const MAX_TIME: Duration = Duration::from_secs(1);
 /// Words in lines that name a module without its file name.
 const IMPORTS: [&str; 5] = ["import", "include", "require", "use ", "mod "];
@@ -44,7 +44,9 @@ pub(super) struct Dependents {
     pub cut: bool,
 }
 
-/// Finds the dependents of changes, of languages whose servers run or start, among readable files.
+/// Finds the dependents of changes among readable files.
+///
+/// Only of languages whose servers run or start.
 pub(super) async fn of(context: &ToolContext, changes: &[&FileChange], cx: &ToolCx) -> Dependents {
     let mut names = Names::default();
     let mut moved = BTreeSet::new();
@@ -72,9 +74,10 @@ pub(super) async fn of(context: &ToolContext, changes: &[&FileChange], cx: &Tool
     if !(names.words.is_empty() && names.places.is_empty()) {
         let is_served = |path: &AbsPath| moved.contains(path) || cold_servers::is_asked(context, path);
         let asked: Vec<AbsPath> = changed.iter().filter(|path| is_served(path)).take(MOST).cloned().collect();
-        let (held, left, cut) = holders(context, names, asked, cx).await;
+        let (candidates, left, cut) = candidate_files(context, names, asked, cx).await;
         let known: BTreeSet<AbsPath> = out.documents.iter().map(|open| open.path.clone()).collect();
-        out.documents.extend(held.into_iter().filter(|it| wanted(&it.path) && !known.contains(&it.path)));
+        out.documents
+            .extend(candidates.into_iter().filter(|it| wanted(&it.path) && !known.contains(&it.path)));
         out.cut = cut;
         let left: Vec<(AbsPath, AbsPath)> = left.into_iter().filter(|(path, _)| wanted(path)).collect();
         out.unchecked = left.len();
@@ -118,7 +121,7 @@ impl Names {
 struct Place {
     stem: String,
     extension: String,
-    /// Whether it represents its directory, so that its own name is not specific.
+    /// Whether the file represents its directory, so that its name is not specific.
     head: bool,
 }
 
@@ -131,8 +134,9 @@ impl Place {
         Some(Self { stem, extension, head })
     }
 
-    /// Whether a text contains the file's name (`length.h`), or a path or import that may lead to it
-    /// (`./length`, `from .length import`).
+    /// Whether a text contains the file's name (`length.h`).
+    ///
+    /// Also accepts a path or import that may lead to the file (`./length`, `from .length import`).
     fn is_in(&self, text: &str) -> bool {
         occurrences(text, &self.stem).any(|at| {
             let (before, after) = (&text[..at.start], &text[at.end..]);
@@ -149,7 +153,9 @@ fn stem(path: &AbsPath) -> Option<String> {
     Some(path.as_path().file_stem()?.to_str()?.to_owned())
 }
 
-/// The top-level names declared, before or after, where the change touches the text.
+/// Top-level names declared where the change touches the text.
+///
+/// Both those before and those after the change.
 async fn changed_names(context: &ToolContext, change: &FileChange) -> Vec<String> {
     let mut out = Vec::new();
     let edits = match (&change.before, &change.after) {
@@ -163,7 +169,9 @@ async fn changed_names(context: &ToolContext, change: &FileChange) -> Vec<String
     let sides = [(&change.before, ranges(&edits, false)), (&change.after, ranges(&edits, true))];
     for (text, touched) in sides {
         let Some(text) = text else { continue };
-        let Some(tree) = context.trees.tree(&context.shown(&change.path), text).await else { continue };
+        let Some(tree) = context.trees.tree(&context.display_path(&change.path), text).await else {
+            continue;
+        };
         let names = tree.names(text).into_iter();
         let touches = |range: &Range<usize>| {
             touched.iter().any(|edit| edit.start < range.end && range.start < edit.end.max(edit.start + 1))
@@ -185,9 +193,11 @@ fn ranges(edits: &[TextEdit], after: bool) -> Vec<Range<usize>> {
     out
 }
 
-/// Files that contain one of `names` and whose servers run or start; files of the languages of `asked` without
-/// a running server, with their package roots; and whether the search was cut.
-async fn holders(
+/// Files that contain one of `names` and whose servers run or start.
+///
+/// Also returns files of the languages of `asked` without a running server, with their package roots, and whether
+/// the search was cut.
+async fn candidate_files(
     context: &ToolContext,
     names: Names,
     asked: Vec<AbsPath>,
@@ -200,30 +210,33 @@ async fn holders(
         // Files of one kind in one directory have the same servers.
         let mut known: HashMap<(PathBuf, OsString), Served> = HashMap::new();
         let (mut out, mut left, mut cold) = (Vec::new(), Vec::new(), Vec::new());
-        let held = |path: &AbsPath| {
+        let candidate = |path: &AbsPath| {
+            if names.places.is_empty() && !names.words.iter().any(|name| workspace.may_hold(path, name)) {
+                return None;
+            }
             // A file that is not text, or was deleted, contains no name.
             let document = workspace.document(path).ok().filter(|it| it.text.len() <= MAX_BYTES)?;
             names.are_in(&document.text).then_some(document)
         };
-        let is_over = || started.elapsed() > MAX_TIME || cancel.is_cancelled();
+        let is_expired = || started.elapsed() > MAX_TIME || cancel.is_cancelled();
         for (count, path) in workspace.files(workspace.root()).enumerate() {
-            if count >= MAX_SEARCHED || is_over() {
+            if count >= MAX_SEARCHED || is_expired() {
                 return (out, left, true);
             }
             let file = path.as_path();
             let kind = file.extension().or(file.file_name()).unwrap_or_default().to_owned();
             let directory = file.parent().unwrap_or(file).to_owned();
             match known.entry((directory, kind)).or_insert_with(|| Served::of(&servers, &path, &asked)) {
-                Served::Asked => out.extend(held(&path)),
+                Served::Asked => out.extend(candidate(&path)),
                 Served::Cold(root) => cold.push((path, root.clone())),
                 Served::Not => {}
             }
         }
         for (path, root) in cold {
-            if is_over() {
+            if is_expired() {
                 return (out, left, true);
             }
-            if held(&path).is_some() {
+            if candidate(&path).is_some() {
                 left.push((path, root));
             }
         }
@@ -243,7 +256,7 @@ enum Served {
 
 impl Served {
     fn of(servers: &ServerPool, path: &AbsPath, asked: &[AbsPath]) -> Self {
-        if servers.is_warm(path) || servers.is_coming(path) {
+        if servers.is_warm(path) || servers.is_starting(path) {
             return Self::Asked;
         }
         servers.cold_root(path, asked).map_or(Self::Not, Self::Cold)

@@ -1,4 +1,4 @@
-//! Which diagnostics are new and which are gone, between two texts of one file.
+//! Difference between two texts of one file: diagnostics that are new, and those that are gone.
 
 use std::ops::Range;
 
@@ -9,12 +9,12 @@ use text::{LineIndex, TextEdit, map_range};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Same<'a> {
     Message,
-    /// By its message, in which the edit replaced one word by another.
+    /// Message, in which the edit replaced one word by another.
     Renamed {
         from: &'a str,
         to: &'a str,
     },
-    /// By its rule: the message may quote the edited text.
+    /// Rule, since the message may quote the edited text.
     Rule,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn difference<'a>(
 }
 
 impl Same<'_> {
-    /// Whether two diagnostics say the same.
+    /// Whether two diagnostics report the same problem.
     fn words(self, before: &Diagnostic, item: &Diagnostic) -> bool {
         match self {
             Self::Renamed { from, to } if before.message != item.message => {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::ToolCx;
-use lsp_client::{Diagnostic, Look};
+use lsp_client::{CheckRole, Diagnostic};
 use paths::AbsPath;
 use workspace::{ChangeKind, Document, FileChange, Plan};
 
@@ -43,7 +43,7 @@ pub(crate) struct Baseline {
     files: Vec<FileBaseline>,
     /// Changed files and dependents that are not checked.
     unchecked: usize,
-    /// Package roots of those of them without a running server.
+    /// Package roots of the unchecked files without a running server.
     cold: BTreeSet<AbsPath>,
     /// Whether not every file was searched for dependents.
     cut: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Baseline {
 /// The diagnostics of one file before an edit.
 #[derive(Debug, Clone)]
 struct FileBaseline {
-    /// Its path after the edit.
+    /// Path after the edit.
     path: AbsPath,
     known: Known,
     dependent: bool,
@@ -70,9 +70,9 @@ struct FileBaseline {
 enum Known {
     /// All diagnostics of all servers; none for a file that did not exist.
     All(ServerDiagnostics),
-    /// By server; other servers are asked after the edit.
+    /// Diagnostics by server; other servers are asked after the edit.
     Of(BTreeMap<String, ServerDiagnostics>),
-    /// By server, for these servers only: the others have been reported.
+    /// Diagnostics by server, for these servers only; the others have been reported.
     Only(BTreeMap<String, Option<ServerDiagnostics>>),
 }
 
@@ -84,7 +84,9 @@ struct ServerDiagnostics {
 }
 
 impl Baseline {
-    /// Requests diagnostics of the files that `plan` changes or affects, before it is committed.
+    /// Requests diagnostics of the files that `plan` changes or affects.
+    ///
+    /// Called before the plan is committed.
     pub async fn take(context: &ToolContext, plan: &Plan, cx: &ToolCx) -> Self {
         preview::warm_up(context, plan, cx).await;
         cold_servers::begin(context, plan);
@@ -202,7 +204,7 @@ impl Baseline {
         let wait = Wait::of(context.settings().diagnostics_wait, self.files.len());
         let wait = if self.silent { wait.again() } else { wait };
         let verdict = tally(self.files, context, wait, cx).await.verdict(context, unchecked, &cold, cut);
-        verdict.tell(cx).await;
+        verdict.report(cx).await;
         verdict
     }
 
@@ -210,7 +212,7 @@ impl Baseline {
     async fn arrived(mut self, context: &ToolContext, wait: Duration, cx: &ToolCx) -> Verdict {
         // A result does not wait until a server has started.
         let (coming, here) =
-            self.files.into_iter().partition(|file: &FileBaseline| context.servers.is_coming(&file.path));
+            self.files.into_iter().partition(|file: &FileBaseline| context.servers.is_starting(&file.path));
         Vec::into_iter(coming).for_each(|file| context.pending.put(file));
         self.files = here;
         let wait = Wait { all: wait, quiet: wait, back: baseline::LATER };
@@ -219,15 +221,15 @@ impl Baseline {
             Verdict::nothing()
         } else {
             let verdict = tally.verdict(context, 0, &BTreeSet::new(), false);
-            verdict.tell(cx).await;
+            verdict.report(cx).await;
             verdict
         }
     }
 }
 
 impl FileBaseline {
-    fn look(&self) -> Look {
-        if self.dependent { Look::Dependent } else { Look::Itself }
+    fn look(&self) -> CheckRole {
+        if self.dependent { CheckRole::Dependent } else { CheckRole::Changed }
     }
 
     /// Uses the baseline of an earlier edit for what was not known before this one.
@@ -251,7 +253,9 @@ impl FileBaseline {
     }
 }
 
-/// The word that all edits of a rename replace, and the new one; `None` for other changes.
+/// The word that all edits of a rename replace, and the new word.
+///
+/// `None` for other changes.
 fn renamed(changes: &[&FileChange]) -> Option<(String, String)> {
     let mut found: Option<(String, String)> = None;
     let mut places = 0;

@@ -18,36 +18,36 @@ use workspace::{ChangeKind, ContentHash, Document, FileChange, Owner, Plan, Vers
 use super::compare::compare_preview;
 use super::verdict::Tally;
 use super::{Baseline, Verdict};
-use crate::change::Refused;
+use crate::change::CommitRefusal;
 use crate::lsp::{headline, render_not_tried, render_unknown};
 use crate::{Failure, ToolContext};
 
 /// The longest time of a preview.
 const LIMIT: Duration = Duration::from_secs(5);
-/// New problems named in a question to the user, or files …
+/// Maximum number of new problems or files in a question to the user.
 const MAX_NAMED: usize = 5;
-/// … and characters of each problem.
+/// Maximum number of characters of each problem.
 const MAX_CHARACTERS: usize = 300;
 
 /// When an edit is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verify {
-    /// After it is made.
+    /// After the edit is made.
     #[default]
     After,
-    /// Before it is made too, by a preview.
+    /// Also before the edit is made, by a preview.
     Before,
 }
 
 /// The policy for an edit with new errors in its preview.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum VerifyPolicy {
-    /// It is made, and they are reported.
+    /// The edit is made, and the errors are reported.
     #[default]
     Report,
     /// The user is asked.
     Ask,
-    /// It is not made.
+    /// The edit is refused.
     NoNewErrors,
 }
 
@@ -59,10 +59,12 @@ pub(crate) struct Preview {
 }
 
 impl Baseline {
-    /// Previews `plan`. `again`: it was planned again because its texts changed.
+    /// Previews `plan`.
+    ///
+    /// `again`: the edit was planned again because its texts changed.
     ///
     /// # Errors
-    /// [`Refused::Moved`] if it must be planned again; a failure if the policy refuses it, or the call was
+    /// [`CommitRefusal::Stale`] if it must be planned again; a failure if the policy refuses it, or the call was
     /// cancelled.
     pub async fn preview(
         &self,
@@ -70,12 +72,12 @@ impl Baseline {
         plan: Plan,
         again: bool,
         cx: &ToolCx,
-    ) -> Result<Preview, Refused> {
+    ) -> Result<Preview, CommitRefusal> {
         let nothing = |plan| Ok(Preview { plan, report: Verdict::nothing() });
         if context.settings().verify == Verify::After {
             return nothing(plan);
         }
-        let cold: Vec<String> = cold(context, &plan).iter().map(|path| context.shown(path)).collect();
+        let cold: Vec<String> = cold(context, &plan).iter().map(|path| context.display_path(path)).collect();
         let cold = (!cold.is_empty()).then(|| format!("no language server of {} runs yet", cold.join(", ")));
         if !plan.changes().iter().any(|change| context.servers.is_warm(&change.path)) {
             return match cold {
@@ -95,19 +97,23 @@ impl Baseline {
             .collect();
         let request = RequestCx::new(LIMIT, &cx.cancel);
         let edited: Vec<AbsPath> = plan.changes().iter().map(|change| change.path.clone()).collect();
-        let tried = context.servers.try_edit(&files, &edited, &dependents, &request).await;
+        let tried = context.servers.preview_edit(&files, &edited, &dependents, &request).await;
         if cx.cancel.is_cancelled() {
             let message = "cancelled before anything was written";
-            return Err(Refused::Failed(Failure::new(ErrorCode::Cancelled, message)));
+            return Err(CommitRefusal::Failed(Failure::new(ErrorCode::Cancelled, message)));
         }
-        if tried.not_tried.iter().any(|(_, why)| *why == SpeculativeError::Moved) {
+        if tried.skipped.iter().any(|(_, why)| *why == SpeculativeError::Moved) {
             return if again {
                 Ok(Preview { plan, report: not_tried("text moved") })
             } else {
-                Err(Refused::Moved)
+                Err(CommitRefusal::Stale)
             };
         }
-        let mut untried = tried.not_tried;
+        let mut untried: Vec<(String, String)> = tried
+            .skipped
+            .into_iter()
+            .map(|(server, why)| (server, render_not_tried(context, &why)))
+            .collect();
         untried.extend(silent(context, &tried.files));
         let mut tally = Tally::default();
         for before in &self.files {
@@ -142,8 +148,10 @@ fn is_silent(checked: &Checked) -> bool {
     checked.known.is_err() && checked.disowned.is_none()
 }
 
-/// Servers without an answer about files they were shown, and why; with the files, if they answered for others.
-fn silent(context: &ToolContext, files: &BTreeMap<AbsPath, Vec<Checked>>) -> Vec<(String, SpeculativeError)> {
+/// Servers without an answer about files they were shown, and the reason.
+///
+/// Names the files if the server answered for others.
+fn silent(context: &ToolContext, files: &BTreeMap<AbsPath, Vec<Checked>>) -> Vec<(String, String)> {
     let mut silent: BTreeMap<&str, (String, Vec<String>)> = BTreeMap::new();
     let mut answered = BTreeSet::new();
     for (path, answers) in files {
@@ -153,7 +161,7 @@ fn silent(context: &ToolContext, files: &BTreeMap<AbsPath, Vec<Checked>>) -> Vec
                     let row = silent
                         .entry(&it.server)
                         .or_insert_with(|| (render_unknown(context, why), Vec::new()));
-                    row.1.push(context.shown(path));
+                    row.1.push(context.display_path(path));
                 }
                 _ => drop(answered.insert(it.server.as_str())),
             }
@@ -164,7 +172,7 @@ fn silent(context: &ToolContext, files: &BTreeMap<AbsPath, Vec<Checked>>) -> Vec
             true => format!(", about {}", first(&names, ", ")),
             false => String::new(),
         };
-        (server.to_owned(), SpeculativeError::Because(format!("{why}{about}")))
+        (server.to_owned(), format!("{why}{about}"))
     };
     silent.into_iter().map(row).collect()
 }
@@ -185,8 +193,9 @@ fn cold(context: &ToolContext, plan: &Plan) -> Vec<AbsPath> {
     paths.filter(|path| !context.servers.is_warm(path) && context.servers.serves(path)).cloned().collect()
 }
 
-/// Starts the servers of a plan's files and lets them load, if new errors are refused. A running server may be
-/// reloading its project.
+/// Starts the servers of a plan's files and lets them load.
+///
+/// Only if new errors are refused. A running server may be reloading its project.
 pub(super) async fn warm_up(context: &ToolContext, plan: &Plan, cx: &ToolCx) {
     if (context.settings().verify, context.settings().verify_policy)
         != (Verify::Before, VerifyPolicy::NoNewErrors)
@@ -216,28 +225,25 @@ fn decide(
     context: &ToolContext,
     plan: Plan,
     tally: Tally,
-    not_tried: &[(String, SpeculativeError)],
-) -> Result<Preview, Refused> {
+    not_tried: &[(String, String)],
+) -> Result<Preview, CommitRefusal> {
     let errors: Vec<String> = tally
         .new
         .iter()
         .filter(|(_, _, item)| item.severity == Severity::Error)
-        .map(|(path, line, item)| format!("{}:{line}: {}", context.shown(path), headline(item)))
+        .map(|(path, line, item)| format!("{}:{line}: {}", context.display_path(path), headline(item)))
         .collect();
-    let list = |why: &[(String, SpeculativeError)]| -> Vec<Value> {
-        why.iter()
-            .map(|(server, why)| json!({ "server": server, "why": render_not_tried(context, why) }))
-            .collect()
-    };
+    let list: Vec<Value> =
+        not_tried.iter().map(|(server, why)| json!({ "server": server, "why": why })).collect();
     let Verdict { text, mut details } = tally.verdict(context, 0, &BTreeSet::new(), false);
     let mut report = String::new();
     if !text.is_empty() {
         report.push_str(&format!("previewed before the edit:\n{text}"));
     }
     for (server, why) in not_tried {
-        report.push_str(&format!("not tried on {server}: {}\n", render_not_tried(context, why)));
+        report.push_str(&format!("not tried on {server}: {why}\n"));
     }
-    details["not_tried"] = json!(list(not_tried));
+    details["not_tried"] = json!(list);
     let report = Verdict { text: report, details };
     match context.settings().verify_policy {
         _ if errors.is_empty() => Ok(Preview { plan, report }),
@@ -251,7 +257,7 @@ fn decide(
             let message =
                 format!("not applied, nothing was written: it would bring new errors\n{}", report.text);
             let failure = Failure::new(ErrorCode::NotApplied, message.trim_end().to_owned());
-            Err(Refused::Failed(failure.with_data(json!({ "trial": report.details }))))
+            Err(CommitRefusal::Failed(failure.with_data(json!({ "trial": report.details }))))
         }
     }
 }
@@ -289,7 +295,7 @@ fn preview_files(context: &ToolContext, plan: &Plan) -> Result<Vec<SpeculativeFi
                 bom: false,
                 version: Version { hash: ContentHash::of(b""), editor: None },
                 owner: Owner::Disk,
-                held: None,
+                blocked: None,
             },
             Err(error) => return Err(error.to_string()),
         };

@@ -28,7 +28,7 @@ impl Verdict {
     }
 
     /// Emits the difference to listeners of the session, unless nothing was checked.
-    pub async fn tell(&self, cx: &ToolCx) {
+    pub async fn report(&self, cx: &ToolCx) {
         let problems = |name: &str| -> Option<Vec<Problem>> {
             self.details[name].as_array()?.iter().map(|it| Problem::deserialize(it).ok()).collect()
         };
@@ -56,18 +56,18 @@ pub(super) type Placed = (AbsPath, usize, Diagnostic);
 pub(super) struct Tally {
     pub new: Vec<Placed>,
     pub fixed: Vec<Placed>,
-    /// Files of which at least one server is known before and after …
+    /// Files with diagnostics of at least one server before and after.
     pub compared: BTreeSet<AbsPath>,
-    /// … and those of them that are not changed, with the servers.
+    /// Compared files that are not changed, with the servers.
     pub dependents: BTreeMap<AbsPath, BTreeSet<String>>,
     pub pending: BTreeSet<AbsPath>,
-    /// Files with something that will not become known.
+    /// Files whose difference remains unknown.
     pub incomparable: BTreeSet<AbsPath>,
-    /// Files that a server does not count as part of its project, with its words.
+    /// Files that a server excludes from its project, with its message.
     pub disowned: BTreeSet<(AbsPath, String)>,
-    /// Servers whose diagnostics before the edit are not known …
+    /// Servers whose diagnostics before the edit are not known.
     pub not_before: BTreeSet<String>,
-    /// … and those whose diagnostics after it are not known.
+    /// Servers whose diagnostics after the edit are not known.
     pub not_after: BTreeSet<String>,
     pub why: BTreeSet<String>,
     pub servers: BTreeSet<String>,
@@ -76,7 +76,9 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Records a file without problems, whose diagnostics before are not known; `false`.
+    /// Records a file without problems whose diagnostics before are not known.
+    ///
+    /// Returns `false`, for use in `retain`.
     pub fn clean(&mut self, before: &FileBaseline, server: &str) -> bool {
         self.servers.insert(server.to_owned());
         self.compared.insert(before.path.clone());
@@ -114,12 +116,12 @@ impl Tally {
         }
         let all = self.disowned.len();
         for (path, words) in self.disowned.iter().take(MAX_LISTED) {
-            lines.push(format!("not checked: {}: {words}", context.shown(path)));
+            lines.push(format!("not checked: {}: {words}", context.display_path(path)));
         }
         if all > MAX_LISTED {
             lines.push(format!("not checked: {} more such", counted(all - MAX_LISTED, "file")));
         }
-        lines.extend(not_checked(unchecked, &super::cold_servers::said(context, cold), cut));
+        lines.extend(not_checked(unchecked, &super::cold_servers::describe(context, cold), cut));
         lines.extend(
             on_save_lines(context, &self.on_save, false).iter().map(|line| line.trim_end().to_owned()),
         );
@@ -133,8 +135,8 @@ impl Tally {
     fn sides(&self) -> String {
         let side = |words: &str, servers: &BTreeSet<String>| {
             let names: Vec<&str> = servers.iter().map(String::as_str).collect();
-            let of = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
-            format!("not known {words}{of}")
+            let servers = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+            format!("not known {words}{servers}")
         };
         match (self.not_before.is_empty(), self.not_after.is_empty()) {
             _ if self.not_before == self.not_after => side("before or after", &self.not_before),
@@ -173,21 +175,22 @@ impl Tally {
             self.list(context, &self.fixed, lines);
         }
         if unjudged > 0 {
-            let of = |each: fn(&(String, String)) -> &str| {
+            let join_names = |each: fn(&(String, String)) -> &str| {
                 let names: BTreeSet<&str> = self.on_save.iter().map(each).collect();
                 names.into_iter().collect::<Vec<_>>().join(" and ")
             };
             lines.push(format!(
                 "not known whether it breaks {} that it does not change: {} finds only a part of that without {}",
                 counted(unjudged, "file"),
-                of(|(_, server)| server),
-                of(|(source, _)| source)
+                join_names(|(_, server)| server),
+                join_names(|(source, _)| source)
             ));
         }
     }
 
-    /// The number of unchanged files without a conclusion: no difference was found in them by servers that
-    /// leave most problems of other files to a source that runs on save.
+    /// The number of unchanged files without a conclusion.
+    ///
+    /// Their servers found no difference, but leave most problems of other files to a source that runs on save.
     fn unjudged(&self) -> usize {
         let partial: BTreeSet<&str> = self.on_save.iter().map(|(_, server)| server.as_str()).collect();
         let differs = |path: &AbsPath| self.new.iter().chain(&self.fixed).any(|(it, ..)| it == path);
@@ -199,7 +202,7 @@ impl Tally {
 
     fn list(&self, context: &ToolContext, items: &[Placed], lines: &mut Vec<String>) {
         for (path, line, item) in items.iter().take(MAX_LISTED) {
-            lines.push(format!("  {}:{line}: {}", context.shown(path), headline(item)));
+            lines.push(format!("  {}:{line}: {}", context.display_path(path), headline(item)));
         }
         if items.len() > MAX_LISTED {
             lines.push(format!("  and {} more", items.len() - MAX_LISTED));
@@ -210,14 +213,15 @@ impl Tally {
         let list = |items: &[Placed]| -> Vec<Value> {
             let row = |(path, line, item): &Placed| {
                 json!({
-                    "path": context.shown(path), "line": line, "severity": item.severity.to_string(),
+                    "path": context.display_path(path), "line": line, "severity": item.severity.to_string(),
                     "code": item.code, "message": item.message, "server": item.server,
                 })
             };
             items.iter().map(row).collect()
         };
         let on_save: Vec<&String> = self.on_save.iter().map(|(source, _)| source).collect();
-        let disowned: Vec<String> = self.disowned.iter().map(|(path, _)| context.shown(path)).collect();
+        let disowned: Vec<String> =
+            self.disowned.iter().map(|(path, _)| context.display_path(path)).collect();
         json!({
             "introduced": list(&self.new), "fixed": self.fixed.len(), "gone": list(&self.fixed),
             "compared": self.compared.len(), "dependents": self.dependents.len(), "unjudged": self.unjudged(), "pending": self.pending.len(),
@@ -246,15 +250,15 @@ mod tests {
 
     #[test]
     fn unchecked_files_are_reported_if_there_are_any() {
-        let said = |unchecked, cut| not_checked(unchecked, " (why)", cut).unwrap_or_default();
-        assert_eq!(said(0, false), "");
+        let rendered = |unchecked, cut| not_checked(unchecked, " (why)", cut).unwrap_or_default();
+        assert_eq!(rendered(0, false), "");
         assert_eq!(
-            said(0, true),
+            rendered(0, true),
             "diagnostics checked only where uses were found: not every file was searched for uses"
         );
-        assert_eq!(said(1, false), "diagnostics not checked for 1 file (why)");
+        assert_eq!(rendered(1, false), "diagnostics not checked for 1 file (why)");
         assert_eq!(
-            said(2, true),
+            rendered(2, true),
             "diagnostics not checked for 2 files (why); not every file was searched for uses"
         );
     }

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How git last saw a file.
+/// A file's metadata as git last recorded it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tracked {
     pub blob: [u8; 20],
@@ -19,9 +19,9 @@ pub(crate) struct Tracked {
     size: u32,
 }
 
-/// How a file is now.
+/// A file's metadata now.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look {
+pub(crate) struct FileStat {
     pub size: u64,
     /// Time of the last inode change, in seconds and nanoseconds.
     pub ctime: (i64, i64),
@@ -35,17 +35,18 @@ pub(crate) struct Look {
 pub(crate) struct Index {
     /// The repository's own directory.
     pub git: PathBuf,
-    /// By path from the directory that was asked about.
+    /// By path from the directory for which the index was read.
     pub files: HashMap<PathBuf, Tracked>,
     written: Option<SystemTime>,
 }
 
 impl Tracked {
-    /// Whether a file of this size, times and inode is certainly unchanged. `written` is when the index
-    /// was: a file changed in the same moment may have been changed after it was seen. The time of its
-    /// last change of any kind is looked at too, for a program may set the other back.
-    fn is(&self, seen: Look, written: Option<SystemTime>) -> bool {
-        let Look { size, ctime, mtime, inode } = seen;
+    /// Whether a file of this size, times and inode is certainly unchanged.
+    ///
+    /// `written` is when the index was: a file may change in that moment after git saw it. The time of its
+    /// last change of any kind counts too, because a program can set the modification time back.
+    fn is_unchanged(&self, stat: FileStat, written: Option<SystemTime>) -> bool {
+        let FileStat { size, ctime, mtime, inode } = stat;
         // The index stores 32 bits.
         let cut = |n: u64| u32::try_from(n & 0xffff_ffff).unwrap_or_default();
         let same = |(seconds, nanos): (i64, i64), kept: (u32, u32)| {
@@ -87,14 +88,14 @@ impl Index {
         Some(Self { git, files, written })
     }
 
-    /// The blob of a file that is surely as git has it.
-    pub fn clean(&self, path: &Path, seen: Look) -> Option<[u8; 20]> {
+    /// The blob of a file that is certainly unchanged in git.
+    pub fn clean(&self, path: &Path, stat: FileStat) -> Option<[u8; 20]> {
         let tracked = self.files.get(path)?;
-        tracked.is(seen, self.written).then_some(tracked.blob)
+        tracked.is_unchanged(stat, self.written).then_some(tracked.blob)
     }
 }
 
-/// The entries of an index; `None` when it is not one that is understood.
+/// The entries of an index; `None` for an unknown format.
 fn parse(bytes: &[u8]) -> Option<Vec<(PathBuf, Tracked)>> {
     let word = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let half = |at: usize| Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
@@ -133,7 +134,7 @@ fn parse(bytes: &[u8]) -> Option<Vec<(PathBuf, Tracked)>> {
             at = start + ((end - start) / 8 + 1) * 8;
             name
         };
-        // One that is in conflict has no content of its own.
+        // An entry in conflict has no content of its own.
         if flags & 0x3000 == 0 {
             entries.push((PathBuf::from(OsStr::from_bytes(&name)), tracked));
         }
@@ -144,7 +145,7 @@ fn parse(bytes: &[u8]) -> Option<Vec<(PathBuf, Tracked)>> {
     (!split).then_some(entries)
 }
 
-/// A number of git's own variable width, and where it ends.
+/// A number of git's variable width, and the position after it.
 fn offset(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     let mut byte = *bytes.get(at)?;
     let mut value = usize::from(byte & 0x7f);
@@ -198,18 +199,21 @@ mod tests {
                 let later = Some(SystemTime::now() + Duration::from_secs(5));
                 let mtime = (meta.mtime(), meta.mtime_nsec());
                 let ctime = (meta.ctime(), meta.ctime_nsec());
-                let seen = Look { size: meta.len(), ctime, mtime, inode: meta.ino() };
-                assert!(tracked.is(seen, later), "{version} {name}");
-                assert!(!tracked.is(Look { size: meta.len() + 1, ..seen }, later));
-                assert!(!tracked.is(Look { ctime: (ctime.0 + 1, ctime.1), ..seen }, later), "set back");
-                assert!(!tracked.is(seen, Some(UNIX_EPOCH)), "too close to be sure");
+                let stat = FileStat { size: meta.len(), ctime, mtime, inode: meta.ino() };
+                assert!(tracked.is_unchanged(stat, later), "{version} {name}");
+                assert!(!tracked.is_unchanged(FileStat { size: meta.len() + 1, ..stat }, later));
+                assert!(
+                    !tracked.is_unchanged(FileStat { ctime: (ctime.0 + 1, ctime.1), ..stat }, later),
+                    "set back"
+                );
+                assert!(!tracked.is_unchanged(stat, Some(UNIX_EPOCH)), "too close to be sure");
             }
             assert_eq!(Index::of(&root.join("sub")).unwrap().files.len(), 3);
         }
     }
 
     #[test]
-    fn what_is_no_index_reads_as_nothing() {
+    fn an_unknown_index_format_has_no_entries() {
         assert!(parse(b"").is_none() && parse(b"DIRC\0\0\0\x09\0\0\0\0").is_none());
         assert!(parse(b"DIRC\0\0\0\x02\xff\xff\xff\xffabc").is_none());
     }

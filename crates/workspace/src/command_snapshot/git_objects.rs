@@ -1,5 +1,5 @@
-//! Git's view of a workspace: contents of blobs, checkout conversions, and git's own files. Nothing of the
-//! repository's own is run.
+//! Git's view of a workspace: contents of blobs, checkout conversions, git's own files. Runs no code of the
+//! repository.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::ffi::OsStringExt;
@@ -18,9 +18,9 @@ use crate::command_snapshot::git_index::Index;
 use crate::documents::content::{Content, Image};
 use crate::journal::command_backup::MOST_BYTES;
 
-/// More files that git keeps for itself are not looked at.
-const MOST_KEPT_BY_GIT: usize = 2_000;
-/// How long git may take to say what files held.
+/// Maximum number of git's own files to check.
+const MOST_GIT_FILES: usize = 2_000;
+/// Time limit for git to print contents.
 const GIT_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Contents of `blobs`, read by git. Blobs that git does not print are left out.
@@ -44,21 +44,22 @@ pub(super) async fn ask_git(
     };
     let names: String = blobs.iter().map(|blob| hex(blob) + "\n").collect();
     let writes = async move {
-        // It may end before it has read all: what it answered counts.
+        // git may end before it has read all: its answers so far count.
         if let Err(error) = stdin.write_all(names.as_bytes()).await {
             tracing::debug!(%error, "git did not read all names");
         }
     };
     let reads = read_blobs(stdout, &blobs, &mut found);
     if tokio::time::timeout(GIT_DEADLINE, futures_util::future::join(writes, reads)).await.is_err() {
-        tracing::warn!("git took too long to say what files held");
+        tracing::warn!("git did not return the contents of files in time");
     }
     process.end(Duration::from_millis(100)).await;
     found
 }
 
-/// The answers of `git cat-file --batch`, which come in the order of the names: `NAME blob SIZE`, the
-/// content, an end of line.
+/// Reads the answers of `git cat-file --batch`, in the order of the names.
+///
+/// Each is `NAME blob SIZE`, the content, a line end.
 async fn read_blobs(
     stdout: tokio::process::ChildStdout,
     blobs: &BTreeSet<[u8; 20]>,
@@ -92,8 +93,9 @@ fn hex(blob: &[u8; 20]) -> String {
     blob.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The content that git checks out for a blob: by its size the blob itself, or the blob with the line
-/// ends of Windows.
+/// The content that git checks out for a blob, chosen by its size.
+///
+/// The blob itself, or the blob with the line ends of Windows.
 pub(super) fn on_disk(blob: &[u8], stamp: Stamp) -> Option<std::borrow::Cow<'_, [u8]>> {
     if blob.len() as u64 == stamp.size {
         return Some(blob.into());
@@ -120,8 +122,9 @@ pub(super) fn from_blob(content: &[u8], stamp: Stamp) -> Image {
     Image::new(Content::of(content.to_vec()), Some(stamp.mode))
 }
 
-/// The files whose content on the disk git turns into another for itself, which it may do without
-/// changing the size. `None`: ambiguous.
+/// The files whose content git filters between disk and repository.
+///
+/// The size may stay the same. `None`: ambiguous.
 pub(super) fn filtered(
     root: &AbsPath,
     index: Option<&Index>,
@@ -150,9 +153,10 @@ pub(super) fn filtered(
             if pattern.starts_with(['"', '[']) {
                 return None;
             }
-            let below = match pattern.trim_end_matches('/').contains('/') {
-                true => format!("/{directory}/{}", pattern.trim_start_matches('/')),
-                false => format!("/{directory}/**/{pattern}"),
+            let below = if pattern.trim_end_matches('/').contains('/') {
+                format!("/{directory}/{}", pattern.trim_start_matches('/'))
+            } else {
+                format!("/{directory}/**/{pattern}")
             };
             builder.add_line(None, &below.replace("//", "/")).ok()?;
         }
@@ -160,7 +164,9 @@ pub(super) fn filtered(
     builder.build().ok()
 }
 
-/// Paths that only the user's own ignore files name: `.git/info/exclude` and the global one.
+/// Paths that only the user's own ignore files name.
+///
+/// `.git/info/exclude` and the global one.
 pub(super) fn private(root: &AbsPath, index: Option<&Index>) -> Gitignore {
     let git = index.map_or_else(|| root.join(".git").as_path().to_owned(), |index| index.git.clone());
     let mut builder = GitignoreBuilder::new("");
@@ -175,8 +181,8 @@ pub(super) fn private(root: &AbsPath, index: Option<&Index>) -> Gitignore {
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// Branches, settings and hooks below `.git`, which are reported when a command changes them.
-pub(super) fn kept_by_git(root: &AbsPath) -> Vec<(PathBuf, Stamp)> {
+/// Branches, settings and hooks below `.git`; changes by commands are reported.
+pub(super) fn git_files(root: &AbsPath) -> Vec<(PathBuf, Stamp)> {
     let git = root.join(".git").as_path().to_owned();
     let mut all = Vec::new();
     let mut next: Vec<PathBuf> =
@@ -185,11 +191,11 @@ pub(super) fn kept_by_git(root: &AbsPath) -> Vec<(PathBuf, Stamp)> {
         let Ok(meta) = std::fs::symlink_metadata(&path) else { continue };
         if meta.is_dir() {
             let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
-            next.extend(entries.map(|entry| entry.path()).take(MOST_KEPT_BY_GIT));
+            next.extend(entries.map(|entry| entry.path()).take(MOST_GIT_FILES));
         } else {
             all.push((path, Stamp::of(&meta)));
         }
-        if all.len() >= MOST_KEPT_BY_GIT {
+        if all.len() >= MOST_GIT_FILES {
             break;
         }
     }

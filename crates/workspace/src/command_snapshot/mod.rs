@@ -1,15 +1,14 @@
 //! Snapshots around a shell command, so that undo can revert its changes.
 //!
 //! Before the command: size, times and inode of every file that no ignore file of the project names, and the
-//! contents of those that git does not have. After it: what differs becomes an entry of the journal,
-//! as if it had been committed. Only files whose marks changed are read.
+//! contents of those that git does not have. After it: each difference becomes an entry of the journal, as if
+//! it had been committed. Only files whose stamps changed are read.
 
 mod git_index;
 mod git_objects;
 mod scan;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -18,34 +17,34 @@ use parking_lot::Mutex;
 
 pub(crate) use scan::file_clock;
 
-use self::git_objects::{ask_git, filtered, from_blob, kept_by_git, on_disk, private};
-use self::scan::{Seen, Stamp, changed, look, settle};
+use self::git_objects::{ask_git, filtered, from_blob, git_files, on_disk, private};
+use self::scan::{Scan, Stamp, changed, scan, undo_ignore_changes};
 use crate::command_snapshot::git_index::Index;
 use crate::documents::content::Image;
 use crate::documents::disk::{self, Found};
 use crate::journal::LOCK;
-use crate::journal::command_backup::{CommandBackup, MOST_BYTES, MOST_FILES, Noted};
+use crate::journal::command_backup::{BackupRecord, CommandBackup, MOST_BYTES, MOST_FILES};
 use crate::journal::{Entry, Journal, Pack, StoredDirectory, StoredStep};
+use crate::search::is_version_control;
 use crate::{CommitId, RunId, Workspace};
 use paths::{AbsPath, StateError};
 use process::Processes;
 use shell::Written;
 
-/// The same of files that only the user's own ignore files name.
+/// The same limit for files that only the user's own ignore files name.
 const MOST_PRIVATE: u64 = 8 << 20;
 /// Limit on the targets of a command line that are checked.
 const MAX_TARGETS: usize = 200;
-/// Directories of version control.
-const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 const LOCK_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Looks at a workspace before and after commands. Keeps contents that it read, so that a file is
-/// read again only when it changed.
+/// Scans a workspace before and after commands.
+///
+/// Caches contents, so that a file is read again only when it changed.
 #[derive(Debug)]
 pub struct CommandSnapshots {
     workspace: Workspace,
     read: Mutex<HashMap<PathBuf, (Stamp, Image)>>,
-    beforehand: Mutex<Option<Arc<CommandBackup>>>,
+    backup: Mutex<Option<Arc<CommandBackup>>>,
 }
 
 /// The files before a command.
@@ -53,7 +52,7 @@ pub struct CommandSnapshots {
 pub struct CommandSnapshot {
     files: BTreeMap<PathBuf, Stamp>,
     directories: BTreeMap<PathBuf, u32>,
-    /// The directories' inodes, which they keep when they are moved.
+    /// The directories' inodes, which survive a move.
     known_directories: HashSet<u64>,
     /// Pipes, sockets and devices, by inode.
     special: BTreeMap<PathBuf, u64>,
@@ -65,17 +64,17 @@ pub struct CommandSnapshot {
     /// Targets of the command line, inside the workspace or not.
     targets: Vec<(AbsPath, Option<Mark>)>,
     /// Git's own files, except its index and objects.
-    kept_by_git: Vec<(PathBuf, Stamp)>,
-    /// When the look began, by the clock that stamps files.
+    git_files: Vec<(PathBuf, Stamp)>,
+    /// When the scan began, by the clock that stamps files.
     began: SystemTime,
-    /// The images on the disk, until what changed is in the journal.
-    noted: Option<Noted>,
+    /// The images on the disk, until the journal has the changes.
+    backup_record: Option<BackupRecord>,
 }
 
 impl CommandSnapshot {
     /// Marks the command as running: from now on the backup survives a crash.
-    pub fn runs(&mut self) {
-        self.noted.iter_mut().for_each(Noted::runs);
+    pub fn mark_running(&mut self) {
+        self.backup_record.iter_mut().for_each(BackupRecord::mark_running);
     }
 }
 
@@ -113,22 +112,23 @@ impl CommandSnapshot {
 }
 
 impl CommandSnapshots {
-    /// For the files of `workspace`.
+    /// Snapshots of the files of `workspace`.
     pub fn new(workspace: Workspace) -> Self {
-        Self { workspace, read: Mutex::default(), beforehand: Mutex::default() }
+        Self { workspace, read: Mutex::default(), backup: Mutex::default() }
     }
 
     fn root(&self) -> &AbsPath {
         self.workspace.root()
     }
 
-    /// Notes what is there before the command line `line` of `processes` runs, for `run` and under the
-    /// label that [`Self::after`] is given. Contents stored nowhere else are backed up on the disk. Blocks:
-    /// some 100 ms for 50,000 files.
+    /// Scans the workspace before `processes` runs the command line `line` for `run`.
+    ///
+    /// `label` is the one that [`Self::after`] gets. Contents stored nowhere else are backed up on the disk.
+    /// Blocks: some 100 ms for 50,000 files.
     pub fn before(&self, line: &str, run: &RunId, label: &str, processes: &Processes) -> CommandSnapshot {
         let began = file_clock();
         let index = Index::of(self.root().as_path());
-        let Seen { files, directories, known_directories, special } = look(self.root(), index.as_ref());
+        let Scan { files, directories, known_directories, special } = scan(self.root(), index.as_ref());
         let filtered = filtered(self.root(), index.as_ref(), &files);
         let (mut images, mut clean, mut left) = (HashMap::new(), HashMap::new(), MOST_BYTES);
         let mut read = std::mem::take(&mut *self.read.lock());
@@ -136,13 +136,16 @@ impl CommandSnapshots {
         let (last, first): (Vec<_>, Vec<_>) =
             files.iter().partition(|(path, _)| private.matched_path_or_any_parents(path, false).is_ignore());
         // Files that only the user's own ignore files name have a limit of their own.
-        let mut of_private = MOST_PRIVATE;
-        let all = first.into_iter().map(|it| (it, false)).chain(last.into_iter().map(|it| (it, true)));
+        let mut private_left = MOST_PRIVATE;
+        let all =
+            first.into_iter().map(|file| (file, false)).chain(last.into_iter().map(|file| (file, true)));
         for ((path, stamp), is_private) in all {
-            let left = if is_private { &mut of_private } else { &mut left };
-            let is_filtered =
-                filtered.as_ref().is_none_or(|it| it.matched_path_or_any_parents(path, false).is_ignore());
-            let blob = index.as_ref().filter(|_| !is_filtered).and_then(|it| it.clean(path, stamp.look()));
+            let left = if is_private { &mut private_left } else { &mut left };
+            let is_filtered = filtered
+                .as_ref()
+                .is_none_or(|globs| globs.matched_path_or_any_parents(path, false).is_ignore());
+            let blob =
+                index.as_ref().filter(|_| !is_filtered).and_then(|index| index.clean(path, stamp.stat()));
             if let Some(blob) = blob {
                 clean.insert(path.clone(), blob);
                 continue;
@@ -155,10 +158,10 @@ impl CommandSnapshots {
                 images.insert(path.clone(), image);
             }
         }
-        let kept = images.iter().map(|(path, image)| (path.clone(), (files[path], image.clone())));
-        *self.read.lock() = kept.collect();
-        let noted = self.note(&images, run, label, processes).unwrap_or_else(|error| {
-            tracing::warn!(%error, "what a command overwrites is lost if this process is killed");
+        let read = images.iter().map(|(path, image)| (path.clone(), (files[path], image.clone())));
+        *self.read.lock() = read.collect();
+        let backup_record = self.back_up(&images, run, label, processes).unwrap_or_else(|error| {
+            tracing::warn!(%error, "no backup: undo misses this command if Pilcrow is killed while it runs");
             None
         });
         CommandSnapshot {
@@ -170,37 +173,37 @@ impl CommandSnapshots {
             clean,
             git: index.map(|index| index.git),
             targets: self.targets(line),
-            kept_by_git: kept_by_git(self.root()),
+            git_files: git_files(self.root()),
             began,
-            noted,
+            backup_record,
         }
     }
 
-    fn note(
+    fn back_up(
         &self,
         images: &HashMap<PathBuf, Image>,
         run: &RunId,
         label: &str,
         processes: &Processes,
-    ) -> Result<Option<Noted>, StateError> {
+    ) -> Result<Option<BackupRecord>, StateError> {
         if images.is_empty() {
             return Ok(None);
         }
         let inner = &self.workspace.inner;
-        let mut beforehand = self.beforehand.lock();
-        let beforehand = match beforehand.take().filter(|it| !it.has_left()) {
-            Some(known) => beforehand.insert(known),
+        let mut current = self.backup.lock();
+        let backup = match current.take().filter(|backup| !backup.has_left()) {
+            Some(known) => current.insert(known),
             None => {
                 inner.describe()?;
-                beforehand.insert(CommandBackup::new(&inner.state, processes)?)
+                current.insert(CommandBackup::new(&inner.state, processes)?)
             }
         };
-        beforehand.note(self.root(), images, run, label).map(Some)
+        backup.back_up(self.root(), images, run, label).map(Some)
     }
 
     /// The targets of a command line, with their present state.
     fn targets(&self, line: &str) -> Vec<(AbsPath, Option<Mark>)> {
-        let home = std::env::var("HOME").ok().filter(|it| !it.is_empty());
+        let home = std::env::var("HOME").ok().filter(|home| !home.is_empty());
         let mut targets = Vec::new();
         for Written { path, names } in shell::written(line, &self.root().to_string(), home.as_deref()) {
             let Some(path) = AbsPath::new(path) else { continue };
@@ -217,11 +220,11 @@ impl CommandSnapshots {
         targets
     }
 
-    /// Adds targets that changed without a step, with the reason why they cannot be reverted.
-    fn uncovered(&self, before: &CommandSnapshot, after: &Seen, lost: &mut Vec<(AbsPath, String)>) {
+    /// Adds targets that changed without a step, with the reason not to revert them.
+    fn uncovered(&self, before: &CommandSnapshot, after: &Scan, lost: &mut Vec<(AbsPath, String)>) {
         for (path, was) in &before.targets {
-            let (relative, is) = (path.strip_prefix(self.root()), Mark::of(path));
-            let is_seen = relative.is_some_and(|path| {
+            let (relative, now) = (path.strip_prefix(self.root()), Mark::of(path));
+            let is_scanned = relative.is_some_and(|path| {
                 path.as_os_str().is_empty()
                     || before.files.contains_key(path)
                     || after.files.contains_key(path)
@@ -231,20 +234,18 @@ impl CommandSnapshots {
                     || after.special.contains_key(path)
             });
             let is_known = lost.iter().any(|(known, _)| known == path);
-            if *was == is || is_seen || is_known || is == Some(Mark::Directory) && was.is_none() {
+            if *was == now || is_scanned || is_known || now == Some(Mark::Directory) && was.is_none() {
                 continue;
             }
-            let is_own = |path: &Path| {
-                path.iter().any(|name| VERSION_CONTROL.iter().any(|own| name.as_bytes() == own.as_bytes()))
-            };
-            let why = match relative {
+            let is_own = |path: &Path| path.iter().any(is_version_control);
+            let reason = match relative {
                 None => "it is outside the workspace",
-                Some(path) if is_own(path) => "version control keeps it for itself",
+                Some(path) if is_own(path) => "it belongs to version control",
                 Some(_) => "an ignore file names it",
             };
-            lost.push((path.clone(), why.to_owned()));
+            lost.push((path.clone(), reason.to_owned()));
         }
-        if kept_by_git(self.root()) != before.kept_by_git {
+        if git_files(self.root()) != before.git_files {
             let path = self.root().join(".git");
             if !lost.iter().any(|(known, _)| known.as_path().starts_with(path.as_path())) {
                 lost.push((path, "git's own record; revert it with git".to_owned()));
@@ -252,7 +253,9 @@ impl CommandSnapshots {
         }
     }
 
-    /// Finds what changed since, and puts it into the journal for `run`. Not to be dropped halfway.
+    /// Finds the changes since, and puts them into the journal for `run`.
+    ///
+    /// Not to be dropped halfway.
     ///
     /// # Errors
     /// [`StateError`] when the journal cannot be written; undo cannot revert the command then, and the next
@@ -264,11 +267,11 @@ impl CommandSnapshots {
         label: &str,
         processes: &Arc<Processes>,
     ) -> Result<CommandChanges, StateError> {
-        before.runs();
+        before.mark_running();
         let this = Arc::clone(self);
         let work = move || {
-            let mut after = look(this.root(), Index::of(this.root().as_path()).as_ref());
-            let unsure = settle(this.root(), &before, &mut after);
+            let mut after = scan(this.root(), Index::of(this.root().as_path()).as_ref());
+            let unsure = undo_ignore_changes(this.root(), &before, &mut after);
             (before, after, unsure)
         };
         let Ok((mut before, after, unsure)) = tokio::task::spawn_blocking(work).await else {
@@ -293,10 +296,10 @@ impl CommandSnapshots {
         let (this, run, label) = (Arc::clone(self), run.clone(), label.to_owned());
         let work = move || {
             let mut wrote = this.record(&before, &after, changed, run, label)?;
-            let why = "it existed before, or came from outside the snapshot";
-            wrote.lost.extend(unsure.into_iter().map(|path| (this.root().join(path), why.to_owned())));
+            let reason = "it existed before, or came from outside the snapshot";
+            wrote.lost.extend(unsure.into_iter().map(|path| (this.root().join(path), reason.to_owned())));
             this.uncovered(&before, &after, &mut wrote.lost);
-            before.noted.take().into_iter().for_each(Noted::recorded);
+            before.backup_record.take().into_iter().for_each(BackupRecord::discard);
             Ok(wrote)
         };
         tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Ok(CommandChanges::default()))
@@ -306,7 +309,7 @@ impl CommandSnapshots {
     fn record(
         &self,
         before: &CommandSnapshot,
-        after: &Seen,
+        after: &Scan,
         changed: BTreeSet<PathBuf>,
         run: RunId,
         label: String,
@@ -315,35 +318,36 @@ impl CommandSnapshots {
         let (mut pack, mut steps, mut left) = (Pack::default(), Vec::new(), MOST_BYTES);
         for relative in changed {
             let path = self.root().join(&relative);
-            let (was, is) = (before.files.get(&relative), after.files.get(&relative));
+            let (was, now) = (before.files.get(&relative), after.files.get(&relative));
             let old = before.images.get(&relative);
             if was.is_some() && old.is_none() {
-                let why = match before.clean.contains_key(&relative) {
-                    true => "git does not say what it held",
-                    false => "too much to keep beside the others",
+                let reason = if before.clean.contains_key(&relative) {
+                    "git does not have its content"
+                } else {
+                    "too large to back up with the others"
                 };
-                wrote.lost.push((path, why.to_owned()));
+                wrote.lost.push((path, reason.to_owned()));
                 continue;
             }
-            let size = is.map_or(0, |stamp| stamp.size);
+            let size = now.map_or(0, |stamp| stamp.size);
             if steps.len() >= MOST_FILES || size > left {
-                wrote.lost.push((path, "too much to keep beside the others".to_owned()));
+                wrote.lost.push((path, "too large to back up with the others".to_owned()));
                 continue;
             }
-            let new = is.and_then(|_| image(&path));
-            if is.is_some() && new.is_none() {
+            let new = now.and_then(|_| image(&path));
+            if now.is_some() && new.is_none() {
                 wrote.lost.push((path, "it cannot be read".to_owned()));
                 continue;
             }
             if let (Some(old), Some(new)) = (old, &new)
                 && old.same_content(new)
             {
-                if was.map(|stamp| stamp.mode) != is.map(|stamp| stamp.mode) {
+                if was.map(|stamp| stamp.mode) != now.map(|stamp| stamp.mode) {
                     wrote.lost.push((path, "only its permissions changed".to_owned()));
                 }
                 continue;
             }
-            if was.zip(is).is_some_and(|(was, is)| was.mode != is.mode && was.is_link == is.is_link) {
+            if was.zip(now).is_some_and(|(was, now)| was.mode != now.mode && was.is_link == now.is_link) {
                 wrote
                     .lost
                     .push((path.clone(), "its permissions changed too; its content comes back".to_owned()));
@@ -361,11 +365,11 @@ impl CommandSnapshots {
                 adopted: false,
             });
         }
-        // Changes that no step can hold.
+        // Changes that no step can represent.
         let other_mode = before
             .directories
             .iter()
-            .filter(|(path, mode)| after.directories.get(*path).is_some_and(|it| it != *mode));
+            .filter(|(path, mode)| after.directories.get(*path).is_some_and(|now| now != *mode));
         for (path, _) in other_mode {
             wrote.lost.push((self.root().join(path), "a directory's permissions changed".to_owned()));
         }
@@ -375,7 +379,7 @@ impl CommandSnapshots {
             .extend(gone.map(|path| (self.root().join(path), "a pipe, socket or device is gone".to_owned())));
         let new = after.special.iter().filter(|(path, inode)| before.special.get(*path) != Some(*inode));
         wrote.lost.extend(
-            new.map(|(path, _)| (self.root().join(path), "a pipe, socket or device was made".to_owned())),
+            new.map(|(path, _)| (self.root().join(path), "a pipe, socket or device was created".to_owned())),
         );
         let only = |these: &BTreeMap<PathBuf, u32>, those: &BTreeMap<PathBuf, u32>| -> Vec<StoredDirectory> {
             let gone = these.iter().filter(|(path, _)| !those.contains_key(*path));

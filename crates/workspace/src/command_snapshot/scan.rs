@@ -1,7 +1,8 @@
-//! Lists the files and directories of a workspace with their marks. Reads no contents.
+//! Lists the files and directories of a workspace with their marks.
+//!
+//! Reads no contents.
 
 use std::collections::{BTreeMap, HashSet};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -10,13 +11,14 @@ use ignore::{WalkBuilder, WalkState};
 use parking_lot::Mutex;
 use paths::AbsPath;
 
-use super::{CommandSnapshot, VERSION_CONTROL};
-use crate::command_snapshot::git_index::{Index, Look};
+use super::CommandSnapshot;
+use crate::command_snapshot::git_index::{FileStat, Index};
 use crate::documents::disk;
+use crate::search::is_version_control;
 
 const MOST_THREADS: usize = 8;
 
-/// Marks of a file: a change of its content changes them.
+/// Stamp of a file: a change of its content changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub size: u64,
@@ -39,14 +41,14 @@ impl Stamp {
         }
     }
 
-    pub fn look(&self) -> Look {
-        Look { size: self.size, ctime: self.ctime, mtime: self.mtime, inode: self.inode }
+    pub fn stat(&self) -> FileStat {
+        FileStat { size: self.size, ctime: self.ctime, mtime: self.mtime, inode: self.inode }
     }
 }
 
 /// Entries of a walk, by path below the root.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Scan {
     pub files: BTreeMap<PathBuf, Stamp>,
     pub directories: BTreeMap<PathBuf, u32>,
     pub known_directories: HashSet<u64>,
@@ -54,16 +56,17 @@ pub(super) struct Seen {
     pub special: BTreeMap<PathBuf, u64>,
 }
 
-/// Every file, link and directory below `root` that no ignore file of the project's names, and every file
-/// and link that git tracks.
-pub(super) fn look(root: &AbsPath, index: Option<&Index>) -> Seen {
-    let mut seen = walk(root);
+/// Finds every unignored file, link and directory below `root`.
+///
+/// Files and links that git tracks are included. Only the project's ignore files count.
+pub(super) fn scan(root: &AbsPath, index: Option<&Index>) -> Scan {
+    let mut scan = walk(root);
     let tracked = index.into_iter().flat_map(|index| index.files.keys());
     for path in tracked.filter(|path| {
-        // One with another directory's path, or behind a link, is not there.
+        // Skips paths outside the directory.
         path.components().all(|part| matches!(part, std::path::Component::Normal(_)))
     }) {
-        if seen.files.contains_key(path) {
+        if scan.files.contains_key(path) {
             continue;
         }
         let directories = path.ancestors().skip(1).filter(|directory| !directory.as_os_str().is_empty());
@@ -72,33 +75,31 @@ pub(super) fn look(root: &AbsPath, index: Option<&Index>) -> Seen {
             && (meta.is_file() || meta.is_symlink())
             && !is_linked
         {
-            seen.files.insert(path.clone(), Stamp::of(&meta));
+            scan.files.insert(path.clone(), Stamp::of(&meta));
         }
     }
-    seen
+    scan
 }
 
-fn walk(root: &AbsPath) -> Seen {
+fn walk(root: &AbsPath) -> Scan {
     let in_repository = root.as_path().ancestors().any(|directory| directory.join(".git").exists());
     let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_THREADS));
     let walk = WalkBuilder::new(root)
         .hidden(false)
         .ignore(false)
         .require_git(in_repository)
-        // Files that only the user's own ignore files hide are kept all the same.
+        // Files that only the user's own ignore files hide are included.
         .git_exclude(false)
         .git_global(false)
         .parents(in_repository)
         .threads(threads)
-        .filter_entry(|entry| {
-            !VERSION_CONTROL.iter().any(|name| entry.file_name().as_bytes() == name.as_bytes())
-        })
+        .filter_entry(|entry| !is_version_control(entry.file_name()))
         .build_parallel();
-    let seen = Mutex::new(Seen::default());
-    let shared = &seen;
+    let scan = Mutex::new(Scan::default());
+    let shared = &scan;
     walk.run(|| {
-        // Each thread hands over what it met when it is done.
-        let mut mine = Mine { seen: Seen::default(), shared };
+        // Each thread hands over its entries when it is done.
+        let mut thread = ThreadScan { scan: Scan::default(), shared };
         Box::new(move |entry| {
             let Ok(entry) = entry else { return WalkState::Continue };
             let (Ok(relative), Ok(meta)) = (entry.path().strip_prefix(root), entry.metadata()) else {
@@ -106,32 +107,32 @@ fn walk(root: &AbsPath) -> Seen {
             };
             if meta.is_dir() {
                 if !relative.as_os_str().is_empty() {
-                    mine.seen.directories.insert(relative.to_owned(), disk::mode(&meta));
-                    mine.seen.known_directories.insert(meta.ino());
+                    thread.scan.directories.insert(relative.to_owned(), disk::mode(&meta));
+                    thread.scan.known_directories.insert(meta.ino());
                 }
             } else if meta.is_file() || meta.is_symlink() {
-                mine.seen.files.insert(relative.to_owned(), Stamp::of(&meta));
+                thread.scan.files.insert(relative.to_owned(), Stamp::of(&meta));
             } else {
-                mine.seen.special.insert(relative.to_owned(), meta.ino());
+                thread.scan.special.insert(relative.to_owned(), meta.ino());
             }
             WalkState::Continue
         })
     });
-    seen.into_inner()
+    scan.into_inner()
 }
 
-struct Mine<'a> {
-    seen: Seen,
-    shared: &'a Mutex<Seen>,
+struct ThreadScan<'a> {
+    scan: Scan,
+    shared: &'a Mutex<Scan>,
 }
 
-impl Drop for Mine<'_> {
+impl Drop for ThreadScan<'_> {
     fn drop(&mut self) {
         let mut shared = self.shared.lock();
-        shared.files.append(&mut self.seen.files);
-        shared.directories.append(&mut self.seen.directories);
-        shared.known_directories.extend(self.seen.known_directories.drain());
-        shared.special.append(&mut self.seen.special);
+        shared.files.append(&mut self.scan.files);
+        shared.directories.append(&mut self.scan.directories);
+        shared.known_directories.extend(self.scan.known_directories.drain());
+        shared.special.append(&mut self.scan.special);
     }
 }
 
@@ -141,36 +142,41 @@ pub(super) fn changed(before: &BTreeMap<PathBuf, Stamp>, after: &BTreeMap<PathBu
     differs.map(|(path, _)| path).chain(new).cloned().collect()
 }
 
-/// Puts right what was met only before or only after because an ignore file changed between: a file that
-/// is still there is not gone, and one that was there is not new. Gives those of which it is not known
-/// what they held. Blocks.
-pub(super) fn settle(root: &AbsPath, before: &CommandSnapshot, after: &mut Seen) -> Vec<PathBuf> {
-    let there = |path: &Path| std::fs::symlink_metadata(root.join(path).as_path()).ok();
+/// Corrects differences that exist only because an ignore file changed between.
+///
+/// A file that still exists is not deleted, and one that existed is not new. Returns the files whose earlier
+/// content is unknown. Blocks.
+pub(super) fn undo_ignore_changes(
+    root: &AbsPath,
+    before: &CommandSnapshot,
+    after: &mut Scan,
+) -> Vec<PathBuf> {
+    let metadata = |path: &Path| std::fs::symlink_metadata(root.join(path).as_path()).ok();
     for path in before.files.keys() {
         if !after.files.contains_key(path)
-            && let Some(meta) = there(path)
+            && let Some(meta) = metadata(path)
             && (meta.is_file() || meta.is_symlink())
         {
             after.files.insert(path.clone(), Stamp::of(&meta));
         }
     }
     for (path, mode) in &before.directories {
-        if !after.directories.contains_key(path) && there(path).is_some_and(|meta| meta.is_dir()) {
+        if !after.directories.contains_key(path) && metadata(path).is_some_and(|meta| meta.is_dir()) {
             after.directories.insert(path.clone(), *mode);
         }
     }
     let is_older = |time: std::io::Result<SystemTime>| time.is_ok_and(|time| time < before.began);
     after.directories.retain(|path, _| {
-        // One that was moved is as old as it was, and new at its place.
-        let stood = |meta: std::fs::Metadata| {
+        // A moved directory is as old as before, and new at its path.
+        let is_old = |meta: std::fs::Metadata| {
             is_older(meta.created()) && !before.known_directories.contains(&meta.ino())
         };
-        before.directories.contains_key(path) || !there(path).is_some_and(stood)
+        before.directories.contains_key(path) || !metadata(path).is_some_and(is_old)
     });
     let known: HashSet<u64> = before.files.values().map(|stamp| stamp.inode).collect();
     let mut unsure = Vec::new();
     after.files.retain(|path, stamp| {
-        // A moved file keeps its inode, and its content is kept under the old name.
+        // A moved file keeps its inode, and its content is stored under the old name.
         if before.files.contains_key(path) || known.contains(&stamp.inode) {
             return true;
         }
@@ -180,7 +186,7 @@ pub(super) fn settle(root: &AbsPath, before: &CommandSnapshot, after: &mut Seen)
         if changed < before.began {
             return false;
         }
-        let was_there = there(path).is_some_and(|meta| is_older(meta.created()));
+        let was_there = metadata(path).is_some_and(|meta| is_older(meta.created()));
         if was_there {
             unsure.push(path.clone());
         }
@@ -189,7 +195,7 @@ pub(super) fn settle(root: &AbsPath, before: &CommandSnapshot, after: &mut Seen)
     unsure
 }
 
-/// The time that a file made now would have.
+/// The timestamp that a file made now would get.
 #[cfg(target_os = "linux")]
 pub(crate) fn file_clock() -> SystemTime {
     use rustix::time::{ClockId, clock_gettime};

@@ -13,10 +13,10 @@ use crate::commit::transaction::Transaction;
 use crate::documents::ReadError;
 use crate::journal::{Commit, CommitId, RunId};
 use crate::plan::{FileChange, Plan};
-use crate::ports::{Editor, Hold, Holds, Settled};
+use crate::ports::{ApplyOutcome, Editor, Hold, Holds};
 use crate::state::WorkspaceState;
 
-/// The editor settles each change by itself; this only bounds a port that never answers.
+/// Bounds a port that never answers; the editor reconciles each change by itself.
 const EDITOR_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Why a commit did not happen. Unless it says otherwise, every file is as before.
@@ -97,23 +97,30 @@ pub(crate) struct Order {
     pub redo: bool,
 }
 
-/// Carries out a permitted plan. Must not be dropped halfway: the caller owns it as a task.
-pub(crate) async fn carry_out(inner: Arc<WorkspaceState>, order: Order) -> Result<Arc<Commit>, CommitError> {
+/// Commits a permitted plan.
+///
+/// The caller owns it as a task, because it must run to its end.
+pub(crate) async fn commit_plan(
+    inner: Arc<WorkspaceState>,
+    order: Order,
+) -> Result<Arc<Commit>, CommitError> {
     let notes = ask_peers(&inner, &order.plan).await?;
     let (begin, run) = (Arc::clone(&inner), order.run.clone());
     let transaction = blocking(move || Transaction::begin(begin, order)).await?;
     let changes = transaction.open_changes();
     let editor = inner.editor.clone().filter(|_| !changes.is_empty());
     if let Some(editor) = &editor {
-        let settled = settle(editor.as_ref(), &run, &changes).await;
-        if settled.iter().any(|settled| *settled != Settled::Landed) {
+        let outcomes = apply_in_editor(editor.as_ref(), &run, &changes).await;
+        if outcomes.iter().any(|outcome| *outcome != ApplyOutcome::Applied) {
             let untouched = transaction.closed_paths();
             let lost = blocking(move || Ok(transaction.roll_back())).await?;
-            let mut fates = revert(editor.as_ref(), &run, &changes, &settled).await;
+            let mut files = revert(editor.as_ref(), &run, &changes, &outcomes).await;
             if lost.is_empty() {
-                fates.extend(untouched.into_iter().map(|path| Fate { path, what: What::Unchanged(None) }));
+                files.extend(
+                    untouched.into_iter().map(|path| FileState { path, state: RevertState::Unchanged(None) }),
+                );
             }
-            return Err(not_landed(&changes, &settled, fates, lost));
+            return Err(not_applied(&changes, &outcomes, files, lost));
         }
     }
     let commit = match blocking(move || transaction.finish()).await {
@@ -124,9 +131,9 @@ pub(crate) async fn carry_out(inner: Arc<WorkspaceState>, order: Order) -> Resul
         Err(error) => {
             let mut lost = Vec::new();
             if let Some(editor) = &editor {
-                let settled = vec![Settled::Landed; changes.len()];
-                let fates = revert(editor.as_ref(), &run, &changes, &settled).await;
-                lost.extend(fates.iter().filter(|fate| fate.is_lost()).map(Fate::to_string));
+                let outcomes = vec![ApplyOutcome::Applied; changes.len()];
+                let files = revert(editor.as_ref(), &run, &changes, &outcomes).await;
+                lost.extend(files.iter().filter(|file| file.is_lost()).map(FileState::to_string));
             }
             return Err(error.with_lost(lost));
         }
@@ -137,14 +144,14 @@ pub(crate) async fn carry_out(inner: Arc<WorkspaceState>, order: Order) -> Resul
     Ok(commit)
 }
 
-/// Refuses what others hold; answers what could not be found out about it.
+/// Refuses files that peers hold; returns notes on peers that did not answer.
 async fn ask_peers(inner: &WorkspaceState, plan: &Plan) -> Result<Vec<String>, CommitError> {
-    let Some(others) = inner.peers.get() else { return Ok(Vec::new()) };
+    let Some(peers) = inner.peers.get() else { return Ok(Vec::new()) };
     let paths: Vec<AbsPath> = plan.steps.iter().map(|step| step.path.clone()).collect();
     if paths.is_empty() {
         return Ok(Vec::new());
     }
-    let Holds { mut held, notes } = others.holds(&paths).await;
+    let Holds { mut held, notes } = peers.holds(&paths).await;
     held.sort_by(|a, b| a.path.cmp(&b.path));
     held.dedup_by(|a, b| a.path == b.path);
     let mut held = held.into_iter();
@@ -156,32 +163,32 @@ async fn ask_peers(inner: &WorkspaceState, plan: &Plan) -> Result<Vec<String>, C
 }
 
 /// The state of one file after a failed commit.
-struct Fate {
+struct FileState {
     path: AbsPath,
-    what: What,
+    state: RevertState,
 }
 
-enum What {
-    /// As before, with what the editor said.
+enum RevertState {
+    /// As before, with the editor's reason.
     Unchanged(Option<String>),
     Reverted,
     NotReverted(String),
 }
 
-impl Fate {
+impl FileState {
     fn is_lost(&self) -> bool {
-        matches!(self.what, What::NotReverted(_))
+        matches!(self.state, RevertState::NotReverted(_))
     }
 }
 
-impl std::fmt::Display for Fate {
+impl std::fmt::Display for FileState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path = &self.path;
-        match &self.what {
-            What::Unchanged(None) => write!(f, "{path}: unchanged"),
-            What::Unchanged(Some(why)) => write!(f, "{path}: unchanged ({why})"),
-            What::Reverted => write!(f, "{path}: reverted"),
-            What::NotReverted(why) => write!(f, "{path}: could not be reverted, because {why}"),
+        match &self.state {
+            RevertState::Unchanged(None) => write!(f, "{path}: unchanged"),
+            RevertState::Unchanged(Some(why)) => write!(f, "{path}: unchanged ({why})"),
+            RevertState::Reverted => write!(f, "{path}: reverted"),
+            RevertState::NotReverted(why) => write!(f, "{path}: could not be reverted, because {why}"),
         }
     }
 }
@@ -200,78 +207,89 @@ impl CommitError {
     }
 }
 
-async fn settle(editor: &dyn Editor, run: &RunId, changes: &[FileChange]) -> Vec<Settled> {
-    let answer = tokio::time::timeout(EDITOR_DEADLINE, editor.apply(run, changes)).await;
-    let mut settled = answer.unwrap_or_default();
-    settled.resize(changes.len(), Settled::Unknown);
-    settled
+async fn apply_in_editor(editor: &dyn Editor, run: &RunId, changes: &[FileChange]) -> Vec<ApplyOutcome> {
+    let reply = tokio::time::timeout(EDITOR_DEADLINE, editor.apply(run, changes)).await;
+    let mut outcomes = reply.unwrap_or_default();
+    outcomes.resize(changes.len(), ApplyOutcome::Unknown);
+    outcomes
 }
 
-/// Reverts the changes that landed; returns the state of each.
-async fn revert(editor: &dyn Editor, run: &RunId, changes: &[FileChange], settled: &[Settled]) -> Vec<Fate> {
-    let landed: Vec<FileChange> = changes
+/// Reverts the applied changes; returns the state of each file.
+async fn revert(
+    editor: &dyn Editor,
+    run: &RunId,
+    changes: &[FileChange],
+    outcomes: &[ApplyOutcome],
+) -> Vec<FileState> {
+    let applied: Vec<FileChange> = changes
         .iter()
-        .zip(settled)
-        .filter(|(_, settled)| **settled == Settled::Landed)
+        .zip(outcomes)
+        .filter(|(_, outcome)| **outcome == ApplyOutcome::Applied)
         .map(|(change, _)| change.clone())
         .collect();
-    let mut back = Vec::new();
-    if !landed.is_empty() {
-        let answer = tokio::time::timeout(EDITOR_DEADLINE, editor.revert(run, &landed)).await;
-        back = answer.unwrap_or_default();
-        back.resize(landed.len(), Settled::Unknown);
+    let mut reverted = Vec::new();
+    if !applied.is_empty() {
+        let reply = tokio::time::timeout(EDITOR_DEADLINE, editor.revert(run, &applied)).await;
+        reverted = reply.unwrap_or_default();
+        reverted.resize(applied.len(), ApplyOutcome::Unknown);
     }
-    let mut back = back.into_iter();
-    let fate = |(change, settled): (&FileChange, &Settled)| {
-        let what = match settled {
-            Settled::Landed => match back.next() {
-                Some(Settled::Landed) => What::Reverted,
-                other => What::NotReverted(say(&other.unwrap_or(Settled::Unknown))),
+    let mut reverted = reverted.into_iter();
+    let file = |(change, outcome): (&FileChange, &ApplyOutcome)| {
+        let state = match outcome {
+            ApplyOutcome::Applied => match reverted.next() {
+                Some(ApplyOutcome::Applied) => RevertState::Reverted,
+                other => RevertState::NotReverted(describe(&other.unwrap_or(ApplyOutcome::Unknown))),
             },
-            Settled::Absent { .. } | Settled::Moved => What::Unchanged(Some(say(settled))),
-            Settled::Elsewhere { reverted: true, detail } => {
-                What::Unchanged(Some(format!("it landed elsewhere and was reverted: {detail}")))
+            ApplyOutcome::NotApplied { .. } | ApplyOutcome::Stale => {
+                RevertState::Unchanged(Some(describe(outcome)))
             }
-            Settled::Elsewhere { .. } | Settled::Unknown => What::NotReverted(say(settled)),
+            ApplyOutcome::Misplaced { reverted: true, detail } => RevertState::Unchanged(Some(format!(
+                "the editor misplaced it, and it was reverted: {detail}"
+            ))),
+            ApplyOutcome::Misplaced { .. } | ApplyOutcome::Unknown => {
+                RevertState::NotReverted(describe(outcome))
+            }
         };
-        Fate { path: change.path.clone(), what }
+        FileState { path: change.path.clone(), state }
     };
-    changes.iter().zip(settled).map(fate).collect()
+    changes.iter().zip(outcomes).map(file).collect()
 }
 
-fn not_landed(
+fn not_applied(
     changes: &[FileChange],
-    settled: &[Settled],
-    fates: Vec<Fate>,
+    outcomes: &[ApplyOutcome],
+    files: Vec<FileState>,
     lost: Vec<String>,
 ) -> CommitError {
-    if !lost.is_empty() || fates.iter().any(Fate::is_lost) {
-        let mut details: Vec<String> = fates.iter().map(Fate::to_string).collect();
+    if !lost.is_empty() || files.iter().any(FileState::is_lost) {
+        let mut details: Vec<String> = files.iter().map(FileState::to_string).collect();
         details.extend(lost);
         return CommitError::PartlyReverted { details };
     }
-    let of = |wanted: fn(&Settled) -> bool| {
-        let found = changes.iter().zip(settled).filter(move |(_, settled)| wanted(settled));
+    let paths_where = |matches: fn(&ApplyOutcome) -> bool| {
+        let found = changes.iter().zip(outcomes).filter(move |(_, outcome)| matches(outcome));
         found.map(|(change, _)| change.path.clone())
     };
-    let moved: Vec<AbsPath> = of(|settled| *settled == Settled::Moved).collect();
-    if !moved.is_empty() && of(|settled| matches!(settled, Settled::Elsewhere { .. })).next().is_none() {
-        return CommitError::Moved { paths: moved };
+    let stale: Vec<AbsPath> = paths_where(|outcome| *outcome == ApplyOutcome::Stale).collect();
+    if !stale.is_empty()
+        && paths_where(|outcome| matches!(outcome, ApplyOutcome::Misplaced { .. })).next().is_none()
+    {
+        return CommitError::Moved { paths: stale };
     }
-    let failed = of(|settled| !matches!(settled, Settled::Landed)).next();
+    let failed = paths_where(|outcome| !matches!(outcome, ApplyOutcome::Applied)).next();
     let path = failed.unwrap_or_else(|| changes[0].path.clone());
-    let detail = fates.iter().map(Fate::to_string).collect::<Vec<_>>().join("; ");
+    let detail = files.iter().map(FileState::to_string).collect::<Vec<_>>().join("; ");
     CommitError::NotApplied { path, detail }
 }
 
-fn say(settled: &Settled) -> String {
-    match settled {
-        Settled::Landed => "it landed".to_owned(),
-        Settled::Elsewhere { detail, .. } => format!("it landed elsewhere: {detail}"),
-        Settled::Absent { reason: Some(reason) } => format!("refused: {reason}"),
-        Settled::Absent { reason: None } => "refused without a reason".to_owned(),
-        Settled::Moved => "it changed meanwhile".to_owned(),
-        Settled::Unknown => "it is not known whether it landed; check the file".to_owned(),
+fn describe(outcome: &ApplyOutcome) -> String {
+    match outcome {
+        ApplyOutcome::Applied => "the editor applied it".to_owned(),
+        ApplyOutcome::Misplaced { detail, .. } => format!("the editor misplaced it: {detail}"),
+        ApplyOutcome::NotApplied { reason: Some(reason) } => format!("refused: {reason}"),
+        ApplyOutcome::NotApplied { reason: None } => "refused without a reason".to_owned(),
+        ApplyOutcome::Stale => "its text changed since it was planned".to_owned(),
+        ApplyOutcome::Unknown => "it is not known whether the editor applied it; check the file".to_owned(),
     }
 }
 

@@ -1,9 +1,9 @@
-//! The disk's part of a commit: `begin` makes everything ready, `finish` makes it visible, and
-//! `roll_back` leaves no trace.
+//! The disk's part of a commit: `begin` stages everything, `finish` makes it visible, and `roll_back` leaves
+//! no trace.
 //!
-//! The order is what makes a crash harmless: contents and entry are durable before anything appears
-//! beside the user's files, and every new content before any takes its place. All of it blocks,
-//! and all of it under the workspace's commit lock.
+//! The order makes a crash harmless: contents and entry are durable before anything appears beside the user's
+//! files, and every new content before any replaces a file. Everything blocks and runs under the workspace's
+//! commit lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -28,34 +28,34 @@ use crate::{ChangeKind, Commit, CommitError, CommittedFile, FileChange, Plan, Ve
 
 /// How long a commit waits for another one to end.
 const LOCK_DEADLINE: Duration = Duration::from_secs(30);
-/// How often typing that comes while a commit begins is followed.
-const MAX_FOLLOWS: usize = 8;
+/// Maximum number of times that a starting commit is rebased on typing.
+const MAX_REBASES: usize = 8;
 
-/// A commit whose new contents are ready.
+/// A commit with staged contents.
 pub(crate) struct Transaction {
     inner: Arc<WorkspaceState>,
     journal: Journal,
     entry: Entry,
     plan: Plan,
-    ways: Vec<Way>,
+    methods: Vec<WriteMethod>,
     notes: Vec<String>,
     _lock: StateLock,
 }
 
-/// How a path comes to hold what it is to hold.
+/// The method to write a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// The editor sees to it.
+enum WriteMethod {
+    /// The editor makes the change.
     Editor,
     Remove,
-    /// A file beside it takes its place.
+    /// A file beside it replaces it.
     Replace,
-    /// It is written over itself, because.
+    /// Overwritten in place, for this reason.
     InPlace(&'static str),
 }
 
 impl Transaction {
-    /// Checks that everything is as it was planned on, and makes the new contents ready.
+    /// Checks that the planned state still holds, and prepares the new contents.
     ///
     /// # Errors
     /// [`CommitError`]; every file is as before then.
@@ -65,12 +65,12 @@ impl Transaction {
         let journal = Journal::new(&inner.state)?;
         let notes = recovery::recover(&journal)?.iter().map(recovery::note_line).collect();
         let Order { mut plan, run, undoes, redo } = order;
-        follow(&inner, &mut plan)?;
+        rebase_if_typed(&inner, &mut plan)?;
         let targets: BTreeMap<&AbsPath, &Step> =
             plan.steps.iter().filter_map(|step| Some((step.moved_from.as_ref()?, step))).collect();
-        let ways = plan.steps.iter().map(|step| way(step, targets.get(&step.path).copied()));
-        let ways = ways.collect::<Result<Vec<_>, _>>()?;
-        check_apart(&plan, &ways)?;
+        let methods = plan.steps.iter().map(|step| write_method(step, targets.get(&step.path).copied()));
+        let methods = methods.collect::<Result<Vec<_>, _>>()?;
+        check_distinct_files(&plan, &methods)?;
 
         inner.describe()?;
         let mut entry = Entry::new(journal.next_id()?, run, plan.label.clone());
@@ -79,14 +79,14 @@ impl Transaction {
         entry.steps = plan
             .steps
             .iter()
-            .zip(&ways)
-            .map(|(step, way)| StoredStep {
+            .zip(&methods)
+            .map(|(step, method)| StoredStep {
                 path: step.path.clone(),
                 before: step.before.as_ref().map(|image| pack.add(image)),
                 after: step.after.as_ref().map(|image| pack.add(image)),
                 moved_from: step.moved_from.clone(),
                 open: step.open,
-                in_place: matches!(way, Way::InPlace(_)),
+                in_place: matches!(method, WriteMethod::InPlace(_)),
                 adopted: step.adopted,
             })
             .collect();
@@ -96,7 +96,7 @@ impl Transaction {
             failpoints::point("after-blobs", None);
             journal.write_pending(&entry)
         });
-        let mut transaction = Self { inner, journal, entry, plan, ways, notes, _lock: lock };
+        let mut transaction = Self { inner, journal, entry, plan, methods, notes, _lock: lock };
         if let Err(error) = stored {
             return Err(transaction.abandon(error.into()));
         }
@@ -107,14 +107,14 @@ impl Transaction {
         }
     }
 
-    /// The changes that the editor is to make.
-    pub fn open_changes(&self) -> Vec<FileChange> {
+    /// The changes for the editor to make.
+    pub(crate) fn open_changes(&self) -> Vec<FileChange> {
         let is_open = |change: &&FileChange| {
             self.plan.steps.iter().any(|step| step.open && step.path == change.path)
                 || matches!(&change.kind, ChangeKind::Renamed { from }
                     if self.plan.steps.iter().any(|step| step.open && step.path == *from))
         };
-        if self.ways.contains(&Way::Editor) {
+        if self.methods.contains(&WriteMethod::Editor) {
             self.plan.changes.iter().filter(is_open).cloned().collect()
         } else {
             Vec::new()
@@ -122,9 +122,12 @@ impl Transaction {
     }
 
     /// The files that are changed on the disk.
-    pub fn closed_paths(&self) -> Vec<AbsPath> {
-        let steps = self.plan.steps.iter().zip(&self.ways);
-        steps.filter(|(_, way)| **way != Way::Editor).map(|(step, _)| step.path.clone()).collect()
+    pub(crate) fn closed_paths(&self) -> Vec<AbsPath> {
+        let steps = self.plan.steps.iter().zip(&self.methods);
+        steps
+            .filter(|(_, method)| **method != WriteMethod::Editor)
+            .map(|(step, _)| step.path.clone())
+            .collect()
     }
 
     /// Makes the new contents visible and marks the commit done.
@@ -149,9 +152,9 @@ impl Transaction {
         Ok(Commit { id, run, label, files, notes: self.notes })
     }
 
-    /// Takes everything back; answers what could not be.
-    pub fn roll_back(self) -> Vec<String> {
-        match recovery::take_back(&self.journal, &self.entry, false) {
+    /// Reverts everything; returns what could not be reverted.
+    pub(crate) fn roll_back(self) -> Vec<String> {
+        match recovery::revert_commit(&self.journal, &self.entry, false) {
             Ok(outcomes) => recovery::unreverted(outcomes),
             Err(error) => vec![format!("{error}; the next start tries again")],
         }
@@ -162,7 +165,7 @@ impl Transaction {
         error.with_lost(lost)
     }
 
-    /// Before the entry is written nothing else is.
+    /// Removes the staged contents; before the entry is written there is nothing else.
     fn abandon(self, error: CommitError) -> CommitError {
         if let Err(error) = self.journal.abandon(&self.entry.id) {
             tracing::warn!(%error, "the contents of a commit that did not begin stay in the journal");
@@ -178,17 +181,17 @@ impl Transaction {
         }
         let mut n = 0;
         for index in 0..self.plan.steps.len() {
-            if self.ways[index] != Way::Replace {
+            if self.methods[index] != WriteMethod::Replace {
                 continue;
             }
             let temp = self.entry.temp(index);
             let step = &self.plan.steps[index];
-            match self.make(step, &temp) {
+            match self.stage_step(step, &temp) {
                 Ok(true) => {}
                 Ok(false) => self.notes.push(format!("{}: its owner could not be kept", step.path)),
-                Err(error) if refused(&error) && can_be_written_over(step) => {
+                Err(error) if allows_overwrite(&error) && can_overwrite(step) => {
                     write::remove(&temp).map_err(|error| io(&temp, error))?;
-                    self.write_over(index, "nothing can be made in its directory")?;
+                    self.overwrite_in_place(index, "nothing can be made in its directory")?;
                     continue;
                 }
                 Err(error) => return Err(io(&step.path, error)),
@@ -199,7 +202,7 @@ impl Transaction {
         Ok(())
     }
 
-    fn make(&self, step: &Step, temp: &AbsPath) -> std::io::Result<bool> {
+    fn stage_step(&self, step: &Step, temp: &AbsPath) -> std::io::Result<bool> {
         let Some(after) = &step.after else { return Ok(true) };
         let source = step.moved_from.as_ref().and_then(|from| self.step(from));
         let origin = source.and_then(|step| step.before.as_ref());
@@ -208,21 +211,21 @@ impl Transaction {
             && origin.mode == after.mode
             && std::fs::hard_link(from, temp).is_ok()
         {
-            // The file itself moves: its times, links and attributes with it.
+            // The file itself moves, with its times, links and attributes.
             return Ok(true);
         }
         let like = step.moved_from.as_ref().or(step.before.as_ref().map(|_| &step.path));
         let mut after = after.clone();
         if source.is_none() && step.before.as_ref().is_some_and(|before| before.mode == after.mode) {
-            // As they are now, should they have changed since the plan.
+            // The present permissions, should they have changed since the plan.
             after.mode = None;
         }
-        write::make(temp, &after, like)
+        write::stage(temp, &after, like)
     }
 
-    /// From now on this path is written over itself; known before it is done.
-    fn write_over(&mut self, index: usize, why: &'static str) -> Result<(), CommitError> {
-        self.ways[index] = Way::InPlace(why);
+    /// Changes this path to overwriting in place, recorded before it happens.
+    fn overwrite_in_place(&mut self, index: usize, reason: &'static str) -> Result<(), CommitError> {
+        self.methods[index] = WriteMethod::InPlace(reason);
         self.entry.steps[index].in_place = true;
         Ok(self.journal.write_pending(&self.entry)?)
     }
@@ -231,39 +234,43 @@ impl Transaction {
         let mut directories: BTreeSet<AbsPath> =
             self.entry.made.iter().filter_map(|directory| directory.path.parent()).collect();
         let (mut n, mut in_place) = (0, 0);
-        // Removals first: where case does not count, the old name is the new one.
+        // Removals first: on a case-insensitive disk the old name is the new one.
         for removing in [true, false] {
             for index in 0..self.plan.steps.len() {
-                if self.ways[index] == Way::Editor || (self.ways[index] == Way::Remove) != removing {
+                if self.methods[index] == WriteMethod::Editor
+                    || (self.methods[index] == WriteMethod::Remove) != removing
+                {
                     continue;
                 }
                 let path = self.plan.steps[index].path.clone();
                 directories.extend(path.parent());
                 if !is_as_planned(&self.plan, &self.plan.steps[index])? {
-                    // Nothing was done to it, and the file there now is not ours to revert.
+                    // Nothing was done to it, and the file now at the path is not ours to revert.
                     self.entry.steps[index].open = true;
                     return Err(CommitError::Moved { paths: vec![path] });
                 }
-                if self.ways[index] == Way::Remove {
+                if self.methods[index] == WriteMethod::Remove {
                     std::fs::remove_file(&path).map_err(|error| io(&path, error))?;
                 }
-                if self.ways[index] == Way::Replace {
+                if self.methods[index] == WriteMethod::Replace {
                     let temp = self.entry.temp(index);
                     match std::fs::rename(&temp, &path) {
-                        // Two names of one file: the system leaves both.
+                        // Two names of one file: the system keeps both.
                         Ok(()) => write::remove(&temp).map_err(|error| io(&temp, error))?,
-                        Err(error) if refused(&error) && can_be_written_over(&self.plan.steps[index]) => {
+                        Err(error) if allows_overwrite(&error) && can_overwrite(&self.plan.steps[index]) => {
                             write::remove(&temp).map_err(|error| io(&temp, error))?;
-                            self.write_over(index, "it cannot be replaced")?;
+                            self.overwrite_in_place(index, "it cannot be replaced")?;
                         }
                         Err(error) => return Err(io(&path, error)),
                     }
                 }
-                if let (Way::InPlace(why), Some(after)) = (self.ways[index], &self.plan.steps[index].after) {
+                if let (WriteMethod::InPlace(reason), Some(after)) =
+                    (self.methods[index], &self.plan.steps[index].after)
+                {
                     in_place += 1;
                     let bytes = after.content.bytes();
                     write::in_place(&path, &bytes, Some(in_place)).map_err(|error| io(&path, error))?;
-                    self.notes.push(format!("{path}: written in place, since {why}"));
+                    self.notes.push(format!("{path}: written in place, since {reason}"));
                 }
                 n += 1;
                 failpoints::point("after-rename", Some(n));
@@ -284,7 +291,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// The files as they are now.
+    /// Reads the written files back.
     fn read_back(&mut self) -> Vec<CommittedFile> {
         let mut files = Vec::with_capacity(self.plan.changes.len());
         for change in &self.plan.changes {
@@ -298,7 +305,7 @@ impl Transaction {
             };
             let planned =
                 self.step(&change.path).and_then(|step| step.after.as_ref()).map(|image| image.hash);
-            // The editor owns the changes that landed there; the user may have typed since.
+            // The editor owns the changes that it applied; the user may have typed since.
             let open = self.step(&change.path).is_some_and(|step| step.open);
             if !open && version.map(|version| version.hash) != planned {
                 self.notes
@@ -315,24 +322,25 @@ impl Transaction {
     }
 }
 
-/// Steps are in order of path.
+/// The step of a path, by binary search: steps are in order of path.
 fn find<'a>(plan: &'a Plan, path: &AbsPath) -> Option<&'a Step> {
     plan.steps.binary_search_by(|step| step.path.cmp(path)).ok().map(|index| &plan.steps[index])
 }
 
-/// Checks that everything is as it was planned on, or follows what the user typed since: where it
-/// leaves the planned edits alone, they are made in the text as it is now.
-fn follow(inner: &WorkspaceState, plan: &mut Plan) -> Result<(), CommitError> {
-    for _ in 0..MAX_FOLLOWS {
-        let followed = rebase(inner, plan);
-        match check_unmoved(inner, plan) {
-            // Typed in this very moment.
-            Err(CommitError::Moved { paths }) if followed && paths.iter().all(|path| is_open(plan, path)) => {
-            }
+/// Checks the planned state, or rebases the plan on what the user typed since.
+///
+/// Where the user's changes leave the planned edits alone, they are made in the current text.
+fn rebase_if_typed(inner: &WorkspaceState, plan: &mut Plan) -> Result<(), CommitError> {
+    for _ in 0..MAX_REBASES {
+        let is_current = rebase(inner, plan);
+        match check_unchanged(inner, plan) {
+            // The user typed at this moment.
+            Err(CommitError::Moved { paths })
+                if is_current && paths.iter().all(|path| is_open(plan, path)) => {}
             result => return result,
         }
     }
-    check_unmoved(inner, plan)
+    check_unchanged(inner, plan)
 }
 
 fn is_open(plan: &Plan, path: &AbsPath) -> bool {
@@ -342,10 +350,10 @@ fn is_open(plan: &Plan, path: &AbsPath) -> bool {
 /// Whether every open document is planned on its present text.
 fn rebase(inner: &WorkspaceState, plan: &mut Plan) -> bool {
     let Some(editor) = &inner.editor else { return false };
-    let mut followed = true;
+    let mut is_current = true;
     for step in plan.steps.iter_mut().filter(|step| step.open) {
         let (Some(document), Some(before)) = (editor.document(&step.path), step.before.as_ref()) else {
-            followed = false;
+            is_current = false;
             continue;
         };
         if before.hash == document.version.hash {
@@ -355,12 +363,12 @@ fn rebase(inner: &WorkspaceState, plan: &mut Plan) -> bool {
         let change = change.filter(|change| change.kind == ChangeKind::Modified);
         let edits = change.as_ref().and_then(|change| editor.rebase(change));
         if editor.document(&step.path).is_none_or(|now| now.version != document.version) {
-            // The edits may be for another text than this.
+            // The edits may be for another text.
             continue;
         }
         let after = edits.as_ref().and_then(|edits| text::apply(&document.text, edits).ok());
         let (Some(change), Some(edits), Some(after)) = (change, edits, after) else {
-            followed = false;
+            is_current = false;
             continue;
         };
         let bom = document.bom;
@@ -372,17 +380,17 @@ fn rebase(inner: &WorkspaceState, plan: &mut Plan) -> bool {
         change.edits = edits;
         step.after = Some(Image::new(after, step.after.as_ref().and_then(|after| after.mode)));
     }
-    followed
+    is_current
 }
 
-/// Checks that every path leads where it led and holds the text that was planned on, and that no one else has
-/// it open.
-fn check_unmoved(inner: &WorkspaceState, plan: &Plan) -> Result<(), CommitError> {
+/// Checks that every path has its planned target and text, and no other holder.
+fn check_unchanged(inner: &WorkspaceState, plan: &Plan) -> Result<(), CommitError> {
     let mut moved = Vec::new();
     for step in &plan.steps {
         let document = inner.open_document(&step.path);
-        // A link that moves is itself what is meant, not what it leads to.
-        let is_link = step.before.as_ref().or(step.after.as_ref()).is_some_and(|it| it.content.is_link());
+        // A moved link is itself the file, not its target.
+        let is_link =
+            step.before.as_ref().or(step.after.as_ref()).is_some_and(|image| image.content.is_link());
         let place = if is_link { step.path.parent() } else { Some(step.path.clone()) };
         let same_place = place.is_some_and(|place| {
             place == inner.root || inner.canonical(&place).is_ok_and(|path| path == place)
@@ -400,7 +408,7 @@ fn check_unmoved(inner: &WorkspaceState, plan: &Plan) -> Result<(), CommitError>
             continue;
         }
         let reason = match document {
-            Some(document) => document.held,
+            Some(document) => document.blocked,
             None => foreign_locks::holder(&step.path),
         };
         if let Some(reason) = reason {
@@ -410,20 +418,22 @@ fn check_unmoved(inner: &WorkspaceState, plan: &Plan) -> Result<(), CommitError>
     if moved.is_empty() { Ok(()) } else { Err(CommitError::Moved { paths: moved }) }
 }
 
-/// Whether the disk still holds a step's planned content.
+/// Whether the disk still has a step's planned content.
 fn is_as_planned(plan: &Plan, step: &Step) -> Result<bool, CommitError> {
     Ok(match (disk::inspect(&step.path)?, &step.before) {
         (Found::Nothing, None) => true,
         (Found::File(image), Some(before)) => before.same_content(&image),
-        (Found::File(_), None) => has_twin(plan, step),
+        (Found::File(_), None) => is_case_rename(plan, step),
         _ => false,
     })
 }
 
-/// Refuses two names of one file: what was written by the one would be lost by the other.
-fn check_apart(plan: &Plan, ways: &[Way]) -> Result<(), CommitError> {
+/// Refuses two names of one file: writing one would lose what the other wrote.
+fn check_distinct_files(plan: &Plan, methods: &[WriteMethod]) -> Result<(), CommitError> {
     let mut known: BTreeMap<(u64, u64), &AbsPath> = BTreeMap::new();
-    for (step, _) in plan.steps.iter().zip(ways).filter(|(_, way)| matches!(way, Way::InPlace(_))) {
+    for (step, _) in
+        plan.steps.iter().zip(methods).filter(|(_, method)| matches!(method, WriteMethod::InPlace(_)))
+    {
         let Some(meta) = disk::stat(&step.path).map_err(|error| io(&step.path, error))? else { continue };
         if let Some(other) = known.insert((meta.dev(), meta.ino()), &step.path) {
             let reason =
@@ -434,48 +444,48 @@ fn check_apart(plan: &Plan, ways: &[Way]) -> Result<(), CommitError> {
     Ok(())
 }
 
-/// Where case does not count, the new name of a file is found where the old one is.
-fn has_twin(plan: &Plan, step: &Step) -> bool {
+/// Whether a file's new name is its old one on a case-insensitive disk.
+fn is_case_rename(plan: &Plan, step: &Step) -> bool {
     let alike = |from: &&AbsPath| from.as_path().as_os_str().eq_ignore_ascii_case(step.path.as_path());
     step.moved_from.as_ref().filter(alike).is_some_and(|from| {
         find(plan, from).is_some_and(|step| step.after.is_none()) && disk::same_file(from, &step.path)
     })
 }
 
-/// How a step is done, or why it cannot be. `leaves` is the step that its file moves to.
-fn way(step: &Step, leaves: Option<&Step>) -> Result<Way, CommitError> {
+/// How to do a step, or why not; `leaves` is the step that its file moves to.
+fn write_method(step: &Step, leaves: Option<&Step>) -> Result<WriteMethod, CommitError> {
     if step.open {
-        return Ok(Way::Editor);
+        return Ok(WriteMethod::Editor);
     }
     let read_only = |path: &AbsPath| Err(CommitError::ReadOnly { path: path.clone() });
     let meta = disk::stat(&step.path).map_err(|error| io(&step.path, error))?;
     let meta = meta.as_ref().filter(|_| step.before.is_some());
     let protected = meta.is_some_and(|meta| !meta.is_symlink() && write::is_read_only(&step.path, meta));
     let unchanged = |target: &Step| matches!((&step.before, &target.after), (Some(before), Some(after)) if before.same_content(after));
-    // A protected file may move, but neither change nor go.
+    // A protected file may move, but neither change nor be deleted.
     if protected && !leaves.is_some_and(unchanged) {
         return read_only(&step.path);
     }
     let directory = existing_directory(&step.path)?;
     let writable = write::is_directory_writable(&directory);
     match (&step.before, &step.after) {
-        (_, None) if writable => Ok(Way::Remove),
-        (None, Some(_)) if writable => Ok(Way::Replace),
-        (Some(_), Some(_)) if can_be_written_over(step) && leaves.is_none() => {
+        (_, None) if writable => Ok(WriteMethod::Remove),
+        (None, Some(_)) if writable => Ok(WriteMethod::Replace),
+        (Some(_), Some(_)) if can_overwrite(step) && leaves.is_none() => {
             let links = meta.map_or(1, MetadataExt::nlink);
             Ok(match (links > 1, writable) {
-                (true, _) => Way::InPlace("it has several hard links"),
-                (false, false) => Way::InPlace("its directory is read-only"),
-                (false, true) => Way::Replace,
+                (true, _) => WriteMethod::InPlace("it has several hard links"),
+                (false, false) => WriteMethod::InPlace("its directory is read-only"),
+                (false, true) => WriteMethod::Replace,
             })
         }
-        (Some(_), Some(_)) if writable => Ok(Way::Replace),
+        (Some(_), Some(_)) if writable => Ok(WriteMethod::Replace),
         _ => read_only(&directory),
     }
 }
 
-/// Whether the file stays the same, with another content.
-fn can_be_written_over(step: &Step) -> bool {
+/// Whether the file stays the same file, with another content.
+fn can_overwrite(step: &Step) -> bool {
     let plain = |image: &Option<crate::documents::content::Image>| {
         image.as_ref().is_some_and(|image| !image.content.is_link())
     };
@@ -492,7 +502,7 @@ fn existing_directory(path: &AbsPath) -> Result<AbsPath, CommitError> {
     Ok(directory)
 }
 
-/// Those of the plan and those above new files, as far as they are missing; parents first.
+/// Missing directories of the plan and above its new files, parents first.
 fn directories_to_make(plan: &Plan) -> Result<Vec<StoredDirectory>, CommitError> {
     let mut missing: BTreeMap<AbsPath, Option<u32>> = BTreeMap::new();
     let above = plan
@@ -515,15 +525,15 @@ fn directories_to_make(plan: &Plan) -> Result<Vec<StoredDirectory>, CommitError>
 }
 
 fn directories_to_remove(plan: &Plan) -> Vec<StoredDirectory> {
-    let there = |path: &AbsPath| {
+    let existing = |path: &AbsPath| {
         let meta = disk::stat(path).ok().flatten().filter(std::fs::Metadata::is_dir)?;
         Some(StoredDirectory { path: path.clone(), mode: Some(disk::mode(&meta)) })
     };
-    plan.removed.iter().filter_map(there).collect()
+    plan.removed.iter().filter_map(existing).collect()
 }
 
-/// Errors after which writing a file over itself may still work.
-fn refused(error: &std::io::Error) -> bool {
+/// Whether overwriting in place may still work after this error.
+fn allows_overwrite(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ResourceBusy | ErrorKind::CrossesDevices)
 }
 

@@ -13,17 +13,17 @@ pub(crate) const BOM: &str = "\u{feff}";
 /// The content of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// UTF-8, the byte order mark aside.
+    /// UTF-8, without the byte order mark.
     Text {
         text: Arc<str>,
         bom: bool,
     },
     Bytes(Arc<[u8]>),
-    /// A symbolic link; only met inside directories that move, since paths are canonical.
+    /// A symbolic link, only inside directories that move: paths are canonical.
     Link(PathBuf),
 }
 
-/// Content with what else is kept about it.
+/// A content with its permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Image {
     pub content: Content,
@@ -33,7 +33,7 @@ pub(crate) struct Image {
 }
 
 impl Content {
-    /// `text`, whose own byte order mark, if it begins with one, becomes the file's.
+    /// The text of a file; a leading byte order mark becomes the file's.
     pub fn text(text: &str, bom: bool) -> Self {
         match text.strip_prefix(BOM) {
             Some(rest) if !bom => Self::Text { text: rest.into(), bom: true },
@@ -41,7 +41,7 @@ impl Content {
         }
     }
 
-    /// Text where `bytes` are UTF-8.
+    /// Text if `bytes` are UTF-8.
     pub fn of(bytes: Vec<u8>) -> Self {
         match String::from_utf8(bytes) {
             Ok(text) => Self::text(&text, false),
@@ -49,7 +49,7 @@ impl Content {
         }
     }
 
-    /// The file's bytes; of a link, its target.
+    /// The file's bytes, or a link's target.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Text { text, bom: false } => Cow::Borrowed(text.as_bytes()),
@@ -79,7 +79,7 @@ impl Image {
     }
 
     /// Whether the contents are equal, whatever the permissions.
-    pub fn same_content(&self, other: &Self) -> bool {
+    pub(crate) fn same_content(&self, other: &Self) -> bool {
         self.hash == other.hash && self.content.is_link() == other.content.is_link()
     }
 }

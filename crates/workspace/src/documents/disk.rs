@@ -1,4 +1,4 @@
-//! Looking at what is on the disk, without following a last link and without waiting for a pipe.
+//! Reads the disk without following a final link and without waiting for a pipe.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -21,11 +21,11 @@ pub(crate) enum Found {
     File(Image),
 }
 
-/// All that lies below a directory.
+/// Everything below a directory.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub files: Vec<AbsPath>,
-    /// Directories with their permissions, parents first; the top one included.
+    /// Directories with their permissions, parents first, including the top one.
     pub directories: Vec<(AbsPath, u32)>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn mode(meta: &Metadata) -> u32 {
     meta.permissions().mode() & 0o7777
 }
 
-/// Its metadata, links not followed; `None` when nothing is there.
+/// Metadata, links not followed; `None` if the path does not exist.
 pub(crate) fn stat(path: &AbsPath) -> std::io::Result<Option<Metadata>> {
     match std::fs::symlink_metadata(path) {
         Ok(meta) => Ok(Some(meta)),
@@ -82,7 +82,7 @@ pub(crate) fn read(path: &AbsPath) -> Result<(Vec<u8>, Metadata), ReadError> {
         Ok(())
     };
     check(&std::fs::metadata(path).map_err(io)?)?;
-    // Not to hang, should a pipe have taken its place since.
+    // Avoids blocking if a pipe replaced the file since.
     let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(io)?;
     let meta = file.metadata().map_err(io)?;
@@ -121,7 +121,7 @@ pub(crate) fn tree(directory: &AbsPath) -> Result<Tree, ReadError> {
     Ok(tree)
 }
 
-/// Whether two paths name one file, as on a disk on which case does not count.
+/// Whether two paths name one file, as on a case-insensitive disk.
 pub(crate) fn same_file(a: &AbsPath, b: &AbsPath) -> bool {
     use std::os::unix::fs::MetadataExt;
     let id = |path: &AbsPath| stat(path).ok().flatten().map(|meta| (meta.dev(), meta.ino()));
@@ -133,7 +133,7 @@ pub(crate) fn sync_directory(directory: &AbsPath) -> std::io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Text of a file's bytes, its byte order mark aside.
+/// The text of a file's bytes, without the byte order mark.
 ///
 /// # Errors
 /// `NotUtf8`.
@@ -145,7 +145,7 @@ pub(crate) fn text(path: &AbsPath, bytes: Vec<u8>) -> Result<(Arc<str>, bool), R
     }
 }
 
-/// The error that says where the text ends.
+/// The error for the position of the first invalid byte.
 pub(crate) fn not_utf8(path: &AbsPath, bytes: &[u8]) -> ReadError {
     let offset = std::str::from_utf8(bytes).err().map_or(bytes.len(), |error| error.valid_up_to());
     ReadError::NotUtf8 { path: path.clone(), offset }

@@ -1,6 +1,6 @@
 //! The copy on disk of a file that an editor has open, to detect when they differ.
 //!
-//! Editors keep line ends and byte order marks aside, so texts are compared without them.
+//! Editors handle line ends and byte order marks apart, so texts are compared without them.
 
 use std::borrow::Cow;
 use std::os::unix::fs::MetadataExt;
@@ -11,12 +11,12 @@ use crate::ContentHash;
 use crate::documents::content::Content;
 use crate::documents::disk;
 
-/// One look at a file.
+/// A file's state on the disk at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskCopy {
     /// Hash of the file's bytes.
     pub hash: ContentHash,
-    /// [`plain_hash`] of its text; `None` when it is not text.
+    /// [`plain_hash`] of its text; `None` if it is not text.
     pub plain: Option<ContentHash>,
     /// Whether it begins with a byte order mark.
     pub bom: bool,
@@ -27,9 +27,10 @@ pub struct DiskCopy {
 type Stamp = (u64, u64, u64, i64, i64, i64, i64);
 
 impl DiskCopy {
-    /// The file as it is now; `known` is given back when it did not change since. `None` when nothing
-    /// is there or it cannot be read. Blocks.
-    pub fn look(path: &AbsPath, known: Option<&Self>) -> Option<Self> {
+    /// Reads the file as it is now; returns `known` if it did not change since. Blocks.
+    ///
+    /// `None` if it does not exist or cannot be read.
+    pub fn read(path: &AbsPath, known: Option<&Self>) -> Option<Self> {
         let stamp = |meta: &std::fs::Metadata| {
             let times = (meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec());
             (meta.dev(), meta.ino(), meta.len(), times.0, times.1, times.2, times.3)

@@ -17,13 +17,13 @@ pub struct Document {
     pub text: Arc<str>,
     /// Whether the file begins with a byte order mark, which every write keeps.
     pub bom: bool,
-    /// Which text this is.
     pub version: Version,
     /// The owner of its present text.
     pub owner: Owner,
-    /// Why it must not be written now, and what the user can do about it: another program changed
-    /// the file since the editor last read or saved it.
-    pub held: Option<String>,
+    /// Why it must not be edited now, and what the user can do about it.
+    ///
+    /// For example, another program changed the file since the editor last read or saved it.
+    pub blocked: Option<String>,
 }
 
 /// Names a text exactly: an edit planned on one version is not applied to another.
@@ -61,7 +61,7 @@ pub enum ReadError {
     },
     /// More than 32 MiB.
     #[error(
-        "{path} has {bytes} bytes, more than the {limit} that are read and edited here; a command of the shell can (such as head, or sed -n)"
+        "{path} has {bytes} bytes, more than the limit of {limit}; read a part with `bash` (head, sed -n)"
     )]
     TooLarge { path: AbsPath, bytes: u64, limit: u64 },
     #[error("{path} cannot be read: {source}")]

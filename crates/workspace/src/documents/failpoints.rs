@@ -1,10 +1,10 @@
-//! Places where a debug build ends itself, to prove that a crash there is survived.
+//! Places where a debug build ends itself, to prove that Pilcrow survives a crash there.
 //!
-//! `PILCROW_FAULT=commit:<step>[:n]`; the steps are listed in `docs/formats/journal.md`. A release
-//! build has none of them.
+//! `PILCROW_FAULT=commit:<step>[:n]`; `docs/formats/journal.md` lists the steps. A release build has none.
 
-/// Ends the process by `SIGKILL`, as a crash would, when the environment names this step. Steps that
-/// happen once a file count from 1.
+/// Ends the process by `SIGKILL`, as a crash would, at a step in the environment.
+///
+/// Steps that happen once per file count from 1.
 pub(crate) fn point(step: &str, n: Option<usize>) {
     #[cfg(debug_assertions)]
     {

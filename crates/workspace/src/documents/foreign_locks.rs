@@ -1,10 +1,9 @@
-//! Traces that other editors leave of a file they have open. What we do not know to be open in the
-//! user's editor may still be: Vim and Neovim keep a swap file, beside the file or in a directory of
-//! their own, and Emacs a lock.
+//! Traces that other editors leave of a file they have open. A file that no connected editor has open may
+//! still be: Vim and Neovim keep a swap file, beside the file or in a directory of their own, and Emacs a
+//! lock.
 //!
-//! Every trace counts: a swap file of an editor that died holds what was never saved, and
-//! is the user's to recover or to remove. Only where its name is ambiguous, the swap
-//! file says it.
+//! Every trace counts: a swap file of an editor that died has text that was never saved, and is the user's to
+//! recover or to remove. If its name is ambiguous, the swap file's content decides.
 
 use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -14,21 +13,21 @@ use paths::AbsPath;
 
 use crate::documents::disk;
 
-/// The editor that seems to hold `path`, with a remedy; `None` without a trace.
+/// The editor that seems to have `path` open, with a remedy; `None` if no trace.
 pub(crate) fn holder(path: &AbsPath) -> Option<String> {
-    holder_in(path, &Homes::from_env())
+    holder_in(path, &UserDirectories::from_env())
 }
 
-/// Where the directories of the user are.
+/// The user's directories.
 #[derive(Debug, Default)]
-pub(crate) struct Homes {
+pub(crate) struct UserDirectories {
     home: Option<PathBuf>,
     state: Option<PathBuf>,
     /// `NVIM_APPNAME`.
     neovim: Option<PathBuf>,
 }
 
-impl Homes {
+impl UserDirectories {
     fn from_env() -> Self {
         let directory = |name: &str| std::env::var_os(name).map(PathBuf::from);
         let absolute = |name: &str| directory(name).filter(|path| path.is_absolute());
@@ -38,17 +37,21 @@ impl Homes {
     }
 }
 
-/// How the name of a swap file is made.
+/// Scheme of a swap file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Naming {
-    /// The whole path, with `%` for `/`: directories whose name ends in `//` (`:help 'directory'`).
+    /// The whole path, with `%` for `/`; the directory ends in `//`.
+    ///
+    /// Vim: `:help 'directory'`.
     Path,
-    /// The file's name alone, so that the swap file has to say of which directory.
+    /// The file's name alone; the swap file's content has the directory.
     Name,
 }
 
-/// Where swap files are by default: Vim's `.,~/tmp,/var/tmp,/tmp`, Neovim's
-/// `$XDG_STATE_HOME/nvim/swap//`. Directories begin at the root, at `~` or at `$STATE`.
+/// Default directories of swap files.
+///
+/// Vim's `.,~/tmp,/var/tmp,/tmp`, Neovim's `$XDG_STATE_HOME/nvim/swap//`. Directories begin at the root, at
+/// `~` or at `$STATE`.
 const SWAP_DIRECTORIES: &[(&str, &[Naming])] = &[
     ("$STATE/nvim/swap", &[Naming::Path]),
     ("~/tmp", &[Naming::Name, Naming::Path]),
@@ -56,24 +59,24 @@ const SWAP_DIRECTORIES: &[(&str, &[Naming])] = &[
     ("/tmp", &[Naming::Name, Naming::Path]),
 ];
 
-/// The last letters of swap files, in the order in which Vim takes them.
+/// The extensions of swap files, in the order in which Vim uses them.
 const SWAP_ENDS: [&str; 4] = [".swp", ".swo", ".swn", ".swm"];
 
-fn holder_in(path: &AbsPath, homes: &Homes) -> Option<String> {
+fn holder_in(path: &AbsPath, directories: &UserDirectories) -> Option<String> {
     let name = path.file_name();
     let directory = path.parent()?;
-    let there = |path: &AbsPath| disk::stat(path).is_ok_and(|meta| meta.is_some());
+    let exists = |path: &AbsPath| disk::stat(path).is_ok_and(|meta| meta.is_some());
     // Vim adds no second dot to a hidden file's name.
     let dot = if name.starts_with('.') { "" } else { "." };
     let has_open = |swap: &str| {
         format!("Vim has it open or ended without closing it ({swap}); close it there, or remove that file")
     };
     let beside = SWAP_ENDS.iter().map(|end| format!("{dot}{name}{end}"));
-    if let Some(swap) = beside.into_iter().find(|swap| there(&directory.join(swap))) {
+    if let Some(swap) = beside.into_iter().find(|swap| exists(&directory.join(swap))) {
         return Some(has_open(&swap));
     }
     for (place, namings) in SWAP_DIRECTORIES {
-        let Some(place) = homes.directory(place).filter(there) else { continue };
+        let Some(place) = directories.directory(place).filter(exists) else { continue };
         for naming in *namings {
             let stem = match naming {
                 Naming::Path => path.to_string().replace('/', "%"),
@@ -81,18 +84,18 @@ fn holder_in(path: &AbsPath, homes: &Homes) -> Option<String> {
             };
             for end in SWAP_ENDS {
                 let swap = place.join(format!("{stem}{end}"));
-                if there(&swap) && (*naming == Naming::Path || is_of(&swap, path, homes)) {
+                if exists(&swap) && (*naming == Naming::Path || swap_names(&swap, path, directories)) {
                     return Some(has_open(&swap.to_string()));
                 }
             }
         }
     }
     let lock = format!(".#{name}");
-    there(&directory.join(&lock))
+    exists(&directory.join(&lock))
         .then(|| format!("Emacs has unsaved changes of it ({lock}); save it there, or remove that file"))
 }
 
-impl Homes {
+impl UserDirectories {
     fn directory(&self, place: &str) -> Option<AbsPath> {
         let path = match (place.strip_prefix("~/"), place.strip_prefix("$STATE/nvim/")) {
             (Some(below), _) => self.home.as_ref()?.join(below),
@@ -106,9 +109,11 @@ impl Homes {
     }
 }
 
-/// Whether the swap file names `path`. (Vim 9.1 `memline.c`, `struct block0`: the name is
-/// at byte 108, up to a zero, with `~` or `~user` for the home directory.)
-fn is_of(swap: &AbsPath, path: &AbsPath, homes: &Homes) -> bool {
+/// Whether the swap file names `path`.
+///
+/// Vim 9.1 `memline.c`, `struct block0`: the name is at byte 108, up to a zero, with `~` or `~user` for the
+/// home directory.
+fn swap_names(swap: &AbsPath, path: &AbsPath, directories: &UserDirectories) -> bool {
     const NAME: usize = 108;
     let mut head = Vec::new();
     let read = std::fs::File::open(swap.as_path()).and_then(|file| file.take(1024).read_to_end(&mut head));
@@ -117,13 +122,13 @@ fn is_of(swap: &AbsPath, path: &AbsPath, homes: &Homes) -> bool {
     }
     let name = head.get(NAME..).unwrap_or_default();
     let name = &name[..name.iter().position(|byte| *byte == 0).unwrap_or(name.len())];
-    let said = PathBuf::from(std::ffi::OsString::from_vec(name.to_vec()));
-    let mut parts = said.components();
-    let said = match (parts.next(), &homes.home) {
+    let path_in_swap = PathBuf::from(std::ffi::OsString::from_vec(name.to_vec()));
+    let mut parts = path_in_swap.components();
+    let path_in_swap = match (parts.next(), &directories.home) {
         (Some(first), Some(home)) if first.as_os_str().as_bytes().starts_with(b"~") => home.join(parts),
-        _ => said,
+        _ => path_in_swap,
     };
-    let real = said.canonicalize().unwrap_or(said);
+    let real = path_in_swap.canonicalize().unwrap_or(path_in_swap);
     real == path.as_path()
 }
 
@@ -131,8 +136,8 @@ fn is_of(swap: &AbsPath, path: &AbsPath, homes: &Homes) -> bool {
 mod tests {
     use super::*;
 
-    /// The reason why `a/it.py` is not to be written once `swap` is there, both below one directory.
-    fn held(swap: &str, content: &[u8]) -> Option<String> {
+    /// Why `a/it.py` must not be written while `swap` exists in its root.
+    fn lock_reason(swap: &str, content: &[u8]) -> Option<String> {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         let path = AbsPath::new(root.join("a/it.py")).unwrap();
@@ -143,8 +148,9 @@ mod tests {
         }
         std::fs::write(path.as_path(), "").unwrap();
         std::fs::write(&swap, content).unwrap();
-        let homes = Homes { home: Some(root.clone()), state: Some(root.join("s")), neovim: None };
-        let reason = holder_in(&path, &homes);
+        let directories =
+            UserDirectories { home: Some(root.clone()), state: Some(root.join("s")), neovim: None };
+        let reason = holder_in(&path, &directories);
         if let Some(reason) = &reason {
             let shown = swap.strip_prefix(root.join("a")).unwrap_or(&swap);
             assert!(reason.contains(&format!("({})", shown.display())), "{reason}");
@@ -161,16 +167,16 @@ mod tests {
     }
 
     #[test]
-    fn swap_files_are_seen_where_editors_put_them() {
-        assert!(held("a/.it.py.swp", b"").is_some());
-        assert!(held("s/nvim/swap/%PATH%.swp", b"").is_some());
-        assert!(held("s/nvim/swap/%PATH%.swo", b"").is_some());
-        assert!(held("tmp/%PATH%.swp", b"").is_some());
-        assert!(held("tmp/it.py.swp", &block0("~me/a/it.py")).is_some());
-        assert!(held("tmp/it.py.swp", &block0("~/a/it.py")).is_some());
+    fn swap_files_are_found_where_editors_put_them() {
+        assert!(lock_reason("a/.it.py.swp", b"").is_some());
+        assert!(lock_reason("s/nvim/swap/%PATH%.swp", b"").is_some());
+        assert!(lock_reason("s/nvim/swap/%PATH%.swo", b"").is_some());
+        assert!(lock_reason("tmp/%PATH%.swp", b"").is_some());
+        assert!(lock_reason("tmp/it.py.swp", &block0("~me/a/it.py")).is_some());
+        assert!(lock_reason("tmp/it.py.swp", &block0("~/a/it.py")).is_some());
         // For another file of that name, or an unknown one.
-        assert_eq!(held("tmp/it.py.swp", &block0("~/b/it.py")), None);
-        assert_eq!(held("tmp/it.py.swp", b""), None);
-        assert_eq!(held("s/nvim/swap/%home%me%it.py.swp", b""), None);
+        assert_eq!(lock_reason("tmp/it.py.swp", &block0("~/b/it.py")), None);
+        assert_eq!(lock_reason("tmp/it.py.swp", b""), None);
+        assert_eq!(lock_reason("s/nvim/swap/%home%me%it.py.swp", b""), None);
     }
 }

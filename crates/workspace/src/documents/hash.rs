@@ -2,13 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// xxh3-128 of a file's bytes, BOM and line ends included. Shown as 32 hexadecimal digits.
+/// xxh3-128 of a file's bytes with BOM and line ends; shown as 32 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ContentHash(u128);
 
 impl ContentHash {
-    /// The hash of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self(xxhash_rust::xxh3::xxh3_128(bytes))
     }

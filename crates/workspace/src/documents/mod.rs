@@ -1,4 +1,4 @@
-//! Texts and bytes on the disk, as values: reading, comparing, writing.
+//! Texts and bytes on the disk as values: read, compare, write.
 
 pub(crate) mod content;
 pub(crate) mod disk;
@@ -7,6 +7,7 @@ pub(crate) mod document;
 pub(crate) mod failpoints;
 pub(crate) mod foreign_locks;
 pub(crate) mod hash;
+pub(crate) mod stamp;
 pub(crate) mod write;
 
 pub use disk_copy::{DiskCopy, plain_hash};

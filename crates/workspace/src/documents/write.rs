@@ -1,6 +1,6 @@
-//! Writing the user's files: a new content made ready beside its place, or over itself.
+//! Writes the user's files: stages a new content beside its path, or overwrites in place.
 //!
-//! Everything here is called under the commit lock, with the content before it kept.
+//! Callers hold the commit lock, and have stored the content before.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -13,9 +13,10 @@ use crate::documents::content::{Content, Image};
 use crate::documents::disk;
 use crate::documents::failpoints;
 
-/// Makes `image` ready at `temp`, flushed, with the permissions, the owner and the extended
-/// attributes of `like` where there is such a file. Answers whether the owner could be kept.
-pub(crate) fn make(temp: &AbsPath, image: &Image, like: Option<&AbsPath>) -> std::io::Result<bool> {
+/// Writes `image` to `temp`, flushed, with the attributes of `like` if it exists.
+///
+/// Copies permissions, owner and extended attributes. Returns whether the owner could be copied.
+pub(crate) fn stage(temp: &AbsPath, image: &Image, like: Option<&AbsPath>) -> std::io::Result<bool> {
     if let Content::Link(target) = &image.content {
         return std::os::unix::fs::symlink(target, temp).map(|()| true);
     }
@@ -52,7 +53,7 @@ fn keep_owner(file: &File, like: &Metadata) -> std::io::Result<bool> {
     Ok(group_kept && own.uid() == like.uid())
 }
 
-/// Access lists and labels, as far as the system lets us.
+/// Copies access lists and labels, as far as the system lets us.
 fn keep_attributes(file: &File, like: &AbsPath) {
     let mut names = vec![0u8; 64 << 10];
     let Ok(len) = rustix::fs::listxattr(like.as_path(), &mut names[..]) else { return };
@@ -66,8 +67,10 @@ fn keep_attributes(file: &File, like: &AbsPath) {
     }
 }
 
-/// Writes `bytes` over what `path` holds: the beginning of the new, then the end of the old, and
-/// in the end the new alone. `n` counts such writes of a commit.
+/// Writes `bytes` over the content of `path`.
+///
+/// First the beginning of the new, then the end of the old, and in the end the new alone. `n` counts such
+/// writes of a commit.
 pub(crate) fn in_place(path: &AbsPath, bytes: &[u8], n: Option<usize>) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).open(path)?;
     let (first, second) = bytes.split_at(bytes.len() / 2);
@@ -86,7 +89,7 @@ pub(crate) fn is_torn(found: &[u8], before: &[u8], after: &[u8]) -> bool {
     found[common..] == *before.get(common..).unwrap_or_default()
 }
 
-/// Removes a file; it is no error when nothing is there.
+/// Removes a file if it exists.
 pub(crate) fn remove(path: &AbsPath) -> std::io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(()),
@@ -94,13 +97,12 @@ pub(crate) fn remove(path: &AbsPath) -> std::io::Result<()> {
     }
 }
 
-/// Whether the permissions forbid writing a file. Root could
-/// write it nevertheless.
+/// Whether the permissions forbid writing a file, even if root could write it.
 pub(crate) fn is_read_only(path: &AbsPath, meta: &Metadata) -> bool {
     disk::mode(meta) & 0o222 == 0 || !may(path, Access::WRITE_OK)
 }
 
-/// Whether entries of a directory may be made and removed.
+/// Whether entries of a directory may be created and removed.
 pub(crate) fn is_directory_writable(directory: &AbsPath) -> bool {
     let open = std::fs::metadata(directory).is_ok_and(|meta| disk::mode(&meta) & 0o222 != 0);
     open && may(directory, Access::WRITE_OK | Access::EXEC_OK)
@@ -115,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_torn_state_is_known() {
+    fn every_torn_state_is_recognized() {
         for (before, after) in [("abcdef", "xyz"), ("abc", "uvwxyz"), ("aaaa", "aaab"), ("", "x"), ("x", "")]
         {
             for k in 0..=after.len() {

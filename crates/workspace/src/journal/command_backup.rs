@@ -1,10 +1,10 @@
-//! Backups of files during a command, on the disk, so that a process that is killed in the middle of it
-//! leaves what the command overwrote where undo finds it.
+//! Backups of files during a command, on the disk. If the process is killed during the command, undo still
+//! finds what the command overwrote.
 //!
-//! Only contents stored nowhere else are kept. Contents are written once and stay while the process lives;
-//! commands that follow name them again. Invariants: undo reverts the command's changes and no one else's.
-//! Files changed when the command had ended, or may have ended, are left; their old contents are kept for
-//! the user. The format is in `docs/formats/journal.md`.
+//! Only contents stored nowhere else are backed up. Contents are written once and stay while the process
+//! lives; later commands refer to them again. Invariants: undo reverts the command's changes and no other
+//! changes. Files changed when the command had ended, or may have ended, are left; their old contents are
+//! stored for the user. The format is in `docs/formats/journal.md`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::OpenOptions;
@@ -25,57 +25,63 @@ use crate::journal::LOCK;
 use crate::journal::{Contents, Entry, Journal, Pack, Stored, StoredStep, as_uri};
 use crate::{CommitId, ContentHash, RecoveryNote, RunId};
 
-/// Limit on the contents kept for one command, before and after it each.
+/// Limit on the contents stored for one command, before and after it each.
 pub(crate) const MOST_BYTES: u64 = 64 << 20;
 /// Limit on the changed files of one command that undo reverts.
 pub(crate) const MOST_FILES: usize = 5_000;
 const DIRECTORY: &str = "commands";
 const HELD: &str = "held.lock";
 const FORMAT: u64 = 1;
-/// Locked by the guard while the process and its commands live, and written to when they have ended.
+/// Locked by the guard while the process and its commands live.
+///
+/// The guard writes to it when they have ended.
 const ENDED: &str = "ended";
-/// How the name of the note ends whose command has ended and is not in the journal.
+/// Ending of a record whose command has ended and is not in the journal.
 const LEFT: &str = ".left.json";
 const LOCK_DEADLINE: Duration = Duration::from_secs(5);
-/// How long the guard of a process that was killed may take to end its commands.
+/// Time limit for a killed process's guard to end its commands.
 const GUARD_DEADLINE: Duration = Duration::from_secs(2);
-/// Contents that no command names any more go when they are more than those that one does, and than this.
+/// Minimum size at which contents that no command refers to are removed.
+///
+/// They must also exceed twice the contents that a command refers to.
 const MOST_IDLE: u64 = 4 << 20;
 
-/// The backups of one process. Their directory goes with it.
+/// The backups of one process; their directory is removed with it.
 #[derive(Debug)]
 pub(crate) struct CommandBackup {
     /// The directory of all processes of the workspace.
     all: StateDir,
     name: String,
     own: StateDir,
-    kept: Mutex<Kept>,
+    backups: Mutex<BackupState>,
     _held: StateLock,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct BackupState {
     next: u64,
     open: usize,
-    /// Some note stays when the process goes.
+    /// Whether a record stays after the process.
     left: bool,
     places: HashMap<(ContentHash, bool), (String, Stored)>,
     packs: Vec<String>,
     bytes: u64,
 }
 
-/// The note of one command. It goes with this where the command never ran; else it stays for the next
-/// start, unless what was changed is in the journal.
+/// The record of one command.
+///
+/// Removed when dropped if the command never ran; else it stays for the next start, unless the journal has
+/// the changes.
 #[derive(Debug)]
-pub(crate) struct Noted {
+pub(crate) struct BackupRecord {
     of: Arc<CommandBackup>,
     name: String,
     has_run: bool,
 }
 
-/// A command as it is stored.
+/// A command's record as stored.
 #[derive(Debug, Serialize, Deserialize)]
-struct Note {
+struct StoredRecord {
     format: u64,
     run: RunId,
     label: String,
@@ -92,42 +98,43 @@ struct StoredFile {
 }
 
 impl CommandBackup {
-    /// A directory of this process's in a workspace's state, for commands of `processes`.
+    /// A directory of this process in a workspace's state, for commands of `processes`.
     pub fn new(state: &StateDir, processes: &Processes) -> Result<Arc<Self>, StateError> {
         let all = state.child(DIRECTORY)?;
         let name = uuid::Uuid::new_v4().simple().to_string();
         let own = all.child(&name)?;
-        // Recovery holds it: a directory that is not yet locked would look abandoned.
+        // Recovery locks it: a directory that is not yet locked would look abandoned.
         let _clearing = state.lock(LOCK, LOCK_DEADLINE)?;
         let held = own.lock(HELD, LOCK_DEADLINE)?;
         processes.sign_end(&own.path().join(ENDED));
-        Ok(Arc::new(Self { all, name, own, kept: Mutex::default(), _held: held }))
+        Ok(Arc::new(Self { all, name, own, backups: Mutex::default(), _held: held }))
     }
 
-    /// Notes what a command may overwrite, before it runs. Blocks.
-    pub fn note(
+    /// Backs up what a command may overwrite, before it runs. Blocks.
+    pub(crate) fn back_up(
         self: &Arc<Self>,
         root: &AbsPath,
         images: &HashMap<PathBuf, Image>,
         run: &RunId,
         label: &str,
-    ) -> Result<Noted, StateError> {
-        let mut kept = self.kept.lock();
+    ) -> Result<BackupRecord, StateError> {
+        let mut backups = self.backups.lock();
         let needed: u64 = images.values().map(|image| image.content.bytes().len() as u64).sum();
-        if kept.open == 0 && kept.bytes > needed.saturating_mul(2).max(MOST_IDLE) {
-            for name in std::mem::take(&mut kept.packs) {
+        if backups.open == 0 && backups.bytes > needed.saturating_mul(2).max(MOST_IDLE) {
+            for name in std::mem::take(&mut backups.packs) {
                 self.own.remove(&name)?;
             }
-            kept.places.clear();
-            kept.bytes = 0;
+            backups.places.clear();
+            backups.bytes = 0;
         }
-        kept.next += 1;
-        let (pack_name, name) = (format!("{:08}.contents", kept.next), format!("{:08}.json", kept.next));
+        backups.next += 1;
+        let (pack_name, name) =
+            (format!("{:08}.contents", backups.next), format!("{:08}.json", backups.next));
         let (mut pack, mut new) = (Pack::default(), HashMap::new());
         let mut files = Vec::with_capacity(images.len());
         for (path, image) in images {
             let key = (image.hash, image.content.is_link());
-            let (pack, content) = match kept.places.get(&key) {
+            let (pack, content) = match backups.places.get(&key) {
                 Some(place) => place.clone(),
                 None => {
                     let place = (pack_name.clone(), pack.add(image));
@@ -140,28 +147,28 @@ impl CommandBackup {
         }
         if !new.is_empty() {
             self.own.write_new(&pack_name, &[pack.bytes()])?;
-            kept.bytes += pack.bytes().len() as u64;
-            kept.packs.push(pack_name);
-            kept.places.extend(new);
+            backups.bytes += pack.bytes().len() as u64;
+            backups.packs.push(pack_name);
+            backups.places.extend(new);
         }
-        let note = Note { format: FORMAT, run: run.clone(), label: label.to_owned(), files };
-        let json = serde_json::to_vec(&note).map_err(|error| StateError::Damaged {
+        let record = StoredRecord { format: FORMAT, run: run.clone(), label: label.to_owned(), files };
+        let json = serde_json::to_vec(&record).map_err(|error| StateError::Damaged {
             path: self.own.path().clone(),
             detail: error.to_string(),
         })?;
-        // One that is cut short names a command that never ran.
+        // A truncated record belongs to a command that never ran.
         self.own.write_new(&name, &[&json])?;
         self.own.sync()?;
-        kept.open += 1;
-        Ok(Noted { of: Arc::clone(self), name, has_run: false })
+        backups.open += 1;
+        Ok(BackupRecord { of: Arc::clone(self), name, has_run: false })
     }
 
-    /// Whether a note waits for the next start: later commands use another directory then.
+    /// Whether a record waits for the next start: later commands use another directory.
     pub fn has_left(&self) -> bool {
-        self.kept.lock().left
+        self.backups.lock().left
     }
 
-    /// Marks a note as that of a command that has ended by now.
+    /// Marks a record as one whose command has ended.
     fn leave(&self, name: &str) -> Result<(), StateError> {
         let path = self.own.path().join(name);
         let ended = || stamp(&mut OpenOptions::new().append(true).open(&path)?);
@@ -170,30 +177,30 @@ impl CommandBackup {
     }
 }
 
-impl Noted {
-    pub fn runs(&mut self) {
+impl BackupRecord {
+    pub fn mark_running(&mut self) {
         self.has_run = true;
     }
 
-    /// Drops the note: the journal has the changes.
-    pub fn recorded(mut self) {
+    /// Removes the record: the journal has the changes.
+    pub(crate) fn discard(mut self) {
         self.has_run = false;
     }
 }
 
-impl Drop for Noted {
+impl Drop for BackupRecord {
     fn drop(&mut self) {
-        let mut kept = self.of.kept.lock();
+        let mut backups = self.of.backups.lock();
         if self.has_run {
-            kept.left = true;
+            backups.left = true;
             if let Err(error) = self.of.leave(&self.name) {
-                tracing::warn!(%error, "when a command ended is not noted");
+                tracing::warn!(%error, "the time when a command ended is not recorded");
             }
             return;
         }
-        kept.open = kept.open.saturating_sub(1);
+        backups.open = backups.open.saturating_sub(1);
         if let Err(error) = self.of.own.remove(&self.name) {
-            tracing::warn!(%error, "the note of a command that has ended stays");
+            tracing::warn!(%error, "the backup record of a command that has ended stays");
         }
     }
 }
@@ -204,7 +211,7 @@ impl Drop for CommandBackup {
             return;
         }
         if let Err(error) = self.all.remove_tree(&self.name) {
-            tracing::debug!(%error, "the contents kept for commands stay until the next start");
+            tracing::debug!(%error, "the backups for commands stay until the next start");
         }
     }
 }
@@ -214,8 +221,9 @@ pub(crate) fn is_any(state: &StateDir) -> Result<bool, StateError> {
     Ok(!state.child(DIRECTORY)?.list()?.is_empty())
 }
 
-/// Puts what commands of killed processes overwrote into the journal, as if they had come to their end, and
-/// keeps the rest. The caller holds the lock.
+/// Moves the backups of killed processes' commands into the journal.
+///
+/// Treats them as if the commands had ended, and keeps the rest. The caller holds the lock.
 ///
 /// # Errors
 /// Our own files could not be read or written.
@@ -225,20 +233,20 @@ pub(crate) fn recover(state: &StateDir, journal: &Journal) -> Result<Vec<Recover
     for name in all.list()? {
         let directory = all.child(&name)?;
         let Some(_held) = directory.try_lock(HELD)? else { continue };
-        // A later note's contents may be an earlier command's work.
+        // The contents of a later record may be an earlier command's work.
         let mut seen = HashSet::new();
         for name in directory.list()?.into_iter().filter(|name| name.ends_with(".json")) {
             let bytes = directory.read(&name)?.unwrap_or_default();
-            match serde_json::from_slice::<Note>(&bytes) {
-                Ok(note) if note.format <= FORMAT => {
+            match serde_json::from_slice::<StoredRecord>(&bytes) {
+                Ok(record) if record.format <= FORMAT => {
                     let ended = ended(&directory, &name)?;
-                    notes.extend(to_journal(&directory, note, ended, journal, &mut seen)?);
+                    notes.extend(to_journal(&directory, record, ended, journal, &mut seen)?);
                 }
-                Ok(note) => {
+                Ok(record) => {
                     let path = directory.path().join(&name);
-                    return Err(StateError::NewerFormat { path, found: note.format, known: FORMAT });
+                    return Err(StateError::NewerFormat { path, found: record.format, known: FORMAT });
                 }
-                Err(error) => tracing::debug!(%error, name, "a command was noted in part, and never ran"),
+                Err(error) => tracing::debug!(%error, name, "truncated record of a command that never ran"),
             }
         }
         all.remove_tree(&name)?;
@@ -246,14 +254,14 @@ pub(crate) fn recover(state: &StateDir, journal: &Journal) -> Result<Vec<Recover
     Ok(notes)
 }
 
-/// When the command of a note had ended, by the clock that stamps files; `None` where it is not known.
+/// When the command of a record ended, by the clock that stamps files, if known.
 fn ended(directory: &StateDir, note: &str) -> Result<Option<SystemTime>, StateError> {
     let modified =
         |name: &str| std::fs::metadata(directory.path().join(name)).and_then(|meta| meta.modified());
     if note.ends_with(LEFT) {
         return Ok(modified(note).ok());
     }
-    // The guard may be about to end what the process had started.
+    // The guard may be about to end the process's children.
     let _signed = match directory.lock(ENDED, GUARD_DEADLINE) {
         Ok(lock) => lock,
         Err(StateError::Locked { .. }) => return Ok(None),
@@ -266,22 +274,22 @@ fn ended(directory: &StateDir, note: &str) -> Result<Option<SystemTime>, StateEr
 enum Now {
     Same,
     Gone,
-    /// It was like this when the command ended.
+    /// The content at the end of the command.
     Changed(Image),
-    /// Changed, but not known by whom.
+    /// Changed, but by an unknown program.
     Unsure,
 }
 
 impl Now {
-    /// `most`: of what is larger than that nothing is kept.
+    /// `most`: limit on a content's size; larger ones are not stored.
     fn of(path: &AbsPath, was: &Stored, ended: Option<SystemTime>, most: u64) -> Self {
-        // Not when it was written, which is set back by whatever copies or moves a file here.
+        // Not the modification time, which programs reset when they copy or move a file here.
         let is_old = |meta: &std::fs::Metadata| {
             let (seconds, nanos) = (u64::try_from(meta.ctime()), u64::try_from(meta.ctime_nsec()));
             let since = Duration::from_secs(seconds.unwrap_or(u64::MAX))
                 .saturating_add(Duration::from_nanos(nanos.unwrap_or_default()));
             let changed = SystemTime::UNIX_EPOCH.checked_add(since);
-            // With a coarse file clock the order of equal times is not known.
+            // With a coarse file clock the order of equal times is unknown.
             changed.zip(ended).is_some_and(|(changed, ended)| changed < ended)
         };
         let meta = match disk::stat(path) {
@@ -307,7 +315,7 @@ impl Now {
 
 fn to_journal(
     directory: &StateDir,
-    note: Note,
+    record: StoredRecord,
     ended: Option<SystemTime>,
     journal: &Journal,
     seen: &mut HashSet<AbsPath>,
@@ -321,7 +329,7 @@ fn to_journal(
         path: path.clone(),
         detail,
     };
-    for StoredFile { path, pack: from, content } in note.files {
+    for StoredFile { path, pack: from, content } in record.files {
         if seen.contains(&path) {
             continue;
         }
@@ -329,15 +337,15 @@ fn to_journal(
         if matches!(now, Now::Same) {
             continue;
         }
-        let held = match contents.entry(from) {
-            std::collections::hash_map::Entry::Occupied(held) => held.into_mut(),
+        let backup = match contents.entry(from) {
+            std::collections::hash_map::Entry::Occupied(backup) => backup.into_mut(),
             std::collections::hash_map::Entry::Vacant(none) => {
                 let bytes = directory.read(none.key())?.unwrap_or_default();
                 none.insert(Contents::new(bytes))
             }
         };
-        let Some(before) = held.get(&content) else {
-            tracing::warn!(%path, "what it held before a command is damaged");
+        let Some(before) = backup.get(&content) else {
+            tracing::warn!(%path, "the backup of its content is damaged");
             continue;
         };
         seen.insert(path.clone());
@@ -355,8 +363,8 @@ fn to_journal(
                 let place = journal.keep(&id, kept, &path, &before)?;
                 kept += 1;
                 let detail = format!(
-                    "it has changed since a command began that was cut off, so it is left as it is; \
-                     what it held before is kept in {place}"
+                    "it changed since the start of an interrupted command, so it was not reverted; \
+                     its earlier content is in {place}"
                 );
                 notes.push(note_of(&id, &path, detail));
                 continue;
@@ -376,23 +384,23 @@ fn to_journal(
     if let Some(path) = lost.first() {
         let others = lost.len() - 1;
         let detail = format!(
-            "it and {others} more have changed since a command began that was cut off, \
-             too many to keep what they held"
+            "it and {others} more changed since the start of an interrupted command, \
+             too many to store their earlier content"
         );
         notes.push(note_of(&id, path, detail));
     }
     if steps.is_empty() {
         return Ok(notes);
     }
-    let label = format!("{} (cut off)", note.label);
-    let entry = Entry { steps: steps.into_values().collect(), ..Entry::new(id, note.run, label) };
+    let label = format!("{} (cut off)", record.label);
+    let entry = Entry { steps: steps.into_values().collect(), ..Entry::new(id, record.run, label) };
     journal.store(&entry.id, &pack)?;
     journal.write_pending(&entry)?;
     journal.finish(&entry.id)?;
     for step in &entry.steps {
         let detail = match step.after {
-            Some(_) => "a command that changed it was cut off; `pilcrow undo` gives back what it held",
-            None => "it is gone since a command was cut off; `pilcrow undo` brings it back",
+            Some(_) => "a command that changed it was interrupted; `pilcrow undo` restores it",
+            None => "a command that deleted it was interrupted; `pilcrow undo` restores it",
         };
         notes.push(note_of(&entry.id, &step.path, detail.to_owned()));
     }

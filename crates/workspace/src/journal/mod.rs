@@ -1,7 +1,9 @@
-//! The journal: commits with everything needed to revert them. Format: `docs/formats/journal.md`.
+//! The journal: commits with everything needed to revert them.
 //!
-//! One file a commit, `pending` until the commit is done, and beside it one file with the contents
-//! it speaks of. Everything that writes here holds the commit lock.
+//! Format: `docs/formats/journal.md`.
+//!
+//! One file per commit, `pending` until the commit is done, and one file with its contents. Every writer
+//! holds the commit lock.
 
 pub(crate) mod command_backup;
 mod records;
@@ -23,17 +25,17 @@ pub(crate) const LOCK: &str = "commit.lock";
 
 /// The format that this program writes.
 const FORMAT: u64 = 1;
-/// Contents beyond this are forgotten, oldest first.
+/// Limit on all contents; the oldest are removed first.
 const MAX_BYTES: u64 = 256 << 20;
-/// As are commits older than this.
+/// Maximum age of a commit.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// The newest runs are kept whatever their size and age.
+/// Number of newest runs to keep whatever their size and age.
 const KEPT_RUNS: usize = 50;
 
 const PENDING: &str = ".pending.json";
 const DONE: &str = ".json";
 
-/// One commit as it is stored.
+/// A commit as stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub format: u64,
@@ -46,13 +48,13 @@ pub(crate) struct Entry {
     pub undoes: Vec<CommitId>,
     #[serde(default)]
     pub redo: bool,
-    /// It changes nothing and only names this point.
+    /// The name of this point; the entry changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
     pub steps: Vec<StoredStep>,
     #[serde(default)]
     pub made: Vec<StoredDirectory>,
-    /// Directories it removed where they were empty.
+    /// Directories that it removed because they were empty.
     #[serde(default)]
     pub removed: Vec<StoredDirectory>,
 }
@@ -69,8 +71,9 @@ pub(crate) struct StoredStep {
     /// The editor made the change.
     #[serde(default)]
     pub open: bool,
-    /// It is written over itself, so that a crash can leave the beginning of the one content and
-    /// the end of the other.
+    /// It is overwritten in place, so that a crash can leave a mix of both contents.
+    ///
+    /// The beginning of the one and the end of the other.
     #[serde(default)]
     pub in_place: bool,
     /// The file was created empty for the commit: undo removes it.
@@ -78,7 +81,7 @@ pub(crate) struct StoredStep {
     pub adopted: bool,
 }
 
-/// A content, in the commit's file of contents.
+/// A content in the commit's file of contents.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Stored {
     pub hash: ContentHash,
@@ -96,7 +99,7 @@ pub(crate) struct StoredDirectory {
     pub mode: Option<u32>,
 }
 
-/// Contents on their way into one file; equal ones are there once.
+/// Contents to be written into one file, without duplicates.
 #[derive(Debug, Default)]
 pub(crate) struct Pack {
     bytes: Vec<u8>,
@@ -114,7 +117,7 @@ impl Pack {
         Stored { hash: image.hash, at, len, link: image.content.is_link(), mode: image.mode }
     }
 
-    /// All contents, one after the other.
+    /// All contents, concatenated.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -131,12 +134,12 @@ impl Stored {
 pub(crate) struct Contents(Vec<u8>);
 
 impl Contents {
-    /// Those that a [`Pack`] held.
+    /// The contents from the bytes of a [`Pack`].
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    /// The content at a place; `None` when it is damaged or was pruned.
+    /// The content at a position; `None` if it is damaged or was pruned.
     pub fn get(&self, stored: &Stored) -> Option<Image> {
         let start = usize::try_from(stored.at).ok()?;
         let end = start.checked_add(usize::try_from(stored.len).ok()?)?;
@@ -166,7 +169,7 @@ impl Journal {
     /// The journal in a workspace's state.
     ///
     /// # Errors
-    /// None in practice; the names are good.
+    /// None in practice: the names are valid.
     pub fn new(state: &StateDir) -> Result<Self, StateError> {
         Ok(Self {
             entries: state.child("journal")?,
@@ -175,7 +178,7 @@ impl Journal {
         })
     }
 
-    /// The name of the next commit: they sort in the order in which they were made.
+    /// The name of the next commit; names sort in the order of creation.
     pub fn next_id(&self) -> Result<CommitId, StateError> {
         let number = |name: &String| name.split('-').next()?.parse::<u64>().ok();
         let last = self.entries.list()?.iter().filter_map(number).max().unwrap_or(0);
@@ -189,8 +192,8 @@ impl Journal {
         self.blobs.sync()
     }
 
-    /// Writes an entry that is not done, durably; again, when more is known.
-    pub fn write_pending(&self, entry: &Entry) -> Result<(), StateError> {
+    /// Writes an unfinished entry, durably; again when more is known.
+    pub(crate) fn write_pending(&self, entry: &Entry) -> Result<(), StateError> {
         let json = serde_json::to_vec_pretty(entry).map_err(|error| StateError::Damaged {
             path: self.entries.path().clone(),
             detail: error.to_string(),
@@ -203,21 +206,21 @@ impl Journal {
         self.entries.rename(&format!("{}{PENDING}", id.0), &format!("{}{DONE}", id.0))
     }
 
-    /// Forgets a commit that did not happen.
-    pub fn abandon(&self, id: &CommitId) -> Result<(), StateError> {
+    /// Removes a commit that did not happen.
+    pub(crate) fn abandon(&self, id: &CommitId) -> Result<(), StateError> {
         self.entries.remove(&format!("{}{PENDING}", id.0))?;
         self.blobs.remove(&id.0)?;
         Ok(())
     }
 
-    /// Puts an entry that cannot be read out of the way; answers where it is.
-    pub fn set_aside(&self, id: &CommitId) -> Result<AbsPath, StateError> {
+    /// Moves an unreadable entry aside; returns its new path.
+    pub(crate) fn set_aside(&self, id: &CommitId) -> Result<AbsPath, StateError> {
         let name = format!("{}.damaged", id.0);
         self.entries.rename(&format!("{}{PENDING}", id.0), &name)?;
         Ok(self.entries.path().join(name))
     }
 
-    /// Names of the commits that are not done, oldest first.
+    /// Names of unfinished commits, oldest first.
     pub fn pending(&self) -> Result<Vec<CommitId>, StateError> {
         let names = self.entries.list()?;
         Ok(names
@@ -227,19 +230,21 @@ impl Journal {
             .collect())
     }
 
-    /// An entry that is not done.
-    pub fn read_pending(&self, id: &CommitId) -> Result<Entry, StateError> {
+    /// Reads an unfinished entry.
+    pub(crate) fn read_pending(&self, id: &CommitId) -> Result<Entry, StateError> {
         self.read(&format!("{}{PENDING}", id.0))
     }
 
-    /// Names of the commits that are done, oldest first.
+    /// Names of finished commits, oldest first.
     fn done(&self) -> Result<Vec<CommitId>, StateError> {
         let names = self.entries.list()?;
         let done = names.iter().filter(|name| !name.ends_with(PENDING));
         Ok(done.filter_map(|name| name.strip_suffix(DONE)).map(|id| CommitId(id.to_owned())).collect())
     }
 
-    /// Every commit that is done, oldest first. One that cannot be read is left out, with a warning.
+    /// Every complete commit, oldest first.
+    ///
+    /// An unreadable one is left out, with a warning.
     ///
     /// # Errors
     /// [`StateError::NewerFormat`], [`StateError::Io`].
@@ -257,12 +262,12 @@ impl Journal {
         Ok(entries)
     }
 
-    /// The contents of a commit; empty when they are gone.
+    /// The contents of a commit; empty if they were pruned.
     pub fn contents(&self, id: &CommitId) -> Result<Contents, StateError> {
         Ok(Contents(self.blobs.read(&id.0)?.unwrap_or_default()))
     }
 
-    /// Keeps a content outside the journal, for the user; answers where.
+    /// Stores a content outside the journal, for the user; returns its path.
     pub fn keep(
         &self,
         id: &CommitId,
@@ -293,8 +298,9 @@ impl Journal {
         serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))
     }
 
-    /// Forgets what is too much or too old, and contents that no entry speaks of. Never touches a
-    /// commit that is not done, nor the newest runs.
+    /// Removes excess and old commits, and contents that no entry refers to.
+    ///
+    /// Never touches an unfinished commit or the newest runs.
     pub fn prune(&self, now: SystemTime) -> Result<(), StateError> {
         self.prune_to(now, MAX_BYTES, MAX_AGE, KEPT_RUNS)
     }
@@ -353,7 +359,7 @@ impl Journal {
 }
 
 impl Entry {
-    /// An entry of now, without steps.
+    /// An entry dated now, without steps.
     pub fn new(id: CommitId, run: RunId, label: String) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at_ms = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
@@ -372,12 +378,12 @@ impl Entry {
         }
     }
 
-    /// The step of a path; steps are in order of path.
+    /// The step of a path, by binary search: steps are in order of path.
     pub fn step(&self, path: &AbsPath) -> Option<&StoredStep> {
         self.steps.binary_search_by(|step| step.path.cmp(path)).ok().map(|index| &self.steps[index])
     }
 
-    /// The file beside `path` in which its new content is made ready.
+    /// The file beside `path` that stages its new content.
     pub fn temp(&self, index: usize) -> AbsPath {
         let path = &self.steps[index].path;
         let directory = path.parent().unwrap_or_else(|| path.clone());
@@ -385,7 +391,7 @@ impl Entry {
     }
 }
 
-/// Paths as `file:` URIs, which keep bytes that are not UTF-8.
+/// (De)serializes paths as `file:` URIs, which keep bytes that are not UTF-8.
 pub(crate) mod as_uri {
     use super::AbsPath;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -452,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn pruning_keeps_the_newest_runs_and_what_is_pending() {
+    fn pruning_keeps_the_newest_runs_and_pending_entries() {
         let (_temp, journal) = journal();
         let unfinished = add(&journal, "z", "0123456789", false);
         let old: Vec<_> = (0..4).map(|n| add(&journal, &format!("run{n}"), "0123456789", true)).collect();
@@ -477,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_content_is_not_given_out_and_a_newer_format_is_refused() {
+    fn damaged_contents_and_newer_formats_are_refused() {
         let (_temp, journal) = journal();
         let id = add(&journal, "run", "content", true);
         let entry = journal.entries().unwrap().remove(0);

@@ -7,13 +7,13 @@ use text::TextEdit;
 use crate::documents::document::Version;
 use crate::plan::ChangeKind;
 
-/// Names one run; what it changed is undone together.
+/// Identifies a run; undo reverts a run's changes together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(pub String);
 
 impl RunId {
-    /// A new one; later ones sort after earlier ones.
+    /// A new id; later ones sort after earlier ones.
     pub fn new() -> Self {
         Self(uuid::Uuid::now_v7().to_string())
     }
@@ -31,7 +31,7 @@ impl std::fmt::Display for RunId {
     }
 }
 
-/// Names one commit in the journal.
+/// Identifies a commit in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CommitId(pub String);
@@ -53,13 +53,13 @@ pub struct Commit {
 /// One file of a commit.
 #[derive(Debug, Clone)]
 pub struct CommittedFile {
-    /// Where it is now.
+    /// Its present path.
     pub path: AbsPath,
     /// The kind of change.
     pub kind: ChangeKind,
     /// From the text before to the text after.
     pub edits: Vec<TextEdit>,
-    /// As read back after writing; `None` when it is gone.
+    /// As read back after writing; `None` if it was deleted.
     pub version: Option<Version>,
 }
 
@@ -74,7 +74,7 @@ pub struct CommitRecord {
     /// Unix time in milliseconds.
     pub at_ms: i64,
     pub files: Vec<AbsPath>,
-    /// The commit that took it back, if one did.
+    /// The commit that reverted it, if any.
     pub undone_by: Option<CommitId>,
 }
 
@@ -83,6 +83,6 @@ pub struct CommitRecord {
 pub struct RecoveryNote {
     pub commit: CommitId,
     pub path: AbsPath,
-    /// The action taken, and where the kept text is.
+    /// The action taken, and the path of the stored text.
     pub detail: String,
 }

@@ -1,8 +1,8 @@
-//! Taking back a commit that did not come to its end: by the process that began it, or after a crash
-//! by the next one that gets the lock.
+//! Reverts an unfinished commit: in the process that began it, or after a crash in the next one that gets the
+//! lock.
 //!
-//! Reverts only our own writes. A file that is neither as before nor as we left it belongs to
-//! another program by now: it stays, and its old content is kept outside the journal.
+//! Reverts only our own writes. A file that is neither as before nor as we left it belongs to another
+//! program: it stays, and its old content is stored outside the journal.
 
 use std::collections::BTreeSet;
 
@@ -50,12 +50,12 @@ pub(crate) fn recover(journal: &Journal) -> Result<Vec<RecoveryNote>, StateError
             }
             Err(error) => return Err(error),
         };
-        for outcome in take_back(journal, &entry, true)? {
+        for outcome in revert_commit(journal, &entry, true)? {
             let detail = match outcome.kind {
-                Kind::Restored => "put back as it was before a commit that did not finish".to_owned(),
+                Kind::Restored => "restored to its state before an unfinished commit".to_owned(),
                 Kind::Left(detail) => detail,
                 Kind::Failed(detail) => {
-                    format!("could not be put back: {detail}; the next start tries again")
+                    format!("could not be restored: {detail}; the next start tries again")
                 }
             };
             notes.push(RecoveryNote { commit: id.clone(), path: outcome.path, detail });
@@ -64,13 +64,18 @@ pub(crate) fn recover(journal: &Journal) -> Result<Vec<RecoveryNote>, StateError
     Ok(notes)
 }
 
-/// Reverts one commit, and forgets it unless something failed. Files on which nothing had been
-/// done are not in the answer. After a crash the editor's state is not known: its files are
-/// named then.
+/// Reverts one commit, and forgets it unless something failed.
+///
+/// The answer omits untouched files. After a crash the editor's state is unknown, so the answer names its
+/// files.
 ///
 /// # Errors
 /// Our own files could not be read or written.
-pub(crate) fn take_back(journal: &Journal, entry: &Entry, crashed: bool) -> Result<Vec<Outcome>, StateError> {
+pub(crate) fn revert_commit(
+    journal: &Journal,
+    entry: &Entry,
+    crashed: bool,
+) -> Result<Vec<Outcome>, StateError> {
     let contents = journal.contents(&entry.id)?;
     let mut outcomes = Vec::new();
     let mut directories = BTreeSet::new();
@@ -80,7 +85,7 @@ pub(crate) fn take_back(journal: &Journal, entry: &Entry, crashed: bool) -> Resu
             outcomes.push(Outcome { path: temp, kind: Kind::Failed(error.to_string()) });
         }
     }
-    // Their permissions come last, since they may forbid what is to be put into them.
+    // Their permissions come last, since they may forbid creating their entries.
     let mut made_again = Vec::new();
     for directory in &entry.removed {
         match make_directory(&StoredDirectory { mode: None, ..directory.clone() }) {
@@ -92,21 +97,21 @@ pub(crate) fn take_back(journal: &Journal, entry: &Entry, crashed: bool) -> Resu
             }
         }
     }
-    // Removals first: where case does not count, a new name hides the old one.
+    // Removals first: on a case-insensitive disk a new name hides the old one.
     for removing in [true, false] {
         for (index, step) in entry.steps.iter().enumerate() {
             if step.open || step.before.is_none() != removing {
                 continue;
             }
             directories.extend(step.path.parent());
-            if let Some(kind) = take_back_step(journal, entry, index, &contents) {
+            if let Some(kind) = revert_step(journal, entry, index, &contents) {
                 outcomes.push(Outcome { path: step.path.clone(), kind });
             }
         }
     }
     for (index, step) in entry.steps.iter().enumerate().filter(|(_, step)| crashed && step.open) {
-        let kept = keep(journal, entry, index, &contents)?;
-        let detail = format!("the editor had it open, so look whether it is as you want it{kept}");
+        let place = store_old_content(journal, entry, index, &contents)?;
+        let detail = format!("the editor had it open; check its content{place}");
         outcomes.push(Outcome { path: step.path.clone(), kind: Kind::Left(detail) });
     }
     for directory in made_again.into_iter().rev() {
@@ -126,22 +131,22 @@ pub(crate) fn take_back(journal: &Journal, entry: &Entry, crashed: bool) -> Resu
     Ok(outcomes)
 }
 
-/// `None` when nothing had been done to it.
-fn take_back_step(journal: &Journal, entry: &Entry, index: usize, contents: &Contents) -> Option<Kind> {
+/// The outcome for a step; `None` if nothing had been done to it.
+fn revert_step(journal: &Journal, entry: &Entry, index: usize, contents: &Contents) -> Option<Kind> {
     let step = &entry.steps[index];
     let failed = |detail: String| Some(Kind::Failed(detail));
     let found = match disk::inspect(&step.path) {
         Ok(Found::Nothing) => None,
         Ok(Found::File(image)) => Some(image),
-        Ok(Found::Directory) => return left(journal, entry, index, contents, "a directory is there now"),
-        Err(error) => return left(journal, entry, index, contents, &error.to_string()),
+        Ok(Found::Directory) => return leave(journal, entry, index, contents, "it is a directory now"),
+        Err(error) => return leave(journal, entry, index, contents, &error.to_string()),
     };
-    let is = |stored: &Option<crate::journal::Stored>| match (stored, &found) {
+    let matches_disk = |stored: &Option<crate::journal::Stored>| match (stored, &found) {
         (None, None) => true,
         (Some(stored), Some(image)) => stored.is(image),
         _ => false,
     };
-    if is(&step.before) {
+    if matches_disk(&step.before) {
         return None;
     }
     let torn = || {
@@ -150,16 +155,16 @@ fn take_back_step(journal: &Journal, entry: &Entry, index: usize, contents: &Con
         let found = found.as_ref()?;
         Some(write::is_torn(&found.content.bytes(), &before.content.bytes(), &after.content.bytes()))
     };
-    if !(is(&step.after) || (step.in_place && torn() == Some(true))) {
-        return left(journal, entry, index, contents, "another program changed it since");
+    if !(matches_disk(&step.after) || (step.in_place && torn() == Some(true))) {
+        return leave(journal, entry, index, contents, "another program changed it since");
     }
     let result = match &step.before {
-        None => match returns_to(entry, step) {
+        None => match move_back_target(entry, step) {
             Some(from) => std::fs::rename(&step.path, from),
             None => write::remove(&step.path),
         },
         Some(stored) => match contents.get(stored) {
-            Some(before) => put_back(&step.path, &entry.temp(index), &before),
+            Some(before) => restore(&step.path, &entry.temp(index), &before),
             None => return failed("its content is missing in the journal".to_owned()),
         },
     };
@@ -169,24 +174,29 @@ fn take_back_step(journal: &Journal, entry: &Entry, index: usize, contents: &Con
     }
 }
 
-fn left(journal: &Journal, entry: &Entry, index: usize, contents: &Contents, why: &str) -> Option<Kind> {
-    match keep(journal, entry, index, contents) {
-        Ok(kept) => Some(Kind::Left(format!("{why}, so it is left as it is{kept}"))),
+fn leave(journal: &Journal, entry: &Entry, index: usize, contents: &Contents, reason: &str) -> Option<Kind> {
+    match store_old_content(journal, entry, index, contents) {
+        Ok(place) => Some(Kind::Left(format!("{reason}, so it was not reverted{place}"))),
         Err(error) => Some(Kind::Failed(error.to_string())),
     }
 }
 
-/// Keeps what the file held before; answers words that say where.
-fn keep(journal: &Journal, entry: &Entry, index: usize, contents: &Contents) -> Result<String, StateError> {
+/// Stores the file's earlier content; returns the end of a sentence with its path.
+fn store_old_content(
+    journal: &Journal,
+    entry: &Entry,
+    index: usize,
+    contents: &Contents,
+) -> Result<String, StateError> {
     let step = &entry.steps[index];
     let Some(before) = step.before.as_ref().and_then(|stored| contents.get(stored)) else {
         return Ok(String::new());
     };
-    let kept = journal.keep(&entry.id, index, &step.path, &before)?;
-    Ok(format!("; what it held before is kept in {kept}"))
+    let place = journal.keep(&entry.id, index, &step.path, &before)?;
+    Ok(format!("; its earlier content is in {place}"))
 }
 
-fn put_back(path: &AbsPath, temp: &AbsPath, image: &Image) -> std::io::Result<()> {
+fn restore(path: &AbsPath, temp: &AbsPath, image: &Image) -> std::io::Result<()> {
     use std::os::unix::fs::MetadataExt;
     let directory = path.parent().unwrap_or_else(|| path.clone());
     std::fs::create_dir_all(&directory)?;
@@ -196,7 +206,7 @@ fn put_back(path: &AbsPath, temp: &AbsPath, image: &Image) -> std::io::Result<()
         return write::in_place(path, &image.content.bytes(), None);
     }
     let like = meta.as_ref().filter(|meta| meta.is_file()).map(|_| path);
-    let rename = write::make(temp, image, like).and_then(|_| std::fs::rename(temp, path));
+    let rename = write::stage(temp, image, like).and_then(|_| std::fs::rename(temp, path));
     match rename {
         Err(_) if meta.is_some() && !image.content.is_link() => {
             write::remove(temp)?;
@@ -210,8 +220,8 @@ fn put_back(path: &AbsPath, temp: &AbsPath, image: &Image) -> std::io::Result<()
     }
 }
 
-/// Where a file that only moved can simply go back to, and be the same file.
-fn returns_to<'a>(entry: &'a Entry, step: &'a StoredStep) -> Option<&'a AbsPath> {
+/// The old path of a file that only moved, if it can move back as the same file.
+fn move_back_target<'a>(entry: &'a Entry, step: &'a StoredStep) -> Option<&'a AbsPath> {
     let from = step.moved_from.as_ref()?;
     let origin = entry.step(from)?;
     let unchanged = origin.before.as_ref()?.hash == step.after.as_ref()?.hash;
@@ -219,7 +229,7 @@ fn returns_to<'a>(entry: &'a Entry, step: &'a StoredStep) -> Option<&'a AbsPath>
     (unchanged && free && origin.after.is_none()).then_some(from)
 }
 
-/// Makes a directory that should be there; answers whether it was missing.
+/// Creates a missing directory; returns whether it was missing.
 pub(crate) fn make_directory(directory: &StoredDirectory) -> std::io::Result<bool> {
     if disk::stat(&directory.path)?.is_some() {
         return Ok(false);
@@ -228,7 +238,7 @@ pub(crate) fn make_directory(directory: &StoredDirectory) -> std::io::Result<boo
     set_mode(directory).map(|()| true)
 }
 
-/// Gives a directory its permissions, where they are known.
+/// Sets a directory's permissions, if they are known.
 pub(crate) fn set_mode(directory: &StoredDirectory) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     match directory.mode {
@@ -237,7 +247,7 @@ pub(crate) fn set_mode(directory: &StoredDirectory) -> std::io::Result<()> {
     }
 }
 
-/// Removes those of the directories that are empty, the deepest first; answers their parents.
+/// Removes empty directories, the deepest first; returns their parents.
 pub(crate) fn remove_empty<'a>(directories: impl Iterator<Item = &'a AbsPath>) -> Vec<AbsPath> {
     let mut directories: Vec<&AbsPath> = directories.collect();
     directories.sort();
@@ -254,7 +264,7 @@ pub(crate) fn unreverted(outcomes: Vec<Outcome>) -> Vec<String> {
     outcomes.into_iter().filter_map(line).collect()
 }
 
-/// A note about a commit that a later one took back.
+/// A note about a commit that a later one reverted.
 pub(crate) fn note_line(note: &RecoveryNote) -> String {
     let CommitId(id) = &note.commit;
     format!("{} (unfinished commit {id}): {}", note.path, note.detail)

@@ -5,53 +5,55 @@ use text::TextEdit;
 
 use crate::Version;
 
-/// Operations made in order, all or none. Later ones see what earlier ones did.
+/// Operations in order, all or none; later ones see the effects of earlier ones.
 #[derive(Debug, Clone, Default)]
 pub struct WorkspaceEdit {
     /// One line for the user: `rename a to b`.
     pub label: String,
     /// The steps, in order.
     pub operations: Vec<Operation>,
-    /// Lines that the user has to confirm whatever the rules allow: parts of which
-    /// who proposes the edit is not sure.
+    /// Lines that the user must confirm whatever the rules allow.
+    ///
+    /// Parts of which the author of the edit is not sure.
     pub confirm: Vec<String>,
 }
 
 /// One step of a [`WorkspaceEdit`].
 #[derive(Debug, Clone)]
 pub enum Operation {
-    /// Change the text of a file.
+    /// Changes the text of a file.
     Edit {
         path: AbsPath,
-        /// The text that the edits were made for.
+        /// The version that the edits are made for.
         expected: Version,
         /// Byte ranges of that text.
         edits: Vec<TextEdit>,
     },
-    /// Make a file, or give an existing one a whole new text.
+    /// Creates a file, or gives an existing one a whole new text.
     Create {
         path: AbsPath,
         /// Its text, without a byte order mark.
         text: String,
-        /// The version that may be replaced; `None` when nothing may be there.
+        /// The version that may be replaced; `None` if the path must not exist.
         replaces: Option<Version>,
     },
-    /// Write a file that was just created empty for this edit: it counts as
-    /// not there before, so that undo removes the file.
+    /// Writes a file that was just created empty for this edit.
+    ///
+    /// It counts as not there before, so that undo removes the file.
     Adopt {
         path: AbsPath,
         /// Its text, without a byte order mark.
         text: String,
-        /// The version that is there; it must be empty.
+        /// The version at the path; it must be empty.
         found: Version,
     },
-    /// Move a file or a directory.
+    /// Moves a file or a directory.
     Rename {
         from: AbsPath,
         to: AbsPath,
-        /// The version that is meant; `None` takes what is there, as for a directory.
+        /// The version to move; `None` accepts any, as for a directory.
         expected: Option<Version>,
-        /// The version at `to` that may be replaced; `None` when nothing may be there.
+        /// The version at `to` that may be replaced; `None` if `to` must not exist.
         replaces: Option<Version>,
     },
     Delete {
@@ -61,7 +63,7 @@ pub enum Operation {
     },
     DeleteDirectory {
         path: AbsPath,
-        /// With all that is in it; else it must be empty.
+        /// Also removes its contents; else it must be empty.
         recursive: bool,
     },
 }

@@ -1,8 +1,7 @@
-//! The outcome of a [`WorkspaceEdit`](crate::WorkspaceEdit), file by file, before anything is
-//! written.
+//! The outcome of a [`WorkspaceEdit`](crate::WorkspaceEdit), file by file, before anything is written.
 //!
-//! `changes` is shown to the user and sent to editors; `steps` is the same by path, which
-//! is what the disk is brought to: a moved file is two steps.
+//! `changes` is shown to the user and sent to editors; `steps` is the same by path, as the disk will be: a
+//! moved file is two steps.
 
 pub(crate) mod edit;
 pub(crate) mod simulate;
@@ -18,17 +17,17 @@ use text::TextEdit;
 use crate::ReadError;
 use crate::documents::content::Image;
 
-/// A checked edit with its outcome. What is permitted and committed.
+/// A checked edit with its outcome, to be permitted and committed.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(crate) label: String,
     pub(crate) changes: Vec<FileChange>,
     pub(crate) steps: Vec<Step>,
-    /// Directories that are to be there; those of new files come by themselves.
+    /// Directories to create; those of new files are created implicitly.
     pub(crate) made: Vec<Directory>,
-    /// Directories that are to go once they are empty.
+    /// Directories to remove if they are empty.
     pub(crate) removed: Vec<AbsPath>,
-    /// Lines that the user has to confirm whatever the rules allow.
+    /// Lines that the user must confirm whatever the rules allow.
     pub(crate) confirm: Vec<String>,
 }
 
@@ -38,15 +37,15 @@ pub(crate) struct Step {
     pub path: AbsPath,
     pub before: Option<Image>,
     pub after: Option<Image>,
-    /// Where the file was that comes to be here.
+    /// The earlier path of the file that moves here.
     pub moved_from: Option<AbsPath>,
     /// The editor has it open and makes the change itself.
     pub open: bool,
-    /// `before` was put there for this plan.
+    /// `before` was created for this plan.
     pub adopted: bool,
 }
 
-/// A directory to make.
+/// A directory to create.
 #[derive(Debug, Clone)]
 pub(crate) struct Directory {
     pub path: AbsPath,
@@ -56,43 +55,45 @@ pub(crate) struct Directory {
 /// The change of one file.
 #[derive(Debug, Clone)]
 pub struct FileChange {
-    /// The file; of a moved one, its new place.
+    /// The file; of a moved one, its new path.
     pub path: AbsPath,
     pub kind: ChangeKind,
-    /// Text before, without a byte order mark; `None` when the file did not exist or is not text
-    /// (a picture that moves with its directory); of a moved one, the text at its old place.
+    /// Text before, without a byte order mark; of a moved file, at its old path.
+    ///
+    /// `None` if the file did not exist or is not text (a picture that moves with its directory).
     pub before: Option<Arc<str>>,
-    /// Text after; `None` when the file is gone or is not text.
+    /// Text after; `None` if the file is deleted or is not text.
     pub after: Option<Arc<str>>,
-    /// The edits that turn `before` into `after`, in order of place; empty for created and deleted.
+    /// The ordered edits from `before` to `after`; empty for created and deleted.
     pub edits: Vec<TextEdit>,
     /// The file at `path` that is replaced as a whole, by a new text or another file.
     pub overwritten: Option<Overwritten>,
 }
 
-/// A file whose whole content goes.
+/// A file whose whole content is replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overwritten {
-    /// Its text, without a byte order mark; `None` when it is not text.
+    /// Its text, without a byte order mark; `None` if it is not text.
     pub text: Option<Arc<str>>,
 }
 
 impl FileChange {
-    /// The file that goes because this one moves to its place. One that is only given another text is
-    /// the change itself.
+    /// The file that this one replaces by moving to its path.
+    ///
+    /// A file that only gets another text is the change itself.
     pub fn destroys(&self) -> Option<&Overwritten> {
         self.overwritten.as_ref().filter(|_| matches!(self.kind, ChangeKind::Renamed { .. }))
     }
 }
 
-/// In which way a file changes.
+/// The kind of a file's change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeKind {
     Modified,
-    /// It comes to be.
+    /// The file is new.
     Created,
     Deleted,
-    /// It moves, and its text may change with it.
+    /// The file moves, and its text may change too.
     Renamed {
         from: AbsPath,
     },
@@ -104,7 +105,7 @@ pub enum PlanError {
     /// A file is not the version that the edit was made for.
     #[error("{path} changed since it was read; read it again")]
     Stale { path: AbsPath },
-    /// Something is where a file should come to be.
+    /// A path that should be new exists.
     #[error("{path} exists already")]
     Exists { path: AbsPath },
     /// An edit does not fit its text.
@@ -113,15 +114,15 @@ pub enum PlanError {
     /// A file outside the workspace.
     #[error("{path} is outside the workspace")]
     Outside { path: AbsPath },
-    /// The editor or another program holds the file in a way that forbids writing.
+    /// The editor or another program holds the file, so that it must not be written.
     #[error("{path} cannot be written: {reason}")]
     Held {
         path: AbsPath,
         /// The holder, the reason, and the remedy.
         reason: String,
     },
-    /// The operation makes no sense there.
-    #[error("{path} cannot be changed so: {reason}")]
+    /// The operation is impossible on this path.
+    #[error("{path} cannot be changed like this: {reason}")]
     Impossible { path: AbsPath, reason: String },
     /// A file cannot be read.
     #[error(transparent)]
@@ -129,7 +130,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// The code that surfaces and models are given.
+    /// The code for surfaces and models.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Stale { .. } => ErrorCode::StaleText,
@@ -147,22 +148,22 @@ impl Plan {
         &self.label
     }
 
-    /// Lines that the user has to confirm whatever the rules allow.
+    /// Lines that the user must confirm whatever the rules allow.
     pub fn confirm(&self) -> &[String] {
         &self.confirm
     }
 
-    /// The same plan, with one more thing that the user has to agree to.
+    /// The same plan, with one more line for the user to confirm.
     #[must_use]
     pub fn confirming(mut self, line: String) -> Self {
         self.confirm.push(line);
         self
     }
 
-    /// Both plans at once, to be committed all or nothing under this one's label.
+    /// Merges both plans, to be committed all or nothing under this one's label.
     ///
     /// # Errors
-    /// The path of the first file that `other` does more to than change its text, or that both change.
+    /// The path of the first file that both change, or whose change in `other` is not of its text only.
     pub fn and_edits(mut self, other: Self) -> Result<Self, AbsPath> {
         let own = |path: &AbsPath| self.steps.iter().any(|step| step.path == *path);
         let odd = other.changes.iter().find(|it| it.kind != ChangeKind::Modified || own(&it.path));
@@ -177,7 +178,7 @@ impl Plan {
         Ok(self)
     }
 
-    /// The change of each file, in order of path; a moved file is one change, at its new path.
+    /// The changes ordered by path; a moved file is one change, at its new path.
     pub fn changes(&self) -> &[FileChange] {
         &self.changes
     }
@@ -187,8 +188,9 @@ impl Plan {
         self.steps.is_empty() && self.made.is_empty() && self.removed.is_empty()
     }
 
-    /// All changes as one unified diff, paths relative to `root`. A file that another takes the place of is
-    /// deleted in it, right before the other moves.
+    /// All changes as one unified diff, paths relative to `root`.
+    ///
+    /// A file that another replaces is deleted in it, right before the other moves.
     pub fn diff(&self, root: &AbsPath) -> String {
         let name = |path: &AbsPath| relative(root, path);
         let mut out = String::new();
@@ -217,7 +219,7 @@ impl Plan {
         out
     }
 
-    /// Files, lines added, lines removed; a file that another takes the place of counts too.
+    /// Files, lines added, lines removed; a replaced file counts too.
     pub fn counts(&self) -> (usize, usize, usize) {
         self.changes.iter().fold((0, 0, 0), |(files, added, removed), change| {
             let text = |side: &Option<Arc<str>>| side.clone().unwrap_or_default();
@@ -228,7 +230,7 @@ impl Plan {
         })
     }
 
-    /// The paths written, as the policy judges them: of a moved file, both.
+    /// The paths written, as the policy judges them; a moved file has two.
     pub fn effects(&self) -> Effects {
         let mut paths: Vec<AbsPath> = self.steps.iter().map(|step| step.path.clone()).collect();
         paths.extend(self.made.iter().map(|directory| directory.path.clone()));
@@ -239,8 +241,9 @@ impl Plan {
         Effects { writes, ..Effects::default() }
     }
 
-    /// Names this plan's outcome (paths, what each held, what each is to hold); a permit is bound
-    /// to it.
+    /// Identifies the plan's outcome: paths and contents before and after.
+    ///
+    /// A permit is bound to it.
     pub fn digest(&self) -> u128 {
         let mut out = Vec::new();
         let image = |out: &mut Vec<u8>, image: &Option<Image>| match image {
@@ -312,7 +315,7 @@ impl PlannedChange for Plan {
     }
 }
 
-/// `path` for display: relative to `root`, with `/`; whole when it is elsewhere.
+/// `path` for display: relative to `root`, with `/`; absolute if it is elsewhere.
 pub(crate) fn relative(root: &AbsPath, path: &AbsPath) -> String {
     match path.strip_prefix(root) {
         Some(rest) if rest.as_os_str().is_empty() => ".".to_owned(),

@@ -1,9 +1,9 @@
-//! The operations of an edit, made in order on files that exist in memory only.
+//! The operations of an edit, applied in order to files in memory.
 //!
-//! Looks at the world through [`Source`] alone and writes nothing. A file is loaded when the first
-//! operation names it. What a later operation `expected` is judged on is the text as the earlier
-//! ones left it: the hash must be that of the bytes the file would have at that point, whether it
-//! was read, moved, changed or made before.
+//! Reads only through [`Source`] and writes nothing. A file is loaded when the first operation names it. The
+//! `expected` version of a later operation is compared with the text as the earlier ones left it: the hash
+//! must be that of the bytes the file would have at that point, whether it was read, moved, changed or
+//! created before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -17,17 +17,17 @@ use crate::documents::disk::Tree;
 use crate::plan::{ChangeKind, Directory, FileChange, Overwritten, Plan, PlanError, Step};
 use crate::{Operation, ReadError, Version};
 
-/// The files as they are.
+/// The present files.
 pub(crate) trait Source {
     /// The entry at `path`, and whether the editor has it open.
-    fn look(&self, path: &AbsPath) -> Result<Look, PlanError>;
+    fn lookup(&self, path: &AbsPath) -> Result<Lookup, PlanError>;
     /// Everything below a directory.
     fn tree(&self, directory: &AbsPath) -> Result<Tree, PlanError>;
-    /// Whether both name one file, where case does not count.
+    /// Whether both name one file on a case-insensitive disk.
     fn same_file(&self, a: &AbsPath, b: &AbsPath) -> bool;
 }
 
-pub(crate) enum Look {
+pub(crate) enum Lookup {
     Nothing,
     Directory,
     File { image: Image, open: bool },
@@ -37,13 +37,13 @@ pub(crate) enum Look {
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub image: Image,
-    /// Where it was at the start; `None` when it was made here.
+    /// Its path at the start; `None` if it was created here.
     origin: Option<AbsPath>,
     /// The editor has it open.
     open: bool,
-    /// The one list of edits made so far; a second one makes it unknown.
+    /// The only list of edits so far; a second one makes it unknown.
     edits: Edits,
-    /// It was given another text as a whole.
+    /// Its text was replaced as a whole.
     whole: bool,
 }
 
@@ -92,28 +92,28 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// The file at `path` as it is by now.
+    /// The file at `path` in the simulated state.
     pub fn now(&mut self, path: &AbsPath) -> Result<Option<&Node>, PlanError> {
         Ok(self.slot(path)?.now.as_ref())
     }
 
-    /// Takes the file at `path` away, to be put somewhere else.
+    /// Removes the file at `path`, to be put somewhere else.
     pub fn take(&mut self, path: &AbsPath) -> Result<Option<Node>, PlanError> {
         Ok(self.slot(path)?.now.take())
     }
 
-    /// Puts a file there, whatever was there.
+    /// Puts a file at `path`, replacing any other.
     pub fn put(&mut self, path: &AbsPath, node: Option<Node>) -> Result<(), PlanError> {
         self.slot(path)?.now = node;
         Ok(())
     }
 
     /// A file that did not exist.
-    pub fn new_file(image: Image) -> Node {
+    pub(crate) fn new_file(image: Image) -> Node {
         Node { image, origin: None, open: false, edits: Edits::None, whole: false }
     }
 
-    /// Another content for the file at `path`, its permissions kept.
+    /// Replaces the content of the file at `path`; its permissions stay.
     pub fn set_content(&mut self, path: &AbsPath, content: Content) -> Result<(), PlanError> {
         if let Some(node) = &mut self.slot(path)?.now {
             node.set(content, None);
@@ -121,14 +121,14 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
-    /// A directory that is to be there, with these permissions.
+    /// Plans to create a directory with these permissions.
     pub fn make_directory(&mut self, path: AbsPath, mode: Option<u32>) {
         self.removed.remove(&path);
         self.made.insert(path, mode);
     }
 
-    /// A directory that is to go when nothing is in it any more.
-    pub fn remove_directory(&mut self, path: AbsPath) {
+    /// Plans to remove a directory once it is empty.
+    pub(crate) fn remove_directory(&mut self, path: AbsPath) {
         self.made.remove(&path);
         self.removed.insert(path);
     }
@@ -191,7 +191,7 @@ impl<'a> Files<'a> {
             Some(expected) => self.expect(from, expected).map(drop)?,
             None => self.present(from).map(drop)?,
         }
-        self.twin(from, to)?;
+        self.hide_case_variant(from, to)?;
         match replaces {
             Some(expected) if self.slot(to)?.now.is_some() => self.expect(to, expected).map(drop)?,
             _ => self.expect_free(to)?,
@@ -206,24 +206,24 @@ impl<'a> Files<'a> {
             let reason = format!("it would move into itself, to {to}");
             return Err(PlanError::Impossible { path: from.clone(), reason });
         }
-        let twins =
+        let is_same =
             from.as_path().as_os_str().eq_ignore_ascii_case(to.as_path()) && self.source.same_file(from, to);
-        if self.is_directory(to)? && !twins {
+        if self.is_directory(to)? && !is_same {
             return Err(PlanError::Exists { path: to.clone() });
         }
-        let on_disk = matches!(self.source.look(from)?, Look::Directory);
+        let on_disk = matches!(self.source.lookup(from)?, Lookup::Directory);
         let tree = if on_disk { self.source.tree(from)? } else { Tree::default() };
         let below: Vec<AbsPath> = self.slots.keys().filter(|path| path.starts_with(from)).cloned().collect();
         let files: BTreeSet<AbsPath> = tree.files.into_iter().chain(below).collect();
-        let moved = |path: &AbsPath| path.strip_prefix(from).map(|rest| to.join(rest));
+        let new_path = |path: &AbsPath| path.strip_prefix(from).map(|rest| to.join(rest));
         for file in files {
-            let Some(target) = moved(&file) else { continue };
+            let Some(target) = new_path(&file) else { continue };
             if self.slot(&file)?.now.is_some() {
                 self.rename(&file, &target, None, None)?;
             }
         }
         for (directory, mode) in tree.directories {
-            if let Some(target) = moved(&directory) {
+            if let Some(target) = new_path(&directory) {
                 self.make_directory(target, Some(mode));
             }
             self.remove_directory(directory);
@@ -235,7 +235,7 @@ impl<'a> Files<'a> {
         if !self.is_directory(directory)? {
             return Err(ReadError::NotFound { path: directory.clone() }.into());
         }
-        let on_disk = matches!(self.source.look(directory)?, Look::Directory);
+        let on_disk = matches!(self.source.lookup(directory)?, Lookup::Directory);
         let tree = if on_disk { self.source.tree(directory)? } else { Tree::default() };
         let below: Vec<AbsPath> =
             self.slots.keys().filter(|path| path.starts_with(directory)).cloned().collect();
@@ -254,8 +254,8 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
-    /// On a disk on which case does not count, `to` is found where `from` is; it is not another file.
-    fn twin(&mut self, from: &AbsPath, to: &AbsPath) -> Result<(), PlanError> {
+    /// Hides `to` if it is `from` itself, as found on a case-insensitive disk.
+    fn hide_case_variant(&mut self, from: &AbsPath, to: &AbsPath) -> Result<(), PlanError> {
         let alike = from.as_path().as_os_str().eq_ignore_ascii_case(to.as_path());
         if alike && !self.slots.contains_key(to) && self.source.same_file(from, to) {
             self.slots.insert(to.clone(), Slot { before: None, now: None, adopted: false });
@@ -265,12 +265,12 @@ impl<'a> Files<'a> {
 
     fn slot(&mut self, path: &AbsPath) -> Result<&mut Slot, PlanError> {
         if !self.slots.contains_key(path) {
-            let before = match self.source.look(path)? {
-                Look::File { image, open } => {
+            let before = match self.source.lookup(path)? {
+                Lookup::File { image, open } => {
                     let origin = Some(path.clone());
                     Some(Node { image, origin, open, edits: Edits::None, whole: false })
                 }
-                Look::Nothing | Look::Directory => None,
+                Lookup::Nothing | Lookup::Directory => None,
             };
             self.slots.insert(path.clone(), Slot { now: before.clone(), before, adopted: false });
         }
@@ -297,9 +297,9 @@ impl<'a> Files<'a> {
         let mut above = path.parent();
         while let Some(directory) = above {
             let made_here = self.slots.get(&directory).is_some_and(|slot| slot.now.is_some());
-            match self.source.look(&directory)? {
-                Look::Directory if !made_here => break,
-                Look::Nothing if !made_here => above = directory.parent(),
+            match self.source.lookup(&directory)? {
+                Lookup::Directory if !made_here => break,
+                Lookup::Nothing if !made_here => above = directory.parent(),
                 _ => {
                     let reason = format!("{directory} is a file, not a directory");
                     return Err(PlanError::Impossible { path: path.clone(), reason });
@@ -309,20 +309,22 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
-    /// The file on the disk that stands where `path` would need a directory, if one does.
-    pub fn file_above(&self, path: &AbsPath) -> Result<Option<AbsPath>, PlanError> {
+    /// The file on the disk at a place where `path` needs a directory, if any.
+    pub(crate) fn file_above(&self, path: &AbsPath) -> Result<Option<AbsPath>, PlanError> {
         let mut above = path.parent();
         while let Some(directory) = above {
-            match self.source.look(&directory)? {
-                Look::File { .. } => return Ok(Some(directory)),
-                Look::Directory => return Ok(None),
-                Look::Nothing => above = directory.parent(),
+            match self.source.lookup(&directory)? {
+                Lookup::File { .. } => return Ok(Some(directory)),
+                Lookup::Directory => return Ok(None),
+                Lookup::Nothing => above = directory.parent(),
             }
         }
         Ok(None)
     }
 
-    /// Whether `path` is a directory by now: on the disk or by what was put below it, unless it moved.
+    /// Whether `path` is a directory in the simulated state.
+    ///
+    /// It is on the disk, or the plan put something below it, and it did not move.
     pub fn is_directory(&self, path: &AbsPath) -> Result<bool, PlanError> {
         if let Some(slot) = self.slots.get(path)
             && (slot.now.is_some() || slot.before.is_some())
@@ -334,11 +336,11 @@ impl<'a> Files<'a> {
         if filled || self.made.contains_key(path) {
             return Ok(true);
         }
-        Ok(!self.removed.contains(path) && matches!(self.source.look(path)?, Look::Directory))
+        Ok(!self.removed.contains(path) && matches!(self.source.lookup(path)?, Lookup::Directory))
     }
 
-    /// The plan that results.
-    pub fn into_plan(self, label: String) -> Result<Plan, PlanError> {
+    /// The resulting plan.
+    pub(crate) fn into_plan(self, label: String) -> Result<Plan, PlanError> {
         let Self { slots, made, removed, .. } = self;
         let changed = |slot: &Slot| match (&slot.before, &slot.now) {
             (None, None) => false,

@@ -1,4 +1,4 @@
-//! The port to an editor that has files open. Implemented above, by the surface that talks to it.
+//! The port to an editor that has files open. The surface that talks to the editor implements it.
 
 use futures_util::future::BoxFuture;
 use paths::AbsPath;
@@ -9,60 +9,62 @@ use crate::{Document, FileChange, RunId};
 
 /// The editor's outcome of one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Settled {
-    /// Exactly our edit, where it was meant.
-    Landed,
-    /// At another place, over other text, or only a part of it.
-    Elsewhere {
-        /// Details; if it could not be reverted, why.
+pub enum ApplyOutcome {
+    /// Exactly our edit, at its position.
+    Applied,
+    /// At another position, over other text, or only a part of it.
+    Misplaced {
+        /// Details, and if it could not be reverted, the reason.
         detail: String,
-        /// The editor port took it back.
+        /// The editor port reverted it.
         reverted: bool,
     },
-    Absent {
+    NotApplied {
         /// The editor's reason, if it gave one.
         reason: Option<String>,
     },
-    /// Not sent, since what it would replace changed after it was planned: plan it again.
-    Moved,
+    /// Not sent, since the text to replace changed after it was planned: plan again.
+    Stale,
     Unknown,
 }
 
-/// An editor with open documents: the truth for each of them.
+/// An editor with open documents, which owns their texts.
 pub trait Editor: Send + Sync {
     /// Every open document that is a file.
     fn documents(&self) -> Vec<Document>;
 
-    /// The open document at a canonical path. While an edit of it is in flight this waits until that
-    /// is settled, at most some seconds: it blocks.
+    /// The open document at a canonical path.
+    ///
+    /// While an edit of it is in flight this blocks until the edit is reconciled, at most some seconds.
     fn document(&self, path: &AbsPath) -> Option<Document>;
 
-    /// The edits of `change`, made for an earlier text of its document, as edits of the text as it is
-    /// now; `None` when what was changed since touches them, or the way from there is not known.
+    /// Rebases the edits of `change` from an earlier text to the current one.
+    ///
+    /// `None` if later changes touch them, or the changes in between are not known.
     fn rebase(&self, change: &FileChange) -> Option<Vec<TextEdit>> {
         let _ = change;
         None
     }
 
-    /// The edits that led from `since`, a text that the open document at `path` was seen to have, to
-    /// its text now; `None` when they are not all known.
+    /// The edits from `since`, an observed text of an open document, to its text now.
+    ///
+    /// `None` if not all are known.
     fn changes(&self, path: &AbsPath, since: &str) -> Option<ChangeLog> {
         let _ = (path, since);
         None
     }
 
-    /// A counter that changes with every edit of an open document; `None` where
-    /// the editor has none.
-    fn moves(&self) -> Option<watch::Receiver<u64>> {
+    /// A counter of edits of open documents; `None` if the editor has none.
+    fn change_counter(&self) -> Option<watch::Receiver<u64>> {
         None
     }
 
-    /// Makes the changes of a run in open documents and says for each, in the same order, what became
-    /// of it.
-    /// An open document that moves or goes is the editor's to move or remove, its file included: the
-    /// commit does not touch it. Has 60 s to answer.
-    fn apply<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>>;
+    /// Applies the changes of a run in open documents; one outcome each, in order.
+    ///
+    /// The editor also moves or removes an open document's file: the commit does not touch it. Has 60 s to
+    /// answer.
+    fn apply<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<ApplyOutcome>>;
 
-    /// Takes changes back that had landed; the same form of answer, `Landed` when it is as before.
-    fn revert<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>>;
+    /// Reverts changes that had landed; `Landed` again means that it is as before.
+    fn revert<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<ApplyOutcome>>;
 }

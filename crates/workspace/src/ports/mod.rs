@@ -1,7 +1,7 @@
-//! Ports implemented above: an open editor, and other Pilcrow processes.
+//! Ports that upper layers implement: an open editor, and other Pilcrow processes.
 
 mod editor;
 mod peers;
 
-pub use editor::{Editor, Settled};
+pub use editor::{ApplyOutcome, Editor};
 pub use peers::{Hold, Holds, Peers};

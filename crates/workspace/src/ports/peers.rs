@@ -1,5 +1,5 @@
-//! The port to other processes of ours, whose editors may have files open that we are to write.
-//! Implemented above, by what talks to them.
+//! The port to other Pilcrow processes, whose editors may have files open that a commit writes. An upper
+//! layer implements it.
 
 use futures_util::future::BoxFuture;
 use paths::AbsPath;
@@ -22,6 +22,6 @@ pub struct Holds {
 
 /// Other processes that hold open documents.
 pub trait Peers: Send + Sync {
-    /// Which of `paths` others hold. Answers within some seconds, whatever the others do.
+    /// Which of `paths` others hold; answers within some seconds in any case.
     fn holds<'a>(&'a self, paths: &'a [AbsPath]) -> BoxFuture<'a, Holds>;
 }

@@ -1,12 +1,13 @@
-//! Brackets in globs that stand for themselves: directories have names such as `[id]` and `[[...slug]]`.
+//! Literal brackets in globs: directories have names such as `[id]` and `[[...slug]]`.
 //!
-//! A glob like `app/[id]/page.tsx` hardly means one letter of two. So such a group is read both ways,
-//! and what it is not meant to be finds nothing as a rule.
+//! A glob like `app/[id]/page.tsx` hardly means one letter of two. So such a group is read both ways, and the
+//! wrong reading usually finds nothing.
 
 use globset::GlobBuilder;
 
-/// The glob with each group in brackets as itself or as the characters in it. One that is no class of
-/// characters, such as `[user-id]`, is only itself.
+/// The glob with each bracket group as itself or as its characters.
+///
+/// A group that is no character class, such as `[user-id]`, is only itself.
 pub(super) fn both(glob: &str) -> String {
     let mut out = String::with_capacity(glob.len());
     let mut rest = glob;
@@ -15,7 +16,7 @@ pub(super) fn both(glob: &str) -> String {
         out.push_str(before);
         let escaped = from.strip_prefix('\\').map(|it| 1 + it.chars().next().map_or(0, char::len_utf8));
         let Some(end) = escaped.or_else(|| class_end(from)) else {
-            // It is never closed; that is for the glob to say.
+            // An unclosed bracket: the glob's parser reports it.
             out.push_str(from);
             return out;
         };
@@ -30,8 +31,9 @@ pub(super) fn both(glob: &str) -> String {
     out + rest
 }
 
-/// Where a class ends, as globs have it: at the first `]` that is not its first character. One that
-/// goes over a `/` is none.
+/// The end of a class: the first `]` that is not its first character.
+///
+/// A group with a `/` is no class.
 fn class_end(from: &str) -> Option<usize> {
     let inner = from.strip_prefix('[')?;
     let inner = inner.strip_prefix(['!', '^']).unwrap_or(inner);
@@ -53,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_read_both_ways() {
+    fn bracket_groups_are_literals_and_classes() {
         for (glob, read) in [
             ("a/*.rs", "a/*.rs"),
             ("[id]", r"{[id],\[id\]}"),

@@ -1,4 +1,4 @@
-//! A scan within a budget: which files may hold what is sought, and which were skipped.
+//! A scan within a budget: the files that may contain a text, and the skipped ones.
 
 use std::time::Instant;
 
@@ -8,10 +8,10 @@ use tokio_util::sync::CancellationToken;
 use super::{Bounds, SearchError};
 use crate::{Document, ReadError, Workspace};
 
-/// How much one scan may read.
+/// Limits of one scan.
 #[derive(Debug, Clone)]
 pub struct Budget {
-    /// Paths of the scan.
+    /// Number of paths.
     pub files: usize,
     /// Bytes of one text.
     pub bytes: usize,
@@ -29,15 +29,15 @@ impl Budget {
 /// Why a file was not searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkipReason {
-    /// It may hold what is sought, but its text exceeds the budget.
+    /// It may match, but its text exceeds the budget.
     TooLarge,
     NotUtf8,
 }
 
-/// Paths in their order until the budget is spent, and their texts on demand. Blocking.
+/// Paths in order until the budget is spent, and their texts on demand. Blocks.
 ///
-/// A path that is gone, or is no regular file, is passed over. `for path in candidates.by_ref()` gives
-/// the paths alone.
+/// Skips a path that does not exist or is no regular file. `for path in candidates.by_ref()` gives the paths
+/// alone.
 #[derive(Debug)]
 pub struct Candidates<I> {
     workspace: Workspace,
@@ -49,13 +49,14 @@ pub struct Candidates<I> {
 }
 
 impl Workspace {
-    /// A scan of `paths`, such as [`Workspace::files`] gives them.
+    /// A scan of `paths`, such as those from [`Workspace::files`].
     pub fn candidates<I: Iterator<Item = AbsPath>>(&self, paths: I, budget: Budget) -> Candidates<I> {
         Candidates { workspace: self.clone(), paths, budget, taken: 0, complete: true, skipped: Vec::new() }
     }
 
-    /// Runs blocking `work`, which scans within `budget`, on a thread that the workspace owns. Cancel-safe:
-    /// dropping it spends the budget.
+    /// Runs blocking `work`, which scans within `budget`, on a workspace thread.
+    ///
+    /// Cancel-safe: dropping it spends the budget.
     ///
     /// # Errors
     /// [`SearchError::Cancelled`]; [`SearchError::Stuck`] when the work has not ended some seconds after
@@ -67,7 +68,7 @@ impl Workspace {
     ) -> Result<T, SearchError> {
         let time = budget.until.saturating_duration_since(Instant::now());
         let bounds = Bounds { cancel: budget.cancel.clone(), time };
-        self.look(&bounds, move |workspace, stop| {
+        self.run_search(&bounds, move |workspace, stop| {
             Ok(work(workspace, Budget { cancel: stop.cancel.clone(), ..budget }))
         })
         .await
@@ -85,6 +86,19 @@ impl<I: Iterator<Item = AbsPath>> Candidates<I> {
         }
     }
 
+    /// The next document that holds `word` as a whole word.
+    pub fn next_with_word(&mut self, word: &str) -> Option<Document> {
+        let holds = |text: &str| text::occurrences(text, word).next().is_some();
+        loop {
+            let path = self.next()?;
+            if self.workspace.may_hold(&path, word)
+                && let Some(document) = self.document(&path, holds)
+            {
+                return Some(document);
+            }
+        }
+    }
+
     /// The document at one path of the scan, if its text `fits`.
     pub fn document(&mut self, path: &AbsPath, fits: impl Fn(&str) -> bool) -> Option<Document> {
         match self.workspace.document(path) {
@@ -96,8 +110,8 @@ impl<I: Iterator<Item = AbsPath>> Candidates<I> {
         }
     }
 
-    /// Whether the budget is spent: a scan that asks goes on no further.
-    pub fn is_spent(&self) -> bool {
+    /// Whether the budget is spent; a scan that asks stops then.
+    pub(crate) fn is_spent(&self) -> bool {
         self.budget.cancel.is_cancelled() || Instant::now() >= self.budget.until
     }
 

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use paths::AbsPath;
 use policy::Policy;
 
-use super::file::{FileSearch, Seen};
-use super::walk::Met;
+use super::file::{FileMatches, FileSearch};
+use super::walk::WalkStep;
 use super::{Bounds, Query, Scope, SearchError, Stop};
 use crate::documents::disk;
 use crate::{Document, ReadError, Workspace};
@@ -22,17 +22,17 @@ const MOST_FAILURES: usize = 20;
 pub struct Findings {
     /// Files with a match, in order of path.
     pub files: Vec<FileHits>,
-    /// Files that were searched, those of an editor included.
+    /// Number of searched files, including those of an editor.
     pub searched: usize,
-    /// Files that hold a zero byte and were left out.
+    /// Number of files that contain a zero byte and were left out.
     pub binary: usize,
     /// Files that may not be read unasked and were left out, in order of path.
     pub protected: Vec<AbsPath>,
     /// Messages about unreadable files, the first in order.
     pub failures: Vec<String>,
-    /// How many could not be read.
+    /// Number of unreadable files.
     pub failed: usize,
-    /// Whether every file was looked at. If not, all numbers are at least.
+    /// Whether every file was searched; if not, all numbers are minimums.
     pub complete: bool,
 }
 
@@ -47,13 +47,13 @@ pub struct FileHits {
 /// Whether a file can be edited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
-    /// A document of the workspace: its text is read there.
+    /// A document of the workspace, which has the text.
     Document,
-    /// It can only be looked at: the beginnings of its first matching lines, with their numbers.
+    /// Not editable: the beginnings of its first matching lines, with their numbers.
     LookOnly(LookOnly, Vec<(u64, String)>),
 }
 
-/// Why a file can only be looked at.
+/// Why a file cannot be edited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LookOnly {
     /// It is in another encoding.
@@ -63,14 +63,16 @@ pub enum LookOnly {
 }
 
 impl Workspace {
-    /// The files of `scope` in which `query` matches. What an editor has open is searched as it is
-    /// there, also where the disk has no such file. Files of a directory that `policy` would ask about
-    /// or deny are left out; whether `scope.at` may be read is asked before.
+    /// The files of `scope` in which `query` matches.
     ///
-    /// Uses the machine's cores, on threads of its own. Cancel-safe: dropping it ends the search.
+    /// A file open in an editor is searched in the editor's version, even if the disk has no such file. Files
+    /// of a directory that `policy` would ask about or deny are left out; the caller asks before whether
+    /// `scope.at` may be read.
+    ///
+    /// Uses the machine's cores, on its own threads. Cancel-safe: dropping it ends the search.
     ///
     /// # Errors
-    /// [`SearchError`]; `scope.at` must be there.
+    /// [`SearchError`]; `scope.at` must exist.
     pub async fn search(
         &self,
         scope: Scope,
@@ -78,7 +80,8 @@ impl Workspace {
         policy: Arc<Policy>,
         bounds: &Bounds,
     ) -> Result<Findings, SearchError> {
-        self.look(bounds, move |workspace, stop| workspace.search_now(&scope, &query, &policy, &stop)).await
+        self.run_search(bounds, move |workspace, stop| workspace.search_now(&scope, &query, &policy, &stop))
+            .await
     }
 
     fn search_now(
@@ -139,7 +142,7 @@ impl Overlay {
     }
 }
 
-/// Searches what one thread meets.
+/// Searches the entries of one thread.
 struct Worker<'a> {
     search: FileSearch<'a>,
     open: &'a Overlay,
@@ -152,17 +155,17 @@ impl<'a> Worker<'a> {
         Self { search: FileSearch::new(query, stop), open, found: Findings::default(), total }
     }
 
-    fn meet(&mut self, met: Met<'_>, scope: &Scope, policy: &Policy) {
+    fn meet(&mut self, met: WalkStep<'_>, scope: &Scope, policy: &Policy) {
         let entry = match met {
-            Met::Entry(entry) => entry,
-            Met::Failed(reason) => return self.fail(reason),
+            WalkStep::Entry(entry) => entry,
+            WalkStep::Failed(reason) => return self.fail(reason),
         };
         let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
         if !is_file || !scope.globs.take(entry.path(), false) {
             return;
         }
         let Some(path) = AbsPath::new(entry.path()) else { return };
-        // Checked first: whether it matches is not reported either.
+        // Checked first: a protected file's match must not be reported either.
         if policy.may_read(&path) { self.take(&path, false) } else { self.found.protected.push(path) }
     }
 
@@ -172,13 +175,13 @@ impl<'a> Worker<'a> {
             None => self.search.file(path.as_path(), is_named),
         };
         let (lines, form) = match seen {
-            Ok(Seen::Gone | Seen::Stopped) => return,
-            Ok(Seen::Binary) => {
+            Ok(FileMatches::Gone | FileMatches::Stopped) => return,
+            Ok(FileMatches::Binary) => {
                 self.found.binary += 1;
                 return;
             }
-            Ok(Seen::Text(lines)) => (lines, Form::Document),
-            Ok(Seen::Only(lines, why, samples)) => (lines, Form::LookOnly(why, samples)),
+            Ok(FileMatches::Text(lines)) => (lines, Form::Document),
+            Ok(FileMatches::Only(lines, why, samples)) => (lines, Form::LookOnly(why, samples)),
             Err(error) => return self.fail(format!("{path}: {error}")),
         };
         self.found.searched += 1;

@@ -1,7 +1,7 @@
-//! One file, searched for the number of its matching lines.
+//! Counts the matching lines of one file.
 //!
-//! It is read whole where it may be edited, and in passing where it is larger. A zero byte makes
-//! it binary; what is no UTF-8 is searched as bytes, to be looked at only.
+//! A file is read whole if it may be edited, and streamed if it is larger. A zero byte makes it binary; text
+//! that is not UTF-8 is searched as bytes, and cannot be edited.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -16,33 +16,33 @@ use super::{LookOnly, Stop};
 use crate::documents::content::BOM;
 use crate::documents::disk::MAX_BYTES;
 
-/// So much is read to see whether it is text, and between two looks whether to stop.
+/// Number of bytes read to detect text, and between two checks whether to stop.
 const FIRST: usize = 64 << 10;
 const PIECE: usize = 4 << 20;
-/// A buffer that grew beyond is given back.
+/// Maximum size of a buffer that is reused.
 const KEPT: usize = 8 << 20;
-/// Lines that are kept of a file which can only be looked at, and bytes of each.
+/// Maximum of sample lines of a file that cannot be edited, and bytes of each.
 const SAMPLES: usize = 20;
 const SAMPLE_BYTES: usize = 300;
-/// A line of a file that is too large to be read whole may have so many bytes.
+/// Maximum length of a line in a file that is too large to be read whole.
 const MAX_LINE: usize = 64 << 20;
 
 /// The result for one file.
 #[derive(Debug)]
-pub(super) enum Seen {
-    /// It holds no text.
+pub(super) enum FileMatches {
+    /// It is no text.
     Binary,
-    /// It was gone, or no file any more.
+    /// It is gone, or no regular file any more.
     Gone,
-    /// The search was to stop before its end.
+    /// The search stopped before the file's end.
     Stopped,
-    /// Text in which so many lines match.
+    /// Text, with the number of matching lines.
     Text(u64),
-    /// The same, of a file that cannot be edited.
+    /// The same for a file that cannot be edited, with its first lines.
     Only(u64, LookOnly, Vec<(u64, String)>),
 }
 
-/// Searches files, one after another, with one buffer.
+/// Searches files one after another with one buffer.
 pub(super) struct FileSearch<'a> {
     query: &'a Query,
     matcher: grep_regex::RegexMatcher,
@@ -53,27 +53,28 @@ pub(super) struct FileSearch<'a> {
 
 impl<'a> FileSearch<'a> {
     pub fn new(query: &'a Query, stop: &'a Stop) -> Self {
-        // A matcher's memory is its own, so that threads need not wait for each other.
+        // Each thread has its own matcher memory, so that threads do not wait for each other.
         let matcher = query.matcher.clone();
         Self { query, matcher, searcher: query.searcher(), stop, buffer: Vec::new() }
     }
 
     /// The number of matching lines of a text.
-    pub fn text(&mut self, text: &str) -> Seen {
+    pub fn text(&mut self, text: &str) -> FileMatches {
         let bytes = normal_ends(text.as_bytes());
-        self.count(&bytes).map_or(Seen::Stopped, Seen::Text)
+        self.count(&bytes).map_or(FileMatches::Stopped, FileMatches::Text)
     }
 
-    /// Searches the regular file at `path`. `may_be_binary`: it was named itself, so that a zero
-    /// byte in UTF-8 does not keep it out.
-    pub fn file(&mut self, path: &Path, may_be_binary: bool) -> io::Result<Seen> {
+    /// Searches the regular file at `path`.
+    ///
+    /// `may_be_binary`: the file was named itself, so that a zero byte in UTF-8 does not exclude it.
+    pub fn file(&mut self, path: &Path, may_be_binary: bool) -> io::Result<FileMatches> {
         let mut file = match open(path) {
-            Err(error) if is_gone(&error) => return Ok(Seen::Gone),
+            Err(error) if is_gone(&error) => return Ok(FileMatches::Gone),
             file => file?,
         };
         let meta = file.metadata()?;
         if !meta.is_file() {
-            return Ok(Seen::Gone);
+            return Ok(FileMatches::Gone);
         }
         self.buffer.clear();
         file.by_ref().take(FIRST as u64).read_to_end(&mut self.buffer)?;
@@ -82,47 +83,47 @@ impl<'a> FileSearch<'a> {
         };
         if meta.len() > MAX_BYTES {
             return if memchr::memchr(0, &self.buffer).is_some() {
-                Ok(Seen::Binary)
+                Ok(FileMatches::Binary)
             } else {
                 self.large(file)
             };
         }
-        // The first part may end within a character; whether it is UTF-8 is seen at the end.
+        // The first part may end within a character; its end decides whether it is UTF-8.
         if self.buffer.len() == FIRST {
             if !may_be_binary && is_binary(&self.buffer) {
-                return Ok(Seen::Binary);
+                return Ok(FileMatches::Binary);
             }
             file.take(MAX_BYTES).read_to_end(&mut self.buffer)?;
         }
         if is_binary(&self.buffer) {
-            return Ok(Seen::Binary);
+            return Ok(FileMatches::Binary);
         }
         let buffer = std::mem::take(&mut self.buffer);
         let bytes = buffer.strip_prefix(BOM.as_bytes()).unwrap_or(&buffer);
-        let seen = self.bytes(bytes);
+        let matches = self.bytes(bytes);
         if buffer.capacity() <= KEPT {
             self.buffer = buffer;
         }
-        seen
+        matches
     }
 
-    fn bytes(&mut self, bytes: &[u8]) -> io::Result<Seen> {
+    fn bytes(&mut self, bytes: &[u8]) -> io::Result<FileMatches> {
         let normal = normal_ends(bytes);
         let count = match self.count(&normal) {
-            None => return Ok(Seen::Stopped),
+            None => return Ok(FileMatches::Stopped),
             Some(count) => count,
         };
         // Most files have no match, and their encoding does not matter.
         if count == 0 || std::str::from_utf8(bytes).is_ok() {
-            return Ok(Seen::Text(count));
+            return Ok(FileMatches::Text(count));
         }
         let mut sink = Sampled::default();
         let mut searcher = numbering(self.query).build();
         searcher.search_slice(&self.matcher, &normal, &mut sink)?;
-        Ok(Seen::Only(count, LookOnly::NotUtf8, sink.samples))
+        Ok(FileMatches::Only(count, LookOnly::NotUtf8, sink.samples))
     }
 
-    /// `None` when it was to stop.
+    /// Counts matching lines; `None` if the search stopped.
     fn count(&mut self, mut bytes: &[u8]) -> Option<u64> {
         let mut count = Count(0);
         let in_pieces = !self.query.goes_across_lines();
@@ -143,8 +144,8 @@ impl<'a> FileSearch<'a> {
         Some(count.0)
     }
 
-    /// Searches a file that is too large to be edited as it is read.
-    fn large(&mut self, file: File) -> io::Result<Seen> {
+    /// Streams a file that is too large to be edited.
+    fn large(&mut self, file: File) -> io::Result<FileMatches> {
         if self.query.goes_across_lines() {
             let reason = "too large to be searched across lines";
             return Err(io::Error::new(ErrorKind::FileTooLarge, reason));
@@ -158,11 +159,11 @@ impl<'a> FileSearch<'a> {
             .build();
         let reader = Stopping { inner: start.chain(file), stop: self.stop };
         match searcher.search_reader(&self.matcher, reader, &mut sink) {
-            Err(_) if !self.stop.never() => Ok(Seen::Stopped),
+            Err(_) if !self.stop.never() => Ok(FileMatches::Stopped),
             Err(error) => Err(error),
-            Ok(()) if sink.is_binary => Ok(Seen::Binary),
-            Ok(()) if sink.count == 0 => Ok(Seen::Text(0)),
-            Ok(()) => Ok(Seen::Only(sink.count, LookOnly::TooLarge, sink.samples)),
+            Ok(()) if sink.is_binary => Ok(FileMatches::Binary),
+            Ok(()) if sink.count == 0 => Ok(FileMatches::Text(0)),
+            Ok(()) => Ok(FileMatches::Only(sink.count, LookOnly::TooLarge, sink.samples)),
         }
     }
 }
@@ -178,8 +179,9 @@ fn numbering(query: &Query) -> SearcherBuilder {
     builder
 }
 
-/// Opens a file that was seen in a directory: no link that has taken its place since, and no waiting
-/// for a pipe.
+/// Opens a file found in a directory.
+///
+/// Does not follow a link that replaced it since, and does not wait for a pipe.
 fn open(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
@@ -202,7 +204,7 @@ impl Sink for &mut Count {
     }
 }
 
-/// Counts matching lines, and keeps the beginnings of the first.
+/// Counts matching lines, and samples the beginnings of the first.
 #[derive(Default)]
 struct Sampled {
     count: u64,
@@ -234,7 +236,7 @@ impl Sink for &mut Sampled {
     }
 }
 
-/// A reader that fails when the search is to stop.
+/// A reader that fails when the search should stop.
 struct Stopping<'a, R> {
     inner: R,
     stop: &'a Stop,

@@ -1,4 +1,4 @@
-//! Globs that choose files, in the form of ignore files.
+//! Globs that select files, in the syntax of ignore files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use paths::AbsPath;
 
-/// Which names are taken. Without any, all are.
+/// The selected names; all if there are no globs.
 #[derive(Debug, Clone, Default)]
 pub struct Globs {
     inner: Option<Arc<WorkspaceState>>,
@@ -16,26 +16,27 @@ pub struct Globs {
 struct WorkspaceState {
     include: Vec<Gitignore>,
     exclude: Vec<Gitignore>,
-    /// Whether any glob says what is taken.
+    /// Whether any glob includes.
     includes: bool,
 }
 
-/// A glob that cannot be understood.
+/// A malformed glob.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{glob}` is not a glob: {reason}; use *, ?, [a-z], {{a,b}} and **, and \\ before such a character meant as itself"
 )]
 pub struct GlobError {
-    /// As it was written.
+    /// As written.
     pub glob: String,
     pub reason: String,
 }
 
 impl Globs {
-    /// Globs separated by commas, as in an ignore file: one without `/` is about names in every
-    /// directory, one with `/` is a path below `root`, or below `at`; a directory that it names is taken
-    /// with all below it. With `!` before it, it says what is left out. Brackets stand for themselves
-    /// too: `app/[id]/*` takes what is in the directory of that name.
+    /// Parses globs separated by commas, as in an ignore file.
+    ///
+    /// One without `/` matches names in every directory, one with `/` a path below `root` or `at`; a
+    /// directory that it matches includes everything below it. A leading `!` excludes. Brackets also match
+    /// themselves: `app/[id]/*` matches the entries of the directory of that name.
     ///
     /// # Errors
     /// [`GlobError`].
@@ -69,7 +70,7 @@ impl Globs {
         Ok(Self { inner: Some(Arc::new(inner)) })
     }
 
-    /// Whether they take a path that lies below both directories they were made for.
+    /// Whether the globs select a path below both of their directories.
     pub fn take(&self, path: &Path, is_directory: bool) -> bool {
         let Some(inner) = &self.inner else { return true };
         let is_included = !inner.includes
@@ -80,7 +81,7 @@ impl Globs {
         is_included && !self.excludes(path, is_directory)
     }
 
-    /// Whether they leave a path out, and with a directory all below it.
+    /// Whether the globs exclude a path, and with a directory all below it.
     pub(super) fn excludes(&self, path: &Path, is_directory: bool) -> bool {
         let Some(inner) = &self.inner else { return false };
         inner.exclude.iter().any(|set| set.matched_path_or_any_parents(path, is_directory).is_ignore())
@@ -101,11 +102,11 @@ impl GlobBase {
     }
 
     fn add(&mut self, glob: &str, is_excluded: bool) -> Result<(), GlobError> {
-        // An absolute path is meant as one; at the start of a glob `/` is only the directory's.
+        // An absolute path is one only below the root; elsewhere a leading `/` is the directory's.
         let absolute = self.root.as_path().to_str().and_then(|root| glob.strip_prefix(root));
         let relative = absolute.filter(|rest| rest.starts_with('/')).unwrap_or(glob);
         let relative = relative.strip_prefix("./").map_or_else(|| relative.into(), |it| format!("/{it}"));
-        // In an ignore file that would be a comment.
+        // In an ignore file `#` would begin a comment.
         let line = if relative.starts_with('#') { format!("\\{relative}") } else { relative };
         let line = super::brackets::both(&line);
         let set = if is_excluded { &mut self.exclude } else { &mut self.include };
@@ -124,7 +125,7 @@ impl GlobBase {
     }
 }
 
-/// The parts between commas, of which those in braces and brackets and after `\` are none.
+/// The parts between commas outside braces, brackets and escapes.
 fn split(globs: &str) -> Vec<&str> {
     let (mut parts, mut start, mut depth, mut escaped) = (Vec::new(), 0, 0usize, false);
     for (at, c) in globs.char_indices() {
@@ -161,11 +162,11 @@ mod tests {
     }
 
     #[test]
-    fn globs_mean_what_ignore_files_mean() {
+    fn globs_match_as_in_ignore_files() {
         check("*.rs", &["src/a.rs", "src/x/y.rs"], &["src/a.rss", "src/rs"]);
         check("*.{ts,tsx}, *.css", &["src/a.ts", "src/x/a.tsx", "src/a.css"], &["src/a.js"]);
         check("src/**/*.rs", &["src/a.rs", "src/x/a.rs"], &["src/a.py"]);
-        // Below the directory that is searched.
+        // Below the searched directory.
         check("x/*.rs", &["src/x/a.rs"], &["src/y/x/a.rs", "src/a.rs"]);
         check("x/", &["src/x/a.rs", "src/x/y/a.rs"], &["src/a.rs", "src/x"]);
         check("x", &["src/y/x/a.rs", "src/x"], &["src/a.rs"]);
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_patterns_are_explained() {
         let root = AbsPath::new("/w").unwrap();
         let error = Globs::parse("*.{rs", &root, &root).unwrap_err();
         assert!(error.to_string().starts_with("`*.{rs` is not a glob: "), "{error}");

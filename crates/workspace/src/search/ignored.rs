@@ -1,4 +1,4 @@
-//! Whether a single path is one that a walk would leave out, without walking there.
+//! Whether a walk would leave out a path, found without walking.
 
 use std::path::Path;
 
@@ -15,13 +15,13 @@ pub(super) struct Ignored {
 }
 
 impl Ignored {
-    /// By the rules of `scope`, its globs aside.
+    /// The rules of `scope` without its globs.
     pub fn new(workspace: &Workspace, scope: &Scope) -> Self {
         Self { root: scope.at.clone(), rules: workspace.walker(scope).build_matchers().pop() }
     }
 
-    /// Whether `path`, which may not exist, or a directory on the way to it is left out.
-    pub fn leaves_out(&mut self, path: &AbsPath, is_directory: bool) -> bool {
+    /// Whether `path`, which may not exist, or a directory above it is left out.
+    pub(crate) fn leaves_out(&mut self, path: &AbsPath, is_directory: bool) -> bool {
         let (Some(rules), Some(relative)) = (&mut self.rules, path.strip_prefix(&self.root)) else {
             return false;
         };

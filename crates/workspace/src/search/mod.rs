@@ -1,14 +1,15 @@
-//! Looking through the workspace: its names, and what its files hold.
+//! Searches the workspace: its names, and the contents of its files.
 //!
-//! Ignore files and hidden names are left out as ripgrep does, links are not followed, and what an
-//! editor has open is looked at as it is there. The work is done on threads of its own, bounded by
-//! a cancellation and a deadline, and its results come in order of path, whatever thread found them.
-//! Rendering of results is up to the caller.
+//! Hidden files and those that ignore files name are left out as in ripgrep, links are not followed, and a
+//! file that an editor has open has the editor's text. The work runs on its own threads, bounded by a
+//! cancellation and a deadline, and results come in order of path, whatever thread found them. Callers render
+//! the results.
 
 mod brackets;
 mod candidates;
 mod contents;
 mod file;
+pub(crate) mod file_index;
 mod globs;
 mod ignored;
 mod name_pattern;
@@ -34,21 +35,23 @@ pub use names::{Name, Names};
 pub use query::{LineMatch, Query, QueryError, QueryOptions};
 pub use tree::TreeEntry;
 pub use walk::files_below;
+pub(crate) use walk::is_version_control;
 
-/// How much longer than its deadline a search is waited for: one that is stuck in the system.
+/// How long a caller waits past the deadline for a search stuck in the system.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Which files are looked at.
+/// The files to search.
 #[derive(Debug, Clone)]
 pub struct Scope {
-    /// A canonical directory of the workspace and all below it; or one file, which is taken whatever
-    /// the rest says.
+    /// A canonical directory of the workspace, or one file.
+    ///
+    /// A file is searched whatever the other fields say.
     pub at: AbsPath,
-    /// Names that are taken and left out.
+    /// Globs of names to include and exclude.
     pub globs: Globs,
-    /// Also what begins with a dot; what version control keeps for itself (`.git`) never.
+    /// Includes hidden files, but never those of version control (`.git`).
     pub hidden: bool,
-    /// Also what ignore files leave out.
+    /// Includes files that ignore files name.
     pub ignored: bool,
 }
 
@@ -59,12 +62,12 @@ impl Scope {
     }
 }
 
-/// How long a search may go on.
+/// Limits of a search.
 #[derive(Debug, Clone)]
 pub struct Bounds {
     /// Ends it without a result.
     pub cancel: CancellationToken,
-    /// Ends it with what was found until then.
+    /// Ends it with the results so far.
     pub time: Duration,
 }
 
@@ -77,13 +80,13 @@ pub enum SearchError {
     /// The file system did not answer.
     #[error("the file system did not answer in {} s; search a smaller directory", .0.as_secs())]
     Stuck(Duration),
-    /// The place cannot be looked at.
+    /// The path cannot be read.
     #[error(transparent)]
     Place(#[from] ReadError),
 }
 
 impl SearchError {
-    /// The code that surfaces and models are given.
+    /// The code for surfaces and models.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Cancelled => ErrorCode::Cancelled,
@@ -93,7 +96,7 @@ impl SearchError {
     }
 }
 
-/// Whether work is to end: asked often, from several threads.
+/// Whether the work should end; checked often, from several threads.
 #[derive(Debug)]
 struct Stop {
     cancel: CancellationToken,
@@ -113,16 +116,17 @@ impl Stop {
         stop
     }
 
-    /// Whether nothing was left undone because of it.
+    /// Whether it never stopped any work.
     fn never(&self) -> bool {
         !self.stopped.load(Ordering::Relaxed)
     }
 }
 
 impl Workspace {
-    /// Runs blocking `work` on a thread that the workspace owns. It stops when the caller
-    /// goes away; the caller waits no longer than its bounds.
-    async fn look<T: Send + 'static>(
+    /// Runs blocking `work` on a workspace thread.
+    ///
+    /// It stops when the caller goes away; the caller waits no longer than its bounds.
+    async fn run_search<T: Send + 'static>(
         &self,
         bounds: &Bounds,
         work: impl FnOnce(Self, Stop) -> Result<T, ReadError> + Send + 'static,

@@ -1,4 +1,4 @@
-//! A name as a user would say it: a part of it, or a glob.
+//! A name as a user would type it: a part of it, or a glob.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::GlobError;
 
-/// A pattern for names. Case counts where the pattern has an upper-case letter.
+/// A pattern for names; case-sensitive if it has an upper-case letter.
 #[derive(Debug, Clone)]
 pub struct NamePattern {
     form: Form,
@@ -16,32 +16,34 @@ pub struct NamePattern {
 
 #[derive(Debug, Clone)]
 enum Form {
-    /// Matched against the last name, or with a `/` against the path below the root or the directory
-    /// that is searched.
+    /// Matched against the last name, or with a `/` against the relative path.
+    ///
+    /// The path is relative to the root or to the searched directory.
     Glob {
         glob: Box<GlobMatcher>,
         is_path: bool,
-        /// The pattern as a part of a name, where nothing but brackets makes it a glob.
+        /// The pattern as a part of a name, if only brackets make it a glob.
         part: Option<String>,
     },
     Part(String),
 }
 
-/// How well a name fits; less is better.
+/// The quality of a match; less is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fit {
-    /// It is the pattern, or a glob that fits.
+    /// The pattern is the name, or a glob that matches it.
     Exact,
-    /// It is, but for what follows its first dot.
+    /// The pattern is the name before its first dot.
     Stem,
     Start,
     Part,
 }
 
 impl NamePattern {
-    /// The pattern that `text` says: a glob where it has one of `*?[{`, else a part of a name. One
-    /// with `/` is about the path, and must reach into its last name; one that ends in `/` is about
-    /// directories. Brackets stand for themselves too, so that `app/[id]` finds the directory of that name.
+    /// Parses a glob if `text` has one of `*?[{`, else a part of a name.
+    ///
+    /// One with `/` matches paths, and must reach into the last name; one that ends in `/` matches
+    /// directories. Brackets also match themselves, so that `app/[id]` finds the directory of that name.
     ///
     /// # Errors
     /// [`GlobError`].
@@ -66,8 +68,9 @@ impl NamePattern {
         Ok(Self { form: Form::Glob { glob: Box::new(glob), is_path, part }, directories_only, any_case })
     }
 
-    /// How well a path below the directory that is searched fits; `from_root` is the same below the
-    /// workspace's root. `None`: not at all.
+    /// The quality of the match of a path, if any.
+    ///
+    /// `below` is relative to the searched directory, `from_root` to the workspace's root.
     pub fn fit(&self, below: &Path, from_root: &Path, is_directory: bool) -> Option<Fit> {
         if self.directories_only && !is_directory {
             return None;
@@ -87,12 +90,13 @@ impl NamePattern {
     }
 
     fn fit_part(&self, part: &str, name: &str, path: &str) -> Option<Fit> {
-        let (name, path) = match self.any_case {
-            true => (name.to_lowercase(), path.to_lowercase()),
-            false => (name.to_owned(), path.to_owned()),
+        let (name, path) = if self.any_case {
+            (name.to_lowercase(), path.to_lowercase())
+        } else {
+            (name.to_owned(), path.to_owned())
         };
         if let Some((directories, last)) = part.rsplit_once('/') {
-            // Where the pattern's last `/` is the path's last.
+            // The pattern's last `/` matches the path's last.
             let parent = &path[..path.len().saturating_sub(name.len() + 1)];
             let in_directory = match directories.strip_prefix('/') {
                 Some(whole) => parent == whole,

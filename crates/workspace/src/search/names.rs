@@ -8,22 +8,22 @@ use parking_lot::Mutex;
 use paths::AbsPath;
 
 use super::ignored::Ignored;
-use super::walk::Met;
+use super::walk::WalkStep;
 use super::{Bounds, Scope, SearchError, Stop};
 use crate::documents::disk;
 use crate::{EntryKind, ReadError, Workspace};
 
 #[derive(Debug, Default)]
 pub struct Names {
-    /// The names wanted, in order of path.
+    /// The matching names, in order of path.
     pub names: Vec<Name>,
-    /// Files and directories that were looked at.
+    /// Number of files and directories compared.
     pub looked: usize,
     /// Messages about unreadable directories, the first in order.
     pub failures: Vec<String>,
-    /// How many could not be read.
+    /// Number of unreadable directories.
     pub failed: usize,
-    /// Whether all were looked at. If not, all numbers are at least.
+    /// Whether all were compared; if not, all numbers are minimums.
     pub complete: bool,
 }
 
@@ -32,7 +32,7 @@ pub struct Names {
 pub struct Name {
     pub path: AbsPath,
     pub kind: EntryKind,
-    /// Only an editor has it: it was never saved, or is gone from the disk.
+    /// Only an editor has it: it was never saved, or was deleted from the disk.
     pub unsaved: bool,
 }
 
@@ -40,12 +40,13 @@ pub struct Name {
 const MOST_FAILURES: usize = 20;
 
 impl Workspace {
-    /// The files and directories below `scope.at` that `wants` takes, which is called from several
-    /// threads with the path below it and whether it is a directory. Files that only an editor has are
-    /// among them. Cancel-safe: dropping it ends the search.
+    /// The files and directories below `scope.at` that `wants` accepts.
+    ///
+    /// Several threads call it with the relative path and whether it is a directory. Files that only an
+    /// editor has are included. Cancel-safe: dropping it ends the search.
     ///
     /// # Errors
-    /// [`SearchError`]; `scope.at` must be there.
+    /// [`SearchError`]; `scope.at` must exist.
     pub async fn names(
         &self,
         scope: Scope,
@@ -53,7 +54,7 @@ impl Workspace {
         bounds: &Bounds,
     ) -> Result<Names, SearchError> {
         let wants = Arc::new(wants);
-        self.look(bounds, move |workspace, stop| workspace.names_now(&scope, &*wants, &stop)).await
+        self.run_search(bounds, move |workspace, stop| workspace.names_now(&scope, &*wants, &stop)).await
     }
 
     fn names_now(
@@ -77,8 +78,8 @@ impl Workspace {
             let mut worker = Worker { found: Names::default(), total: &total };
             let is_wanted = &is_wanted;
             move |met| match met {
-                Met::Failed(reason) => worker.fail(reason),
-                Met::Entry(entry) => {
+                WalkStep::Failed(reason) => worker.fail(reason),
+                WalkStep::Entry(entry) => {
                     let (Some(path), Some(kind)) = (AbsPath::new(entry.path()), entry.file_type()) else {
                         return;
                     };
@@ -101,7 +102,7 @@ impl Workspace {
         Ok(found)
     }
 
-    /// Documents below the scope's directory that only an editor has, as ignore files leave them.
+    /// Unignored documents below the scope's directory that only an editor has.
     pub(super) fn new_documents(&self, scope: &Scope) -> BTreeSet<AbsPath> {
         let open = self.open_documents().into_iter().map(|document| document.path);
         let below = open.filter(|path| path.starts_with(&scope.at) && matches!(disk::stat(path), Ok(None)));
@@ -112,7 +113,7 @@ impl Workspace {
     }
 }
 
-/// Collects what one thread meets.
+/// Collects the entries of one thread.
 struct Worker<'a> {
     found: Names,
     total: &'a Mutex<Names>,

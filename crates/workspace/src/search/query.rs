@@ -1,6 +1,6 @@
-//! A pattern, and where it matches in a text.
+//! A pattern, and its matches in a text.
 //!
-//! Lines end as everywhere in this program: with `\n`, `\r\n` or `\r`. `^` and `$` know all three.
+//! Lines end with `\n`, `\r\n` or `\r`. `^` and `$` know all three.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,14 +10,15 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 use regex_syntax::hir::{Hir, HirKind};
 
-/// A longer pattern is refused: looking for one takes its length times that of a line.
+/// Maximum length of a pattern: search time is its length times a line's.
 const MAX_PATTERN_BYTES: usize = 2_000;
-/// So many places may a match have, counting every repetition by the number in its braces: looking for
-/// one may take as many times that of a line.
+/// Maximum number of positions in a match.
+///
+/// Every repetition counts by the number in its braces: search time is as many times that of a line.
 const MAX_PLACES: usize = 2_000;
-/// A regex may grow to this size; a class such as `\w` is large, and making it takes its time.
+/// Maximum size of a compiled regex; a class such as `\w` is large and slow.
 const MAX_REGEX_BYTES: usize = 8 << 20;
-/// And its tables, in each thread.
+/// Maximum size of its tables in each thread.
 const MAX_TABLE_BYTES: usize = 64 << 20;
 
 /// A pattern to search for.
@@ -27,39 +28,36 @@ pub struct Query {
     across_lines: bool,
 }
 
-/// How a pattern is meant.
+/// Options of a pattern.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueryOptions {
     /// Plain text, no regex.
     pub literal: bool,
-    /// Upper and lower case are one.
+    /// Upper and lower case are equal.
     pub ignore_case: bool,
     /// Whole words only.
     pub word: bool,
-    /// A match may go over several lines. A pattern that names a line end always may.
+    /// A match may span lines; a pattern with a line end always may.
     pub multiline: bool,
 }
 
 /// A pattern that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
-    /// There is none.
-    #[error("the pattern is empty; name what is to be found")]
+    /// The pattern is empty.
+    #[error("the pattern is empty; pass a text or a regex")]
     Empty,
     /// It is longer than 2,000 bytes.
     #[error(
         "the pattern has {bytes} bytes, and {MAX_PATTERN_BYTES} is the most; look for a part of it that is nowhere else"
     )]
-    TooLong {
-        /// How long it is.
-        bytes: usize,
-    },
-    /// Its counted repetitions make it as long.
+    TooLong { bytes: usize },
+    /// Its counted repetitions make a match too long.
     #[error(
         "`{pattern}` repeats so often that a match may have {places} places, and {MAX_PLACES} is the most; write smaller numbers in its braces, or `+` or `*` in their place"
     )]
     TooManyPlaces {
-        /// As it was written.
+        /// As written.
         pattern: String,
         places: usize,
     },
@@ -67,16 +65,16 @@ pub enum QueryError {
         "`{pattern}` is not a regex of Rust's kind: {reason}; put \\ before a character meant as itself, or search for the text as it is with literal"
     )]
     Invalid {
-        /// As it was written.
+        /// As written.
         pattern: String,
         reason: String,
     },
 }
 
-/// A line, or with [`QueryOptions::multiline`] several, with what matches in it.
+/// A line, or several with [`QueryOptions::multiline`], and the matches in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineMatch {
-    /// Bytes of the lines, their ends included.
+    /// Bytes of the lines, including their ends.
     pub range: Range<usize>,
     /// Bytes of the first matches in them.
     pub spans: Vec<Range<usize>>,
@@ -86,10 +84,10 @@ pub struct LineMatch {
 const SPANS: usize = 4;
 
 impl Query {
-    /// The query that `pattern` says.
+    /// Parses `pattern`.
     ///
     /// # Errors
-    /// [`QueryError`] says what is wrong and what to do.
+    /// [`QueryError`] has the problem and the remedy.
     pub fn new(pattern: &str, options: QueryOptions) -> Result<Self, QueryError> {
         if pattern.is_empty() {
             return Err(QueryError::Empty);
@@ -97,7 +95,7 @@ impl Query {
         if pattern.len() > MAX_PATTERN_BYTES {
             return Err(QueryError::TooLong { bytes: pattern.len() });
         }
-        // The builder reports what is no regex.
+        // The builder reports a malformed regex.
         if !options.literal
             && let Ok(hir) = regex_syntax::parse(pattern)
         {
@@ -122,7 +120,7 @@ impl Query {
             builder.build(&regex).map(|matcher| Self { matcher, across_lines })
         };
         let built = match build(options.multiline) {
-            // It names a line end, so it is meant to go over one.
+            // It contains a line end, so it may match across one.
             Err(error) if matches!(error.kind(), grep_regex::ErrorKind::NotAllowed(_)) => build(true),
             built => built,
         };
@@ -133,13 +131,14 @@ impl Query {
         })
     }
 
-    /// Whether a match may go over several lines.
-    pub fn goes_across_lines(&self) -> bool {
+    /// Whether a match may span lines.
+    pub(crate) fn goes_across_lines(&self) -> bool {
         self.across_lines
     }
 
-    /// The first `most` matching lines of a text that has no byte order mark, in order. Does not
-    /// block, and takes time in proportion to the text.
+    /// The first `most` matching lines, in order, of a text without a byte order mark.
+    ///
+    /// Does not block, and takes time in proportion to the text.
     pub fn lines(&self, text: &str, most: usize) -> Vec<LineMatch> {
         let bytes = normal_ends(text.as_bytes());
         let mut sink = Lines { matcher: &self.matcher, most, found: Vec::new() };
@@ -152,7 +151,7 @@ impl Query {
         sink.found
     }
 
-    /// A searcher for bytes that are whole and known to be text.
+    /// A searcher for whole bytes that are known to be text.
     pub(super) fn searcher(&self) -> Searcher {
         SearcherBuilder::new()
             .line_terminator(LineTerminator::crlf())
@@ -164,14 +163,15 @@ impl Query {
     }
 }
 
-/// The regex of what was asked for, in which each `\n` outside a class is a line's end of either kind:
-/// lines are shown without their ends, so it is not known which it is.
+/// The query's regex, in which each `\n` outside a class matches both line ends.
+///
+/// Lines are shown without their ends, so the author cannot know which one it is.
 fn with_any_line_end(pattern: &str, literal: bool) -> String {
     const END: &str = r"(?:\r?\n)";
     if literal {
         return regex_syntax::escape(pattern).replace('\n', END);
     }
-    // Where blanks stand for nothing, so does a line end.
+    // In a mode that ignores blanks, it ignores line ends too.
     let blanks_count = !pattern.match_indices("(?").any(|(at, _)| {
         let flags = pattern[at + 2..].split(|letter: char| !letter.is_ascii_alphabetic() && letter != '-');
         flags.into_iter().next().is_some_and(|flags| flags.contains('x'))
@@ -192,7 +192,7 @@ fn with_any_line_end(pattern: &str, literal: bool) -> String {
             '[' => {
                 classes += 1;
                 regex.push('[');
-                // One that stands first is meant as itself.
+                // In first position it is literal.
                 for first in ['^', ']'] {
                     regex.extend(letters.next_if_eq(&first));
                 }
@@ -208,7 +208,7 @@ fn with_any_line_end(pattern: &str, literal: bool) -> String {
     regex
 }
 
-/// How many characters and classes a regex has with its repetitions written out.
+/// The number of characters and classes of a regex, repetitions written out.
 fn places(hir: &Hir) -> usize {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 0,
@@ -225,7 +225,7 @@ fn places(hir: &Hir) -> usize {
     }
 }
 
-/// The bytes with each lone `\r` as `\n`, so that every line ends with `\n` and stays where it is.
+/// The bytes with each lone `\r` as `\n`: all lines end with `\n`, in place.
 pub(super) fn normal_ends(bytes: &[u8]) -> Cow<'_, [u8]> {
     let lone = |at: &usize| bytes.get(at + 1) != Some(&b'\n');
     if !memchr::memchr_iter(b'\r', bytes).any(|at| lone(&at)) {
@@ -250,7 +250,7 @@ impl Sink for &mut Lines<'_> {
         let range = found.bytes_range_in_buffer();
         let start = usize::try_from(found.absolute_byte_offset()).unwrap_or(usize::MAX);
         let mut spans = Vec::new();
-        // In the whole buffer, so that what looks around sees what it saw when it matched.
+        // In the whole buffer, so that lookaround finds what it found in the search.
         let buffer = &found.buffer()[..range.end];
         let searched = self.matcher.find_iter_at(buffer, range.start, |span| {
             spans.push(span.start()..span.end());
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_end_is_any() {
+    fn a_line_end_in_a_pattern_matches_all_kinds() {
         let over = QueryOptions { multiline: true, ..PLAIN };
         for text in ["foo\nbar\nx", "foo\r\nbar\r\nx", "foo\rbar\rx"] {
             for pattern in [
@@ -302,7 +302,7 @@ mod tests {
         QueryOptions { literal: false, ignore_case: false, word: false, multiline: false };
 
     #[test]
-    fn ends_of_lines_are_ends_whatever_they_are() {
+    fn anchors_match_at_every_kind_of_line_end() {
         for text in ["ab\nb\n", "ab\r\nb\r\n", "ab\rb\r", "ab\r\nb"] {
             assert_eq!(found("b$", PLAIN, text).len(), 2, "{text:?}");
             assert_eq!(found("^b", PLAIN, text).len(), 1, "{text:?}");
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn options_do_what_they_say() {
+    fn options_change_the_match() {
         let text = "a.c\nabc\nABC abcd\n";
         assert_eq!(found("a.c", PLAIN, text).len(), 3);
         assert_eq!(found("a.c", QueryOptions { literal: true, ..PLAIN }, text), ["a.c\n"]);
@@ -325,19 +325,19 @@ mod tests {
     }
 
     #[test]
-    fn a_match_over_lines_has_them_all() {
+    fn a_multiline_match_reports_all_its_lines() {
         let text = "one {\n  two\n}\nthree\n";
         let over = QueryOptions { multiline: true, ..PLAIN };
         assert_eq!(found(r"\{[^}]*\}", over, text), ["one {\n  two\n}\n"]);
         assert_eq!(found(r"\{[^}]*\}", PLAIN, text), [""; 0]);
-        // A pattern that names a line end means one.
+        // A pattern with a line end matches one.
         assert_eq!(found(r"two\n\}", PLAIN, text), ["  two\n}\n"]);
         let plain = QueryOptions { literal: true, ..PLAIN };
         assert_eq!(found("two\n}", plain, text), ["  two\n}\n"]);
     }
 
     #[test]
-    fn matches_are_where_they_are_in_the_text() {
+    fn matches_have_their_ranges_in_the_text() {
         let query = Query::new("b+", PLAIN).unwrap();
         let text = "x\r\nabbab\r\nb";
         let lines = query.lines(text, 100);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_patterns_are_explained() {
         for (pattern, part) in [
             ("foo(", "unclosed group"),
             ("a(?=b)", "look-around"),

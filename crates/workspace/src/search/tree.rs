@@ -11,10 +11,10 @@ use super::ignored::Ignored;
 use super::{Bounds, Scope, SearchError, Stop};
 use crate::{EntryKind, ReadError, Workspace};
 
-/// So many entries are looked at in one call.
+/// Maximum number of entries to read in one call.
 const MOST_ENTRIES: usize = 20_000;
 
-/// An entry of a directory, below the one that was asked about.
+/// An entry of a directory, below the requested one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeEntry {
     pub name: OsString,
@@ -22,27 +22,28 @@ pub struct TreeEntry {
     pub kind: EntryKind,
     /// Bytes, for a file.
     pub size: u64,
-    /// Ignore files leave it out, or it is version control's own.
+    /// Ignore files name it, or it belongs to version control.
     pub ignored: bool,
     /// Only an editor has it.
     pub unsaved: bool,
-    /// Its own entries in order of name; `None` where it was not entered.
+    /// Its own entries in order of name; `None` if it was not entered.
     pub entries: Option<Vec<TreeEntry>>,
 }
 
-/// A directory that is still to be entered: its place among those already read.
+/// A directory still to be entered, with its position among those already read.
 struct Pending {
     path: AbsPath,
     at: Vec<usize>,
 }
 
 impl Workspace {
-    /// The entries of `directory` in order of name, and of the directories below it down to `depth` levels
-    /// (1: its own entries only). What is ignored, or may not be read unasked, is named and not
-    /// entered. The flag says whether all was looked at.
+    /// The entries of `directory` by name, down to `depth` levels (1: its own only).
+    ///
+    /// Directories that are ignored or may not be read unasked are named and not entered. The flag says
+    /// whether the list is complete.
     ///
     /// # Errors
-    /// [`SearchError`]; `directory` must be one. Directories below that cannot be read are not entered.
+    /// [`SearchError`]; `directory` must be a directory. Unreadable directories below it are not entered.
     pub async fn tree(
         &self,
         directory: AbsPath,
@@ -50,7 +51,8 @@ impl Workspace {
         policy: std::sync::Arc<Policy>,
         bounds: &Bounds,
     ) -> Result<(Vec<TreeEntry>, bool), SearchError> {
-        self.look(bounds, move |workspace, stop| workspace.tree_now(&directory, depth, &policy, &stop)).await
+        self.run_search(bounds, move |workspace, stop| workspace.tree_now(&directory, depth, &policy, &stop))
+            .await
     }
 
     fn tree_now(
@@ -84,7 +86,7 @@ impl Workspace {
         let mut top = read(directory)?;
         let mut looked = top.len();
         let mut pending: VecDeque<Pending> = directories(&top, &[]).collect();
-        // Level by level, so that what is left out lies deepest.
+        // Level by level, so that the omitted entries are the deepest.
         while let Some(next) = pending.pop_front() {
             if next.at.len() >= depth {
                 break;
@@ -95,7 +97,7 @@ impl Workspace {
             if !policy.may_read(&next.path) {
                 continue;
             }
-            // One that cannot be read stays closed, as it is for everyone.
+            // An unreadable directory is not entered.
             let Ok(entries) = read(&next.path) else { continue };
             looked += entries.len();
             pending.extend(directories(&entries, &next.at));
@@ -115,7 +117,7 @@ impl Workspace {
         let mut entries = Vec::new();
         for entry in std::fs::read_dir(directory).map_err(io)? {
             let entry = entry.map_err(io)?;
-            // One that vanished in between was never there.
+            // An entry that vanished in between does not exist.
             let Ok(kind) = entry.file_type() else { continue };
             let size = if kind.is_file() { entry.metadata().map_or(0, |meta| meta.len()) } else { 0 };
             let (name, path) = (entry.file_name(), directory.join(entry.file_name()));

@@ -1,4 +1,4 @@
-//! The walk itself: which entries there are, as ignore files leave them.
+//! Walks directories with ignore rules.
 
 use ignore::{DirEntry, WalkBuilder};
 use paths::AbsPath;
@@ -8,11 +8,11 @@ use crate::{EntryKind, Workspace};
 
 /// Directories of version control; left out even where hidden names are included.
 const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
-/// More threads than this wait for each other.
+/// Maximum number of threads; more would wait for each other.
 const MOST_THREADS: usize = 8;
 
 /// One step of a walk.
-pub(super) enum Met<'a> {
+pub(super) enum WalkStep<'a> {
     /// An entry below the scope's directory, never the directory itself.
     Entry(&'a DirEntry),
     /// A message about an unreadable entry.
@@ -20,19 +20,24 @@ pub(super) enum Met<'a> {
 }
 
 impl Workspace {
-    /// The regular files below `directory`: first the documents that only an editor has, then what is on the
-    /// disk in order of path. Hidden ones, those that ignore files name, and what links lead to are left
-    /// out. Walks as it is asked, and blocks.
+    /// The regular files below `directory`, first documents that only an editor has.
+    ///
+    /// Then those on the disk in order of path, without hidden files, ignored files and targets of links.
+    /// Walks lazily, and blocks.
     pub fn files(&self, directory: &AbsPath) -> impl Iterator<Item = AbsPath> + use<> {
         let scope = Scope::new(directory.clone());
-        let walk = files_of(self.walker(&scope));
-        self.new_documents(&scope).into_iter().chain(walk)
+        let walk = (scope.at != *self.root()).then(|| files_of(self.walker(&scope)));
+        let listed = walk.is_none().then(|| self.listed(sorted(self.walker(&scope))));
+        self.new_documents(&scope)
+            .into_iter()
+            .chain(listed.into_iter().flatten())
+            .chain(walk.into_iter().flatten())
     }
 
-    /// Entries on the disk below `directory`, in order of path: the regular files that no ignore file
-    /// names, hidden ones too, and hidden directories, which are not looked into. Nothing of the
-    /// directories `without`, and nothing that version control keeps for itself. Walks as it is asked, and
-    /// blocks.
+    /// Entries on the disk below `directory`, in order of path.
+    ///
+    /// The regular files that no ignore file names, hidden ones too, and hidden directories, which are not
+    /// entered. Omits the directories `without` and those of version control. Walks lazily, and blocks.
     pub fn files_and_hidden(
         &self,
         directory: &AbsPath,
@@ -40,14 +45,14 @@ impl Workspace {
     ) -> impl Iterator<Item = (AbsPath, EntryKind)> + use<> {
         let scope = Scope { hidden: true, ..Scope::new(directory.clone()) };
         let without = without.to_vec();
-        let is_met = move |entry: &DirEntry| {
+        let is_included = move |entry: &DirEntry| {
             let inside = (entry.depth() > 1).then(|| entry.path().parent()?.file_name()).flatten();
             !inside.is_some_and(is_hidden)
                 && !is_version_control(entry.file_name())
-                && !without.iter().any(|it| it.as_path() == entry.path())
+                && !without.iter().any(|excluded| excluded.as_path() == entry.path())
         };
         let mut walker = self.walker(&scope);
-        walker.filter_entry(move |entry| entry.depth() == 0 || is_met(entry));
+        walker.filter_entry(move |entry| entry.depth() == 0 || is_included(entry));
         walker.sort_by_file_path(|a, b| a.cmp(b)).build().filter_map(Result::ok).filter_map(|entry| {
             let kind = EntryKind::of(entry.file_type()?);
             let is_listed = match kind {
@@ -59,13 +64,12 @@ impl Workspace {
         })
     }
 
-    /// A walk of the scope's directory, its globs aside.
+    /// A walk of the scope's directory, without its globs.
     pub(super) fn walker(&self, scope: &Scope) -> WalkBuilder {
         let mut walker = WalkBuilder::new(&scope.at);
-        // Where there is no repository, `.gitignore` files count all the same; where there is one,
-        // they count as far as it goes.
+        // Without a repository, `.gitignore` files still count; in one, they count up to its root.
         let in_repository = scope.at.as_path().ancestors().any(|directory| directory.join(".git").exists());
-        // Without one, what lies above the workspace has no say in it.
+        // Outside a repository, ignore files above the workspace do not count.
         let has_parents = in_repository || scope.at != *self.root();
         walker
             .current_dir(self.root().as_path())
@@ -79,9 +83,15 @@ impl Workspace {
         walker
     }
 
-    /// Walks the scope's directory on several threads, without excluded directories. `visitor` makes what
-    /// each thread calls with what it meets.
-    pub(super) fn walk<V: FnMut(Met<'_>) + Send>(&self, scope: &Scope, stop: &Stop, visitor: impl Fn() -> V) {
+    /// Walks the scope's directory on several threads, without excluded directories.
+    ///
+    /// `visitor` creates the callback of each thread.
+    pub(super) fn walk<V: FnMut(WalkStep<'_>) + Send>(
+        &self,
+        scope: &Scope,
+        stop: &Stop,
+        visitor: impl Fn() -> V,
+    ) {
         let globs = scope.globs.clone();
         let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_THREADS));
         let walk = self
@@ -96,10 +106,10 @@ impl Workspace {
                     return ignore::WalkState::Quit;
                 }
                 match entry {
-                    Ok(entry) if entry.depth() > 0 => visit(Met::Entry(&entry)),
+                    Ok(entry) if entry.depth() > 0 => visit(WalkStep::Entry(&entry)),
                     Ok(_) => {}
                     Err(error) if is_gone(&error) => {}
-                    Err(error) => visit(Met::Failed(error.to_string())),
+                    Err(error) => visit(WalkStep::Failed(error.to_string())),
                 }
                 ignore::WalkState::Continue
             })
@@ -118,19 +128,20 @@ fn is_hidden(name: &std::ffi::OsStr) -> bool {
 }
 
 /// Whether a name is a directory of version control.
-pub(super) fn is_version_control(name: &std::ffi::OsStr) -> bool {
+pub(crate) fn is_version_control(name: &std::ffi::OsStr) -> bool {
     name.to_str().is_some_and(|name| VERSION_CONTROL.contains(&name))
 }
 
-/// An entry that vanished during the walk was never there.
+/// Whether an entry vanished during the walk, so that it does not exist.
 fn is_gone(error: &ignore::Error) -> bool {
     error.io_error().is_some_and(|error| {
         matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
     })
 }
 
-/// The regular files below `directory`, which need not be in a workspace, in order of path: hidden ones,
-/// those that ignore files name, and what links lead to are left out. Walks as it is asked, and blocks.
+/// The regular files below `directory`, also outside a workspace, in path order.
+///
+/// Omits hidden files, ignored files and targets of links. Walks lazily, and blocks.
 pub fn files_below(directory: &AbsPath) -> impl Iterator<Item = AbsPath> + use<> {
     let mut walker = WalkBuilder::new(directory);
     walker.require_git(false);
@@ -138,11 +149,14 @@ pub fn files_below(directory: &AbsPath) -> impl Iterator<Item = AbsPath> + use<>
 }
 
 /// The regular files that a walk meets, in order of path.
-fn files_of(mut walker: WalkBuilder) -> impl Iterator<Item = AbsPath> + use<> {
-    walker
-        .sort_by_file_path(|a, b| a.cmp(b))
-        .build()
+fn files_of(walker: WalkBuilder) -> impl Iterator<Item = AbsPath> + use<> {
+    sorted(walker)
         .filter_map(Result::ok)
         .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
         .filter_map(|entry| AbsPath::new(entry.path()))
+}
+
+/// A walk in order of path.
+fn sorted(mut walker: WalkBuilder) -> ignore::Walk {
+    walker.sort_by_file_path(|a, b| a.cmp(b)).build()
 }

@@ -11,7 +11,7 @@ fn budget() -> Budget {
     Budget::new(Instant::now() + Duration::from_secs(60), CancellationToken::new())
 }
 
-/// The files whose text holds "name", whether the scan was complete, and what it skipped.
+/// The files that contain "name", whether the scan was complete, the skipped files.
 fn scan(fixture: &Fixture, budget: Budget) -> (Vec<String>, bool, Vec<(String, SkipReason)>) {
     let workspace = &fixture.workspace;
     let mut candidates = workspace.candidates(workspace.files(workspace.root()), budget);

@@ -24,7 +24,7 @@ fn git(directory: &Path, args: &[&str]) {
     assert!(done.unwrap().status.success(), "{args:?}");
 }
 
-/// Waits until a file written now is later than the index.
+/// Waits until a file written now is newer than the index.
 fn age(root: &Path) {
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
     for entry in std::fs::read_dir(root).unwrap().flatten().filter(|it| it.path().is_file()) {
@@ -36,17 +36,17 @@ async fn run(fixture: &Fixture, command: impl FnOnce(&Path)) -> (CommandChanges,
     run_line(fixture, "x", command).await
 }
 
-/// The same, for a command that has this text.
+/// [`run`] for a command of this text.
 async fn run_line(
     fixture: &Fixture,
     line: &str,
     command: impl FnOnce(&Path),
 ) -> (CommandChanges, Arc<Processes>) {
     let processes = Processes::new(None);
-    let aftermath = Arc::new(CommandSnapshots::new(fixture.workspace.clone()));
-    let before = aftermath.before(line, &RunId::new(), "bash: x", &processes);
+    let snapshots = Arc::new(CommandSnapshots::new(fixture.workspace.clone()));
+    let before = snapshots.before(line, &RunId::new(), "bash: x", &processes);
     command(fixture.workspace.root().as_path());
-    let wrote = aftermath.after(before, &RunId::new(), "bash: x", &processes).await.unwrap();
+    let wrote = snapshots.after(before, &RunId::new(), "bash: x", &processes).await.unwrap();
     (wrote, processes)
 }
 
@@ -66,7 +66,7 @@ async fn undo(fixture: &Fixture) {
 }
 
 #[tokio::test]
-async fn what_was_kept_for_a_command_goes_with_it() {
+async fn backups_for_a_command_are_removed_with_it() {
     let fixture = Fixture::new(&[("a.txt", "old a\n"), ("b.txt", "old b\n")]);
     let directory = fixture.workspace.inner.state.child("commands").unwrap();
     let kept = || -> Vec<String> {
@@ -77,29 +77,29 @@ async fn what_was_kept_for_a_command_goes_with_it() {
             .flat_map(|name| directory.child(&name).unwrap().list().unwrap());
         own.collect()
     };
-    let aftermath = Arc::new(CommandSnapshots::new(fixture.workspace.clone()));
+    let snapshots = Arc::new(CommandSnapshots::new(fixture.workspace.clone()));
     let processes = Processes::new(None);
     for round in 1..=2 {
-        let before = aftermath.before("x", &RunId::new(), "bash: x", &processes);
-        // The contents of before are named again, and what is new is added.
+        let before = snapshots.before("x", &RunId::new(), "bash: x", &processes);
+        // The earlier contents are referred to again, and new ones added.
         let expected: &[&str] = match round {
             1 => &["00000001.contents", "00000001.json", "held.lock"],
             _ => &["00000001.contents", "00000002.contents", "00000002.json", "held.lock"],
         };
         assert_eq!(kept(), expected);
         std::fs::write(fixture.workspace.root().join("a.txt").as_path(), format!("new a {round}\n")).unwrap();
-        aftermath.after(before, &RunId::new(), "bash: x", &processes).await.unwrap();
+        snapshots.after(before, &RunId::new(), "bash: x", &processes).await.unwrap();
         assert!(kept().iter().all(|name| !name.ends_with(".json")), "{:?}", kept());
     }
-    // Another process that opens the workspace leaves alone what is held.
+    // Another process that opens the workspace does not touch locked directories.
     let state = super::state(&fixture.directory);
     let (_, notes) = Workspace::open(fixture.workspace.root().as_path(), &state, None).unwrap();
     assert!(notes.is_empty() && !kept().is_empty());
-    drop(aftermath);
+    drop(snapshots);
     assert_eq!(directory.list().unwrap(), [""; 0]);
 }
 
-/// The state of a process that was killed: its directory without its locks.
+/// The state of a killed process: its directory without its locks.
 fn copy_of_the_dead(fixture: &Fixture) -> PathBuf {
     let all = fixture.workspace.inner.state.child("commands").unwrap();
     let [name] = all.list().unwrap().try_into().unwrap();
@@ -120,7 +120,7 @@ fn notes_of_next_start(fixture: &Fixture) -> std::collections::BTreeMap<String, 
 
 #[track_caller]
 fn kept_text(detail: &str) -> String {
-    let (_, path) = detail.split_once("is kept in ").unwrap_or_else(|| panic!("{detail}"));
+    let (_, path) = detail.split_once("content is in ").unwrap_or_else(|| panic!("{detail}"));
     std::fs::read_to_string(path).unwrap()
 }
 
@@ -128,9 +128,9 @@ fn kept_text(detail: &str) -> String {
 async fn a_users_change_after_a_kill_survives_the_undo() {
     let names = ["a.txt", "b.txt", "gone.txt", "mine.txt", "same.txt"];
     let fixture = Fixture::new(&names.map(|name| (name, "old\n")));
-    let aftermath = CommandSnapshots::new(fixture.workspace.clone());
-    let mut before = aftermath.before("x", &RunId::new(), "bash: x", &Processes::new(None));
-    before.runs();
+    let snapshots = CommandSnapshots::new(fixture.workspace.clone());
+    let mut before = snapshots.before("x", &RunId::new(), "bash: x", &Processes::new(None));
+    before.mark_running();
     fixture.write("a.txt", "the command's\n");
     fixture.write("b.txt", "the command's\n");
     std::fs::remove_file(fixture.path("gone.txt")).unwrap();
@@ -141,8 +141,14 @@ async fn a_users_change_after_a_kill_survives_the_undo() {
     fixture.write("mine.txt", "mine!\n");
     let notes = notes_of_next_start(&fixture);
     assert_eq!(notes.keys().collect::<Vec<_>>(), ["a.txt", "b.txt", "gone.txt", "mine.txt"]);
-    assert!(notes["a.txt"].contains("`pilcrow undo` gives back"), "{notes:?}");
-    assert!(notes["gone.txt"].contains("`pilcrow undo` brings it back"), "{notes:?}");
+    assert!(
+        notes["a.txt"].contains("that changed it was interrupted; `pilcrow undo` restores it"),
+        "{notes:?}"
+    );
+    assert!(
+        notes["gone.txt"].contains("that deleted it was interrupted; `pilcrow undo` restores it"),
+        "{notes:?}"
+    );
     assert_eq!(["b.txt", "mine.txt"].map(|name| kept_text(&notes[name])), ["old\n"; 2]);
     undo(&fixture).await;
     let now = names.map(|name| fixture.text(name));
@@ -153,8 +159,8 @@ async fn a_users_change_after_a_kill_survives_the_undo() {
 #[tokio::test]
 async fn without_a_known_end_undo_restores_only_deleted_files() {
     let fixture = Fixture::new(&[("a.txt", "old\n"), ("gone.txt", "old\n")]);
-    let aftermath = CommandSnapshots::new(fixture.workspace.clone());
-    let before = aftermath.before("x", &RunId::new(), "bash: x", &Processes::new(None));
+    let snapshots = CommandSnapshots::new(fixture.workspace.clone());
+    let before = snapshots.before("x", &RunId::new(), "bash: x", &Processes::new(None));
     fixture.write("a.txt", "whose?\n");
     std::fs::remove_file(fixture.path("gone.txt")).unwrap();
     copy_of_the_dead(&fixture);
@@ -163,25 +169,26 @@ async fn without_a_known_end_undo_restores_only_deleted_files() {
     undo(&fixture).await;
     assert_eq!(["a.txt", "gone.txt"].map(|name| fixture.text(name)), ["whose?\n", "old\n"]);
     drop(before);
-    drop(aftermath);
+    drop(snapshots);
     assert_eq!(notes_of_next_start(&fixture).len(), 0, "it never ran");
 }
 
 #[tokio::test]
-async fn more_files_than_are_kept_are_counted_and_take_no_time() {
+async fn files_beyond_the_limit_are_counted_quickly() {
     let fixture = Fixture::new(&[]);
     for number in 0..5_010 {
         std::fs::write(fixture.path(&format!("{number:04}")), "old\n").unwrap();
     }
-    let aftermath = CommandSnapshots::new(fixture.workspace.clone());
-    let _before = aftermath.before("x", &RunId::new(), "bash: x", &Processes::new(None));
+    let snapshots = CommandSnapshots::new(fixture.workspace.clone());
+    let _before = snapshots.before("x", &RunId::new(), "bash: x", &Processes::new(None));
     for number in 0..5_010 {
         std::fs::remove_file(fixture.path(&format!("{number:04}"))).unwrap();
     }
     copy_of_the_dead(&fixture);
     let notes = notes_of_next_start(&fixture);
     assert_eq!(notes.len(), 5_001);
-    let lost: Vec<&String> = notes.values().filter(|detail| detail.contains("too many to keep")).collect();
+    let lost: Vec<&String> =
+        notes.values().filter(|detail| detail.contains("too many to store their earlier content")).collect();
     assert_eq!(lost.len(), 1);
     assert!(lost[0].starts_with("it and 9 more"), "{lost:?}");
 }
@@ -189,41 +196,41 @@ async fn more_files_than_are_kept_are_counted_and_take_no_time() {
 #[tokio::test]
 async fn an_unrecorded_command_waits_for_the_next_start() {
     let fixture = Fixture::new(&[("a.txt", "old\n"), ("b.txt", "old\n"), ("c.txt", "old\n")]);
-    let aftermath = Arc::new(CommandSnapshots::new(fixture.workspace.clone()));
+    let snapshots = Arc::new(CommandSnapshots::new(fixture.workspace.clone()));
     let processes = Processes::new(None);
-    let before = aftermath.before("x", &RunId::new(), "bash: x", &processes);
+    let before = snapshots.before("x", &RunId::new(), "bash: x", &processes);
     fixture.write("a.txt", "the command's\n");
     fixture.write("b.txt", "the command's\n");
     later_than(&fixture.workspace.root().as_path().join("b.txt"));
     let journal = fixture.workspace.inner.state.path().join("journal");
     std::fs::write(&journal, "in the way").unwrap();
-    aftermath.after(before, &RunId::new(), "bash: x", &processes).await.unwrap_err();
+    snapshots.after(before, &RunId::new(), "bash: x", &processes).await.unwrap_err();
     std::fs::remove_file(&journal).unwrap();
     let commands = fixture.workspace.inner.state.child("commands").unwrap();
     let [name] = commands.list().unwrap().try_into().unwrap();
     later_than(commands.path().join(name).join("00000001.left.json").as_path());
     fixture.write("b.txt", "mine\n");
-    // The next command has a directory of its own, so that it need not wait for the end of this process.
-    let next = aftermath.before("x", &RunId::new(), "bash: x", &processes);
+    // The next command uses its own directory, so that it does not wait for the end of this process.
+    let next = snapshots.before("x", &RunId::new(), "bash: x", &processes);
     let notes = notes_of_next_start(&fixture);
     assert_eq!(notes.keys().collect::<Vec<_>>(), ["a.txt", "b.txt"]);
     assert_eq!(kept_text(&notes["b.txt"]), "old\n");
     undo(&fixture).await;
     assert_eq!(["a.txt", "b.txt", "c.txt"].map(|name| fixture.text(name)), ["old\n", "mine\n", "old\n"]);
     drop(next);
-    // A command cut off by the end of its call waits as well.
-    let mut next = aftermath.before("x", &RunId::new(), "bash: x", &processes);
-    next.runs();
+    // A command cut off by the end of its call also waits.
+    let mut next = snapshots.before("x", &RunId::new(), "bash: x", &processes);
+    next.mark_running();
     fixture.write("c.txt", "the command's\n");
     later_than(&fixture.workspace.root().as_path().join("c.txt"));
-    drop((next, aftermath));
+    drop((next, snapshots));
     assert_eq!(notes_of_next_start(&fixture).keys().collect::<Vec<_>>(), ["c.txt"]);
     undo(&fixture).await;
     assert_eq!(fixture.text("c.txt"), "old\n");
 }
 
 #[tokio::test]
-async fn without_git_everything_small_comes_back() {
+async fn without_git_small_files_are_restored() {
     let fixture = Fixture::new(&[("a.txt", "old a\n"), ("gone.txt", "gone\n"), ("sub/same.txt", "same\n")]);
     let (wrote, _) = run(&fixture, |root| {
         std::fs::write(root.join("a.txt"), "new a\n").unwrap();
@@ -245,7 +252,7 @@ async fn without_git_everything_small_comes_back() {
 }
 
 #[tokio::test]
-async fn clean_files_come_back_from_git_and_ignored_ones_are_left_alone() {
+async fn git_restores_clean_files_and_ignored_files_stay() {
     let fixture = Fixture::new(&[("a.txt", "old a\n"), ("b.txt", "old b\n"), (".gitignore", "out/\n")]);
     let root = fixture.workspace.root().as_path().to_owned();
     git(&root, &["init", "-q"]);
@@ -278,7 +285,7 @@ async fn clean_files_come_back_from_git_and_ignored_ones_are_left_alone() {
 }
 
 #[tokio::test]
-async fn what_cannot_come_back_is_said() {
+async fn irreversible_changes_have_a_reason() {
     let fixture = Fixture::new(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
     let big = fixture.workspace.root().as_path().join("big");
     std::fs::File::create(&big).unwrap().set_len(40 << 20).unwrap();
@@ -291,13 +298,13 @@ async fn what_cannot_come_back_is_said() {
     .await;
     let lost: Vec<String> =
         wrote.lost.iter().map(|(path, why)| format!("{} {why}", fixture.workspace.relative(path))).collect();
-    assert_eq!(lost, ["a.txt only its permissions changed", "big too much to keep beside the others"]);
+    assert_eq!(lost, ["a.txt only its permissions changed", "big too large to back up with the others"]);
     assert_eq!(names(&fixture, &wrote), ["b.txt"]);
     let (wrote, _) = run(&fixture, |_| {}).await;
     assert!(wrote.commit.is_none() && wrote.files.is_empty() && wrote.lost.is_empty());
 }
 
-/// Takes the last run back; what was left, by path.
+/// Undoes the last run; returns what was left, by path.
 async fn undo_what_fits(fixture: &Fixture) -> Vec<String> {
     let undo = fixture.workspace.plan_undo(&Undo::LastRun).unwrap();
     let left = undo.skipped.iter().map(|it| fixture.workspace.relative(&it.path)).collect();
@@ -333,7 +340,7 @@ async fn undo_restores_the_rest_where_a_file_became_a_directory() {
 }
 
 #[tokio::test]
-async fn several_names_of_one_file_come_back_together() {
+async fn hard_links_are_restored_together() {
     let fixture = Fixture::new(&[("a.txt", "old\n"), ("c.txt", "c\n"), ("own.txt", "own\n")]);
     let root = fixture.workspace.root().as_path().to_owned();
     std::fs::hard_link(root.join("a.txt"), root.join("b.txt")).unwrap();
@@ -368,7 +375,7 @@ async fn permissions_pipes_and_sockets_are_reported() {
         [
             "a.txt its permissions changed too; its content comes back",
             "d a directory's permissions changed",
-            "b.txt a pipe, socket or device was made",
+            "b.txt a pipe, socket or device was created",
         ]
     );
     assert_eq!(undo_what_fits(&fixture).await, ["b.txt"]);
@@ -377,7 +384,7 @@ async fn permissions_pipes_and_sockets_are_reported() {
 }
 
 #[tokio::test]
-async fn what_an_ignore_file_hid_before_is_not_taken_for_new() {
+async fn files_hidden_before_are_not_new() {
     let fixture = Fixture::new(&[(".gitignore", ".env\nkept/\n"), (".env", "mine\n"), ("kept/x", "x\n")]);
     let root = fixture.workspace.root().as_path().to_owned();
     std::fs::create_dir(root.join(".git")).unwrap();
@@ -398,7 +405,7 @@ async fn what_an_ignore_file_hid_before_is_not_taken_for_new() {
 }
 
 #[tokio::test]
-async fn what_an_ignore_file_hides_now_is_not_taken_for_gone() {
+async fn files_hidden_now_are_not_deleted() {
     let fixture = Fixture::new(&[("a.txt", "a\n"), ("sub/b.txt", "b\n")]);
     let (wrote, _) = run(&fixture, |root| {
         std::fs::write(root.join(".gitignore"), "*.txt\nsub/\n").unwrap();
@@ -413,7 +420,7 @@ async fn what_an_ignore_file_hides_now_is_not_taken_for_gone() {
 }
 
 #[tokio::test]
-async fn what_a_filter_of_git_turns_is_not_taken_from_git() {
+async fn files_with_a_git_filter_are_not_restored_from_git() {
     let fixture = Fixture::new(&[("a.cfg", "a\n"), ("b.txt", "b\n"), ("sub/c.x", "c\n")]);
     let root = fixture.workspace.root().as_path().to_owned();
     std::fs::write(root.join(".gitattributes"), "*.cfg filter=local\n*.txt text\n").unwrap();
@@ -433,7 +440,7 @@ async fn what_a_filter_of_git_turns_is_not_taken_from_git() {
 }
 
 #[tokio::test]
-async fn what_git_tracks_comes_back_also_where_it_is_ignored() {
+async fn tracked_files_are_restored_even_if_ignored() {
     let fixture = Fixture::new(&[(".gitignore", "*.log\nout/\n"), ("a.log", "old\n"), ("out/b", "b\n")]);
     let root = fixture.workspace.root().as_path().to_owned();
     git(&root, &["init", "-q"]);
@@ -468,7 +475,7 @@ async fn undo_restores_files_hidden_by_the_users_ignore_files() {
 }
 
 #[tokio::test]
-async fn what_a_line_writes_where_undo_does_not_reach_is_named() {
+async fn writes_beyond_the_reach_of_undo_are_reported() {
     let fixture = Fixture::new(&[(".gitignore", "out/\n"), ("a.txt", "a\n"), ("out/b", "b\n")]);
     let root = fixture.workspace.root().as_path().to_owned();
     let outside = fixture.directory.as_path().canonicalize().unwrap();
@@ -489,7 +496,7 @@ async fn what_a_line_writes_where_undo_does_not_reach_is_named() {
     lost.sort();
     let expected = [
         (outside.join("a.txt"), "it is outside the workspace"),
-        (root.join(".git/config2"), "version control keeps it for itself"),
+        (root.join(".git/config2"), "it belongs to version control"),
         (root.join("out"), "an ignore file names it"),
         (outside.join("x"), "it is outside the workspace"),
     ];
@@ -505,7 +512,7 @@ async fn what_a_line_writes_where_undo_does_not_reach_is_named() {
 }
 
 #[tokio::test]
-async fn line_ends_of_windows_come_back() {
+async fn windows_line_ends_are_restored() {
     let text = "one\r\ntwo\r\n";
     let fixture =
         Fixture::new(&[("a.txt", text), ("b.dat", text), (".gitattributes", "*.txt text eol=crlf\n")]);
@@ -535,7 +542,7 @@ async fn line_ends_of_windows_come_back() {
 }
 
 #[tokio::test]
-async fn a_directory_that_was_moved_goes_back_whole() {
+async fn a_moved_directory_is_moved_back() {
     let fixture = Fixture::new(&[("sub/deep/a.txt", "a\n")]);
     let root = fixture.workspace.root().as_path().to_owned();
     later_than(&root.join("sub"));
@@ -545,7 +552,7 @@ async fn a_directory_that_was_moved_goes_back_whole() {
     assert!(!root.join("Other").exists());
 }
 
-/// Waits until a file made now is later than this one.
+/// Waits until a file created now is newer than this one.
 fn later_than(path: &Path) {
     let meta = std::fs::metadata(path).unwrap();
     let made = meta.created().unwrap().max(meta.modified().unwrap());

@@ -1,4 +1,4 @@
-//! Commits on the disk: all or nothing, and everything about a file that is not its text stays.
+//! Commits on the disk: all or nothing, and a file's attributes stay.
 
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::process::Command;
@@ -13,7 +13,7 @@ fn inode(path: &AbsPath) -> u64 {
 }
 
 #[test]
-fn a_commit_does_all_it_planned() {
+fn a_commit_makes_every_planned_change() {
     let fixture =
         Fixture::new(&[("a.py", "\u{feff}one\r\ntwo"), ("b.py", "b\n"), ("c.py", "c\n"), ("d.py", "d\n")]);
     set_mode(fixture.path("a.py"), 0o755);
@@ -48,7 +48,7 @@ fn a_commit_does_all_it_planned() {
     assert_eq!(commits.try_recv().unwrap().id, commit.id);
     let history = fixture.workspace.history().unwrap();
     assert_eq!((history.len(), &history[0].id, &history[0].undone_by), (1, &commit.id, &None));
-    // Ours alone may read what the user's files held.
+    // Only our user may read copies of the user's files.
     let state = fixture.workspace.state();
     assert_eq!(mode(state.path()), 0o700);
     assert_eq!(mode(state.path().join("blobs").join(&commit.id.0)), 0o600);
@@ -56,7 +56,7 @@ fn a_commit_does_all_it_planned() {
 }
 
 #[test]
-fn nothing_is_committed_on_what_changed() {
+fn a_commit_on_a_changed_file_is_refused() {
     let fixture = Fixture::new(&[("a", "one"), ("b", "two"), ("c", "three")]);
     let run = RunId::new();
     let plan = |fixture: &Fixture| {
@@ -178,7 +178,7 @@ fn commits_respect_file_permissions() {
 }
 
 #[test]
-fn files_change_places() {
+fn files_can_swap_paths() {
     let fixture = Fixture::new(&[("a", "one"), ("b", "two"), ("c", "three")]);
     let swap = vec![
         fixture.rename("a", "t"),
@@ -248,7 +248,7 @@ fn owner_and_attributes_stay() {
 
 #[test]
 fn many_files_take_time_in_proportion() {
-    // Held loosely: ten times the files may take no more than thirty times as long.
+    // A loose bound: ten times the files may take at most thirty times as long.
     let time = |count: usize| {
         let names: Vec<String> = (0..count).map(|n| format!("d{}/f{n}", n % 7)).collect();
         let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "one\n")).collect();
@@ -264,7 +264,7 @@ fn many_files_take_time_in_proportion() {
     assert!(many < some * 30 + std::time::Duration::from_secs(2), "{some:?} {many:?}");
 }
 
-/// Mounts for one test, when that is allowed.
+/// Mounts for one test, if that is allowed.
 struct Mount(std::path::PathBuf);
 
 impl Mount {
@@ -330,7 +330,7 @@ fn a_full_disk_of_our_own_changes_nothing() {
 }
 
 #[test]
-fn what_cannot_be_replaced_is_written_in_place() {
+fn irreplaceable_files_are_written_in_place() {
     let fixture = Fixture::new(&[("a", "one"), ("b", "two")]);
     let other = fixture.directory.as_path().join("other");
     write(&other, "mounted");
@@ -352,8 +352,8 @@ fn what_cannot_be_replaced_is_written_in_place() {
 }
 
 #[test]
-fn a_failure_half_way_takes_back_the_rest() {
-    // A mount point cannot be removed, which shows only when it is tried.
+fn a_failure_halfway_reverts_the_rest() {
+    // A mount point cannot be removed, which only the attempt shows.
     let fixture = Fixture::new(&[("a", "one"), ("b", "two"), ("z", "last")]);
     let other = fixture.directory.as_path().join("other");
     write(&other, "mounted");

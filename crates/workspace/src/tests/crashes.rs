@@ -1,5 +1,5 @@
-//! Killed at every step, and two at once: real processes. A child is this test binary again, configured
-//! by the environment what to do.
+//! Kills at every step, and two at once, with real processes. A child is this test binary again; the
+//! environment selects its role.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
@@ -46,7 +46,7 @@ fn child() {
     }
 }
 
-/// Adds a line to both files, planning again until it is right.
+/// Adds a line to both files, planning again until the commit succeeds.
 fn append(fixture: &Fixture, line: &str) {
     loop {
         let end = |path: &str| {
@@ -142,7 +142,7 @@ fn killed_at_any_step_all_is_before_or_all_is_after() {
 }
 
 #[test]
-fn a_directory_on_the_move_comes_back_as_it_was() {
+fn an_interrupted_directory_move_is_reverted() {
     use std::os::unix::fs::MetadataExt;
     let inode = |path: AbsPath| std::fs::metadata(path).unwrap().ino();
     for step in ["after-temp:1", "after-rename:2", "after-rename:3", "before-done"] {
@@ -167,7 +167,7 @@ fn a_directory_on_the_move_comes_back_as_it_was() {
 }
 
 #[test]
-fn the_next_commit_cleans_up_too() {
+fn the_next_commit_also_recovers() {
     let fixture = fixture();
     killed_at(&fixture, "commit:after-rename:2");
     // This workspace was opened before the crash.
@@ -184,7 +184,7 @@ fn the_next_commit_cleans_up_too() {
 }
 
 #[test]
-fn recovery_keeps_and_names_foreign_changes() {
+fn recovery_keeps_and_reports_foreign_changes() {
     let fixture = fixture();
     let before = fixture.files();
     killed_at(&fixture, "commit:before-done");
@@ -197,10 +197,10 @@ fn recovery_keeps_and_names_foreign_changes() {
         expected.insert(path.to_owned(), b"foreign\n".to_vec());
         let note = notes.iter().find(|note| note.path == fixture.path(path)).unwrap();
         assert!(note.detail.contains("another program changed it"), "{}", note.detail);
-        if let Some((_, kept)) = note.detail.split_once("kept in ") {
+        if let Some((_, kept)) = note.detail.split_once("content is in ") {
             assert_eq!(std::fs::read(kept).unwrap(), before[path]);
         } else {
-            assert_eq!(path, "new/deep/b.py", "only what did not exist has nothing to keep");
+            assert_eq!(path, "new/deep/b.py", "only a new file has no earlier content");
         }
     }
     assert_eq!(fixture.files(), expected);
@@ -208,7 +208,7 @@ fn recovery_keeps_and_names_foreign_changes() {
 }
 
 #[test]
-fn a_damaged_entry_is_put_aside_and_named() {
+fn a_damaged_entry_is_moved_aside_and_reported() {
     let fixture = fixture();
     killed_at(&fixture, "commit:after-journal");
     let journal = fixture.workspace.state().child("journal").unwrap();
@@ -231,7 +231,7 @@ fn a_commit_of_a_living_process_is_left_alone() {
 }
 
 #[test]
-fn two_processes_never_mix() {
+fn commits_of_two_processes_do_not_mix() {
     let fixture = Fixture::new(&[("a.py", ""), ("z.py", "")]);
     let mut children: Vec<Child> = (0..3).map(|_| start("append", &fixture, "")).collect();
     for child in &mut children {

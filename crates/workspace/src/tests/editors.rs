@@ -1,22 +1,22 @@
-//! Commits that reach into an editor: a scripted one, which answers what the test says.
+//! Commits that reach into a scripted editor, which answers as the test says.
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use policy::ErrorCode;
 
 use super::*;
-use crate::{ContentHash, Document, Editor, FileChange, Hold, Holds, Owner, Peers, Settled};
+use crate::{ApplyOutcome, ContentHash, Document, Editor, FileChange, Hold, Holds, Owner, Peers};
 
 /// Holds `*.open` files with unsaved text; refuses those whose path is listed.
 #[derive(Default)]
 struct Scripted {
     texts: Mutex<BTreeMap<AbsPath, String>>,
-    refuses: Mutex<BTreeMap<AbsPath, Settled>>,
+    refuses: Mutex<BTreeMap<AbsPath, ApplyOutcome>>,
     cannot_revert: Mutex<bool>,
     reverted: Mutex<Vec<AbsPath>>,
-    /// Every text gets this in front, and the port knows.
+    /// The port prepends this to every text and can rebase on it.
     follows: Mutex<Option<usize>>,
-    held: Mutex<Option<String>>,
+    blocked: Mutex<Option<String>>,
     /// A concurrent write of another program.
     meanwhile: Mutex<Option<(AbsPath, String)>>,
 }
@@ -44,45 +44,48 @@ impl Editor for Scripted {
             bom: false,
             version: Version { hash: ContentHash::of(text.as_bytes()), editor: Some(text.len() as i32) },
             owner: Owner::Editor { dirty: true },
-            held: self.held.lock().clone(),
+            blocked: self.blocked.lock().clone(),
         })
     }
 
-    fn apply<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn apply<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<ApplyOutcome>> {
         Box::pin(async move {
             if let Some((path, text)) = self.meanwhile.lock().take() {
                 std::fs::write(path, text).unwrap();
             }
             let mut texts = self.texts.lock();
             let refuses = self.refuses.lock();
-            let settle = |change: &FileChange| match refuses.get(&change.path) {
-                Some(settled) => settled.clone(),
+            let apply = |change: &FileChange| match refuses.get(&change.path) {
+                Some(outcome) => outcome.clone(),
                 None => {
                     let text = texts.get_mut(&change.path).unwrap();
                     *text = text::apply(text, &change.edits).unwrap();
-                    Settled::Landed
+                    ApplyOutcome::Applied
                 }
             };
-            changes.iter().map(settle).collect()
+            changes.iter().map(apply).collect()
         })
     }
 
-    fn revert<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn revert<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<ApplyOutcome>> {
         Box::pin(async move {
             if *self.cannot_revert.lock() {
-                return changes.iter().map(|_| Settled::Absent { reason: Some("busy".into()) }).collect();
+                return changes
+                    .iter()
+                    .map(|_| ApplyOutcome::NotApplied { reason: Some("busy".into()) })
+                    .collect();
             }
             let mut texts = self.texts.lock();
             for change in changes {
                 texts.insert(change.path.clone(), change.before.as_deref().unwrap().to_owned());
                 self.reverted.lock().push(change.path.clone());
             }
-            changes.iter().map(|_| Settled::Landed).collect()
+            changes.iter().map(|_| ApplyOutcome::Applied).collect()
         })
     }
 }
 
-/// `x.open` and `y.open` are open with the text "unsaved"; `disk` is not.
+/// `x.open` and `y.open` are open with the text "unsaved"; `disk` is not open.
 fn fixture() -> (Fixture, Arc<Scripted>) {
     let mut fixture = Fixture::new(&[("x.open", "saved"), ("y.open", "saved"), ("disk", "saved")]);
     let editor = Arc::new(Scripted::default());
@@ -126,7 +129,7 @@ fn a_concurrent_write_is_not_overwritten() {
     write(&fixture.directory.join("root/first"), "first");
     let before = fixture.files();
     for path in ["disk", "first"] {
-        let meanwhile = (fixture.path(path), "theirs".to_owned());
+        let meanwhile = (fixture.path(path), "foreign".to_owned());
         *editor.meanwhile.lock() = Some(meanwhile);
         let mut operations = all(&fixture);
         operations.push(fixture.replace("first", "first", "F"));
@@ -134,7 +137,7 @@ fn a_concurrent_write_is_not_overwritten() {
             Err(CommitError::Moved { paths }) => assert_eq!(paths, [fixture.path(path)]),
             other => panic!("{other:?}"),
         }
-        assert_eq!(fixture.text(path), "theirs");
+        assert_eq!(fixture.text(path), "foreign");
         assert_eq!(open_texts(&editor), ["unsaved", "unsaved"]);
         assert!(fixture.workspace.history().unwrap().is_empty());
         write(&fixture.directory.join("root").join(path), if path == "disk" { "saved" } else { "first" });
@@ -143,10 +146,10 @@ fn a_concurrent_write_is_not_overwritten() {
 }
 
 #[test]
-fn what_the_editor_refuses_takes_all_back() {
+fn a_refusal_by_the_editor_reverts_everything() {
     let (fixture, editor) = fixture();
     let before = fixture.files();
-    let refused = Settled::Absent { reason: Some("read-only view".to_owned()) };
+    let refused = ApplyOutcome::NotApplied { reason: Some("read-only view".to_owned()) };
     editor.refuses.lock().insert(fixture.path("y.open"), refused);
     match fixture.commit(all(&fixture)) {
         Err(error @ CommitError::NotApplied { .. }) => {
@@ -169,7 +172,7 @@ fn what_the_editor_refuses_takes_all_back() {
 #[test]
 fn irreversible_changes_are_reported() {
     let (fixture, editor) = fixture();
-    editor.refuses.lock().insert(fixture.path("y.open"), Settled::Absent { reason: None });
+    editor.refuses.lock().insert(fixture.path("y.open"), ApplyOutcome::NotApplied { reason: None });
     *editor.cannot_revert.lock() = true;
     match fixture.commit(all(&fixture)) {
         Err(CommitError::PartlyReverted { details }) => {
@@ -180,18 +183,18 @@ fn irreversible_changes_are_reported() {
         }
         other => panic!("{other:?}"),
     }
-    editor.refuses.lock().insert(fixture.path("y.open"), Settled::Unknown);
+    editor.refuses.lock().insert(fixture.path("y.open"), ApplyOutcome::Unknown);
     *editor.cannot_revert.lock() = false;
     let error = fixture.commit(vec![fixture.replace("y.open", "un", "Y")]).unwrap_err();
-    assert_eq!(error.code(), ErrorCode::PartlyReverted, "not known whether it landed");
+    assert_eq!(error.code(), ErrorCode::PartlyReverted, "not known whether it was applied");
 }
 
 #[test]
-fn a_failure_on_the_disk_takes_the_editor_back() {
+fn a_disk_failure_reverts_the_editors_changes() {
     let (fixture, editor) = fixture();
     std::fs::create_dir(fixture.path("full")).unwrap();
     let before = fixture.files();
-    // It can be made ready, but a directory takes its place before it is put there.
+    // It can be staged, but a directory takes its path before it is moved there.
     struct Meddler(Arc<Scripted>, AbsPath);
     impl Editor for Meddler {
         fn documents(&self) -> Vec<Document> {
@@ -200,11 +203,19 @@ fn a_failure_on_the_disk_takes_the_editor_back() {
         fn document(&self, path: &AbsPath) -> Option<Document> {
             self.0.document(path)
         }
-        fn apply<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+        fn apply<'a>(
+            &'a self,
+            run: &'a RunId,
+            changes: &'a [FileChange],
+        ) -> BoxFuture<'a, Vec<ApplyOutcome>> {
             write(self.1.join("inside").as_path(), "in the way");
             self.0.apply(run, changes)
         }
-        fn revert<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+        fn revert<'a>(
+            &'a self,
+            run: &'a RunId,
+            changes: &'a [FileChange],
+        ) -> BoxFuture<'a, Vec<ApplyOutcome>> {
             self.0.revert(run, changes)
         }
     }
@@ -225,7 +236,7 @@ fn a_failure_on_the_disk_takes_the_editor_back() {
 }
 
 #[test]
-fn a_file_opened_or_typed_in_since_is_planned_again() {
+fn a_file_opened_or_typed_in_since_must_be_replanned() {
     let (fixture, editor) = fixture();
     let plan = fixture.plan(all(&fixture)).unwrap();
     editor.texts.lock().insert(fixture.path("x.open"), "unsaved!".to_owned());
@@ -239,7 +250,7 @@ fn a_file_opened_or_typed_in_since_is_planned_again() {
 }
 
 #[test]
-fn typing_beside_the_edit_is_followed_where_the_editor_can() {
+fn typing_elsewhere_in_the_file_rebases_the_edit() {
     let (fixture, editor) = fixture();
     let plan = fixture.plan(all(&fixture)).unwrap();
     editor.texts.lock().insert(fixture.path("x.open"), "typed unsaved".to_owned());
@@ -254,10 +265,10 @@ fn typing_beside_the_edit_is_followed_where_the_editor_can() {
 }
 
 #[test]
-fn what_the_editor_says_must_not_be_written_is_not() {
+fn documents_that_must_not_be_written_are_refused() {
     let (fixture, editor) = fixture();
     let plan = fixture.plan(all(&fixture)).unwrap();
-    *editor.held.lock() = Some("reload it".to_owned());
+    *editor.blocked.lock() = Some("reload it".to_owned());
     match fixture.commit_plan(&RunId::new(), plan) {
         Err(CommitError::Held { path, reason }) => {
             assert_eq!((path, reason.as_str()), (fixture.path("x.open"), "reload it"));
@@ -272,7 +283,7 @@ fn what_the_editor_says_must_not_be_written_is_not() {
     );
 }
 
-/// Says what the test says, whatever it is asked.
+/// Gives the test's answer to every question.
 struct Said(Holds);
 
 impl Peers for Said {

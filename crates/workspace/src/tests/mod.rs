@@ -1,10 +1,11 @@
-//! The files half at its boundary: a workspace in a temporary directory, its files before and after.
+//! The crate at its boundary: a workspace in a temporary directory, its files before and after.
 
 mod candidates;
 mod command_snapshots;
 mod commits;
 mod crashes;
 mod editors;
+mod file_index;
 mod places;
 mod plans;
 mod searching;
@@ -25,9 +26,9 @@ use crate::{
     WorkspaceEdit,
 };
 
-/// A workspace, its state beside it.
+/// A workspace and its state.
 pub(super) struct Fixture {
-    /// Holds `root`, the workspace, and `state`.
+    /// The directory of `root`, the workspace, and `state`.
     pub directory: PathBuf,
     pub workspace: Workspace,
     _temp: Option<tempfile::TempDir>,
@@ -44,7 +45,7 @@ impl Fixture {
         Self { directory: temp.path().to_owned(), workspace, _temp: Some(temp) }
     }
 
-    /// One that another process made and removes.
+    /// A fixture that another process created and removes.
     pub fn existing(directory: &Path) -> Self {
         Self { directory: directory.to_owned(), workspace: open(directory), _temp: None }
     }
@@ -98,14 +99,14 @@ impl Fixture {
         block_on(self.workspace.commit(plan, permit, run))
     }
 
-    pub fn take_back(&self, plan: Result<UndoPlan, UndoError>) -> Arc<Commit> {
+    pub fn apply_undo(&self, plan: Result<UndoPlan, UndoError>) -> Arc<Commit> {
         let plan = plan.unwrap();
         let permit = permit(&plan.plan);
         block_on(self.workspace.commit_undo(plan, permit, &RunId::new())).unwrap()
     }
 
     pub fn undo(&self) -> Arc<Commit> {
-        self.take_back(self.workspace.plan_undo(&Undo::LastRun))
+        self.apply_undo(self.workspace.plan_undo(&Undo::LastRun))
     }
 
     pub fn write(&self, path: &str, text: impl AsRef<[u8]>) {
@@ -155,7 +156,9 @@ pub(super) fn set_mode(path: impl AsRef<Path>, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Every file below `root` with its bytes, links with their targets, empty directories with `/`.
+/// Every file below `root` with its bytes, each link's target, empty directories.
+///
+/// The names of empty directories end in `/`.
 pub(super) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut out = BTreeMap::new();
     let mut todo = vec![root.to_owned()];

@@ -1,4 +1,4 @@
-//! Paths and documents: where a spelling leads, and what can be read as text.
+//! Paths and documents: the target of a spelling, and what can be read as text.
 
 use std::os::unix::fs::symlink;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::{Editor, EntryKind, OpenError, Owner, PathError, ReadError};
 
 #[test]
-fn every_spelling_leads_to_one_path() {
+fn every_spelling_resolves_to_one_path() {
     let fixture = Fixture::new(&[("real/deep/a.py", "x"), ("b.py", "y")]);
     let root = fixture.workspace.root().as_path().to_owned();
     symlink("real/deep", root.join("link")).unwrap();
@@ -28,7 +28,7 @@ fn every_spelling_leads_to_one_path() {
     ] {
         assert_eq!(fixture.workspace.resolve(spelling).unwrap(), there, "{spelling}");
     }
-    // `..` after a link is the directory above what it leads to, not the one that holds the link.
+    // `..` after a link is the directory above its target, not the one that contains the link.
     assert_eq!(fixture.workspace.resolve("link/../b.py").unwrap(), fixture.path("real/b.py"));
     assert_eq!(fixture.workspace.resolve("new/directory/c.py").unwrap(), fixture.path("new/directory/c.py"));
     assert_eq!(fixture.workspace.resolve(".").unwrap(), *fixture.workspace.root());
@@ -38,7 +38,7 @@ fn every_spelling_leads_to_one_path() {
 }
 
 #[test]
-fn what_leads_outside_is_refused_with_its_target() {
+fn paths_outside_are_refused_with_their_target() {
     let fixture = Fixture::new(&[("a.py", "x")]);
     let root = fixture.workspace.root().as_path().to_owned();
     symlink("/etc", root.join("etc")).unwrap();
@@ -116,7 +116,7 @@ fn a_root_must_be_a_directory_and_names_its_state() {
 }
 
 #[test]
-fn what_the_editor_has_open_is_the_truth() {
+fn the_editors_text_wins_for_open_files() {
     struct One(Workspace);
     impl Editor for One {
         fn documents(&self) -> Vec<crate::Document> {
@@ -133,14 +133,14 @@ fn what_the_editor_has_open_is_the_truth() {
             &'a self,
             _: &'a crate::RunId,
             _: &'a [crate::FileChange],
-        ) -> futures_util::future::BoxFuture<'a, Vec<crate::Settled>> {
+        ) -> futures_util::future::BoxFuture<'a, Vec<crate::ApplyOutcome>> {
             unreachable!("nothing is committed")
         }
         fn revert<'a>(
             &'a self,
             _: &'a crate::RunId,
             _: &'a [crate::FileChange],
-        ) -> futures_util::future::BoxFuture<'a, Vec<crate::Settled>> {
+        ) -> futures_util::future::BoxFuture<'a, Vec<crate::ApplyOutcome>> {
             unreachable!("nothing is committed")
         }
     }

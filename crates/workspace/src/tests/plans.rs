@@ -1,4 +1,4 @@
-//! Plans: what operations come to, and which are refused.
+//! Plans: the outcome of operations, and which are refused.
 
 use std::os::unix::fs::symlink;
 
@@ -41,7 +41,7 @@ fn check(fixture: &Fixture, operations: Vec<Operation>, expected: &[&str]) -> Pl
 }
 
 #[test]
-fn later_operations_see_what_earlier_ones_did() {
+fn later_operations_see_the_effects_of_earlier_ones() {
     let fixture = Fixture::new(&[("a", "one"), ("b", "two")]);
     let edit = |path: &str, expected: &str, range: std::ops::Range<usize>, new: &str| Operation::Edit {
         path: fixture.path(path),
@@ -79,7 +79,7 @@ fn later_operations_see_what_earlier_ones_did() {
 }
 
 #[test]
-fn what_changes_nothing_is_no_plan() {
+fn an_edit_without_effect_gives_an_empty_plan() {
     let fixture = Fixture::new(&[("a", "one\n")]);
     let same = fixture.replace("a", "one", "one");
     let whole = Operation::Create {
@@ -93,7 +93,7 @@ fn what_changes_nothing_is_no_plan() {
 }
 
 #[test]
-fn the_mark_and_line_ends_stay() {
+fn byte_order_mark_and_line_ends_stay() {
     let fixture = Fixture::new(&[("a", "\u{feff}one\r\ntwo\n")]);
     let plan = fixture.plan(vec![fixture.replace("a", "one", "1")]).unwrap();
     let after = plan.steps[0].after.clone().unwrap();
@@ -108,7 +108,7 @@ fn the_mark_and_line_ends_stay() {
 }
 
 #[test]
-fn a_directory_moves_with_all_it_holds() {
+fn a_directory_moves_with_its_contents() {
     let fixture = Fixture::new(&[("old/a", "a"), ("old/sub/b", "b"), ("c", "c")]);
     let root = fixture.workspace.root().as_path().to_owned();
     write(&root.join("old/picture"), b"\xff\x00\x01");
@@ -141,7 +141,7 @@ fn a_directory_moves_with_all_it_holds() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn stale_and_invalid_edits_are_refused() {
     let fixture = Fixture::new(&[("a", "one"), ("b", "two"), ("d/e", "x")]);
     write(&fixture.directory.as_path().join("root/latin"), b"\xe9");
     let edit = |path: &str, expected: Version, range| Operation::Edit {
@@ -174,7 +174,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn a_file_that_another_editor_holds_is_refused_by_name() {
+fn a_file_open_in_another_editor_is_refused() {
     for (trace, who) in [(".a.py.swp", "Vim"), (".a.py.swo", "Vim"), (".#a.py", "Emacs")] {
         let fixture = Fixture::new(&[("a.py", "one")]);
         symlink("me@here.1234:1", fixture.path(trace)).unwrap();
@@ -189,7 +189,7 @@ fn a_file_that_another_editor_holds_is_refused_by_name() {
 }
 
 #[test]
-fn the_digest_names_the_outcome() {
+fn the_digest_identifies_the_outcome() {
     let fixture = Fixture::new(&[("a", "one"), ("b", "one")]);
     let digest = |operation| fixture.plan(vec![operation]).unwrap().digest();
     let first = digest(fixture.replace("a", "one", "1"));
@@ -221,7 +221,7 @@ fn a_plan_has_one_diff() {
 }
 
 #[test]
-fn what_is_overwritten_is_in_the_diff_and_in_the_counts() {
+fn overwritten_files_are_in_the_diff_and_the_counts() {
     let fixture = Fixture::new(&[("a", "one\n"), ("b", "precious\nlines\n"), ("c", "old\n")]);
     let bytes = [0xff, 0xfe, 0];
     fixture.write("picture", bytes);
@@ -265,7 +265,7 @@ fn what_is_overwritten_is_in_the_diff_and_in_the_counts() {
 }
 
 #[test]
-fn a_directory_goes_with_all_that_is_in_it_or_only_when_it_is_empty() {
+fn deleting_a_directory_is_recursive_or_needs_it_empty() {
     let fixture = Fixture::new(&[("d/a", "one"), ("d/e/b", "two"), ("c", "three")]);
     fixture.write("d/e/picture", [0xff, 0xfe, 0]);
     let gone = |path: &str, recursive| Operation::DeleteDirectory { path: fixture.path(path), recursive };
@@ -277,7 +277,7 @@ fn a_directory_goes_with_all_that_is_in_it_or_only_when_it_is_empty() {
     assert_eq!(fixture.files().keys().collect::<Vec<_>>(), ["c", "kept"]);
     fixture.undo();
     assert_eq!(fixture.files(), before);
-    // One that earlier operations emptied.
+    // A directory that earlier operations emptied.
     let empty = vec![fixture.rename("d/e/b", "b"), fixture.rename("d/e/picture", "p"), gone("d/e", false)];
     fixture.commit(empty).unwrap();
     assert_eq!(fixture.files().keys().collect::<Vec<_>>(), ["b", "c", "d/a", "p"]);

@@ -1,4 +1,4 @@
-//! Searching at its boundary: what is looked at, what is left out, and how it ends.
+//! Search at its boundary: what it includes, what it leaves out, and how it ends.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    Bounds, ContentHash, Document, Editor, EntryKind, FileChange, Findings, Form, Globs, LookOnly, Names,
-    Owner, Query, QueryOptions, Scope, SearchError, Settled, TreeEntry,
+    ApplyOutcome, Bounds, ContentHash, Document, Editor, EntryKind, FileChange, Findings, Form, Globs,
+    LookOnly, Names, Owner, Query, QueryOptions, Scope, SearchError, TreeEntry,
 };
 
 fn bounds() -> Bounds {
@@ -71,7 +71,7 @@ impl Fixture {
     }
 }
 
-/// An editor with documents, which can be held back.
+/// An editor with documents that can delay its answers.
 #[derive(Default)]
 struct OpenTexts {
     texts: Mutex<BTreeMap<AbsPath, String>>,
@@ -90,14 +90,14 @@ impl Editor for OpenTexts {
         let text: Arc<str> = self.texts.lock().get(path)?.as_str().into();
         let version = Version { hash: ContentHash::of(text.as_bytes()), editor: Some(1) };
         let (uri, owner) = (paths::path_to_uri(path.as_path()), Owner::Editor { dirty: true });
-        Some(Document { path: path.clone(), uri, text, bom: false, version, owner, held: None })
+        Some(Document { path: path.clone(), uri, text, bom: false, version, owner, blocked: None })
     }
 
-    fn apply<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
-        Box::pin(async move { vec![Settled::Unknown; changes.len()] })
+    fn apply<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<ApplyOutcome>> {
+        Box::pin(async move { vec![ApplyOutcome::Unknown; changes.len()] })
     }
 
-    fn revert<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn revert<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<ApplyOutcome>> {
         self.apply(run, changes)
     }
 }
@@ -129,7 +129,7 @@ fn ignore_rules_match_those_of_git() {
     let all = fixture.hits("^x", &scope);
     assert_eq!(all.len(), 9, "{all:?}");
     assert!(all.iter().all(|path| !path.contains(".git/")), "{all:?}");
-    // A directory that is named is looked into, and the rules above it hold there.
+    // A named directory is searched, and the rules above it hold there.
     assert_eq!(fixture.hits("^x", &Scope::new(fixture.path("build"))), ["build/a.txt:1"]);
     assert_eq!(fixture.hits("^x", &Scope::new(fixture.path("sub"))), ["sub/build/a.txt:1"]);
     assert_eq!(fixture.hits("^x", &Scope::new(fixture.path("a.log"))), ["a.log:1"]);
@@ -138,7 +138,7 @@ fn ignore_rules_match_those_of_git() {
 }
 
 #[test]
-fn hidden_files_are_met_and_hidden_directories_not_looked_into() {
+fn hidden_files_are_listed_and_hidden_directories_not_entered() {
     let names =
         [".git/x", ".gitignore", ".rc", ".tool/deep/x", ".tool/x", "a.txt", "b/.rc", "built/x", "own/x", "z"];
     let fixture = Fixture::new(&names.map(|it| (it, if it == ".gitignore" { "built\nz\n" } else { "x" })));
@@ -154,7 +154,7 @@ fn hidden_files_are_met_and_hidden_directories_not_looked_into() {
 }
 
 #[test]
-fn globs_choose_files() {
+fn globs_select_files() {
     let fixture = Fixture::new(&[("a.rs", "x\n"), ("b.py", "x\n"), ("src/c.rs", "x\n"), ("out/d.rs", "x\n")]);
     let mut scope = fixture.everything();
     scope.globs = Globs::parse("*.rs,!out/", &scope.at, &scope.at).unwrap();
@@ -190,7 +190,7 @@ fn names_of_any_bytes_survive() {
 }
 
 #[test]
-fn links_pipes_and_what_is_no_text_are_left_out() {
+fn links_pipes_and_binary_files_are_left_out() {
     let fixture = Fixture::new(&[("a.txt", "hit\n"), ("sub/b.txt", "hit\n")]);
     let root = fixture.workspace.root().clone();
     write(&fixture.directory.join("outside/secret.txt"), "hit\n");
@@ -219,7 +219,7 @@ fn links_pipes_and_what_is_no_text_are_left_out() {
         panic!("{:?}", found.files[1]);
     };
     assert_eq!(samples, &[(1, "hit one".to_owned()), (2, "\u{fffd}t\u{fffd} hit".to_owned())]);
-    // Named, a pipe is no file, and a zero byte in UTF-8 is text.
+    // As a named path, a pipe is no file, and a zero byte in UTF-8 is text.
     let query = Arc::new(Query::new("hit", QueryOptions::default()).unwrap());
     let named =
         |path: &str| fixture.search_as(&Scope::new(fixture.path(path)), query.clone(), fixture.policy(&[]));
@@ -251,7 +251,7 @@ fn line_ends_and_byte_order_marks_do_not_match() {
 }
 
 #[test]
-fn a_file_larger_than_can_be_edited_is_searched_as_it_is_read() {
+fn too_large_files_are_searched_as_a_stream() {
     let fixture = Fixture::new(&[]);
     let line = format!("some text of a log{}\n", ".".repeat(2000));
     let mut text = line.repeat((33 << 20) / line.len());
@@ -276,7 +276,7 @@ fn a_file_larger_than_can_be_edited_is_searched_as_it_is_read() {
 #[test]
 fn a_match_in_a_file_of_several_pieces_is_counted_once() {
     let fixture = Fixture::new(&[]);
-    // Lines that lie across any border between two pieces.
+    // Lines that span the border between two pieces.
     let text: String = (0..400_000).map(|at| format!("line {at} of many\n")).collect();
     fixture.write("many.txt", &text);
     assert_eq!(fixture.hits("^line \\d+ of many$", &fixture.everything()), ["many.txt:400000"]);
@@ -304,7 +304,7 @@ fn protected_files_are_named_but_not_searched() {
 }
 
 #[test]
-fn what_an_editor_has_open_is_searched_as_it_is_there() {
+fn open_documents_are_searched_in_the_editors_version() {
     let fixture = Fixture::new(&[
         (".gitignore", "ignored/\n"),
         ("a.txt", "on the disk\n"),
@@ -339,7 +339,7 @@ fn what_an_editor_has_open_is_searched_as_it_is_there() {
 }
 
 #[test]
-fn a_tree_is_entered_level_by_level_and_not_where_it_is_ignored() {
+fn a_tree_is_read_by_level_without_ignored_directories() {
     let fixture = Fixture::new(&[
         (".gitignore", "out\n"),
         ("out/x/a", ""),
@@ -403,7 +403,7 @@ fn a_search_returns_partial_results_at_its_deadline() {
 }
 
 #[test]
-fn files_that_go_while_they_are_searched_are_not_there() {
+fn files_deleted_during_a_search_are_skipped() {
     let fixture = Fixture::new(&[]);
     for at in 0..500 {
         fixture.write(&format!("{}/{at}.txt", at % 20), "hit\n");

@@ -40,7 +40,7 @@ fn undo_and_redo_are_byte_identical() {
             fixture.workspace.plan_undo(&Undo::LastRun),
             Err(UndoError::Nothing { what: "undo" })
         ));
-        let redone = fixture.take_back(fixture.workspace.plan_redo());
+        let redone = fixture.apply_undo(fixture.workspace.plan_redo());
         assert_eq!(redone.label, "redo: a change and 1 more");
         assert_eq!(fixture.files(), after);
         assert!(matches!(fixture.workspace.plan_redo(), Err(UndoError::Nothing { what: "redo" })));
@@ -51,7 +51,7 @@ fn undo_and_redo_are_byte_identical() {
 }
 
 #[test]
-fn the_unit_is_a_run_and_the_last_one_goes_first() {
+fn undo_reverts_the_last_run_as_a_whole() {
     let fixture = Fixture::new(&[("a", "0\n")]);
     let mut ids = Vec::new();
     for n in 1..=3 {
@@ -62,7 +62,7 @@ fn the_unit_is_a_run_and_the_last_one_goes_first() {
     fixture.undo();
     assert_eq!(fixture.text("a"), "1\n");
     for expected in ["2\n", "3\n"] {
-        fixture.take_back(fixture.workspace.plan_redo());
+        fixture.apply_undo(fixture.workspace.plan_redo());
         assert_eq!(fixture.text("a"), expected);
     }
     fixture.undo();
@@ -79,13 +79,13 @@ fn the_unit_is_a_run_and_the_last_one_goes_first() {
 }
 
 #[test]
-fn one_commit_of_many_can_be_taken_back() {
+fn one_commit_of_many_can_be_undone() {
     let fixture = Fixture::new(&[("a", LINES)]);
     let first = fixture.commit(vec![fixture.replace("a", "two", "TWO")]).unwrap();
     let second = fixture.commit(vec![fixture.replace("a", "five", "FIVE")]).unwrap();
-    fixture.take_back(fixture.workspace.plan_undo(&Undo::Commit(first.id.clone())));
+    fixture.apply_undo(fixture.workspace.plan_undo(&Undo::Commit(first.id.clone())));
     assert_eq!(fixture.text("a"), LINES.replace("five", "FIVE"));
-    fixture.take_back(fixture.workspace.plan_undo(&Undo::Run(second.run.clone())));
+    fixture.apply_undo(fixture.workspace.plan_undo(&Undo::Run(second.run.clone())));
     assert_eq!(fixture.text("a"), LINES);
 }
 
@@ -108,7 +108,7 @@ fn undo_keeps_the_users_other_edits() {
 }
 
 #[test]
-fn undo_names_and_skips_what_the_user_changed() {
+fn undo_names_and_skips_user_changes() {
     let fixture = Fixture::new(&[("a", LINES), ("gone", "x"), ("b", LINES)]);
     fixture
         .commit(vec![
@@ -132,19 +132,19 @@ fn undo_names_and_skips_what_the_user_changed() {
     assert_eq!(
         skipped,
         [
-            "a: line 2 changed since and is left as it is",
-            "gone: something else is there now, so the deleted file stays away",
-            "made: it changed since it was made, so it stays",
+            "a: line 2 changed since and is not reverted",
+            "gone: the path exists again, so the deleted file is not restored",
+            "made: it changed since it was created, so it stays",
         ]
     );
-    fixture.take_back(Ok(plan));
+    fixture.apply_undo(Ok(plan));
     assert_eq!(fixture.text("b"), LINES, "the others are undone");
     assert_eq!(fixture.text("a"), LINES.replace("two", "TWOOO").replace("six", "SIX"));
     assert_eq!(["made", "gone"].map(|path| fixture.text(path)), ["mine", "mine"]);
 }
 
 #[test]
-fn one_hunk_of_a_file_can_be_left_while_the_others_go() {
+fn undo_can_skip_one_hunk_of_a_file() {
     let fixture = Fixture::new(&[("a", LINES)]);
     let document = fixture.workspace.document(&fixture.path("a")).unwrap();
     let changed = LINES.replace("two", "TWO").replace("six", "SIX");
@@ -158,12 +158,12 @@ fn one_hunk_of_a_file_can_be_left_while_the_others_go() {
     let plan = fixture.workspace.plan_undo(&Undo::LastRun).unwrap();
     assert_eq!(plan.skipped.len(), 1);
     assert!(plan.skipped[0].reason.contains('6'), "{:?}", plan.skipped);
-    fixture.take_back(Ok(plan));
+    fixture.apply_undo(Ok(plan));
     assert_eq!(fixture.text("a"), LINES.replace("six", "SIXTH\nMORE"));
 }
 
 #[test]
-fn an_undo_that_would_do_nothing_says_why() {
+fn an_undo_without_effect_gives_the_reason() {
     let fixture = Fixture::new(&[("a", "one\n")]);
     fixture.commit(vec![fixture.replace("a", "one", "two")]).unwrap();
     fixture.write("a", "three\n");
@@ -178,12 +178,12 @@ fn an_undo_that_would_do_nothing_says_why() {
     fixture.write("a", "one\n");
     let plan = fixture.workspace.plan_undo(&Undo::LastRun).unwrap();
     assert!(plan.plan.is_empty());
-    fixture.take_back(Ok(plan));
+    fixture.apply_undo(Ok(plan));
     assert!(matches!(fixture.workspace.plan_undo(&Undo::LastRun), Err(UndoError::Nothing { .. })));
 }
 
 #[test]
-fn a_move_does_not_go_back_over_something_else() {
+fn a_move_is_not_undone_over_another_file() {
     let fixture = Fixture::new(&[("a", "one\n"), ("b", "two\n"), ("c", "three\n")]);
     fixture
         .commit(vec![fixture.rename("a", "x"), fixture.rename("b", "y"), fixture.replace("c", "three", "3")])
@@ -192,7 +192,7 @@ fn a_move_does_not_go_back_over_something_else() {
     std::fs::remove_file(fixture.path("y")).unwrap();
     let plan = fixture.workspace.plan_undo(&Undo::LastRun).unwrap();
     assert_eq!(plan.skipped.len(), 2, "{:?}", plan.skipped);
-    fixture.take_back(Ok(plan));
+    fixture.apply_undo(Ok(plan));
     let files: Vec<_> = fixture
         .files()
         .into_iter()
@@ -214,12 +214,12 @@ fn a_replaced_file_comes_back() {
     assert_eq!(["a", "b"].map(|path| fixture.text(path)), ["new", "one"]);
     fixture.undo();
     assert_eq!(["a", "b", "c"].map(|path| fixture.text(path)), ["one", "two", "three"]);
-    fixture.take_back(fixture.workspace.plan_redo());
+    fixture.apply_undo(fixture.workspace.plan_redo());
     assert_eq!(["a", "b", "c"].map(|path| fixture.text(path)), ["new", "one", "three"]);
 }
 
 #[test]
-fn what_was_put_there_for_the_edit_goes_with_it() {
+fn undo_removes_files_created_for_the_edit() {
     let fixture = Fixture::new(&[("a", "one")]);
     let before = fixture.files();
     fixture.write("made", "");
@@ -237,7 +237,7 @@ fn what_was_put_there_for_the_edit_goes_with_it() {
     assert_eq!(fixture.text("made"), "m");
     fixture.undo();
     assert_eq!(fixture.files(), before);
-    fixture.take_back(fixture.workspace.plan_redo());
+    fixture.apply_undo(fixture.workspace.plan_redo());
     assert_eq!(fixture.files(), after);
     // A directory with contents was not created for the file.
     assert!(matches!(fixture.plan(vec![adopt("a")]), Err(PlanError::Exists { .. })));
@@ -255,8 +255,9 @@ fn a_directory_with_a_foreign_file_stays() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Edits of single lines, committed one by one in a run, then undone: the original bytes; and
-    /// lines that the user added between blocks of untouched lines stay.
+    /// Undoing a run of edits of single lines restores the original bytes.
+    ///
+    /// Lines that the user added between blocks of untouched lines stay.
     #[test]
     fn undo_restores_bytes_and_keeps_the_users_edits(
         steps in prop::collection::vec(prop::collection::vec((0usize..10, "[a-zé😀]{0,6}(\r?\n)?"), 1..4), 1..4),
@@ -279,16 +280,16 @@ proptest! {
             let edit = Operation::Edit { path: document.path, expected: document.version, edits };
             fixture.commit_as(&run, vec![edit]).unwrap();
         }
-        let with_theirs = |text: &str| user.iter().fold(text.to_owned(), |text, (n, word)| {
+        let with_user_lines = |text: &str| user.iter().fold(text.to_owned(), |text, (n, word)| {
             text.replace(&format!("fence {n} d\n"), &format!("{word}\nfence {n} d\n"))
         });
-        fixture.write("a", with_theirs(&fixture.text("a")));
+        fixture.write("a", with_user_lines(&fixture.text("a")));
         let plan = match fixture.workspace.plan_undo(&Undo::LastRun) {
             Err(UndoError::Nothing { .. }) => return Ok(()),
             plan => plan.unwrap(),
         };
         prop_assert_eq!(&plan.skipped, &[]);
-        fixture.take_back(Ok(plan));
-        prop_assert_eq!(fixture.text("a"), with_theirs(&original));
+        fixture.apply_undo(Ok(plan));
+        prop_assert_eq!(fixture.text("a"), with_user_lines(&original));
     }
 }

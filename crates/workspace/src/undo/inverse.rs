@@ -1,8 +1,8 @@
 //! The inverse of commits on the files as they are now.
 //!
-//! Later changes by others are never lost: an inverse edit is mapped over them, and
-//! where they changed the same bytes it is left out and named. Commits are reverted newest first,
-//! on files in memory; the outcome is a plan like any other.
+//! Later changes by others are never lost: an inverse edit is mapped over them, and where they changed the
+//! same bytes it is left out and reported. Commits are reverted newest first, on files in memory; the outcome
+//! is a plan like any other.
 
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ pub(crate) fn plan(
     let mut skipped = Vec::new();
     for entry in entries.iter().rev() {
         let contents = journal.contents(&entry.id)?;
-        take_back(&mut files, entry, &contents, &mut skipped)?;
+        revert_entry(&mut files, entry, &contents, &mut skipped)?;
     }
     let verb = if redo { "redo" } else { "undo" };
     let first = entries.first().map(|entry| entry.label.as_str()).unwrap_or_default();
@@ -39,7 +39,7 @@ pub(crate) fn plan(
         (false, n) => format!("{verb}: {first} and {} more", n - 1),
     };
     let mut plan = files.into_plan(label)?;
-    leave_twins(&mut plan, &mut skipped);
+    skip_hard_links(&mut plan, &mut skipped);
     inner.check_holders(&plan)?;
     if plan.is_empty() && !skipped.is_empty() {
         return Err(UndoError::NothingFits { skipped });
@@ -48,9 +48,10 @@ pub(crate) fn plan(
     Ok(UndoPlan { plan, undoes, skipped, redo })
 }
 
-/// Several names of one file on the disk are written by the first alone: what is written by it shows under
-/// the others. Where they should hold different things, the others are left.
-fn leave_twins(plan: &mut Plan, skipped: &mut Vec<Skipped>) {
+/// Leaves out further names of one file where their contents should differ.
+///
+/// The first name writes the file, which shows under the others.
+fn skip_hard_links(plan: &mut Plan, skipped: &mut Vec<Skipped>) {
     let mut known: BTreeMap<(u64, u64), (AbsPath, Image)> = BTreeMap::new();
     let mut left = BTreeSet::new();
     for step in &plan.steps {
@@ -68,7 +69,7 @@ fn leave_twins(plan: &mut Plan, skipped: &mut Vec<Skipped>) {
                 let (other, content) = first.get();
                 if !content.same_content(after) {
                     let reason =
-                        format!("it is the same file as {other} now, which goes back to something else");
+                        format!("it is now a hard link to {other}, whose undo gives another content");
                     skipped.push(Skipped { path: step.path.clone(), reason });
                 }
                 left.insert(step.path.clone());
@@ -86,7 +87,7 @@ struct Returning<'a> {
     node: Node,
 }
 
-fn take_back(
+fn revert_entry(
     files: &mut Files<'_>,
     entry: &Entry,
     contents: &Contents,
@@ -95,22 +96,22 @@ fn take_back(
     let left: BTreeSet<&AbsPath> = entry.steps.iter().filter_map(|step| step.moved_from.as_ref()).collect();
     let mut skip = |path: &AbsPath, reason: String| skipped.push(Skipped { path: path.clone(), reason });
 
-    // Where a file took a directory's place, what was in the directory cannot come back beside it.
+    // Where a file replaced a directory, the directory's contents cannot come back beside it.
     let mut in_the_way = BTreeSet::new();
     for step in entry.steps.iter().filter(|step| step.before.is_some() && step.after.is_none()) {
         if let Some(file) = files.file_above(&step.path)? {
-            skip(&step.path, format!("{file} is a file now, so what was below it stays away"));
+            skip(&step.path, format!("{file} is now a file, so the files below it are not restored"));
             in_the_way.insert(step.path.clone());
             in_the_way.insert(file);
         }
     }
 
-    // All moved files leave first, so that files that changed places can go back.
+    // All moved files leave first, so that files that swapped paths can return.
     let mut returning = Vec::new();
     for step in &entry.steps {
         let Some(to) = &step.moved_from else { continue };
         if files.now(&step.path)?.is_none() {
-            skip(&step.path, format!("it is no longer there, so it does not go back to {to}"));
+            skip(&step.path, format!("it no longer exists, so it is not moved back to {to}"));
             continue;
         }
         let origin = entry.step(to).and_then(|step| step.before.as_ref());
@@ -127,7 +128,7 @@ fn take_back(
     for step in &entry.steps {
         if in_the_way.contains(&step.path) {
             if step.before.is_none() {
-                skip(&step.path, "it took the place of a directory, so it stays".to_owned());
+                skip(&step.path, "it replaced a directory, so it stays".to_owned());
             }
             continue;
         }
@@ -150,40 +151,37 @@ fn take_back(
             (None, None) => true,
             _ => false,
         };
-        let came = step.moved_from.is_some();
+        let was_moved = step.moved_from.is_some();
         match (&before, &after) {
-            // The returning file comes below; the one that took its place has to go.
+            // The returning file comes below; the file that replaced it has to go.
             _ if left.contains(&step.path) => {
-                if !came && after.is_some() && same(&after) {
+                if !was_moved && after.is_some() && same(&after) {
                     files.put(&step.path, None)?;
                 }
             }
-            (Some(before), _) if came => {
+            (Some(before), _) if was_moved => {
                 if now.is_none() {
                     files.put(&step.path, Some(Files::new_file(before.clone())))?;
                 }
             }
-            (None, Some(_)) if came => {}
+            (None, Some(_)) if was_moved => {}
             (None, _) => {
                 if same(&after) {
                     files.put(&step.path, None)?;
                 } else if now.is_some() {
-                    skip(&step.path, "it changed since it was made, so it stays".to_owned());
+                    skip(&step.path, "it changed since it was created, so it stays".to_owned());
                 }
             }
             (Some(before), None) => {
                 if now.is_none() && !files.is_directory(&step.path)? {
                     files.put(&step.path, Some(Files::new_file(before.clone())))?;
                 } else if now.is_none_or(|now| !now.same_content(before)) {
-                    skip(
-                        &step.path,
-                        "something else is there now, so the deleted file stays away".to_owned(),
-                    );
+                    skip(&step.path, "the path exists again, so the deleted file is not restored".to_owned());
                 }
             }
             (Some(before), Some(after)) => match now {
                 Some(_) => merge(files, &step.path, before, after, &mut skip)?,
-                None => skip(&step.path, "it is no longer there".to_owned()),
+                None => skip(&step.path, "it no longer exists".to_owned()),
             },
         }
     }
@@ -192,7 +190,7 @@ fn take_back(
         if files.now(to)?.is_none() && !files.is_directory(to)? {
             files.put(to, Some(node))?;
         } else {
-            skip(&step.path, format!("something else is at {to} now, so it stays where it is"));
+            skip(&step.path, format!("{to} exists now, so it is not moved back"));
             files.put(&step.path, Some(node))?;
         }
     }
@@ -208,7 +206,7 @@ fn take_back(
     Ok(())
 }
 
-/// Whether something is there that is neither a file, a link nor a directory.
+/// Whether the path has something that is neither a file, a link nor a directory.
 fn is_special(files: &mut Files<'_>, path: &AbsPath) -> Result<bool, UndoError> {
     match files.now(path) {
         Ok(_) => Ok(false),
@@ -217,9 +215,9 @@ fn is_special(files: &mut Files<'_>, path: &AbsPath) -> Result<bool, UndoError> 
     }
 }
 
-const MISSING: &str = "what it held is no longer in the journal";
+const MISSING: &str = "its content is no longer in the journal";
 
-/// Takes `after` back to `before` in the file at `path`, whose content may be another by now.
+/// Reverts `after` to `before` in the file at `path`, which may have changed.
 fn merge(
     files: &mut Files<'_>,
     path: &AbsPath,
@@ -247,7 +245,7 @@ fn merge(
     let over = text::diff_edits(new, current);
     let mut edits = Vec::new();
     for edit in text::diff_edits(new, old) {
-        let joined = over.iter().any(|change| grown_together(new, &edit, change));
+        let joined = over.iter().any(|change| are_joined(new, &edit, change));
         match text::map_edits(new, std::slice::from_ref(&edit), &over) {
             Ok(Ok(mapped)) if !joined => edits.extend(mapped),
             _ => skip(path, changed_lines(current, &edit, &over)),
@@ -263,16 +261,17 @@ fn merge(
     Ok(())
 }
 
-/// Whether `change` goes on where `edit` ends, or the other way round, in the middle of a line: what
-/// became of `foo` in `food` is ambiguous. Adjacent whole lines stay apart.
-fn grown_together(text: &str, edit: &TextEdit, change: &TextEdit) -> bool {
+/// Whether `change` and `edit` touch in the middle of a line.
+///
+/// The fate of `foo` in `food` is ambiguous. Adjacent whole lines stay apart.
+fn are_joined(text: &str, edit: &TextEdit, change: &TextEdit) -> bool {
     let at_line_start = |offset: usize| offset == 0 || text[..offset].ends_with('\n');
     let after = change.range.start == edit.range.end && !change.new_text.starts_with(['\n', '\r']);
     let before = change.range.end == edit.range.start;
     (after && !at_line_start(edit.range.end)) || (before && !at_line_start(edit.range.start))
 }
 
-/// Says which lines of the text as it is stand where `edit` would have been made.
+/// The message about a skipped `edit`, with the present lines at its position.
 fn changed_lines(current: &str, edit: &TextEdit, over: &[TextEdit]) -> String {
     let touches =
         |change: &&TextEdit| change.range.start <= edit.range.end && edit.range.start <= change.range.end;
@@ -289,8 +288,8 @@ fn changed_lines(current: &str, edit: &TextEdit, over: &[TextEdit]) -> String {
     };
     let (first, last) = (line(start), line(end.saturating_sub(1).max(start)));
     if first == last {
-        format!("line {first} changed since and is left as it is")
+        format!("line {first} changed since and is not reverted")
     } else {
-        format!("lines {first}-{last} changed since and are left as they are")
+        format!("lines {first}-{last} changed since and are not reverted")
     }
 }

@@ -1,5 +1,5 @@
-//! Taking back what was committed, mapped onto the text as it is now: what can be asked for, and
-//! which commits that means. What it comes to is `inverse`.
+//! Undo of commits, mapped onto the present text: the possible requests and the commits they select.
+//! `inverse` plans the outcome.
 
 mod inverse;
 mod record;
@@ -36,7 +36,7 @@ pub struct UndoPlan {
     pub(crate) redo: bool,
 }
 
-/// Something that is left as it is.
+/// Something that stays unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     pub path: AbsPath,
@@ -47,7 +47,7 @@ pub struct Skipped {
 /// Why nothing can be reverted.
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
-    /// The history holds nothing of the kind.
+    /// The history has no such commit.
     #[error("there is nothing to {what}")]
     Nothing {
         /// `undo` or `redo`.
@@ -56,9 +56,9 @@ pub enum UndoError {
     /// No such commit or run.
     #[error("{id} is not in the history; `pilcrow undo --list` shows it")]
     Unknown { id: String },
-    #[error("{id} is already undone; `pilcrow redo` takes that back")]
+    #[error("{id} is already undone; `pilcrow redo` restores it")]
     AlreadyUndone { id: String },
-    /// All of it changed since.
+    /// Everything in it changed since.
     #[error(
         "nothing of it can be reverted, since it changed: {}; \
          an older commit can be named with `pilcrow undo --commit`",
@@ -76,7 +76,7 @@ pub enum UndoError {
 }
 
 impl UndoError {
-    /// The code that surfaces and models are given.
+    /// The code for surfaces and models.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Nothing { .. } | Self::Unknown { .. } => ErrorCode::NotFound,
@@ -85,13 +85,6 @@ impl UndoError {
             Self::Plan(error) => error.code(),
             Self::State(error) => ErrorCode::from(error),
         }
-    }
-}
-
-impl UndoPlan {
-    /// Whether this is a redo.
-    pub fn is_redo(&self) -> bool {
-        self.redo
     }
 }
 
@@ -181,7 +174,7 @@ fn is_normal(entry: &Entry) -> bool {
     entry.undoes.is_empty() && changes
 }
 
-/// For each reverted commit, the one that reverted it. A reverted undo does not count.
+/// The commit that reverted each reverted commit, without reverted undos.
 fn undone_by(entries: &[Entry]) -> BTreeMap<CommitId, CommitId> {
     let mut undone = BTreeMap::new();
     for entry in entries.iter().rev() {

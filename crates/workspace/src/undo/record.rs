@@ -1,5 +1,4 @@
-//! Entries of the journal that no commit makes: what an editor did when none waited for it any more,
-//! and points that are named.
+//! Entries of the journal without a commit: late edits of an editor, and named points.
 
 use std::time::Duration;
 
@@ -14,8 +13,9 @@ use crate::state::WorkspaceState;
 const LOCK_DEADLINE: Duration = Duration::from_secs(30);
 
 impl WorkspaceState {
-    /// Takes note that an open document was changed from `before` to `after` on behalf of `run`, as if
-    /// it had been committed. Changes no file. Blocks, up to 30 s for a commit under way.
+    /// Records a change of an open document from `before` to `after` for `run`.
+    ///
+    /// As if it had been committed. Changes no file. Blocks, up to 30 s for a commit under way.
     ///
     /// # Errors
     /// [`StateError`].
@@ -52,8 +52,9 @@ impl WorkspaceState {
         Ok(entry.id)
     }
 
-    /// Names this point in the history for [`Undo::Since`](crate::Undo::Since). Changes no file. Blocks
-    /// as [`Self::record`] does.
+    /// Names this point in the history for [`Undo::Since`](crate::Undo::Since).
+    ///
+    /// Changes no file. Blocks as [`Self::record`] does.
     ///
     /// # Errors
     /// [`StateError`].

@@ -1,9 +1,11 @@
-//! Compares the output of two benchmark runs: lines whose text is the same but for numbers belong together.
+//! Compares the output of two benchmark runs, matching lines that differ in numbers only.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
 
-/// A table of the figures that differ, with the change in percent; also counts lines without a counterpart.
+/// A table of the figures that differ, with the change in percent.
+///
+/// Also counts lines without a counterpart.
 pub(super) fn table(before: &str, now: &str) -> String {
     let mut earlier: VecDeque<Line> = before.lines().map(Line::parse).collect();
     let mut out = String::new();

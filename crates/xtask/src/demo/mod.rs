@@ -30,7 +30,7 @@ struct Project {
     source: &'static SourceItem,
     old: &'static str,
     new: &'static str,
-    /// Python's path for its tests, relative to the package's directory.
+    /// Python's path for the package's tests, relative to its directory.
     python_path: &'static str,
     /// A program that calls the function.
     program: &'static str,

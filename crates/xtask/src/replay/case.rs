@@ -133,7 +133,7 @@ struct Component {
     hull: Range<usize>,
 }
 
-/// Returns `None` if the texts make no case: a text changed only once, or line ends differ.
+/// Returns `None` for texts that changed only once or differ in line endings.
 pub(crate) fn of(name: String, path: &str, texts: [&str; 3]) -> Option<Case> {
     let [v0, v1, v2] = [Text::new(texts[0])?, Text::new(texts[1])?, Text::new(texts[2])?];
     let alike = |a: &Text<'_>, b: &Text<'_>| a.end == b.end && a.closed == b.closed;

@@ -42,7 +42,9 @@ impl Engine {
         Ok(Engine { stdin: child.stdin.take(), child, lines, asked: 0 })
     }
 
-    /// Asks, and waits for the answer. `Err`: it ended, or does not answer.
+    /// Sends a request and waits for the answer.
+    ///
+    /// `Err`: the engine ended, or does not answer.
     pub(crate) fn ask(&mut self, path: &str, base: &str, current: &str, patch: &str) -> Result<Answer> {
         self.asked += 1;
         let row = json!({"id": self.asked, "path": path, "base": base, "current": current, "patch": patch});
@@ -60,7 +62,7 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         drop(self.stdin.take());
-        // It ends with its input; one that does not is ended.
+        // An engine that does not end with its input is killed.
         let ended = self.lines.recv_timeout(Duration::from_secs(10));
         if !matches!(ended, Err(std::sync::mpsc::RecvTimeoutError::Disconnected))
             && let Err(error) = self.child.kill()

@@ -1,6 +1,6 @@
 //! Triples of consecutive versions from a git repository's first-parent history.
 //!
-//! Versions are followed by path; a deletion ends the series. Texts that are not UTF-8 or larger than 1 MiB
+//! Versions are matched by path; a deletion ends the series. Texts that are not UTF-8 or larger than 1 MiB
 //! are left out.
 
 use std::collections::HashMap;

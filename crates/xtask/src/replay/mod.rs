@@ -1,7 +1,7 @@
 //! `cargo xtask replay REPO…`: real history, written as edits and applied again.
 //!
-//! Of three consecutive versions v0, v1, v2 of a file, the change v1 → v2 is written as a patch against v0
-//! and applied to v1 (`case`). The engine is a program that speaks JSON lines (`docs/formats/edit-batch.md`):
+//! The change v1 → v2 of three consecutive versions v0, v1, v2 of a file is written as a patch against v0 and
+//! applied to v1 (`case`). The engine is a program that speaks JSON lines (`docs/formats/edit-batch.md`):
 //! ours, or any other (`--engine`). One wrong result fails the command.
 
 mod case;
@@ -46,13 +46,13 @@ pub(crate) struct Args {
     engine: Option<String>,
     /// Compare with a second engine, whose wrong results fail nothing.
     ///
-    /// How to get one: the first lines of crates/xtask/peers/oh-my-pi.mjs.
+    /// The first lines of crates/xtask/peers/oh-my-pi.mjs say how to get one
     #[arg(long, value_name = "CMD")]
     beside: Option<String>,
     /// Test the dev build of pilcrow, which builds faster.
     #[arg(long)]
     dev: bool,
-    /// Instead of history: this many synthetic triples from the sources in cargo's registry.
+    /// Instead of history: this many synthetic triples from cargo's registry
     #[arg(long, value_name = "COUNT")]
     synthetic: Option<usize>,
     /// Seed of the synthetic triples.

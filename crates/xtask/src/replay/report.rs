@@ -90,7 +90,7 @@ impl Report {
         self.classes.get(&(class, outcome)).copied().unwrap_or(0)
     }
 
-    /// Both reports of the same cases in one table, the other's time as a multiple of this one's.
+    /// Both reports of the same cases in one table, with relative times.
     pub(crate) fn beside(&self, other: &Report) -> String {
         let mut table = format!("  side by side {:>7}", "cases");
         for outcome in Outcome::ALL {

@@ -11,10 +11,10 @@
 
 use std::ops::Range;
 
-/// Limit of table entries; beyond it, texts so large and so different count as decidable.
+/// Limit of table entries; larger texts that differ more count as decidable.
 const MOST: usize = 30_000_000;
 
-/// A hunk of a patch against the older text, and the place of its lines in the newer. All from 0.
+/// A hunk of a patch against the older text, and its place in the newer, from 0.
 #[derive(Debug, Clone)]
 pub(crate) struct Hunk<'a> {
     /// The named lines, in the older text.
@@ -33,7 +33,7 @@ pub(crate) enum Side {
     Below,
 }
 
-/// Whether another shortest history gives another result, or has no place for a hunk.
+/// Whether another shortest history gives another result, or no place for a hunk.
 pub(crate) fn are_undecidable(old: &[&str], new: &[&str], hunks: &[Hunk<'_>]) -> bool {
     let Some(costs) = Costs::new(old, new) else { return false };
     hunks.iter().any(|hunk| {
@@ -64,7 +64,7 @@ fn made<'a>(new: &[&'a str], hunk: &Hunk<'a>, at: usize) -> Vec<&'a str> {
     [&new[..from], hunk.rows, &new[to..]].concat()
 }
 
-/// Minimal costs from the beginnings to each pair of places, and from there to the ends.
+/// Minimal costs from the start to each pair of positions, and on to the end.
 ///
 /// Only for places that a shortest history can reach.
 struct Costs {
@@ -180,7 +180,7 @@ mod tests {
         all
     }
 
-    /// The result of a hunk in a history; `None` if its lines are not kept, or not together.
+    /// The result of a hunk in a history; `None` if its lines are not kept together.
     fn outcome<'a>(history: &[(usize, usize)], new: &[&'a str], hunk: &Hunk<'a>) -> Option<Vec<&'a str>> {
         let place = |line: usize| history.iter().find(|(old, _)| *old == line).map(|(_, column)| *column);
         let at = place(hunk.old.start)?;
@@ -191,7 +191,7 @@ mod tests {
             .then(|| made(new, hunk, at))
     }
 
-    /// Two histories of the same texts and patch that need different results: the proof in full.
+    /// The full proof: two histories of the same texts need different results.
     #[test]
     fn undecidable_cases_have_two_histories() {
         let mut random = Random(5);
@@ -228,7 +228,7 @@ mod tests {
             assert!(are_undecidable(&old, &new, &[hunk(1..3, at)]));
         }
         assert!(!are_undecidable(&old, &new, &[hunk(0..1, 0), hunk(3..4, 5)]));
-        // Either of two equal lines may go, with the same result.
+        // Either of two equal lines may be removed, with the same result.
         let cut = Hunk { old: 1..2, at: 1, side: Side::Instead, rows: &[] };
         assert!(!are_undecidable(&["1", "a", "2"], &["1", "a", "a", "2"], &[cut]));
     }

@@ -1,6 +1,6 @@
 //! The editors that tests run in: Neovim, VS Code as code-server with a browser, Emacs.
 //!
-//! All of it is pinned and lives in the tools directory, except Debian's packages. Tests find the executables
+//! All are pinned and live in the tools directory, except Debian's packages. Tests find the executables
 //! in `bin/` and Node packages in `lib/`. The VS Code plugin's packages are here too, as pinned by its
 //! `package-lock.json`, so that the checkout stays clean.
 

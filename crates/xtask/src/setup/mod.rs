@@ -271,7 +271,7 @@ fn rust_analyzer(tools: &ToolsDir, lock: &Lock, steps: &mut Steps) -> Result<()>
     tools.link("rust-analyzer", Path::new(items::RUST_ANALYZER))
 }
 
-/// The missing ones of Debian's packages.
+/// The packages of Debian that are missing.
 pub(crate) fn debian_packages(
     packages: &'static [&'static str],
     size: &str,

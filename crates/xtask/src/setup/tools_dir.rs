@@ -15,11 +15,13 @@ use anyhow::{Context, Result, bail};
 const STAMP: &str = ".complete";
 const LOCK_DEADLINE: Duration = Duration::from_secs(30 * 60);
 
-/// The held lock of a tools directory, released when it and all children that share it are gone.
+/// The held lock of a tools directory, shared with children.
+///
+/// Released when it and all those children are gone.
 pub(crate) struct Lock(File);
 
 impl Lock {
-    /// For a child's standard input: it reads as empty, and holds the lock until that child ends.
+    /// Standard input for a child: empty, and holds the lock until the child ends.
     pub(crate) fn as_stdin(&self) -> Result<Stdio> {
         Ok(self.0.try_clone().context("cannot share the lock")?.into())
     }
@@ -66,7 +68,7 @@ impl ToolsDir {
         self.root.join("items").join(format!("{name}-{key}"))
     }
 
-    /// Whether an item was completely installed in this very place (its scripts hold its path).
+    /// Whether an item was completely installed here; its scripts hold its path.
     pub(crate) fn is_complete(&self, directory: &Path) -> bool {
         fs::read_to_string(directory.join(STAMP)).is_ok_and(|stamp| stamp == self.stamp(directory))
     }
@@ -206,7 +208,7 @@ mod tests {
         let held = tools.lock().expect("lock");
         let other = File::options().write(true).open(directory.path().join(".lock")).expect("open");
         assert!(matches!(other.try_lock(), Err(fs::TryLockError::WouldBlock)));
-        // A child that outlives us keeps the lock.
+        // A child that outlives us still holds the lock.
         let mut child =
             std::process::Command::new("sleep").arg("600").stdin(held.as_stdin().expect("shared")).spawn();
         let child = child.as_mut().expect("sleep starts");

@@ -1,4 +1,4 @@
--- Debug sessions that the user starts with nvim-dap: reports the messages between entry and the adapter to
+-- Debug sessions that the user starts with nvim-dap: reports the messages between it and the adapter to
 -- Pilcrow, and sends the agent's requests through nvim-dap. The agent's own sessions are not reported.
 
 local M = {}
@@ -49,10 +49,10 @@ local EVENTS = {
 -- Reported sessions, by nvim-dap's own number.
 local followed = {}
 
-local function send(session, what)
-  what.session = tostring(session.id)
+local function send(session, event)
+  event.session = tostring(session.id)
   for _, client in ipairs(vim.lsp.get_clients({ name = 'pilcrow' })) do
-    client:notify('pilcrow/debug/event', what)
+    client:notify('pilcrow/debug/event', event)
   end
 end
 

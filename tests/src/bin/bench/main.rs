@@ -1,5 +1,6 @@
-//! Measures the built `pilcrow`: start-up, size, `references` over a scripted server, commits,
-//! `pilcrow lsp` as an editor feels it, and searches beside other programs' searches.
+//! Measures the built `pilcrow`: start-up, size, `references` over a scripted
+//! server, commits, `pilcrow lsp` as an editor feels it, and searches beside other
+//! programs' searches.
 //!
 //! Started by `cargo xtask bench`, which builds what is measured and names it in `PILCROW_BIN`.
 //! It prints figures with their meaning and aim and asserts none of them.
@@ -77,7 +78,7 @@ impl Times {
     }
 }
 
-/// What something asked of a process took, on the clock and of its threads.
+/// Time of one request to a process, on the clock and on its threads.
 #[derive(Default)]
 struct Cost {
     wall: Times,
@@ -117,8 +118,9 @@ fn startup() {
     );
 }
 
-/// Peak resident memory in KiB of a program that prints one line and ends. Its output goes to a
-/// full pipe, so that it stands still at the write and can be looked at.
+/// Peak resident memory in KiB of a program that prints one line and ends. Its
+/// output goes to a full pipe, so that it stands still at the write and can be
+/// looked at.
 fn peak_memory(mut command: Command) -> u64 {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let mut filler = writer.try_clone().unwrap();
@@ -135,7 +137,7 @@ fn peak_memory(mut command: Command) -> u64 {
             text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("").trim().to_owned()
         };
         let now = field("VmHWM:").trim_end_matches(" kB").parse().unwrap_or(0);
-        // Asleep with the same peak ten looks in a row: it waits for the pipe.
+        // Asleep with the same peak in ten samples in a row: it waits for the pipe.
         quiet = if now > 0 && now == peak && field("State:").starts_with('S') { quiet + 1 } else { 0 };
         peak = now;
         quiet >= 10
@@ -349,7 +351,7 @@ fn commits() {
     );
 }
 
-/// The least that a client must say to ask the scripted server the same.
+/// The smallest request that asks the scripted server the same.
 struct RawClient {
     server: Child,
     stdin: ChildStdin,

@@ -1,4 +1,5 @@
-//! Searches of a large tree, beside `rg` where it is installed, else `grep -r`, and `find`.
+//! Searches of a large tree, beside `rg` where it is installed, else `grep -r`, and
+//! `find`.
 //!
 //! The tree is the sources that cargo has downloaded, or what `PILCROW_BENCH_TREE` names.
 
@@ -53,10 +54,10 @@ pub(crate) fn search() {
         let answer = batch.call("grep", &case.arguments);
         answer.ok();
         let details = answer.value["details"].clone();
-        let ours = times(|| {
+        let own_times = times(|| {
             batch.call("grep", &case.arguments).ok();
         });
-        let theirs = times(|| {
+        let other_times = times(|| {
             let (program, arguments) = if has_rg {
                 ("rg", [&["-c", "--no-require-git"], case.rg].concat())
             } else {
@@ -74,26 +75,26 @@ pub(crate) fn search() {
             details["searched"],
             tree.display()
         );
-        compared(case.name, &ours, other, &theirs, &meaning);
+        compared(case.name, &own_times, other, &other_times, &meaning);
     }
     let arguments = json!({"pattern": "*config*.rs"});
     let answer = batch.call("find", &arguments);
     answer.ok();
-    let ours = times(|| {
+    let own_times = times(|| {
         batch.call("find", &arguments).ok();
     });
-    let theirs = times(|| {
+    let other_times = times(|| {
         let mut command = Command::new("find");
         command.arg(&tree).args(["-name", "*config*.rs"]).stdout(Stdio::null());
         command.status().expect("find runs");
     });
     let meaning =
         format!("{} of {} names", answer.value["details"]["found"], answer.value["details"]["looked"]);
-    compared("names", &ours, "find", &theirs, &meaning);
+    compared("names", &own_times, "find", &other_times, &meaning);
 }
 
-fn compared(name: &str, ours: &Times, other: &str, theirs: &Times, meaning: &str) {
-    let (a, b) = (ours.percentile(50), theirs.percentile(50));
+fn compared(name: &str, own_times: &Times, other: &str, other_times: &Times, meaning: &str) {
+    let (a, b) = (own_times.percentile(50), other_times.percentile(50));
     row(&format!("search, {name}"), format!("{a:.1} ms"), "", meaning);
     row(
         &format!("search, {name}, {other}"),
@@ -101,7 +102,7 @@ fn compared(name: &str, ours: &Times, other: &str, theirs: &Times, meaning: &str
         "",
         "the same asked of it, its start included",
     );
-    row(&format!("search, {name}, ratio"), format!("{:.2}", a / b), "2", "ours to theirs");
+    row(&format!("search, {name}, ratio"), format!("{:.2}", a / b), "2", "Pilcrow to the other");
 }
 
 fn times(mut once: impl FnMut()) -> Times {

@@ -156,7 +156,7 @@ impl<'a> Player<'a> {
         shown.map(|(tag, lines)| (*tag, lines)).ok_or_else(|| format!("{path} has no version {version}"))
     }
 
-    /// Replaces `TAG` and `TAG2` by tags, and `12??` and `12?2` (also after `#`) by checks.
+    /// Replaces `TAG` and `TAG2` by tags, `12??` and `12?2` (also after `#`) by checks.
     fn fill(&self, patch: &str) -> Result<String, String> {
         let mut out = String::new();
         let mut path = self.case.path.clone();
@@ -362,7 +362,7 @@ fn placeholder(text: &str) -> Option<(usize, usize, Option<usize>)> {
     })
 }
 
-/// Checks that a patch parses the same in chunks, and that its print parses to itself.
+/// Checks that a patch parses alike in chunks, and that its print parses to itself.
 fn reads_alike(patch: &str, parsed: &Patch) -> Result<(), String> {
     let mut parser = Parser::new();
     let chars: Vec<char> = patch.chars().collect();

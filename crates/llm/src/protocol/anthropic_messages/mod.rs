@@ -11,7 +11,7 @@ use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
 pub const API: &str = "anthropic-messages";
 
 #[derive(Debug, Clone, Copy)]
-pub struct AnthropicMessages;
+pub(crate) struct AnthropicMessages;
 
 impl Protocol for AnthropicMessages {
     fn name(&self) -> &str {

@@ -1,4 +1,6 @@
-//! Encodes a request for `ConverseStream`. Pure and deterministic; the transport signs it.
+//! Encodes a request for `ConverseStream`.
+//!
+//! Pure and deterministic; the transport signs it.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};

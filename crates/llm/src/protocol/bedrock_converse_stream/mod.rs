@@ -14,7 +14,7 @@ use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
 pub const API: &str = "bedrock-converse-stream";
 
 #[derive(Debug, Clone, Copy)]
-pub struct BedrockConverseStream;
+pub(crate) struct BedrockConverseStream;
 
 impl Protocol for BedrockConverseStream {
     fn name(&self) -> &str {

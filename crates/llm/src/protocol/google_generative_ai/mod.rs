@@ -11,7 +11,7 @@ use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
 pub const API: &str = "google-generative-ai";
 
 #[derive(Debug, Clone, Copy)]
-pub struct GoogleGenerativeAi;
+pub(crate) struct GoogleGenerativeAi;
 
 impl Protocol for GoogleGenerativeAi {
     fn name(&self) -> &str {

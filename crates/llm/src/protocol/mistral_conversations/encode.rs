@@ -17,12 +17,14 @@ use crate::transcript;
 
 /// Mistral accepts exactly nine letters and digits.
 const IDS: Rule = Rule::exactly(9);
-/// Inserted assistant message between a result and a user message, which Mistral requires.
+/// Assistant message that Mistral requires between a result and a user message.
 const BETWEEN: &str = "OK.";
 /// The only prompt mode; any other word is an effort.
 const REASONING: &str = "reasoning";
 
-/// Encodes a request. Thinking goes back only to the model it came from, in its place.
+/// Encodes a request.
+///
+/// Thinking goes back only to the model it came from, in its place.
 pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
     check_tools(endpoint, request)?;
     let mut body = Map::new();

@@ -15,7 +15,7 @@ use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
 pub const API: &str = "mistral-conversations";
 
 #[derive(Debug, Clone, Copy)]
-pub struct MistralConversations;
+pub(crate) struct MistralConversations;
 
 impl Protocol for MistralConversations {
     fn name(&self) -> &str {

@@ -12,7 +12,9 @@ use crate::protocol::non_empty;
 pub(super) struct Details(Vec<Value>);
 
 impl Details {
-    /// Adds a part or a piece of one. Texts and summaries continue; an encrypted part is always new.
+    /// Adds a part or a piece of one.
+    ///
+    /// Texts and summaries continue; an encrypted part is always new.
     pub fn take(&mut self, piece: &Value) {
         let grows =
             ["text", "summary"].into_iter().find(|field| piece["type"] == format!("reasoning.{field}"));
@@ -34,7 +36,9 @@ impl Details {
         }
     }
 
-    /// The part that this piece continues: the newest of its index and kind, unless it is signed.
+    /// The part that this piece continues.
+    ///
+    /// The newest of its index and kind, unless it is signed.
     fn begun(&mut self, piece: &Value) -> Option<&mut Value> {
         let part = match piece.get("index").filter(|index| !index.is_null()) {
             Some(index) => self.0.iter_mut().rfind(|it| it.get("index") == Some(index))?,

@@ -55,7 +55,9 @@ impl ResponsesDecoder {
         }
     }
 
-    /// For servers with encrypted reasoning at the end of a response: reasoning stays open until then.
+    /// Keeps reasoning open until the end of the response.
+    ///
+    /// For servers that send encrypted reasoning there.
     pub(crate) fn with_late_reasoning(self) -> ResponsesDecoder {
         ResponsesDecoder { late: true, ..self }
     }

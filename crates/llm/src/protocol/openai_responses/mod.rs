@@ -14,7 +14,7 @@ use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
 pub const API: &str = "openai-responses";
 
 #[derive(Debug, Clone, Copy)]
-pub struct OpenAiResponses;
+pub(crate) struct OpenAiResponses;
 
 impl Protocol for OpenAiResponses {
     fn name(&self) -> &str {
@@ -32,7 +32,9 @@ impl Protocol for OpenAiResponses {
     }
 }
 
-/// Whether a reasoning item has content; the provider has stored none either, and rejects its id.
+/// Whether a reasoning item has content.
+///
+/// The provider has stored none either, and rejects its id.
 fn is_replayable(item: &Value) -> bool {
     let has_content = item["content"].as_array().is_some_and(|content| !content.is_empty());
     has_content || super::non_empty(&item["encrypted_content"]).is_some()

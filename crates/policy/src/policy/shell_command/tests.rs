@@ -1,4 +1,4 @@
-//! Command lines and the policy: rules, tiers, questions, the audit log.
+//! Command lines and the policy: rules, tiers, questions, audit log.
 
 use shell::Tier;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +26,7 @@ async fn run(
 }
 
 #[test]
-fn what_is_decided_without_rules() {
+fn decisions_without_rules() {
     let fixture = Fixture::new(&[]);
     let policy = policy(&fixture, |_| {});
     check(&policy, &fixture, "cargo test", Decision::Ask);
@@ -166,7 +166,7 @@ fn files_that_a_command_writes_are_judged_as_paths() {
 }
 
 #[test]
-fn what_the_words_do_not_say_is_asked() {
+fn unpredictable_effects_are_asked_about() {
     let fixture = Fixture::new(&[]);
     let lines = ["allow exec ls", "allow exec cargo test", "allow exec ./run.sh", "allow exec grep"];
     let policy = policy(&fixture, |it| it.rules = rules(&lines));
@@ -234,7 +234,7 @@ fn allowing_everything_lifts_no_class() {
 }
 
 #[test]
-fn only_a_whole_rule_lifts_what_is_critical() {
+fn only_a_full_rule_allows_a_critical_command() {
     let fixture = Fixture::new(&[]);
     let policy =
         policy(&fixture, |it| it.rules = rules(&["allow exec rm", "allow exec dd if=a of=/dev/sda"]));
@@ -291,7 +291,7 @@ async fn yes_answers_questions_and_lifts_no_denial() {
 }
 
 #[tokio::test]
-async fn what_has_a_class_is_in_the_audit_log() {
+async fn classified_commands_are_in_the_audit_log() {
     let fixture = Fixture::new(&[]);
     let allowing = policy(&fixture, |it| it.rules = rules(&["allow exec"]));
     run(&allowing, &fixture, "ls", &[]).await.0.unwrap();
@@ -319,7 +319,7 @@ async fn what_has_a_class_is_in_the_audit_log() {
 }
 
 #[test]
-fn what_is_refused_before_it_begins_is_in_the_audit_log() {
+fn early_refusals_are_in_the_audit_log() {
     let fixture = Fixture::new(&[]);
     let runs = |line: &str| Effects {
         reads: true,

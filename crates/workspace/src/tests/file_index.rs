@@ -1,0 +1,74 @@
+//! The kept file list and words against walks and texts without them.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::documents::stamp::Stamp;
+
+impl Fixture {
+    fn listed(&self) -> Vec<String> {
+        self.workspace.files(self.workspace.root()).map(|path| self.workspace.relative(&path)).collect()
+    }
+
+    /// The list of a workspace that has scanned nothing yet.
+    fn walked(&self) -> Vec<String> {
+        let other = open(&self.directory);
+        other.files(other.root()).map(|path| other.relative(&path)).collect()
+    }
+
+    /// Waits until the timestamps of all files are old enough to show a change.
+    fn settle(&self) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let is_settled = |path: &Path| Stamp::of(path).holds(path);
+        let root = self.directory.join("root");
+        while !ignore::Walk::new(&root).flatten().all(|entry| is_settled(entry.path())) {
+            assert!(Instant::now() < deadline, "the files do not settle");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[test]
+fn the_kept_list_follows_every_change() {
+    let fixture = Fixture::new(&[("a.rs", "one"), ("src/b.rs", "two"), ("src/deep/c.rs", "three")]);
+    let root = fixture.directory.join("root");
+    let changes: [&dyn Fn(); 7] = [
+        &|| write(&root.join("src/new.rs"), "four"),
+        &|| std::fs::remove_file(root.join("a.rs")).unwrap(),
+        &|| write(&root.join(".gitignore"), "deep/\n"),
+        &|| write(&root.join(".gitignore"), "b.rs\n"),
+        &|| std::fs::rename(root.join("src/deep"), root.join("moved")).unwrap(),
+        &|| write(&root.join("moved/.ignore"), "c.rs\n"),
+        &|| std::fs::remove_file(root.join("moved/.ignore")).unwrap(),
+    ];
+    for (index, change) in changes.iter().enumerate() {
+        // Once with a list that is old enough to be used, once right after the change before.
+        if index % 2 == 0 {
+            fixture.settle();
+            fixture.listed();
+        }
+        assert_eq!(fixture.listed(), fixture.walked(), "before change {index}");
+        change();
+        assert_eq!(fixture.listed(), fixture.walked(), "after change {index}");
+    }
+}
+
+#[test]
+fn words_are_those_of_the_text_as_it_is() {
+    let fixture = Fixture::new(&[("a.rs", "let read_config = old::path;"), ("large.rs", "")]);
+    let path = fixture.path("a.rs");
+    let holds = |word: &str| fixture.workspace.may_hold(&path, word);
+    for _ in 0..2 {
+        assert!(holds("read_config") && holds("old::path") && holds("path"));
+        assert!(!holds("config") && !holds("read_confi") && !holds("new"));
+        fixture.settle();
+    }
+    write(path.as_path(), "let new_config = old::path;");
+    assert!(holds("new_config") && !holds("read_config"));
+    // Too large to be indexed, so that it may hold everything.
+    let large = fixture.path("large.rs");
+    write(large.as_path(), "word ".repeat(1 << 18).as_str());
+    assert!(fixture.workspace.may_hold(&large, "anything"));
+    std::fs::write(large.as_path(), b"\xff\xfe").unwrap();
+    assert!(fixture.workspace.may_hold(&large, "anything"));
+}
