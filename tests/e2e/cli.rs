@@ -101,24 +101,8 @@ fn a_session_can_be_shown() {
         say something that the planner cannot do
 
         [planner]
-        No model is configured, and the built-in planner does not understand this prompt. It understands:
-          rename A to B [in FILE[:LINE]]
-          move FILE to FILE
-          find references of A [in FILE[:LINE]]
-          find the definition of A [in FILE[:LINE]]
-          find implementations, subtypes, supertypes or the type of A [in FILE[:LINE]]
-          who calls A, what does A call [in FILE[:LINE]]
-          describe A [in FILE[:LINE]]
-          list symbols in FILE
-          organize imports in FILE
-          format FILE
-          explain the diagnostics [in FILE]
-          fix all diagnostics [of KIND] [in FILE[:LINE]]
-          debug FILE stopping at FILE:LINE [and show EXPR]
-          run test NAME [in FILE[:LINE]] under the debugger
-          show values of EXPR at FILE:LINE [running FILE]
-          undo
-        For other prompts set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or model.default, or start a local server. `pilcrow config show` lists the settings in force, `pilcrow config schema` all settings.
+        The built-in planner does not understand this; it can `what does A do [in FILE[:LINE]]` (`pilcrow run --help-planner` lists all).
+        For other requests set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or model.default, or start a local server.
         (the built-in planner did not understand the request)
     "#]],
     );

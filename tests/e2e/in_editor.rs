@@ -483,6 +483,32 @@ fn a_request_without_an_answer_stays() {
     editor.shut_down();
 }
 
+/// The README's example, without a model.
+#[test]
+fn a_request_renames_the_declaration_below_as_this() {
+    let text = "# pilcrow: rename this to read_config\ndef parse_config(path):\n    return path\n";
+    let mut sandbox = Sandbox::with(&[("a.py", text)]);
+    let file = uri(&sandbox, "a.py");
+    // The positions are those without the comment.
+    let range = |line: usize, start: usize, end_line: usize, end: usize| json!({"start": {"line": line, "character": start}, "end": {"line": end_line, "character": end}});
+    let symbol = json!({"name": "parse_config", "kind": 12, "range": range(0, 0, 1, 15), "selectionRange": range(0, 4, 0, 16)});
+    let edit = json!({"range": range(0, 4, 0, 16), "newText": "${params.newName}"});
+    let changes = json!({ file.clone(): [edit] });
+    let script = json!({"methods": {
+        "textDocument/documentSymbol": [[{"result": [symbol]}]],
+        "textDocument/rename": [[{"result": {"changes": changes}}]],
+        "textDocument/references": [[{"result": []}]],
+    }});
+    let _scripted = Scripted::install(&mut sandbox, &[script]);
+    let mut editor = Editor::start_with(&sandbox, trusted);
+    editor.open(&file, "python", text);
+    editor.answers.push_back(Some("Allow"));
+    let session = editor.run("pilcrow.request", json!({"uri": file, "line": 0}));
+    assert_eq!(editor.ended(&session), "done");
+    assert_eq!(editor.text(&file), "def read_config(path):\n    return path\n");
+    editor.shut_down();
+}
+
 #[test]
 fn a_request_that_fails_stays() {
     let text = "# ¶ write me a poem\nx = 1\n";
@@ -492,7 +518,7 @@ fn a_request_that_fails_stays() {
     editor.open(&file, "python", text);
     let session = editor.run("pilcrow.request", json!({"uri": file, "line": 0}));
     assert_eq!(editor.ended(&session), "failed");
-    editor.wait_for_message("No model is configured");
+    editor.wait_for_message("The built-in planner does not understand this");
     assert_eq!(editor.text(&file), text);
     editor.shut_down();
 }

@@ -48,7 +48,13 @@ pub(super) fn render(
 ) -> String {
     let Some(Subject { uri, path, focus }) = subject else { return text.to_owned() };
     let file = path.as_ref().map_or_else(|| uri.clone(), |path| workspace.relative(path));
-    if is_planner { for_planner(text, &file) } else { with_subject(text, &file, focus) }
+    let line = match focus {
+        Focus::Document => None,
+        Focus::Selection { lines, .. } => Some(lines.start),
+        // The comment is hidden, so the line after it has its number.
+        Focus::Comment { line } => Some(line + 1),
+    };
+    if is_planner { for_planner(text, &file, line) } else { with_subject(text, &file, focus) }
 }
 
 /// Whether the planner reads `text` as an undo.
@@ -57,13 +63,19 @@ pub fn is_undo(text: &str) -> bool {
 }
 
 /// The text with its file, in a form that the planner's grammar accepts, if there
-/// is one.
-fn for_planner(text: &str, file: &str) -> String {
+/// is one. `this` is what the line declares.
+fn for_planner(text: &str, file: &str, line: Option<usize>) -> String {
     let quote = if file.contains('`') { '"' } else { '`' };
     let text = text.trim().trim_end_matches(['.', '!', '?']);
-    let with_file =
-        [format!("{text} in {quote}{file}{quote}"), text.to_owned(), format!("{text} {quote}{file}{quote}")];
-    with_file.into_iter().find(|text| grammar::parse(text).is_some()).unwrap_or_else(|| text.to_owned())
+    let file = format!("{quote}{file}{quote}");
+    let has_this = text.split_whitespace().any(|word| word.eq_ignore_ascii_case("this"));
+    let at_line = line.filter(|_| has_this).map(|line| format!("{text} in {file}:{line}"));
+    let with_file = [format!("{text} in {file}"), text.to_owned(), format!("{text} {file}")];
+    at_line
+        .into_iter()
+        .chain(with_file)
+        .find(|text| grammar::parse(text).is_some())
+        .unwrap_or_else(|| text.to_owned())
 }
 
 fn with_subject(text: &str, file: &str, focus: &Focus) -> String {
@@ -107,7 +119,9 @@ mod tests {
 
     #[test]
     fn planner_prompts_name_the_file_where_the_grammar_allows() {
-        let check = |text: &str, expected: &str| assert_eq!(for_planner(text, "src/a b.py"), expected);
+        let check =
+            |text: &str, expected: &str| assert_eq!(for_planner(text, "src/a b.py", Some(3)), expected);
+        check("rename this to b", "rename this to b in `src/a b.py`:3");
         check("rename a to b", "rename a to b in `src/a b.py`");
         check("rename a to b.", "rename a to b in `src/a b.py`");
         check("rename a to b in c.py", "rename a to b in c.py");

@@ -1,11 +1,19 @@
 //! The difference of two texts, as edits and as a unified diff.
 
+use std::time::{Duration, Instant};
+
 use crate::TextEdit;
 use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
 
+/// Time to find common lines; the rest then counts as different.
+///
+/// A diff takes quadratic time where most lines differ, as after a file was formatted.
+const BUDGET: Duration = Duration::from_millis(500);
+
 /// Edits that turn `old` into `new`, in order of position.
 ///
-/// Whole lines (histogram diff), each narrowed to the bytes that differ. Empty if the texts are equal.
+/// Whole lines (histogram diff), each narrowed to the bytes that differ. Empty if the texts are equal. Where most
+/// of many lines differ, one edit may cover equal lines too.
 pub fn diff_edits(old: &str, new: &str) -> Vec<TextEdit> {
     if old == new {
         return Vec::new();
@@ -26,7 +34,8 @@ pub fn diff_edits(old: &str, new: &str) -> Vec<TextEdit> {
         starts
     };
     let (old_starts, new_starts) = (offsets(&old_lines), offsets(&new_lines));
-    similar::capture_diff_slices(Algorithm::Histogram, &old_lines, &new_lines)
+    let deadline = Some(Instant::now() + BUDGET);
+    similar::capture_diff_slices_deadline(Algorithm::Histogram, &old_lines, &new_lines, deadline)
         .into_iter()
         .filter(|op| !matches!(op, DiffOp::Equal { .. }))
         .map(|op| {
@@ -64,7 +73,7 @@ pub fn unified_diff(path: &str, old: Option<&str>, new: Option<&str>) -> String 
         None => "/dev/null".to_owned(),
     };
     let (old_text, new_text) = (old.unwrap_or_default(), new.unwrap_or_default());
-    let diff = TextDiff::from_lines(old_text, new_text);
+    let diff = TextDiff::configure().timeout(BUDGET).diff_lines(old_text, new_text);
     let mut out = diff.unified_diff().context_radius(3).header(&name(old, "a"), &name(new, "b")).to_string();
     if out.is_empty() {
         out = format!("--- {}\n+++ {}\n", name(old, "a"), name(new, "b"));
@@ -74,7 +83,7 @@ pub fn unified_diff(path: &str, old: Option<&str>, new: Option<&str>) -> String 
 
 /// Numbers of lines added and removed between two texts.
 pub fn line_counts(old: &str, new: &str) -> (usize, usize) {
-    let diff = TextDiff::from_lines(old, new);
+    let diff = TextDiff::configure().timeout(BUDGET).diff_lines(old, new);
     diff.iter_all_changes().fold((0, 0), |(added, removed), change| match change.tag() {
         ChangeTag::Insert => (added + 1, removed),
         ChangeTag::Delete => (added, removed + 1),
@@ -91,6 +100,16 @@ mod tests {
     fn edits_are_narrowed_at_both_ends() {
         let edits = diff_edits("one\ntwo\nthree\n", "one\ntwa\nthree\n");
         assert_eq!(edits, [TextEdit::replace(6..7, "a")]);
+    }
+
+    /// Without the budget this takes minutes.
+    #[test]
+    fn large_texts_without_common_lines_end() {
+        let lines = |indent: &str| -> String { (0..60_000).map(|n| format!("{indent}x{n}\n")).collect() };
+        let (old, new) = (lines(""), lines("  "));
+        assert_eq!(crate::apply(&old, &diff_edits(&old, &new)).unwrap(), new);
+        assert_eq!(line_counts(&old, &new), (60_000, 60_000));
+        assert!(unified_diff("a", Some(&old), Some(&new)).len() > old.len() + new.len());
     }
 
     proptest! {

@@ -22,6 +22,8 @@ pub(crate) struct UndoTool {
 struct Arguments {
     commit: Option<String>,
     checkpoint: Option<String>,
+    #[serde(default)]
+    redo: bool,
 }
 
 impl UndoTool {
@@ -35,6 +37,7 @@ impl UndoTool {
                 "properties": {
                     "commit": { "type": "string", "description": "one commit instead of the last run" },
                     "checkpoint": { "type": "string", "description": "everything since the checkpoint of this name" },
+                    "redo": { "type": "boolean", "description": "redo the last undo instead" },
                 },
                 "required": [],
             }),
@@ -60,6 +63,9 @@ impl Tool for UndoTool {
 impl UndoTool {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
+        if args.redo {
+            return undo_or_redo(&self.context, cx, None, true).await;
+        }
         let which = match (args.commit, args.checkpoint) {
             (None, None) => Undo::LastRun,
             (Some(id), None) => Undo::Commit(CommitId(id)),

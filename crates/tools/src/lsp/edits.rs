@@ -72,6 +72,13 @@ async fn rename(
         return Err(needs("rename", "new_name"));
     }
     let found = target::resolve_all(context, place, request).await?;
+    if let (Some(line), None, None) = (place.line, &place.symbol, place.column)
+        && target::declared_on(context, &found.0.document, line, request).await?.is_none()
+    {
+        // The first word of the line would be a guess.
+        let message = format!("line {line} does not declare one symbol; give `symbol`");
+        return Err(Failure::new(ErrorCode::Ambiguous, message));
+    }
     let old_name = found.0.name().to_owned();
     if old_name == new_name {
         return Err(Failure::new(ErrorCode::InvalidArguments, format!("it is named `{old_name}` already")));

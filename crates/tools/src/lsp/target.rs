@@ -82,6 +82,12 @@ pub(crate) async fn resolve_all(
                     on_line(context, document, symbol, line, place.column).map(alone)
                 }
                 (Some(symbol), None) => in_file(context, document, symbol, cx).await,
+                (None, Some(line)) if place.column.is_none() => {
+                    match declared_on(context, &document, line, cx).await? {
+                        Some(range) => Ok(alone(Target { document, range })),
+                        None => at(document, line, None).map(alone),
+                    }
+                }
                 (None, Some(line)) => at(document, line, place.column).map(alone),
                 (None, None) => Err(Failure::new(
                     ErrorCode::InvalidArguments,
@@ -90,6 +96,30 @@ pub(crate) async fn resolve_all(
             }
         }
     }
+}
+
+/// The name of the one symbol that a line declares, without those inside of it.
+pub(super) async fn declared_on(
+    context: &ToolContext,
+    document: &Document,
+    line: u64,
+    cx: &RequestCx,
+) -> Result<Option<Range<usize>>, Failure> {
+    fn collect(symbols: &[Symbol], bytes: &Range<usize>, found: &mut Vec<Range<usize>>) {
+        for symbol in symbols {
+            if bytes.start <= symbol.selection.start && symbol.selection.end <= bytes.end {
+                found.push(symbol.selection.clone());
+            } else {
+                collect(&symbol.children, bytes, found);
+            }
+        }
+    }
+    let bytes = self::line(document, line)?;
+    // A server without an outline leaves the position.
+    let Ok(symbols) = context.servers.symbols(document, cx).await else { return Ok(None) };
+    let mut found = Vec::new();
+    collect(&symbols.value, &bytes, &mut found);
+    Ok(found.pop().filter(|_| found.is_empty()))
 }
 
 /// Line and column, both from 1, the column in characters.

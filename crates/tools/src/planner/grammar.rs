@@ -62,6 +62,8 @@ pub enum Job {
     },
     /// `undo`
     Undo,
+    /// `redo`
+    Redo,
 }
 
 /// A file and perhaps a line.
@@ -76,12 +78,14 @@ pub struct Place {
 /// Help text: all sentences of the grammar.
 pub const HELP: &str = "\
 rename A to B [in FILE[:LINE]]
+rename file FILE to FILE
 move FILE to FILE
 find references of A [in FILE[:LINE]]
 find the definition of A [in FILE[:LINE]]
 find implementations, subtypes, supertypes or the type of A [in FILE[:LINE]]
 who calls A, what does A call [in FILE[:LINE]]
 describe A [in FILE[:LINE]]
+what does A do [in FILE[:LINE]]
 list symbols in FILE
 organize imports in FILE
 format FILE
@@ -90,7 +94,20 @@ fix all diagnostics [of KIND] [in FILE[:LINE]]
 debug FILE stopping at FILE:LINE [and show EXPR]
 run test NAME [in FILE[:LINE]] under the debugger
 show values of EXPR at FILE:LINE [running FILE]
-undo";
+undo
+redo";
+
+/// The sentence of [`HELP`] that shares most words with a prompt; `None` if none shares any.
+pub fn nearest(prompt: &str) -> Option<&'static str> {
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|character: char| !character.is_alphanumeric());
+        words.filter(|word| word.len() > 3).map(str::to_lowercase).collect()
+    };
+    let prompt = words(prompt);
+    let shared = |line: &str| words(line).iter().filter(|word| prompt.contains(word)).count();
+    let best = HELP.lines().rev().max_by_key(|line| shared(line))?;
+    (shared(best) > 0).then_some(best)
+}
 
 /// Parses a prompt; `None` if it is not in the grammar.
 pub fn parse(prompt: &str) -> Option<Job> {
@@ -153,6 +170,9 @@ impl Cursor<'_> {
     fn job(&mut self) -> Option<Job> {
         self.skip(&["please", "can", "could", "you", "now"]);
         if self.take(&["rename"]) {
+            if let Some(job) = self.rename_file() {
+                return Some(job);
+            }
             self.noun();
             let symbol = self.name()?;
             self.expect(&["to", "as", "into"])?;
@@ -165,6 +185,9 @@ impl Cursor<'_> {
             let from = self.name()?;
             self.expect(&["to", "into"])?;
             return Some(Job::MoveFile { from, to: self.name()? });
+        }
+        if self.take(&["mv"]) {
+            return Some(Job::MoveFile { from: self.name()?, to: self.name()? });
         }
         if self.take(&["organize", "organise", "sort"]) {
             self.skip(&["the", "all"]);
@@ -181,8 +204,12 @@ impl Cursor<'_> {
             self.skip(&["that", "it", "the", "last", "run", "change", "changes"]);
             return Some(Job::Undo);
         }
+        if self.take(&["redo"]) {
+            self.skip(&["that", "it", "the", "last", "undo", "change", "changes"]);
+            return Some(Job::Redo);
+        }
         if self.take(&["fix"]) {
-            return self.fix();
+            return self.fix_imports().or_else(|| self.fix());
         }
         if self.take(&["debug"]) {
             return self.debug();
@@ -223,10 +250,16 @@ impl Cursor<'_> {
             self.at = start;
             self.expect(&["what"])?;
             self.expect(&["does"])?;
+            let has_article = self.is_next("the");
             self.noun();
+            // `the code` is no symbol; `the function parse` and `parse` are.
+            let is_named = !has_article || self.at > start + 3;
             let symbol = self.name()?;
-            self.expect(&["call"])?;
-            Some(Job::Find { action: "callees", symbol, place: self.place()? })
+            let action = if is_named && self.take(&["do"]) { "hover" } else { "callees" };
+            if action == "callees" {
+                self.expect(&["call"])?;
+            }
+            Some(Job::Find { action, symbol, place: self.place()? })
         };
         let job = read();
         if job.is_none() {
@@ -290,6 +323,40 @@ impl Cursor<'_> {
             None
         };
         Some(Job::Probe { expression, at, program })
+    }
+
+    /// `[the] file A to B` after `rename`; does not advance for a symbol called `file`.
+    fn rename_file(&mut self) -> Option<Job> {
+        let start = self.at;
+        let mut read = || {
+            self.skip(&["the"]);
+            self.expect(&["file"])?;
+            let from = self.name()?;
+            self.expect(&["to", "as", "into"])?;
+            Some(Job::MoveFile { from, to: self.name()? })
+        };
+        let job = read();
+        if job.is_none() {
+            self.at = start;
+        }
+        job
+    }
+
+    /// `[the] imports in FILE` after `fix`; does not advance for anything else.
+    fn fix_imports(&mut self) -> Option<Job> {
+        let start = self.at;
+        let mut read = || {
+            self.skip(&["the", "all"]);
+            self.expect(&["imports"])?;
+            self.expect(&["in", "of"])?;
+            self.skip(&["the", "file"]);
+            Some(Job::Tidy { action: "organize_imports", file: self.name()? })
+        };
+        let job = read();
+        if job.is_none() {
+            self.at = start;
+        }
+        job
     }
 
     /// Parses the rest after `fix`.
@@ -427,6 +494,10 @@ impl Cursor<'_> {
         found
     }
 
+    fn is_next(&self, option: &str) -> bool {
+        self.words.get(self.at).is_some_and(|word| !word.quoted && word.text.eq_ignore_ascii_case(option))
+    }
+
     fn expect(&mut self, any: &[&str]) -> Option<()> {
         self.take(any).then_some(())
     }
@@ -474,6 +545,7 @@ mod tests {
         check("rename f() to g() in \"my file.py\":3", rename("f", "g", place("my file.py", Some(3))));
         check("rename to to into", rename("to", "into", Place::default()));
         check("rename class to kind", rename("class", "kind", Place::default()));
+        check("rename file to path", rename("file", "path", Place::default()));
         check("rename a", None);
         check("rename a to b and then delete everything", None);
         check("rename `a to b", None);
@@ -508,6 +580,9 @@ mod tests {
         check("where is foo used in a.py", find("references", "foo", place("a.py", None)));
         check("list symbols in a.py", find("symbols", "", place("a.py", None)));
         check("describe foo", find("hover", "foo", Place::default()));
+        check("what does foo do?", find("hover", "foo", Place::default()));
+        check("what does the function foo do in a.py", find("hover", "foo", place("a.py", None)));
+        check("what does this do in `a.py`:3", find("hover", "this", place("a.py", Some(3))));
     }
 
     #[test]
@@ -575,6 +650,14 @@ mod tests {
     #[test]
     fn the_rest() {
         check("move src/a.py to src/b.py", Job::MoveFile { from: "src/a.py".into(), to: "src/b.py".into() });
+        check("mv src/a.py lib/", Job::MoveFile { from: "src/a.py".into(), to: "lib/".into() });
+        let renamed = || Job::MoveFile { from: "a.py".into(), to: "b.py".into() };
+        check("rename the file a.py to b.py", renamed());
+        check("rename file a.py to b.py.", renamed());
+        check("redo", Job::Redo);
+        check("redo the last change", Job::Redo);
+        check("fix imports in a.py", Job::Tidy { action: "organize_imports", file: "a.py".into() });
+        check("fix the imports", None);
         check("organize imports in a.py", Job::Tidy { action: "organize_imports", file: "a.py".into() });
         check("format 'a b.py'", Job::Tidy { action: "format", file: "a b.py".into() });
         check("explain the diagnostics in a.py", Job::Diagnostics { file: Some("a.py".into()) });
@@ -583,6 +666,13 @@ mod tests {
         check("write me a poem", None);
         check("", None);
         check("…", None);
+    }
+
+    #[test]
+    fn the_nearest_sentence_shares_most_words() {
+        assert_eq!(nearest("organize my imports please"), Some("organize imports in FILE"));
+        assert_eq!(nearest("format everything"), Some("format FILE"));
+        assert_eq!(nearest("make it faster"), None);
     }
 
     #[test]

@@ -89,7 +89,11 @@ fn answer(mut message: AssistantMessage, transcript: &[Message], fixed: Option<&
     let planned = || grammar::parse(&transcript[prompt].text()).map(|job| next(&job, &results));
     let fixed = fixed.map(|call| results.is_empty().then(|| call.clone()));
     let Some(next) = fixed.or_else(planned) else {
-        return fail(message, unknown(), "the built-in planner did not understand the request");
+        return fail(
+            message,
+            unknown(&transcript[prompt].text()),
+            "the built-in planner did not understand the request",
+        );
     };
     if let Some((name, arguments)) = next {
         let (name, arguments_error, thought_signature) = (name, None, None);
@@ -167,13 +171,12 @@ fn fail(mut message: AssistantMessage, text: String, error: &str) -> AssistantMe
     message
 }
 
-fn unknown() -> String {
-    let jobs: Vec<String> = grammar::HELP.lines().map(|line| format!("  {line}")).collect();
+/// Two lines: the nearest sentence of the grammar, and how to configure a model.
+fn unknown(prompt: &str) -> String {
+    let nearest = grammar::nearest(prompt).unwrap_or("rename A to B [in FILE[:LINE]]");
     format!(
-        "No model is configured, and the built-in planner does not understand this prompt. It understands:\n{}\n\
-         For other prompts set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or model.default, or start a local server. \
-         `pilcrow config show` lists the settings in force, `pilcrow config schema` all settings.",
-        jobs.join("\n")
+        "The built-in planner does not understand this; it can `{nearest}` (`pilcrow run --help-planner` lists all).\n\
+         For other requests set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or model.default, or start a local server."
     )
 }
 
@@ -219,6 +222,7 @@ fn call(job: &Job) -> Call {
             ("debug", json!({ "action": "probe", "program": program, "points": [point] }))
         }
         Job::Undo => ("undo", json!({})),
+        Job::Redo => ("undo", json!({ "redo": true })),
     };
     match arguments {
         Value::Object(arguments) => (tool.to_owned(), arguments),
@@ -232,6 +236,12 @@ fn with_place(mut arguments: Value, place: &Place) -> Value {
     }
     if let Some(line) = place.line {
         arguments["line"] = json!(line);
+        // The declaration on the line.
+        if arguments["symbol"] == "this"
+            && let Some(arguments) = arguments.as_object_mut()
+        {
+            arguments.remove("symbol");
+        }
     }
     arguments
 }
@@ -271,6 +281,14 @@ mod tests {
     }
 
     #[test]
+    fn this_is_the_declaration_on_the_line() {
+        let first = ask(&[Message::user("rename this to b in x.py:3")]);
+        let arguments = first.tool_calls().next().map(|call| Value::Object(call.arguments.clone()));
+        let expected = json!({ "action": "rename", "new_name": "b", "file": "x.py", "line": 3 });
+        assert_eq!(arguments, Some(expected));
+    }
+
+    #[test]
     fn failed_and_unknown_prompts_end_in_an_error() {
         let prompt = Message::user("rename a to b");
         let first = ask(std::slice::from_ref(&prompt));
@@ -278,6 +296,7 @@ mod tests {
         assert_eq!((last.text().as_str(), last.stop_reason), ("no symbol a", StopReason::Error));
         let last = ask(&[Message::user("make it faster")]);
         assert!(last.text().contains("rename A to B") && last.stop_reason == StopReason::Error);
+        assert_eq!(last.text().lines().count(), 2);
     }
 
     #[test]

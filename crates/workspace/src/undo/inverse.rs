@@ -6,10 +6,11 @@
 
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 
 use paths::AbsPath;
-use text::TextEdit;
+use text::{LineIndex, TextEdit};
 
 use crate::documents::content::{Content, Image};
 use crate::documents::disk;
@@ -243,12 +244,25 @@ fn merge(
         return Ok(());
     };
     let over = text::diff_edits(new, current);
+    let index = LineIndex::new(current);
     let mut edits = Vec::new();
+    // Both lists are in order, so each edit meets only the changes around it.
+    let (mut first, mut shift) = (0, 0_isize);
     for edit in text::diff_edits(new, old) {
-        let joined = over.iter().any(|change| are_joined(new, &edit, change));
-        match text::map_edits(new, std::slice::from_ref(&edit), &over) {
-            Ok(Ok(mapped)) if !joined => edits.extend(mapped),
-            _ => skip(path, changed_lines(current, &edit, &over)),
+        while let Some(change) = over.get(first).filter(|change| change.range.end < edit.range.start) {
+            shift += change.growth();
+            first += 1;
+        }
+        let count = over[first..].iter().take_while(|change| change.range.start <= edit.range.end).count();
+        let near = &over[first..first + count];
+        let joined = near.iter().any(|change| are_joined(new, &edit, change));
+        match text::map_edits(new, std::slice::from_ref(&edit), near) {
+            Ok(Ok(mapped)) if !joined => edits.extend(mapped.into_iter().map(|edit| {
+                let Range { start, end } = edit.range;
+                let range = start.saturating_add_signed(shift)..end.saturating_add_signed(shift);
+                TextEdit::replace(range, edit.new_text)
+            })),
+            _ => skip(path, changed_lines(&index, &edit, near, shift)),
         }
     }
     match text::apply(current, &edits) {
@@ -272,21 +286,14 @@ fn are_joined(text: &str, edit: &TextEdit, change: &TextEdit) -> bool {
 }
 
 /// The message about a skipped `edit`, with the present lines at its position.
-fn changed_lines(current: &str, edit: &TextEdit, over: &[TextEdit]) -> String {
-    let touches =
-        |change: &&TextEdit| change.range.start <= edit.range.end && edit.range.start <= change.range.end;
-    let growth = |change: &TextEdit| change.growth();
-    let before: isize = over.iter().filter(|change| change.range.end < edit.range.start).map(growth).sum();
-    let inside: isize = over.iter().filter(touches).map(growth).sum();
-    let start = over.iter().filter(touches).map(|change| change.range.start).min();
-    let end = over.iter().filter(touches).map(|change| change.range.end).max();
-    let start = start.unwrap_or(edit.range.start).min(edit.range.start).saturating_add_signed(before);
-    let end = end.unwrap_or(edit.range.end).max(edit.range.end).saturating_add_signed(before + inside);
-    let line = |offset: usize| {
-        let upto = current.as_bytes().get(..offset.min(current.len())).unwrap_or_default();
-        upto.iter().filter(|byte| **byte == b'\n').count() + 1
-    };
-    let (first, last) = (line(start), line(end.saturating_sub(1).max(start)));
+///
+/// `near`: the changes that touch it; `shift`: the growth of those before.
+fn changed_lines(index: &LineIndex, edit: &TextEdit, near: &[TextEdit], shift: isize) -> String {
+    let inside: isize = near.iter().map(TextEdit::growth).sum();
+    let start = near.first().map_or(edit.range.start, |change| change.range.start.min(edit.range.start));
+    let end = near.last().map_or(edit.range.end, |change| change.range.end.max(edit.range.end));
+    let (start, end) = (start.saturating_add_signed(shift), end.saturating_add_signed(shift + inside));
+    let (first, last) = (index.line_of(start) + 1, index.line_of(end.saturating_sub(1).max(start)) + 1);
     if first == last {
         format!("line {first} changed since and is not reverted")
     } else {
