@@ -582,7 +582,7 @@ fn a_child_process_of_python_is_a_child_session() {
     says(
         &mut batch,
         &action("sessions"),
-        &["debug-1: a.py (debugpy), running", "(debugpy, of debug-1), stopped"],
+        &["debug-1: a.py (debugpy), running", "(debugpy, child of debug-1), stopped"],
     );
     says(&mut batch, &action("continue"), &["ended"]);
     says(

@@ -399,7 +399,7 @@ fn a_launch_configuration() {
         &["ended with exit code 0", &format!("result 6 {name}")],
     );
     let missing = json!({"action": "launch", "config": "that"});
-    assert!(batch.call("debug", &missing).fails("not_found").contains("there are: this file"));
+    assert!(batch.call("debug", &missing).fails("not_found").contains("it has: this file"));
     assert!(batch.end().0.success());
     sandbox.mark().none_left(Duration::from_secs(20));
 }

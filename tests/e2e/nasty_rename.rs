@@ -101,8 +101,7 @@ fn a_method_of_the_same_name_is_another_symbol() {
     });
     let start = sandbox.tree();
     rename("no_such_name", "x").fails("not_found");
-    let keyword = rename("Machine", "class").fails("invalid_arguments");
-    assert!(keyword.contains("is \"class\" a name"), "{keyword}");
+    rename("Machine", "class").fails("invalid_arguments");
     assert_eq!(sandbox.tree(), start);
     // A name that exists beside it already: renamed as requested, and reported.
     let clash = rename("Machine", "greet").ok();

@@ -1,4 +1,4 @@
-//! What `read` shows: bounded, numbered, and honest about what it leaves out.
+//! The tool `read`: its output is bounded, numbered, and says what it leaves out.
 
 use expect_test::expect;
 use serde_json::json;

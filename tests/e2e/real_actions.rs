@@ -84,7 +84,7 @@ fn every_action_works_without_server_setup() {
     edits(&mut asker, &sandbox);
     // An unknown action is refused with the list of all.
     let refused = asker.batch.call("lsp", &json!({"action": "?"})).text();
-    let listed = refused.split("lsp are: ").nth(1).and_then(|rest| rest.lines().next()).unwrap_or_default();
+    let listed = refused.split("known: ").nth(1).and_then(|rest| rest.lines().next()).unwrap_or_default();
     let listed: BTreeSet<String> = listed.split(", ").map(str::to_owned).collect();
     let asked: BTreeSet<String> = asker.asked.iter().map(ToString::to_string).collect();
     assert_eq!(listed, asked, "not asked of a real server: {refused}");

@@ -308,7 +308,7 @@ fn c_bzip2() {
     let mut sandbox = Sandbox::new();
     let source = tools().join("lib/bzip2-sys/bzip2-1.0.8");
     copy(&source, &sandbox.project());
-    // What `bear -- make` would write: without it clangd takes a header for C++ and finds no use of it.
+    // The file that `bear -- make` writes: without it clangd takes a header for C++ and finds no use of it.
     let commands: Vec<serde_json::Value> = code(&sandbox, &[".c"])
         .keys()
         .map(|file| json!({"directory": sandbox.project(), "file": file, "arguments": ["cc", "-D_FILE_OFFSET_BITS=64", "-c", file]}))

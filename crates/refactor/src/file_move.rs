@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use adapters::Feature;
 use lsp_client::{Clock, RequestCx, ServerHandle, ServerPool};
 use paths::AbsPath;
-use workspace::{Document, Operation, ReadError, Workspace, WorkspaceEdit};
+use workspace::{Budget, Document, Operation, ReadError, Workspace, WorkspaceEdit};
 
 use crate::includes::{self, Moves};
 use crate::stale_paths::OldPlaces;
@@ -241,13 +241,12 @@ async fn scan(workspace: &Workspace, edit: &WorkspaceEdit, clock: Clock<'_>) -> 
         let (moves, edited) = (Moves::of(&edit), edited(&edit).map(|(path, _)| path.clone()).collect());
         let scanner = Scanner { workspace: &workspace, edit: &edit, edited, moves, old_places };
         let mut scan = Scan::default();
-        for (count, path) in workspace.files(workspace.root()).enumerate() {
-            if count >= MAX_READ || is_over() {
-                scan.is_cut = true;
-                break;
-            }
+        let budget = Budget { files: MAX_READ, ..Budget::new(until, cancel.clone()) };
+        let mut paths = workspace.candidates(workspace.files(workspace.root()), budget);
+        for path in paths.by_ref() {
             scanner.read(path, &mut scan, &is_over);
         }
+        scan.is_cut |= !paths.is_complete();
         scan
     });
     let cut = || Scan { is_cut: true, ..Scan::default() };

@@ -247,7 +247,7 @@ impl<'a> Neovim<'a> {
         format!("messages: {messages}\nlog: {}\nof the server: {}", self.log(), self.server_log())
     }
 
-    /// What Neovim logged of its servers.
+    /// The log that Neovim keeps of its servers.
     pub fn server_log(&self) -> String {
         fs::read_to_string(self.sandbox.beside("user/.local/state/nvim/lsp.log")).unwrap_or_default()
     }

@@ -176,7 +176,6 @@ impl Key {
         /// Variables that are no settings.
         const OTHERS: &[&str] = &[
             "PILCROW_BIN",
-            "PILCROW_BLESS",
             "PILCROW_CHILD",
             "PILCROW_FAULT",
             "PILCROW_HOME",

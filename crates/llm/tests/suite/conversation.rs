@@ -1,5 +1,5 @@
 //! One conversation in every protocol: the exact requests (`tests/golden/requests`, rewritten with
-//! `PILCROW_BLESS=1`), and transcripts with messages of other models.
+//! `UPDATE_EXPECT=1`), and transcripts with messages of other models.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -196,10 +196,7 @@ fn each_protocol_encodes_a_full_conversation() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/golden/requests")
             .join(format!("{}.json", name.replace('-', "_")));
-        if std::env::var_os("PILCROW_BLESS").is_some() {
-            std::fs::write(&file, &shown).unwrap();
-        }
-        assert_eq!(shown, std::fs::read_to_string(&file).unwrap_or_default(), "{name}");
+        expect_test::expect_file![file].assert_eq(&shown);
     }
 }
 

@@ -2,7 +2,7 @@
 //! final message.
 //!
 //! A new case is a directory with an `input.sse`, or an `input.frames` for binary event streams ([`frames`]).
-//! `PILCROW_BLESS=1` writes the expectation, to be reviewed before it is committed.
+//! `UPDATE_EXPECT=1` writes the expectation, to be reviewed before it is committed.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -128,11 +128,7 @@ fn streams_give_their_events_in_any_chunking() {
     for Case { protocol, directory, name, input } in cases() {
         let events = decode(&*protocol, &input, |_| usize::MAX / 2);
         let expected = directory.join("expected.txt");
-        if std::env::var_os("PILCROW_BLESS").is_some() {
-            std::fs::write(&expected, render(&events)).unwrap();
-        }
-        let expected = std::fs::read_to_string(&expected).unwrap_or_default();
-        assert_eq!(render(&events), expected, "{name}");
+        expect_test::expect_file![expected].assert_eq(&render(&events));
         for size in 1..=5 {
             assert_eq!(decode(&*protocol, &input, |_| size), events, "{name} in pieces of {size}");
         }

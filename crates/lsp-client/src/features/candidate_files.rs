@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use paths::AbsPath;
-use workspace::Document;
+use workspace::{Budget, Document};
 
 use crate::error::ServerError;
 use crate::note::Note;
@@ -16,10 +16,6 @@ use crate::server::{Clock, Opened, Server};
 
 /// Maximum number of files opened for one request.
 pub(super) const MAX_OPENED: usize = 400;
-/// Maximum number of files read, of the server's languages and of others.
-const MAX_READ: usize = 20_000;
-/// Size of the largest file that is read.
-const MAX_BYTES: usize = 1 << 20;
 /// Time for files of other languages.
 const OTHERS_TIME: Duration = Duration::from_secs(5);
 
@@ -146,39 +142,32 @@ impl ServerPool {
         let (workspace, definition) = (self.workspace.clone(), server.core.definition.clone());
         let (root, name, cancel) = (server.core.root.clone(), name.to_owned(), clock.cancel.clone());
         let scan = tokio::task::spawn_blocking(move || {
-            let mut found = Candidates::default();
-            let (mut own, mut others) = (0, 0);
             let top = workspace.root();
-            let mut inside = workspace.files(top).filter(|path| path.starts_with(&root)).peekable();
-            // The list of the workspace omits a root in an ignored directory.
-            let unlisted = inside.peek().is_none().then(|| workspace.files(&root));
-            let rest = (root != *top).then(|| workspace.files(top));
-            let rest = rest.into_iter().flatten().filter(|path| !path.starts_with(&root));
-            for path in inside.chain(unlisted.into_iter().flatten()).chain(rest) {
-                let is_own = definition.language_id(path.as_path()).is_some();
-                if !is_own && (kinds == Kinds::Own || found.others_cut) {
-                    continue;
+            let files = || {
+                let mut inside = workspace.files(top).filter(|path| path.starts_with(&root)).peekable();
+                // The list of the workspace omits a root in an ignored directory.
+                let unlisted = inside.peek().is_none().then(|| workspace.files(&root));
+                let rest = (root != *top).then(|| workspace.files(top));
+                let rest = rest.into_iter().flatten().filter(|path| !path.starts_with(&root));
+                inside.chain(unlisted.into_iter().flatten()).chain(rest)
+            };
+            let is_own = |path: &AbsPath| definition.language_id(path.as_path()).is_some();
+            let mut found = Candidates::default();
+            let mut own = workspace.candidates(files().filter(is_own), Budget::new(until, cancel.clone()));
+            while let Some(document) = own.next_with_word(&name) {
+                match found.documents.len() == MAX_OPENED {
+                    true => found.omitted.push(document.path),
+                    false => found.documents.push(document),
                 }
-                let (count, until) = if is_own { (&mut own, until) } else { (&mut others, others_until) };
-                let is_over = *count == MAX_READ || cancel.is_cancelled() || Instant::now() >= until;
-                *count += 1;
-                if is_over && is_own {
-                    found.is_cut = true;
-                    break;
-                } else if is_over {
-                    found.others_cut = true;
-                    continue;
+            }
+            found.is_cut = !own.is_complete();
+            if kinds == Kinds::All {
+                let others = files().filter(|path| !is_own(path));
+                let mut others = workspace.candidates(others, Budget::new(others_until, cancel));
+                while let Some(document) = others.next_with_word(&name) {
+                    found.others.push(document.path);
                 }
-                // A file that is not text contains no name.
-                let Some(document) = workspace.document_with(&path, &name) else { continue };
-                if document.text.len() > MAX_BYTES {
-                    continue;
-                }
-                match is_own {
-                    false => found.others.push(path),
-                    true if found.documents.len() == MAX_OPENED => found.omitted.push(path),
-                    true => found.documents.push(document),
-                }
+                found.others_cut = !others.is_complete();
             }
             found
         });

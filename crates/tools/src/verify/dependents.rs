@@ -15,7 +15,7 @@ use agent::ToolCx;
 use lsp_client::ServerPool;
 use paths::AbsPath;
 use text::{TextEdit, occurrences};
-use workspace::{ChangeKind, Document, FileChange};
+use workspace::{Budget, ChangeKind, Document, FileChange};
 
 use super::cold_servers;
 use crate::ToolContext;
@@ -206,7 +206,9 @@ async fn candidate_files(
     let (workspace, servers, cancel) =
         (context.workspace.clone(), Arc::clone(&context.servers), cx.cancel.clone());
     let search = tokio::task::spawn_blocking(move || {
-        let started = Instant::now();
+        let until = Instant::now() + MAX_TIME;
+        let budget = Budget { files: MAX_SEARCHED, bytes: MAX_BYTES, until, cancel };
+        let mut paths = workspace.candidates(workspace.files(workspace.root()), budget);
         // Files of one kind in one directory have the same servers.
         let mut known: HashMap<(PathBuf, OsString), Served> = HashMap::new();
         let (mut out, mut left, mut cold) = (Vec::new(), Vec::new(), Vec::new());
@@ -218,11 +220,7 @@ async fn candidate_files(
             let document = workspace.document(path).ok().filter(|it| it.text.len() <= MAX_BYTES)?;
             names.are_in(&document.text).then_some(document)
         };
-        let is_expired = || started.elapsed() > MAX_TIME || cancel.is_cancelled();
-        for (count, path) in workspace.files(workspace.root()).enumerate() {
-            if count >= MAX_SEARCHED || is_expired() {
-                return (out, left, true);
-            }
+        for path in paths.by_ref() {
             let file = path.as_path();
             let kind = file.extension().or(file.file_name()).unwrap_or_default().to_owned();
             let directory = file.parent().unwrap_or(file).to_owned();
@@ -233,14 +231,14 @@ async fn candidate_files(
             }
         }
         for (path, root) in cold {
-            if is_expired() {
+            if paths.is_spent() {
                 return (out, left, true);
             }
             if candidate(&path).is_some() {
                 left.push((path, root));
             }
         }
-        (out, left, false)
+        (out, left, !paths.is_complete())
     });
     search.await.unwrap_or_else(|_| (Vec::new(), Vec::new(), true))
 }

@@ -111,7 +111,7 @@ impl<I: Iterator<Item = AbsPath>> Candidates<I> {
     }
 
     /// Whether the budget is spent; a scan that asks stops then.
-    pub(crate) fn is_spent(&self) -> bool {
+    pub fn is_spent(&self) -> bool {
         self.budget.cancel.is_cancelled() || Instant::now() >= self.budget.until
     }
 

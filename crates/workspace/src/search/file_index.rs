@@ -17,8 +17,8 @@ use ignore::gitignore::gitconfig_excludes_path;
 use parking_lot::Mutex;
 use paths::AbsPath;
 
+use crate::Workspace;
 use crate::documents::stamp::Stamp;
-use crate::{Document, Workspace};
 
 /// Size of the largest file that is indexed.
 const MAX_BYTES: usize = 1 << 20;
@@ -72,13 +72,6 @@ impl Workspace {
         let count = files.as_ref().map_or(0, |listing| listing.files.len());
         let listed = (0..count).filter_map(move |at| files.as_ref()?.files.get(at).cloned());
         listed.chain(walk.into_iter().flatten())
-    }
-
-    /// The document at `path` if it is text and holds `word` as a whole word. Blocks.
-    pub fn document_with(&self, path: &AbsPath, word: &str) -> Option<Document> {
-        let document = self.may_hold(path, word).then(|| self.document(path).ok()).flatten()?;
-        let holds = text::occurrences(&document.text, word).next().is_some();
-        holds.then_some(document)
     }
 
     /// Whether the file at `path` may hold `word` as a whole word. Blocks.

@@ -16,6 +16,9 @@ const DOC_LINE: usize = 80;
 /// Longest name of a test.
 const TEST_NAME: usize = 60;
 
+/// Assertions of tests that match prose by a substring. The number may only fall.
+const PROSE: usize = 250;
+
 /// The list of refused words.
 pub(super) struct Words {
     refused: Vec<Refused>,
@@ -116,6 +119,30 @@ pub(super) fn check(path: &str, text: &str) -> Vec<String> {
     problems
 }
 
+/// Whether tests match more prose by a substring than before; snapshots and codes leave the wording free.
+pub(super) fn check_prose(files: &[(String, String)]) -> Option<String> {
+    let count: usize = files.iter().map(|(path, text)| prose_matches(path, text)).sum();
+    (count > PROSE).then(|| {
+        format!("{count} assertions match prose by `contains`, more than {PROSE}; use a snapshot, a code or a field")
+    })
+}
+
+/// The positive matches of three or more words in the tests of a file.
+fn prose_matches(path: &str, text: &str) -> usize {
+    static PROSE: OnceLock<regex::Regex> = OnceLock::new();
+    let prose = PROSE.get_or_init(|| {
+        regex::Regex::new(r#"(\S*)\.contains\("[^"]* [^"]* [^"]*"\)"#).expect("the pattern is constant")
+    });
+    let is_test = path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("tests.rs");
+    let tests = if is_test { Some(text) } else { text.find("#[cfg(test)]").map(|at| &text[at..]) };
+    let Some(tests) = tests.filter(|_| path.ends_with(".rs")) else { return 0 };
+    // `!text.contains(…)` checks that something is absent.
+    prose
+        .captures_iter(tests)
+        .filter(|found| !found[1].trim_start_matches(['(', '&']).starts_with('!'))
+        .count()
+}
+
 fn comment_text(line: &str) -> Option<&str> {
     let text = line.strip_prefix("//")?;
     Some(text.trim_start_matches(['/', '!']).trim_start())
@@ -127,7 +154,7 @@ fn comment_text(line: &str) -> Option<&str> {
 fn refused_start(comment: &str) -> Option<&'static str> {
     static SENTENCE: OnceLock<regex::Regex> = OnceLock::new();
     let sentence = SENTENCE.get_or_init(|| {
-        regex::Regex::new(r"(?:^|[.!] )(What|Who|Whose|Of) [a-z]").expect("the pattern is constant")
+        regex::Regex::new(r"(?:^|[.!] )(What|Who|Whose|Of) [a-zA-Z`]").expect("the pattern is constant")
     });
     let word = sentence.captures(comment).filter(|_| !comment.contains('?'))?.get(1)?;
     ["What", "Whose", "Who", "Of"].into_iter().find(|known| *known == word.as_str())
@@ -162,6 +189,20 @@ mod tests {
         let rules = |text: &str| check("x.rs", text).len();
         assert_eq!(rules("// What is it?\n/// Whatever works.\nlet what = 1;\n"), 0);
         assert_eq!(rules("// What it has.\n/// Waits. Of two one goes.\n//! Who asks.\n"), 3);
+    }
+
+    #[test]
+    fn prose_in_tests_is_counted() {
+        let code = r#"
+            assert!(text.contains("one two three") && !text.contains("four five six"));
+            assert!(!text.contains("a b c"));
+            assert!(text.contains("a.py:3"));
+        "#;
+        assert_eq!(prose_matches("tests/e2e/a.rs", code), 1);
+        assert_eq!(prose_matches("crates/a/src/lib.rs", code), 0);
+        assert_eq!(prose_matches("crates/a/src/lib.rs", &format!("#[cfg(test)]{code}")), 1);
+        let files = |count: usize| vec![("tests/a.rs".to_owned(), "x.contains(\"a b c\") ".repeat(count))];
+        assert!(check_prose(&files(PROSE)).is_none() && check_prose(&files(PROSE + 1)).is_some());
     }
 
     #[test]

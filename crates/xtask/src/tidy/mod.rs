@@ -60,6 +60,7 @@ fn problems(root: &Path) -> Result<Vec<String>> {
     let mut problems = edges::check(root, &read(&root.join(PAGE))?)?;
     let files = tracked_files(root)?;
     problems.extend(callers::check(&files));
+    problems.extend(language::check_prose(&files));
     let words = language::Words::parse(language::WORDS);
     let mut error_codes = None;
     let mut documented = None;
