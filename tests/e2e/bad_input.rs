@@ -50,7 +50,7 @@ fn a_patch_that_cannot_be_read() {
 }
 
 #[test]
-fn a_path_outside_the_workspace() {
+fn a_path_outside_the_workspace_is_denied() {
     check("read", json!({"path": "../outside.txt"}), "denied", "outside");
     check("write", json!({"path": "../new.txt", "content": "x"}), "denied", "outside");
     check("write", json!({"path": "/etc/pilcrow-test", "content": "x"}), "denied", "outside");
@@ -70,7 +70,7 @@ fn a_missing_file_is_reported() {
 }
 
 #[test]
-fn a_directory_where_a_file_is_expected() {
+fn a_directory_in_place_of_a_file_is_refused() {
     check("write", json!({"path": "folder", "content": "x", "overwrite": true}), "not_a_file", "folder");
     check("lsp", json!({"action": "hover", "file": "folder", "line": 1}), "not_a_file", "folder");
 }

@@ -12,7 +12,7 @@ use tests::{Batch, Editor, Sandbox, check_output, wait_for};
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
-fn output_status_and_secrets() {
+fn a_result_has_output_and_status_without_secrets() {
     let mut sandbox = Sandbox::with(&[("a.txt", "a\n")]);
     sandbox.variables.insert("MY_TOKEN".to_owned(), "hunter2-hunter2".to_owned());
     let line = "echo out; echo err >&2; cat a.txt; echo \"[$MY_TOKEN]\"; echo hunter2-hunter2; read x || echo no input; exit 3";
@@ -97,7 +97,7 @@ fn a_run_denied_before_its_start_is_audited() {
     check_output(
         denied[1]["reason"].as_str().unwrap(),
         &expect![
-            "write: .git/x is protected (git's own files); a rule of its own decides otherwise, like `allow write ./.git/x`"
+            "write: .git/x is protected (git's own files); to permit it, add the rule `allow write ./.git/x`"
         ],
     );
 }
@@ -190,8 +190,10 @@ fn long_output_is_truncated_and_readable_in_full() {
     let mut batch = Batch::start(&sandbox);
     let answer = batch.call("bash", &json!({ "command": "seq 1 30000" }));
     let text = answer.ok();
-    assert!(text.starts_with("1\n2\n") && text.contains("\n30000\nexit status 0"), "{}", text.len());
-    assert!(text.len() < 60_000 && text.contains("bytes left out"), "{}", text.len());
+    let has = |start: &str| text.lines().any(|line| line.starts_with(start));
+    assert!(text.starts_with("1\n2\n") && has("30000") && has("exit status 0"), "{}", text.len());
+    let is_cut = text.lines().any(|line| line.starts_with('…') && line.contains("\"bash-1\""));
+    assert!(text.len() < 60_000 && is_cut, "{}", text.len());
     let file = answer.value["details"]["file"].as_str().expect("it is kept whole").to_owned();
     assert_eq!(std::fs::read_to_string(file).unwrap().lines().count(), 30_000);
     let page = batch.call("bash", &json!({ "job": "bash-1", "offset": 12_345 })).ok();

@@ -95,16 +95,16 @@ fn a_session_can_be_shown() {
     check_output(
         &shown.stdout,
         &expect![[r#"
-        Session <id> in <sandbox>/the project (<date>)
+            Session <id> in <sandbox>/the project (<date>)
 
-        [user]
-        say something that the planner cannot do
+            [user]
+            say something that the planner cannot do
 
-        [planner]
-        The built-in planner does not understand this; it can `what does A do [in FILE[:LINE]]` (`pilcrow run --help-planner` lists all).
-        For other requests set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or model.default, or start a local server.
-        (the built-in planner did not understand the request)
-    "#]],
+            [planner]
+            The built-in planner does not understand this; it can `rename A to B [in FILE[:LINE]]`.
+            `pilcrow run --help-planner` lists all sentences. For other requests set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or model.default, or start a local server.
+            (the built-in planner did not understand the request)
+        "#]],
     );
     sandbox.run(&["sessions", "list"]).expect(0);
 }

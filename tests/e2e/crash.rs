@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use expect_test::expect;
 use serde_json::json;
-use tests::{Batch, Sandbox};
+use tests::{Batch, Sandbox, check_output, line_with};
 
 const NAMES: [&str; 3] = ["a.txt", "b.txt", "c.txt"];
 
@@ -70,8 +71,9 @@ fn at_every_step(mut check: impl FnMut(&str, Sandbox)) {
     }
 }
 
-/// Makes one commit of all three files, killed at the fault point. Returns whether
-/// it was killed.
+/// Makes one commit of all three files, killed at the fault point.
+///
+/// Returns whether it was killed.
 fn commit(sandbox: &mut Sandbox, fault: &str) -> bool {
     sandbox.variables.insert("PILCROW_FAULT".to_owned(), fault.to_owned());
     let mut batch = Batch::start(sandbox);
@@ -173,8 +175,15 @@ fn a_killed_commands_overwrite_can_be_undone() {
     // Later writes belong to the user, even immediate ones.
     sandbox.write("mine.txt", "an hour of work\n");
     let undone = sandbox.run(&["undo"]).expect(0);
-    assert!(undone.all().contains("a command that changed it was interrupted"), "{undone:?}");
-    assert!(undone.all().contains("its earlier content is in"), "{undone:?}");
+    check_output(
+        line_with(&undone.all(), "a.txt: a command"),
+        &expect![
+            "pilcrow: interrupted change of <sandbox>/the project/a.txt: a command that changed it was interrupted; `pilcrow undo` restores it"
+        ],
+    );
+    let all = undone.all();
+    let (_, kept) = line_with(&all, "mine.txt: ").split_once(" content is in ").expect("its place");
+    assert_eq!(std::fs::read_to_string(kept).expect("the earlier content"), "unsaved\n");
     assert_eq!(sandbox.read("mine.txt"), "an hour of work\n");
     assert_eq!(sandbox.read("a.txt"), "unsaved\n");
     assert_eq!(sandbox.read("gone/b.txt"), "unsaved b\n");

@@ -12,8 +12,9 @@ use crate::debug::{asked, follows, launch, stopped, stops, with_adapter};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// An adapter that takes all arguments of `launch`, and attaches; it follows this
-/// script besides that of `stops`.
+/// An adapter that takes all arguments of `launch`, and attaches.
+///
+/// It follows this script besides that of `stops`.
 fn able(can: &Value, commands: &Value) -> Sandbox {
     let sandbox = with_adapter(&json!({}));
     let file = sandbox.beside("script.json");
@@ -181,12 +182,19 @@ fn an_attached_program_is_ended_if_the_adapter_can() {
         batch.call("debug", &attach).ok();
         let ends = batch.call("debug", &json!({"action": "terminate"}));
         if can {
-            assert!(ends.ok().contains("ended: it was terminated"), "{}", ends.ok());
+            check_output(
+                &ends.ok(),
+                &expect![[r#"
+                debug-1: process 7 ended: it was terminated
+            "#]],
+            );
         } else {
             let said = ends.fails("unsupported");
-            assert!(
-                said.contains("scripted cannot end what it did not launch; `disconnect` leaves it"),
-                "{said}"
+            check_output(
+                &said,
+                &expect![
+                    "scripted cannot end what it did not launch; `disconnect` leaves it, and it runs on"
+                ],
             );
             batch.call("debug", &json!({"action": "disconnect"})).ok();
         }

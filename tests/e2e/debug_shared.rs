@@ -132,8 +132,9 @@ fn says(batch: &mut Batch, arguments: &Value, part: &str) -> Value {
     answer.value["details"].clone()
 }
 
-/// Behaviour common to every adapter: the agent stops at `line`; `free` is a line
-/// reached later.
+/// Behaviour common to every adapter: the agent stops at `line`.
+///
+/// `free` is a line reached later.
 fn shared(sandbox: &Sandbox, file: &str, launch: &Value, line: u64, free: u64) {
     let mut batch = Batch::start(sandbox);
     says(&mut batch, launch, "stopped: breakpoint");
@@ -191,7 +192,7 @@ fn shared(sandbox: &Sandbox, file: &str, launch: &Value, line: u64, free: u64) {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn debugpy_shared() {
+fn a_debugpy_session_is_shared_with_a_client() {
     let sandbox = Sandbox::with(&[("a.py", PYTHON)]);
     let launch = json!({"action": "launch", "program": "a.py", "breakpoints": [{"file": "a.py", "line": 4}]});
     shared(&sandbox, "a.py", &launch, 4, 5);
@@ -199,7 +200,7 @@ fn debugpy_shared() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn gdb_shared() {
+fn a_gdb_session_is_shared_with_a_client() {
     let sandbox = Sandbox::with(&[("c.c", C)]);
     let built =
         Command::new("gcc").current_dir(sandbox.project()).args(["-g", "-O0", "-o", "c", "c.c"]).status();
@@ -283,8 +284,9 @@ fn a_client_is_asked_for_its_terminal() {
     assert!(batch.end().0.success());
 }
 
-/// D10: a hundred thousand lines are bounded for the agent and in memory, and the
-/// client's stop is not lost.
+/// The client gets its stop after 100,000 lines of output.
+///
+/// The output is bounded for the agent and in memory.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_client_gets_its_stop_after_much_output() {
@@ -432,14 +434,14 @@ impl Drop for Scripted {
 
 #[test]
 #[ignore = "slow: needs debugpy's schema; cargo xtask test runs it"]
-fn a_client_with_the_messages_of_nvim_dap() {
+fn a_client_that_sends_nvim_dap_messages_works() {
     let sandbox = stopping();
     let mut batch = Batch::start(&sandbox);
     batch.call("debug", &launch()).ok();
     let listed = sandbox.run(&["dap"]).expect(0).all();
     assert!(listed.contains("a.txt (scripted), stopped"), "{listed}");
     let unknown = sandbox.run(&["dap", "--session", "debug-9"]).expect(2).all();
-    assert!(unknown.contains("there is no debug session debug-9; there are: debug-1@"), "{unknown}");
+    assert!(unknown.contains("debug-9") && unknown.contains("debug-1@"), "{unknown}");
 
     let mut neovim = Scripted::start(&sandbox, "debug-1");
     let about = json!({"clientID": "neovim", "clientName": "neovim", "adapterID": "nvim-dap", "pathFormat": "path",
@@ -778,7 +780,7 @@ for (let i = 0; i < 4; i++) {
 console.log(total);
 ";
 
-/// Two conditions on one line: either of them stops.
+/// The program stops if either of two conditions on one line holds.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn both_clients_set_conditions_on_one_line() {

@@ -76,7 +76,7 @@ def test_empty():
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn pytest() {
+fn a_failing_pytest_test_stops_where_it_fails() {
     let sandbox = Sandbox::with(&[("test_cart.py", PYTEST)]);
     let tools = PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env"));
     let lib = tools.join("lib/python-tests/lib");
@@ -111,7 +111,7 @@ class TestSum(unittest.TestCase):
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn unittest() {
+fn a_failing_unittest_test_stops_where_it_fails() {
     let sandbox = Sandbox::with(&[("test_sum.py", UNITTEST)]);
     let passes = json!({"name": "TestSum.test_nothing"});
     let values = ["got = 3 : int", "want = 4 : int"];
@@ -141,7 +141,7 @@ mod tests {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn cargo_test() {
+fn a_failing_cargo_test_stops_where_it_fails() {
     let manifest = "[package]\nname = \"tested\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[workspace]\n";
     for adapter in ["codelldb", "lldb-dap", "gdb"] {
         let sandbox = Sandbox::with(&[("Cargo.toml", manifest), ("src/lib.rs", RUST)]);
@@ -172,7 +172,7 @@ func TestNothing(t *testing.T) {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn go_test() {
+fn a_failing_go_test_stops_where_it_fails() {
     let sandbox = Sandbox::with(&[("go.mod", "module example.org/tested\n\ngo 1.19\n"), ("add_test.go", GO)]);
     let passes = json!({"file": "add_test.go", "name": "TestNothing"});
     let values = ["got = 4", "want = 5"];
@@ -194,7 +194,7 @@ test('nothing', () => {});
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn node_test() {
+fn a_failing_node_test_stops_where_it_fails() {
     let sandbox = Sandbox::with(&[("add.test.mjs", NODE)]);
     let values = ["got = 3 : number", "want = 4 : number"];
     throws(&sandbox, &json!({"name": "adds up"}), "add.test.mjs:7", &values, &json!({"name": "nothing"}));
@@ -225,7 +225,7 @@ test('nothing more', () => expect(1).toBe(2));
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn vitest() {
+fn a_failing_vitest_test_stops_where_it_fails() {
     let package = "{\"type\": \"module\"}";
     let sandbox = with_modules(&[("add.test.ts", VITEST), ("package.json", package)], "zod");
     let values = ["got = 3 : number", "want = 4 : number"];
@@ -248,7 +248,7 @@ test('nothing more', () => expect(1).toBe(2));
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn jest() {
+fn a_failing_jest_test_stops_where_it_fails() {
     let sandbox = with_modules(&[("add.test.js", JEST), ("package.json", "{}")], "jest");
     let values = ["got = 3 : number", "want = 4 : number"];
     throws(&sandbox, &json!({"name": "adds up"}), "add.test.js:6", &values, &json!({"name": "nothing"}));
@@ -267,7 +267,7 @@ int main(int count, char **words) {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn an_executable_and_ctest() {
+fn test_executables_and_ctest_stop_where_they_fail() {
     let cmake = "cmake_minimum_required(VERSION 3.20)\nproject(tested C)\nset(CMAKE_BUILD_TYPE Debug)\n\
         enable_testing()\nadd_executable(t t.c)\nadd_test(NAME fails COMMAND t)\nadd_test(NAME passes COMMAND t x y)\n";
     let sandbox = Sandbox::with(&[("t.c", C), ("CMakeLists.txt", cmake)]);
@@ -331,7 +331,7 @@ fn a_probe_is_passive_and_a_trace_shows_changes() {
 /// `exceptions: ["panic"]`, and the adapter's alternatives to an unknown name.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn a_rust_panic() {
+fn a_rust_panic_stops_the_program() {
     let program = "fn half(n: i32) -> i32 {\n    if n % 2 == 1 {\n        panic!(\"{} is odd\", n);\n    }\n    n / 2\n}\n\nfn main() {\n    half(3);\n}\n";
     for adapter in ["codelldb", "lldb-dap", "gdb"] {
         let sandbox = Sandbox::with(&[("r.rs", program)]);
@@ -354,7 +354,7 @@ fn a_rust_panic() {
     }
 }
 
-/// An exception is named itself, beside a filter, also where it is caught.
+/// A class name works as an exception breakpoint, also for caught exceptions.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_python_exception_is_caught_by_name() {
@@ -378,7 +378,7 @@ fn a_python_exception_is_caught_by_name() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn a_launch_configuration() {
+fn a_launch_configuration_is_run_by_name() {
     let launch = "{\n  // For people.\n  \"configurations\": [\n    {\"name\": \"this file\", \"type\": \"debugpy\", \
         \"request\": \"launch\", \"program\": \"${file}\", \"args\": [\"${workspaceFolderBasename}\",], \
         \"preLaunchTask\": \"build\"},\n  ],\n}\n";
@@ -417,7 +417,7 @@ print('over')
 /// Go's own configuration in VS Code, and arguments written as a line.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn a_go_configuration_written_by_an_editor() {
+fn an_editors_go_configuration_is_run() {
     let main = "package main\n\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\nfunc main() {\n\tfmt.Println(len(os.Args), os.Args[1])\n}\n";
     let test =
         "package main\n\nimport \"testing\"\n\nfunc TestOne(t *testing.T) {\n\tn := 41\n\tt.Log(n)\n}\n";
@@ -450,7 +450,7 @@ fn free_port() -> u16 {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn attaching_to_python_by_port_and_by_process() {
+fn python_is_attached_by_port_and_by_process() {
     let tools = PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env"));
     let adapter = tools.join("bin/debugpy-adapter").canonicalize().expect("debugpy is set up");
     let lib = adapter.parent().and_then(|it| it.parent()).expect("its folder").join("lib");
@@ -494,7 +494,7 @@ fn attaching_to_python_by_port_and_by_process() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn attaching_to_a_native_process() {
+fn a_native_process_is_attached() {
     let text = "#include <unistd.h>\nint main(void) {\n  volatile int n = 7;\n  for (;;) {\n    usleep(1000);\n    n++;\n  }\n}\n";
     for adapter in ["gdb", "lldb-dap", "codelldb"] {
         let sandbox = Sandbox::with(&[("w.c", text)]);

@@ -39,7 +39,7 @@ fn the_arrow_dialect_is_shown_and_read() {
         &refused,
         &expect![[r#"
         Not applied, nothing was changed.
-        a.txt: the file changed since tag 62CB was shown, and the named lines cannot be located; write the edit for the lines below
+        a.txt: the file changed since tag 62CB and the lines cannot be located; write the edit for the lines below
         ¶a.txt#2823
         1:another user
     "#]],
@@ -109,7 +109,7 @@ fn dialects_mix_across_processes() {
     check_output(
         &refused.all(),
         &expect![[r#"
-            not applied: line 2 of the patch: column 13: this is not JSON: key must be a string; write one object {"path": …, "tag": …, "edits": […]}, or an array of them
+            not applied: line 2 of the patch: column 13: invalid JSON: key must be a string; write {"path": …, "tag": …, "edits": […]}, or an array of these
         "#]],
     );
 }

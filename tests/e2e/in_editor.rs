@@ -11,8 +11,9 @@ use tests::{Editor, Sandbox, Scripted, check_output, wait_for};
 const A: &str = "def greet(): ...\n\ngreet()\n";
 const B: &str = "from a import greet\ngreet()\n";
 
-/// A server that renames `greet` in both files and knows nothing else. The
-/// positions are those of `A` and `B`.
+/// Installs a server that only renames `greet` in both files.
+///
+/// The positions are those of `A` and `B`.
 fn renaming(sandbox: &mut Sandbox) -> Scripted {
     let edit = |line: usize, start: usize| {
         json!({"range": {"start": {"line": line, "character": start}, "end": {"line": line, "character": start + 5}},
@@ -50,7 +51,7 @@ fn rename(editor: &mut Editor, file: &str) -> String {
 }
 
 #[test]
-fn a_rename_by_command_goes_through_the_editor_and_back() {
+fn a_rename_command_edits_through_the_editor_and_is_undone() {
     let (sandbox, _scripted) = two_files();
     let mut editor = Editor::start(&sandbox);
     let file = uri(&sandbox, "a.py");
@@ -96,13 +97,13 @@ fn a_rename_by_command_goes_through_the_editor_and_back() {
             rename greet to welcome: 4 places in 2 files (basedpyright)
               a.py: 2
               b.py: 2
-            note: whether more methods named `greet` are related is not known: basedpyright: textDocument/documentSymbol: no script for textDocument/documentSymbol
+            note: more methods named `greet` may be related: basedpyright: textDocument/documentSymbol: no script for textDocument/documentSymbol
             diagnostics not compared for 2 files: not known before or after (basedpyright)
 
         rename greet to welcome: 4 places in 2 files (basedpyright)
           a.py: 2
           b.py: 2
-        note: whether more methods named `greet` are related is not known: basedpyright: textDocument/documentSymbol: no script for textDocument/documentSymbol
+        note: more methods named `greet` may be related: basedpyright: textDocument/documentSymbol: no script for textDocument/documentSymbol
         diagnostics not compared for 2 files: not known before or after (basedpyright)
 
         *changed and not saved: a.py*
@@ -845,8 +846,9 @@ fn the_plugin_gets_events_and_opens_a_long_answer() {
     editor.shut_down();
 }
 
-/// Clients that take events get no message with the answer; other messages still
-/// come.
+/// Clients that take events get no message with the answer.
+///
+/// Other messages still come.
 #[test]
 fn event_clients_also_get_messages_without_an_event() {
     let waits = json!({"text": "Thinking.", "wait_for_cancel": true});
@@ -974,11 +976,17 @@ fn an_active_run_accepts_steering() {
         let answer = editor.request("workspace/executeCommand", params);
         answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     };
-    assert!(refused(&mut editor, json!({"text": "too late"})).contains("no active run"));
+    check_output(
+        &refused(&mut editor, json!({"text": "too late"})),
+        &expect!["no active run takes messages; send a prompt instead"],
+    );
     let session = editor.run("pilcrow.prompt", json!({"text": "look at a.py"}));
     // While the question is open, the run is in its first turn.
     editor.wait("the question", |editor| editor.open_questions.len() == 1);
-    assert!(refused(&mut editor, json!({"text": "soon", "when": "soon"})).contains("turn or end"));
+    check_output(
+        &refused(&mut editor, json!({"text": "soon", "when": "soon"})),
+        &expect!["`when` is turn or end, not soon"],
+    );
     let steered = editor.command("pilcrow.steer", json!({"text": "and say so", "when": "end"}));
     assert_eq!(steered, json!({ "session": session }));
     editor.command("pilcrow.steer", json!({"text": "look at b.py too", "session": session}));
@@ -986,6 +994,9 @@ fn an_active_run_accepts_steering() {
     editor.answer_question(&question, Some("Allow"));
     assert_eq!(editor.ended(&session), "done");
     editor.wait_for_message("said so");
-    assert!(refused(&mut editor, json!({"text": "too late"})).contains("no active run"));
+    check_output(
+        &refused(&mut editor, json!({"text": "too late"})),
+        &expect!["no active run takes messages; send a prompt instead"],
+    );
     editor.shut_down();
 }

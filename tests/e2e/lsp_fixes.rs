@@ -111,7 +111,7 @@ fn suppressions_and_unpreferred_fixes_are_skipped() {
         &said,
         &expect![[r#"
         fix all: fixed 0, left 0, reverted 0
-        not known, so nothing was tried:
+        diagnostics unknown, so no fix was tried:
           a.py: diagnostics are pending from basedpyright
     "#]],
     );

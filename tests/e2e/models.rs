@@ -4,7 +4,7 @@
 use expect_test::expect;
 use serde_json::{Value, json};
 use testing::model::{ModelServer, Reply};
-use tests::{Sandbox, check_output};
+use tests::{Sandbox, check_output, line_with};
 
 fn chunk(delta: Value, reason: Value) -> String {
     let chunk = json!({"id": "r", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
@@ -186,6 +186,7 @@ fn streams(protocol: &str) -> [Reply; 2] {
 /// A provider that a user defines in `models.toml` alone, in each of the protocols.
 #[test]
 fn each_protocol_works_through_a_custom_provider() {
+    let mut rows = std::collections::BTreeSet::new();
     for (protocol, target, header) in [
         ("anthropic-messages", "POST /v1/messages", "x-api-key"),
         ("google-generative-ai", "POST /v1/models/tiny:streamGenerateContent?alt=sse", "x-goog-api-key"),
@@ -222,13 +223,19 @@ fn each_protocol_works_through_a_custom_provider() {
             assert!(!String::from_utf8_lossy(&bytes).contains(KEY), "the key is in {}", path.display());
         }
         let shown = sandbox.run(&["models", "list"]).expect(0).stdout;
-        assert!(shown.contains("mine/tiny  (default)") && shown.contains("no key: set MINE_KEY"), "{shown}");
+        rows.insert(line_with(&shown, "mine/tiny").to_owned());
+        assert!(shown.lines().any(|line| line.contains("no key") && line.contains("MINE_KEY")), "{shown}");
         let shown = sandbox.run(&["models", "show", "mine:high"]).expect(0).stdout;
-        assert!(
-            shown.contains("high requested, low used") && shown.contains("cost         unknown"),
-            "{shown}"
-        );
+        rows.extend(["requested", "cost "].map(|part| line_with(&shown, part).to_owned()));
     }
+    let rows: Vec<&str> = rows.iter().map(|row| row.trim()).collect();
+    check_output(
+        &rows.join("\n"),
+        &expect![[r#"
+        high requested, low used
+        cost         unknown
+        mine/tiny  (default)"#]],
+    );
 }
 
 pub fn files(folder: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
@@ -266,7 +273,13 @@ fn a_model_finds_tools_beyond_the_listed_ones() {
         let received = server.received();
         assert_eq!(names(&received[0].body), start);
         let found = received[1].body["messages"].to_string();
-        assert!(found.contains("undo: Revert (undo, take back) what the last run changed"), "{found}");
+        let undo = found.find("undo: ").map(|at| &found[at..]).expect("the tool");
+        check_output(
+            undo.split("\\n").next().unwrap_or_default(),
+            &expect![
+                "undo: Revert (undo, take back) what the last run changed, or one `commit`. Changes made since by the user or by others stay; what can no longer be reverted is listed and left."
+            ],
+        );
         let mut grown = names(&received[1].body);
         assert_eq!(grown.drain(..start.len()).collect::<Vec<_>>(), start, "the prefix is unchanged");
         assert!(grown.contains(&"undo".to_owned()) && grown.len() <= 5, "{grown:?}");
@@ -299,8 +312,6 @@ fn a_model_finds_tools_beyond_the_listed_ones() {
         "#]],
     );
     let shown = sandbox.run(&["tools"]).expect(0).stdout;
-    assert!(
-        shown.lines().any(|line| line.starts_with("undo ") && line.contains("found by search")),
-        "{shown}"
-    );
+    let undo = shown.lines().find(|line| line.starts_with("undo ")).expect("its row");
+    check_output(undo, &expect!["undo           found by search  Undo"]);
 }

@@ -105,7 +105,7 @@ fn a_method_of_the_same_name_is_another_symbol() {
     assert_eq!(sandbox.tree(), start);
     // A name that exists beside it already: renamed as requested, and reported.
     let clash = rename("Machine", "greet").ok();
-    assert!(clash.contains("`greet` is declared at app/names.py:4 too"), "{clash}");
+    assert!(clash.contains("`greet`") && clash.contains("app/names.py:4"), "{clash}");
 }
 
 #[test]
@@ -116,10 +116,9 @@ fn renaming_an_override_mentions_the_overridden_method() {
     let sandbox = Sandbox::with(&[("pyproject.toml", ""), ("base.py", base), ("child.py", child)]);
     let ask = json!({"action": "callers", "symbol": "Child.send", "timeout": 100});
     let said = sandbox.tool("lsp", &ask).ok();
-    assert!(
-        said.contains("it overrides Base.send (base.py:2), whose calls may come here too: base.py:6"),
-        "{said}"
-    );
+    for part in ["Base.send", "(base.py:2)", "base.py:6"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
     let ask = json!({"action": "rename", "symbol": "Child.send", "new_name": "post", "timeout": 100});
     let said = sandbox.tool("lsp", &ask).ok();
     assert!(
@@ -148,8 +147,9 @@ fn a_file_outside_every_crate_is_reported_unchecked() {
         sandbox.tool("lsp", &json!({"action": "diagnostics", "file": "src/extra.rs", "timeout": 100})).ok();
     assert!(said.contains("does not count it as part of the project"), "{said}");
     let ask = json!({"action": "rename", "file": "src/lib.rs", "symbol": "Kind", "new_name": "Sort", "timeout": 100});
-    let said = sandbox.tool("lsp", &ask).ok();
-    assert!(said.contains("not checked: src/extra.rs: This file is not included in any crates"), "{said}");
+    let answer = sandbox.tool("lsp", &ask);
+    let disowned = &answer.value["details"]["diagnostics"]["disowned"];
+    assert_eq!(*disowned, json!(["src/extra.rs"]), "{}", answer.ok());
 }
 
 #[test]

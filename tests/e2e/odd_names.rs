@@ -61,7 +61,7 @@ fn an_overlong_line_is_refused_with_an_alternative() {
     check_output(
         &said,
         &expect![[
-            r#"line 1 has 160000 bytes; at most 51200 can be shown, and only shown lines can be edited: use a command, or `write` the whole file"#
+            r#"line 1 has 160000 bytes, and 51200 can be shown; use a command, or `write` the whole file"#
         ]],
     );
 }

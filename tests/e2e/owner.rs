@@ -9,12 +9,12 @@ use expect_test::expect;
 use serde_json::json;
 use tests::batch::View;
 use tests::editor::uri;
-use tests::{Editor, Sandbox, Scripted, check_output, sandbox, wait_for};
+use tests::{Editor, Sandbox, Scripted, check_output, line_with, sandbox, wait_for};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const SAVED: &str = "one\ntwo\n";
 
-/// An editor that has `a.txt` open, with an unsaved line.
+/// A sandbox, and an editor that has `a.txt` open with an unsaved line.
 fn open() -> (Sandbox, Editor, String) {
     let sandbox = Sandbox::with(&[("a.txt", SAVED), ("b.txt", "other\n")]);
     let mut editor = Editor::start(&sandbox);
@@ -76,12 +76,20 @@ fn a_shell_command_is_warned_of_unsaved_text() {
     let edit = view.put("typed", "edited");
     let run = ["run", "go", "--yes", "--model", &model];
     let commands: [(&[&str], &str); 3] = [(&["edit"], &edit), (&["undo"], ""), (&run, "")];
+    let mut warnings = Vec::new();
     for (number, (args, input)) in commands.into_iter().enumerate() {
         let child = start(&sandbox, args, input);
         editor.wait("the edit", |editor| editor.all("workspace/applyEdit").len() == number + 1);
         let ran = sandbox::finish(child, sandbox::DEADLINE).expect(0);
-        assert!(ran.all().contains("changed and not saved: a.txt"), "{args:?}: {ran:?}");
+        warnings.push(line_with(&ran.all(), "not saved").to_owned());
     }
+    check_output(
+        &warnings.join("\n"),
+        &expect![[r#"
+        changed and not saved: a.txt
+        changed and not saved: a.txt
+        pilcrow: changed and not saved: a.txt"#]],
+    );
     assert_eq!((editor.text(&file), sandbox.read("a.txt").as_str()), ("all\n", SAVED));
     editor.shut_down();
 }
@@ -132,8 +140,9 @@ fn a_command_in_an_untrusted_project_does_not_ask_the_editor() {
     editor.shut_down();
 }
 
-/// Requests references twice in a shell; returns how often a server started and
-/// ended.
+/// Requests references twice in a shell.
+///
+/// Returns how often a server started and ended.
 #[track_caller]
 fn servers(trusted: bool, started: usize, ended: usize) {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);

@@ -175,7 +175,7 @@ fn sum(said: &str, word: &str) -> u32 {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn rust_semver() {
+fn rust_semver_is_refactored_without_errors() {
     let mut sandbox = Sandbox::new();
     let source = tools().join("lib/semver");
     copy(&source, &sandbox.project());
@@ -205,7 +205,7 @@ fn rust_semver() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn typescript_zod() {
+fn typescript_zod_is_refactored_without_errors() {
     let mut sandbox = Sandbox::new();
     let source = tools().join("lib/zod/zod");
     copy(&source.join("src/v3"), &sandbox.project().join("src/v3"));
@@ -246,7 +246,7 @@ fn typescript_zod() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn python_h11() {
+fn python_h11_is_refactored_without_errors() {
     let mut sandbox = Sandbox::new();
     let source = tools().join("lib/h11/h11-0.16.0.tar.gz");
     let mut tar = Command::new("tar");
@@ -279,7 +279,7 @@ fn python_h11() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn go_pflag() {
+fn go_pflag_is_refactored_without_errors() {
     let mut sandbox = Sandbox::new();
     let source = PathBuf::from("/usr/share/gocode/src/github.com/spf13/pflag");
     copy(&source, &sandbox.project());
@@ -304,7 +304,7 @@ fn go_pflag() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn c_bzip2() {
+fn c_bzip2_is_refactored_without_errors() {
     let mut sandbox = Sandbox::new();
     let source = tools().join("lib/bzip2-sys/bzip2-1.0.8");
     copy(&source, &sandbox.project());

@@ -115,8 +115,9 @@ fn python_is_renamed_in_unsaved_documents() {
     editor.shut_down();
 }
 
-/// `lsp diagnostics` reports an error that only Cargo finds; an edit says that it
-/// was not checked.
+/// `lsp diagnostics` reports an error that only Cargo finds.
+///
+/// An edit says that it was not checked.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn rust_analyzer_runs_cargo_check() {

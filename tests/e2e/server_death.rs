@@ -73,7 +73,7 @@ fn a_server_log_is_readable_by_the_next_process() {
         json!({"methods": {"textDocument/references": [[{"stderr": "out of luck\n"}, {"crash": 3}]]}});
     Scripted::install(&mut sandbox, &[said, dying]);
     let none = sandbox.tool("lsp", &json!({"action": "logs"})).fails("not_found");
-    assert!(none.contains("no language server has run in this project"), "{none}");
+    check_output(&none, &expect!["no language server has run in this project; use one first"]);
 
     sandbox.tool("lsp", &references()).ok();
     let log = logs(&sandbox);
@@ -84,12 +84,13 @@ fn a_server_log_is_readable_by_the_next_process() {
     }
 
     sandbox.tool("lsp", &references()).fails("server_crashed");
-    let log = logs(&sandbox);
-    assert!(log.contains("crashed ") && log.contains("(exit status: 3)"), "{log}");
-    assert!(
-        log.contains("out of luck") && !log.contains("reading the world"),
-        "only the last start counts: {log}"
-    );
+    let answer = sandbox.tool("lsp", &json!({"action": "logs"}));
+    let log = answer.ok();
+    let servers = answer.value["details"]["servers"].as_array().expect("the servers");
+    let is_the_crash = |it: &Value| it["state"] == "crashed" && it["why"] == "exit status: 3";
+    assert!(servers.iter().any(is_the_crash), "{:#}", answer.value);
+    assert!(log.lines().any(|line| line.trim() == "out of luck"), "{log}");
+    assert!(!log.contains("reading the world"), "only the last start counts: {log}");
 }
 
 #[test]
@@ -114,6 +115,7 @@ fn a_server_log_survives_a_killed_pilcrow() {
     );
     kill(child.id(), Signal::KILL);
     child.wait().unwrap();
-    let log = logs(&sandbox);
-    assert!(log.contains("then Pilcrow was killed") && log.contains("textDocument/references"), "{log}");
+    let answer = sandbox.tool("lsp", &json!({"action": "logs"}));
+    assert_eq!(answer.value["details"]["servers"][0]["state"], "lost", "{:#}", answer.value);
+    assert!(answer.ok().contains("textDocument/references"), "{}", answer.ok());
 }

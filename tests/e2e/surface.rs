@@ -4,10 +4,11 @@
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
+use expect_test::expect;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tests::processes::kill;
-use tests::{Sandbox, Terminal, sandbox};
+use tests::{Sandbox, Terminal, check_output, line_with, sandbox};
 
 /// A long time for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -64,7 +65,7 @@ fn a_closed_stdout_counts_as_a_lost_surface() {
     drop(stdout);
     std::fs::write(sandbox.beside("goes_on"), "").expect("a file");
     let ran = sandbox::finish(child, PATIENCE).expect(1);
-    assert!(ran.stderr.contains("the surface disconnected"), "{ran:?}");
+    check_output(line_with(&ran.stderr, "disconnected"), &expect!["pilcrow: the surface disconnected"]);
     // A run that cannot be stopped ends without a message.
     let mut child = sandbox.command(&["sessions", "show"]).spawn().expect("it starts");
     drop(child.stdout.take());

@@ -72,8 +72,9 @@ impl Batch {
         self.child.id()
     }
 
-    /// Sends a line unchanged, without waiting. Returns `false` when the process reads
-    /// no more.
+    /// Sends a line unchanged, without waiting.
+    ///
+    /// Returns `false` when the process reads no more.
     pub fn send(&mut self, line: &str) -> bool {
         let stdin = self.stdin.as_mut().expect("not closed yet");
         writeln!(stdin, "{line}").and_then(|()| stdin.flush()).is_ok()
@@ -92,8 +93,9 @@ impl Batch {
         }
     }
 
-    /// Calls a tool and waits for its answer; `None` when the process ended before it
-    /// came.
+    /// Calls a tool and waits for its answer.
+    ///
+    /// `None` when the process ended before it came.
     #[track_caller]
     pub fn try_call(&mut self, name: &str, arguments: &Value) -> Option<Answer> {
         if !self.send(&json!({"name": name, "arguments": arguments}).to_string()) {
@@ -142,8 +144,9 @@ impl Batch {
 }
 
 impl View {
-    /// Parses the output of `read` or a refusal: `[path#TAG]`, then rows. Other lines
-    /// are skipped.
+    /// Parses the output of `read` or a refusal: `[path#TAG]`, then rows.
+    ///
+    /// Other lines are skipped.
     #[track_caller]
     pub fn parse(text: &str) -> View {
         let mut lines = text.lines();

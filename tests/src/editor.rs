@@ -23,6 +23,7 @@ pub struct Editor {
     /// Text and version by URI.
     pub documents: BTreeMap<String, (String, i64)>,
     /// Answers to `window/showMessageRequest`, by title; `None` dismisses the question.
+    ///
     /// Without one left the question stays open.
     pub answers: VecDeque<Option<&'static str>>,
     /// Questions that stayed open: id and parameters.
@@ -44,7 +45,7 @@ impl Editor {
         Editor::start_with(sandbox, |_| {})
     }
 
-    /// The same with other parameters of `initialize`.
+    /// Starts an editor with other parameters of `initialize`.
     #[track_caller]
     pub fn start_with(sandbox: &Sandbox, change: impl FnOnce(&mut Value)) -> Editor {
         let mut params = parameters(sandbox);
@@ -74,7 +75,7 @@ impl Editor {
         Editor::spawn_with(sandbox, &[])
     }
 
-    /// The same with further arguments.
+    /// Starts an editor with further arguments of Pilcrow.
     #[track_caller]
     pub fn spawn_with(sandbox: &Sandbox, args: &[&str]) -> Editor {
         let mut command = sandbox.command_anywhere(&[&["lsp", "--stdio"], args].concat());
@@ -190,8 +191,9 @@ impl Editor {
         }
     }
 
-    /// Waits until all runs of `session` have ended their progress; returns the last
-    /// end message.
+    /// Waits until all runs of `session` have ended their progress.
+    ///
+    /// Returns the last end message.
     #[track_caller]
     pub fn ended(&mut self, session: &str) -> String {
         let runs = self.runs.get(session).copied().unwrap_or(1);
@@ -207,7 +209,7 @@ impl Editor {
         tokens.filter(|token| is_of(token, session)).map(str::to_owned).collect()
     }
 
-    /// Every progress of a kind of `session`'s runs.
+    /// The `$/progress` values of one kind for the runs of `session`.
     pub fn progress(&self, session: &str, kind: &str) -> Vec<Value> {
         let values = self.all("$/progress").into_iter();
         let values = values.filter(|params| is_of(params["token"].as_str().unwrap_or_default(), session));
@@ -250,7 +252,7 @@ impl Editor {
         self.send(&change);
     }
 
-    /// The same, with the message left to be sent.
+    /// Changes a document; the returned message remains to be sent.
     #[track_caller]
     pub fn change(&mut self, uri: &str, range: std::ops::Range<usize>, new_text: &str) -> Value {
         let (text, version) = self.documents.get_mut(uri).expect("an open document");

@@ -22,5 +22,5 @@ pub use editor::Editor;
 pub use processes::{Mark, wait_for};
 pub use sandbox::{Answer, Ran, Sandbox};
 pub use scripted::Scripted;
-pub use snapshot::check_output;
+pub use snapshot::{check_output, line_with};
 pub use terminal::Terminal;

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::built;
 use crate::processes::{Mark, VARIABLE, wait_for};
 
-/// No call takes longer; a hang becomes a failure that shows what was printed.
+/// Limit of every call; a hang becomes a failure that shows the output.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
 /// User id without rights, for tests of permissions when the tests run as root.
@@ -101,8 +101,9 @@ impl Sandbox {
         String::from_utf8_lossy(&fs::read(self.project().join(path)).unwrap()).into_owned()
     }
 
-    /// Every file of the project with its bytes; directories end with `/` and are
-    /// empty, links end with `@` and hold their target.
+    /// Every file of the project with its bytes.
+    ///
+    /// Directories end with `/` and are empty, links end with `@` and hold their target.
     pub fn tree(&self) -> BTreeMap<String, Vec<u8>> {
         let mut tree = BTreeMap::new();
         let mut pending = vec![(self.project(), String::new())];
@@ -129,8 +130,9 @@ impl Sandbox {
         tree
     }
 
-    /// Makes later calls run as a user without rights, who owns the sandbox. Needed
-    /// when the tests run as root, who may write read-only files.
+    /// Makes later calls run as a user without rights, who owns the sandbox.
+    ///
+    /// Needed when the tests run as root, who may write read-only files.
     pub fn drop_root(&mut self) {
         if !rustix::process::geteuid().is_root() {
             return;
@@ -160,7 +162,7 @@ impl Sandbox {
         command
     }
 
-    /// The same without `-C`, for calls that are not about a project.
+    /// A command without `-C`, for calls that are not about a project.
     pub fn command_anywhere(&self, args: &[&str]) -> Command {
         let copy = self.folder.path().join("pilcrow");
         let mut command = Command::new(if self.unprivileged { &copy } else { built::pilcrow() });
@@ -293,8 +295,9 @@ impl Answer {
     }
 }
 
-/// Waits for a process to end and collects its output; after `deadline` kills it
-/// and panics.
+/// Waits for a process to end and collects its output.
+///
+/// After `deadline` kills it and panics.
 #[track_caller]
 pub fn finish(mut child: Child, deadline: Duration) -> Ran {
     let started = Instant::now();

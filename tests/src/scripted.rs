@@ -20,9 +20,10 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// Puts it into the sandbox. A script's `methods` are enough: the server reports
-    /// that it has loaded, unless the script has a turn for `initialized`, and records
-    /// its messages. `capabilities` extend the announced ones.
+    /// Puts it into the sandbox.
+    ///
+    /// A script's `methods` are enough: the server reports that it has loaded, unless the script has a turn
+    /// for `initialized`, and records its messages. `capabilities` extend the announced ones.
     pub fn install(sandbox: &mut Sandbox, scripts: &[Value]) -> Scripted {
         let tools = sandbox.beside("scripted tools");
         let bin = tools.join("bin");

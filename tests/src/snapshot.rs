@@ -25,6 +25,12 @@ pub fn check_output(actual: &str, expected: &Expect) {
     expected.assert_eq(&masked(actual));
 }
 
+/// Returns the first line that holds a part, to compare it with its snapshot.
+#[track_caller]
+pub fn line_with<'a>(text: &'a str, part: &str) -> &'a str {
+    text.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("no line holds `{part}`: {text}"))
+}
+
 /// The text with its paths, ids and times masked.
 pub fn masked(text: &str) -> String {
     MASKS.iter().fold(text.to_owned(), |text, (pattern, mask)| pattern.replace_all(&text, *mask).into_owned())

@@ -26,7 +26,7 @@ impl Terminal {
         Terminal::start_wide(command, 0)
     }
 
-    /// The same in a terminal with this many columns.
+    /// Starts a command in a terminal with this many columns.
     pub fn start_wide(command: &mut Command, columns: u16) -> Terminal {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
         grantpt(&master).expect("it is ours");

@@ -149,7 +149,7 @@ impl EditorDefinition {
         Arc::clone(found.expect("one definition names no clients"))
     }
 
-    /// The same definition with short timeouts, for tests with a silent editor.
+    /// The definition with short timeouts, for tests with a silent editor.
     pub fn impatient(&self) -> Arc<Self> {
         let reconcile = ReconcileTimes { reply_ms: 700, applied_ms: 300, refused_ms: 100 };
         Arc::new(Self { reconcile, quiet: Quiet { version_zero_ms: 60 }, ..self.clone() })

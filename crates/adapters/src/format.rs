@@ -85,7 +85,7 @@ pub struct Verified {
 /// `verified = false`, or the version that passed.
 pub(crate) fn verified<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Verified>, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged, expecting = "verified is false, or {version, date, how}")]
+    #[serde(untagged, expecting = "`verified` must be false or a table of version, date and how")]
     enum Form {
         Never(bool),
         Passed(Verified),
@@ -93,7 +93,9 @@ pub(crate) fn verified<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
     match Form::deserialize(deserializer)? {
         Form::Never(false) => Ok(None),
         Form::Passed(verified) => Ok(Some(verified)),
-        Form::Never(true) => Err(serde::de::Error::custom("verified is false, or {version, date, how}")),
+        Form::Never(true) => {
+            Err(serde::de::Error::custom("`verified` must be false or a table of version, date and how"))
+        }
     }
 }
 

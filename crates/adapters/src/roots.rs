@@ -66,7 +66,7 @@ fn inherited_from(
 /// The contents of a directory's settings files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SettingsKind {
-    /// No settings of the server.
+    /// The directory has no settings of the server.
     NoSettings,
     /// Settings that do not list the project's files.
     Settings,

@@ -31,7 +31,7 @@ pub const SCOPED_SERVERS: Duration = ms(1000);
 ///
 /// Half to end, half after SIGTERM.
 pub const PROJECT_STOPPED: Duration = ms(600);
-/// The same when a command ends by itself.
+/// The servers, programs and shells of a project whose command ends by itself.
 pub const PROJECT: Duration = ms(3000);
 
 /// A request of another process, from cancellation to answer; at least [`RUN`].

@@ -75,7 +75,7 @@ pub enum DapError {
     Cancelled,
     /// The user has control.
     #[error(
-        "control_taken_by_user: the user runs this program now, so the agent may not `{0}`; inspect, do not run or change, until control is returned"
+        "control_taken_by_user: `{0}` is refused while the user has control; you may inspect the program"
     )]
     Control(String),
     #[error(transparent)]
@@ -91,7 +91,7 @@ pub enum DapError {
         /// The nearest supported alternative.
         nearest: Option<String>,
     },
-    /// No session has that name, or there is none.
+    /// No session has the given name, or there is no session at all.
     #[error("{0}")]
     NoSession(String),
     /// Several sessions are live and none was named.

@@ -25,8 +25,9 @@ use crate::error::DapError;
 use crate::launch::LaunchPlan;
 use adapters::Transport;
 
-/// First and longest pause between two attempts to connect; nothing signals an open
-/// port.
+/// First and longest pause between two attempts to connect.
+///
+/// Nothing signals an open port.
 const RETRY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(15));
 /// Bytes of an adapter's output searched for its port.
 const HEAD: usize = 64 * 1024;
@@ -36,7 +37,7 @@ pub(crate) struct Connection {
     pub writer: Box<dyn AsyncWrite + Send + Unpin>,
     /// The adapter, if it was started for this connection.
     pub process: Option<Process>,
-    /// Where another connection can be opened.
+    /// Address at which another connection can be opened.
     pub address: Option<Address>,
     /// The adapter's standard output, if the program shares it.
     pub stdout: Option<mpsc::Receiver<String>>,
@@ -66,8 +67,9 @@ pub(crate) async fn reconnect(
     }
 }
 
-/// Connects to a running adapter, retrying until `deadline` because its port may
-/// not be open yet.
+/// Connects to a running adapter.
+///
+/// Retries until `deadline`, because its port may not be open yet.
 pub(crate) async fn connect_to(
     adapter: &str,
     host: &str,
@@ -106,7 +108,7 @@ impl Pause {
 
 fn over_tcp(adapter: &str, stream: TcpStream, process: Option<Process>) -> Connection {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(adapter, %error, "small messages may wait for each other");
+        tracing::debug!(adapter, %error, "cannot disable the delay of small messages");
     }
     let address = stream.peer_addr().ok().map(Address::Port);
     let (reader, writer) = stream.into_split();
@@ -119,8 +121,9 @@ fn over_socket(stream: local::Stream, process: Option<Process>, name: &Arc<local
     Connection { reader: Box::new(reader), writer: Box::new(writer), process, address, stdout: None }
 }
 
-/// Reserves a path for an adapter's socket: in `directory`, which is private, else
-/// in the temporary directory.
+/// Reserves a path for an adapter's socket.
+///
+/// In `directory`, which is private, else in the temporary directory.
 fn reserve(directory: Option<&StateDir>) -> Result<local::Reserved, local::LocalError> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -146,8 +149,9 @@ async fn open_socket(name: &local::Reserved) -> local::Stream {
     }
 }
 
-/// Starts the adapter of `plan` and connects to it; `directory` may hold its
-/// socket.
+/// Starts the adapter of `plan` and connects to it.
+///
+/// `directory` may hold its socket.
 pub(crate) async fn open(
     processes: &Arc<Processes>,
     plan: &LaunchPlan,
@@ -255,8 +259,9 @@ pub(crate) fn with_tail(why: &str, stderr: &str) -> String {
     if tail.is_empty() { why.to_owned() } else { format!("{why}; its last output:\n  {tail}") }
 }
 
-/// Reads the adapter's output, so that it never blocks, and searches it for the
-/// port.
+/// Reads the adapter's output and searches it for the port.
+///
+/// The adapter would block if its output were not read.
 fn drain(
     mut stdout: impl AsyncRead + Send + Unpin + 'static,
     stdin: impl Send + 'static,
@@ -292,8 +297,9 @@ fn drain(
     port
 }
 
-/// The port after `announces`: the last number of `HOST:PORT` or a number alone,
-/// once its end was printed.
+/// The port after `announces`.
+///
+/// The last number of `HOST:PORT` or a number alone, once its end was printed.
 fn port_in(text: &str, announces: &str) -> Option<u16> {
     let (_, after) = text.split_once(announces)?;
     let after = after.trim_start_matches([' ', '\t', ':', '[']);

@@ -97,7 +97,7 @@ pub struct Step {
 /// The changes of a document since a revision.
 #[derive(Debug, Clone)]
 pub enum ChangesSince {
-    /// Oldest first.
+    /// Steps, oldest first.
     Steps(Vec<Arc<Step>>),
     /// The client closed and opened it again.
     Reopened(OpenBuffer),
@@ -224,7 +224,7 @@ struct DocumentParams {
 }
 
 impl EditorBuffers {
-    /// No open documents yet.
+    /// Creates buffers without open documents.
     pub fn new(client: &ClientFacts) -> Self {
         Self {
             encoding: client.position_encoding,
@@ -407,7 +407,7 @@ impl EditorBuffers {
         self.state().primary_uri(path).unwrap_or_else(|| paths::path_to_uri(path.as_path()))
     }
 
-    /// Open files with unsaved text. Reads the disk.
+    /// Lists open files with unsaved text; reads the disk.
     #[cfg(test)]
     pub fn unsaved(&self) -> Vec<AbsPath> {
         let is_dirty = |path: &AbsPath| {
@@ -695,8 +695,7 @@ impl Buffer {
             Some(_) => (
                 self.saved.plain != Some(plain),
                 Some(
-                    "another program changed its file since the editor read or saved it; \
-                     reload it in the editor, or save it there to keep the editor's text",
+                    "another program changed the file; reload it in the editor, or save it to keep the editor's text",
                 ),
             ),
         };

@@ -34,7 +34,7 @@ pub enum ReplyKind {
     Applied,
     /// `applied: false`, or an error.
     Refused,
-    /// No reply yet.
+    /// The editor has not replied.
     None,
 }
 
@@ -54,7 +54,7 @@ pub enum EditOutcome {
         inverse: Option<Vec<TextEdit>>,
     },
     NotApplied,
-    /// Not applied, and the user typed over the text that it replaces.
+    /// The edit is not applied, and the user changed the text that it replaces.
     Conflict,
     Unknown,
 }

@@ -68,7 +68,7 @@ pub(crate) enum InvalidEdit {
 /// An edit with its range in positions of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PositionedEdit {
-    /// In bytes.
+    /// The edit with ranges in bytes.
     pub edit: TextEdit,
     pub start: Position,
     pub end: Position,

@@ -26,11 +26,13 @@ pub struct ProjectHandle {
     pub keep_open: Box<dyn Any + Send + Sync>,
 }
 
-/// Makes projects reachable for other processes, and asks those what they have
-/// open.
+/// Makes projects reachable for other processes.
+///
+/// Also asks those processes for their open documents.
 pub trait Announcer: Send + Sync + 'static {
-    /// Announces the project at `root` for the editor named `editor`, which may be
-    /// empty.
+    /// Announces the project at `root` for the editor named `editor`.
+    ///
+    /// The name may be empty.
     ///
     /// # Errors
     /// When no listener can be opened; commands then work without this process.
@@ -45,10 +47,12 @@ pub trait Announcer: Send + Sync + 'static {
     fn peers(&self) -> Arc<dyn Peers>;
 }
 
-/// An announced project. Dropping it withdraws the announcement and cancels its
-/// requests.
+/// An announced project.
+///
+/// Dropping it withdraws the announcement and cancels its requests.
 pub trait Announcement: Send {
-    /// Withdraws the announcement, cancels its requests and waits until they end, at
-    /// most `deadline`.
+    /// Withdraws the announcement and cancels its requests.
+    ///
+    /// Waits until they end, at most `deadline`.
     fn close(self: Box<Self>, deadline: Duration) -> BoxFuture<'static, ()>;
 }

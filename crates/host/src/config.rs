@@ -32,16 +32,17 @@ pub enum Origin {
     /// A file of the user.
     User {
         path: AbsPath,
-        /// 1-based.
+        /// Counts from 1.
         line: usize,
     },
-    /// The editor's settings. An editor does not say which of them its workspace folder
-    /// set, so they count as a project's.
+    /// The editor's settings.
+    ///
+    /// An editor does not say which of them its workspace folder set, so they count as a project's.
     Editor,
     /// A file of the project.
     Project {
         path: AbsPath,
-        /// 1-based.
+        /// Counts from 1.
         line: usize,
     },
     /// An environment variable.
@@ -50,14 +51,15 @@ pub enum Origin {
     },
     /// A flag of the command line.
     Flag {
-        /// As the user types it: `--model`.
+        /// The flag as the user types it, such as `--model`.
         name: String,
     },
 }
 
 impl Origin {
-    /// Whether others than the user may have written the value: it can tighten, never
-    /// loosen.
+    /// Whether others than the user may have written the value.
+    ///
+    /// Such a value can tighten a setting, never loosen it.
     fn is_shared(&self) -> bool {
         matches!(self, Self::Project { .. } | Self::Editor)
     }
@@ -85,7 +87,7 @@ struct Setting {
 #[derive(Debug, Clone)]
 pub struct Config {
     pub values: Settings,
-    /// The same as written, by path; keys without a value are missing.
+    /// Values as written, by path; keys without a value are missing.
     layers: BTreeMap<Vec<String>, Setting>,
     /// Ignored values and the reasons, for the user.
     pub warnings: Vec<String>,
@@ -97,10 +99,11 @@ pub struct Config {
 pub struct ConfigErrors(pub Vec<ConfigError>);
 
 impl Config {
-    /// Reads the user's file in `home` (Pilcrow's configuration directory), the
-    /// editor's settings, the project's file below `root` if `trusted`, the environment
-    /// and `flags`. Blocks for two small files. Problems in the editor's settings are
-    /// warnings.
+    /// Reads all sources of the configuration.
+    ///
+    /// The user's file in `home` (Pilcrow's configuration directory), the editor's settings, the project's
+    /// file below `root` if `trusted`, the environment and `flags`. Blocks for two small files. Problems in
+    /// the editor's settings are warnings.
     ///
     /// # Errors
     /// All other problems, with file and line.
@@ -132,9 +135,9 @@ impl Config {
         merge::merge(sources)
     }
 
-    /// The configuration with the `tools.toml` of an agent's directory, which holds
-    /// keys of the group `tools`. Environment and flags override it. Blocks for a small
-    /// file.
+    /// The configuration with the `tools.toml` of an agent's directory.
+    ///
+    /// The file holds keys of the group `tools`. Environment and flags override it. Blocks for a small file.
     ///
     /// # Errors
     /// All problems of the file, with their lines.

@@ -78,8 +78,9 @@ pub(crate) fn directory(homes: &Homes, root: &AbsPath) -> anyhow::Result<StateDi
     Ok(homes.run.child(&id)?)
 }
 
-/// The sessions of the project at `root`, including aliases. Removes sockets of
-/// ended sessions.
+/// The sessions of the project at `root`, including aliases.
+///
+/// Removes sockets of ended sessions.
 ///
 /// # Errors
 /// When the directory cannot be read.

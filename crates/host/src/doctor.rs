@@ -116,15 +116,16 @@ pub struct Report {
 /// A directory of Pilcrow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Directory {
-    /// `config`, `state`, …
+    /// Name such as `config` or `state`.
     pub name: &'static str,
     pub path: AbsPath,
     /// The reason that it is not usable; `None` if it is, or will be created on demand.
     pub problem: Option<String>,
 }
 
-/// Examines all probes and directories. Runs programs in parallel, each with a
-/// deadline.
+/// Examines all probes and directories.
+///
+/// Runs programs in parallel, each with a deadline.
 pub async fn examine(
     homes: &Homes,
     root: &AbsPath,
@@ -245,8 +246,9 @@ fn directory(name: &'static str, path: &AbsPath) -> Directory {
 }
 
 impl Report {
-    /// Whether nothing is broken. Missing programs are no problem, since not every
-    /// project needs all.
+    /// Whether nothing is broken.
+    ///
+    /// Missing programs are no problem, since not every project needs all.
     pub fn is_healthy(&self) -> bool {
         let broken = |finding: &Finding| matches!(finding.status, Status::Broken { .. });
         !self.findings.iter().any(broken)
@@ -363,7 +365,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn found_broken_and_missing() {
+    async fn found_broken_and_missing_programs_are_reported() {
         let fixture = fixture();
         let good = fixture.script("good", "echo; echo \"good 1.2 $1\"; echo more");
         let bad = fixture.script("bad", "echo no library >&2; exit 127");
@@ -422,7 +424,8 @@ mod tests {
             report.directories.iter().filter(|directory| directory.problem.is_some()).collect();
         assert_eq!(problems.len(), 1);
         assert_eq!((problems[0].name, report.is_healthy()), ("cache", false));
-        assert!(report.render().contains("✗ cache directory"), "{}", report.render());
+        let is_named = report.render().lines().any(|line| line.starts_with("✗ cache directory"));
+        assert!(is_named, "{}", report.render());
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-/// Replaces control characters in `text`, which a terminal would interpret, by
-/// their pictures. Keeps line ends and tabs.
+/// Replaces control characters in `text` by their pictures.
+///
+/// A terminal would interpret them. Keeps line ends and tabs.
 pub fn escape_controls(text: &str) -> Cow<'_, str> {
     let is_active = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
     if !text.contains(is_active) {
@@ -16,9 +17,10 @@ pub fn escape_controls(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown.collect())
 }
 
-/// Makes every character of a question visible: replaces control characters,
-/// direction changes and characters without width. Keeps line ends and tabs; `\n`
-/// is the only line end.
+/// Makes every character of a question visible.
+///
+/// Replaces control characters, direction changes and characters without width. Keeps line ends and tabs;
+/// `\n` is the only line end.
 pub fn escape_invisible(text: &str) -> Cow<'_, str> {
     if !text.contains(|character| character != '\n' && character != '\t' && is_invisible(character)) {
         return Cow::Borrowed(text);
@@ -53,9 +55,10 @@ pub fn escape_invisible_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a character is invisible: controls, direction changes, and characters
-/// without width (Unicode's `Default_Ignorable_Code_Point`, and line ends that
-/// terminals ignore).
+/// Whether a character is invisible.
+///
+/// Such are controls, direction changes, and characters without width (Unicode's
+/// `Default_Ignorable_Code_Point`, and line ends that terminals ignore).
 fn is_invisible(character: char) -> bool {
     character.is_control()
         || matches!(character,

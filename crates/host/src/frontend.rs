@@ -42,8 +42,9 @@ pub trait Frontend: Approver + EventSink {
     }
 }
 
-/// A frontend without a user: questions stay unanswered, events go nowhere,
-/// problems go to the log.
+/// A frontend without a user.
+///
+/// Questions stay unanswered, events go nowhere, problems go to the log.
 pub struct HeadlessFrontend;
 
 impl Frontend for HeadlessFrontend {

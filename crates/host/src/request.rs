@@ -97,8 +97,9 @@ pub struct ToolCallRequest {
     pub name: String,
     #[serde(default)]
     pub arguments: Value,
-    /// Whether the user's own command names the change, so that only a denying rule
-    /// stops it.
+    /// Whether the user's own command names the change.
+    ///
+    /// Then only a denying rule stops it.
     #[serde(default)]
     pub invoked: bool,
     /// Whether an unknown tool is an invalid request instead of a failed call.
@@ -138,8 +139,9 @@ pub struct PromptRequest {
     /// The directory that the request comes from; files of scripts are relative to it.
     #[serde(default, rename = "folder")]
     pub directory: PathBuf,
-    /// The session to continue, by id or a unique part of it; without it a new one
-    /// begins.
+    /// The session to continue, by id or a unique part of it.
+    ///
+    /// Without it a new one begins.
     #[serde(default)]
     pub resume: Option<String>,
     /// An agent profile, by name.

@@ -34,8 +34,9 @@ pub struct RequestScope {
     starter: RunId,
 }
 
-/// Language servers of this scope alone. The project's own servers must learn of
-/// its commits.
+/// Language servers of this scope alone.
+///
+/// The project's own servers must learn of its commits.
 struct ScopedServers {
     pool: Arc<lsp_client::ServerPool>,
     commits: Mutex<broadcast::Receiver<Arc<Commit>>>,
@@ -55,8 +56,9 @@ impl RequestScope {
         }
     }
 
-    /// A scope for a request of another process, with that request's permission. Blocks
-    /// on the file system.
+    /// A scope for a request of another process, with that request's permission.
+    ///
+    /// Blocks on the file system.
     pub(crate) fn isolated(
         project: &Arc<Project>,
         access: Access,
@@ -94,8 +96,9 @@ impl RequestScope {
         Reply::Done(with_unsaved(result, &unsaved.files(&cx.run)))
     }
 
-    /// Undoes as `run`; without `target` redoes the last undo. Also returns the unsaved
-    /// files it changed.
+    /// Undoes as `run`; without `target` redoes the last undo.
+    ///
+    /// Also returns the unsaved files it changed.
     pub async fn undo(
         &self,
         target: Option<&Undo>,

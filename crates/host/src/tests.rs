@@ -161,8 +161,9 @@ async fn files_of_a_session_are_read_on_other_threads() {
     assert_eq!(writer.join().unwrap(), Some(true), "the runtime's thread waited for a file");
 }
 
-/// A session with two long answers under the profile `reviewer`; its model then
-/// writes a summary. The session's id.
+/// A session with two long answers under the profile `reviewer`.
+///
+/// Its model then writes a summary. The session's id.
 async fn long_session(fixture: &Fixture, project: &Arc<Project>) -> String {
     fixture.write("home/config/agents/reviewer/AGENTS.md", "Review, and change nothing.\n");
     let answer = serde_json::json!({ "text": "many words ".repeat(12_000) });
@@ -178,7 +179,7 @@ async fn long_session(fixture: &Fixture, project: &Arc<Project>) -> String {
         };
         id = Some(prompt(project, request).await);
     }
-    let summary = serde_json::json!({ "text": "## Goal\nwritten for a summary" });
+    let summary = serde_json::json!({ "text": "## Goal\nwritten-for-a-summary" });
     fixture.write("answers.jsonl", &format!("{summary}\n"));
     id.unwrap()
 }
@@ -202,7 +203,7 @@ async fn compaction_uses_the_profile_and_the_sink() {
     assert_eq!((compacted, error), (true, None));
     assert_eq!(notes, REVIEWER);
     let summaries = recorder.summaries();
-    assert!(summaries[..].iter().all(|text| text.contains("written for a summary")), "{summaries:?}");
+    assert!(summaries[..].iter().all(|text| text.contains("written-for-a-summary")), "{summaries:?}");
     assert_eq!(summaries.len(), 1);
 }
 
@@ -225,5 +226,5 @@ async fn branching_uses_the_profile() {
     let Reply::Done(report) = reply else { panic!("{reply:?}") };
     assert_eq!(report.notes, REVIEWER);
     let text = serde_json::to_string(&store.load(&session).unwrap().context()).unwrap();
-    assert!(text.contains("written for a summary"), "{}", &text[..text.len().min(500)]);
+    assert!(text.contains("written-for-a-summary"), "{}", &text[..text.len().min(500)]);
 }

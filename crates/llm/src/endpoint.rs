@@ -221,7 +221,7 @@ pub enum ForcedTools {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MaxTokensField {
-    /// `max_completion_tokens`, OpenAI's own.
+    /// `max_completion_tokens`, as OpenAI names it.
     MaxCompletionTokens,
     /// `max_tokens`, accepted by every local server.
     MaxTokens,

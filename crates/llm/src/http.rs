@@ -134,7 +134,7 @@ impl Transport {
         }
     }
 
-    /// With a source of keys, asked before each attempt.
+    /// Sets a source of keys, which each attempt asks first.
     pub(crate) fn with_keys(self, keys: Option<Arc<dyn KeySource>>) -> Transport {
         Transport { keys, ..self }
     }
@@ -416,8 +416,8 @@ impl Transport {
                 Err(ModelError::new(
                     ErrorKind::Protocol,
                     format!(
-                        "{provider} answered {status} with a web page instead of an event stream: {excerpt}; \
-                         check the base URL and the proxy"
+                        "{provider} answered {status} with a web page instead of an event stream; \
+                         check the base URL and the proxy: {excerpt}"
                     ),
                 ))
             }
@@ -621,7 +621,7 @@ fn header(response: &Response, name: HeaderName) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// The bytes of an answer, with their timeouts.
+/// A response body, read with timeouts.
 struct Body {
     response: Response,
     timeouts: Timeouts,

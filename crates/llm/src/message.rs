@@ -122,7 +122,7 @@ pub enum Content {
     Image {
         /// The bytes as base64.
         data: String,
-        /// For example `image/png`.
+        /// MIME type, for example `image/png`.
         mime_type: String,
     },
     /// The model's reasoning, if the provider shows it.
@@ -303,7 +303,7 @@ impl ErrorKind {
 }
 
 impl Usage {
-    /// With `total_tokens` set to the sum of the four.
+    /// The usage with `total_tokens` set to the sum of the four.
     pub(crate) fn summed(self) -> Usage {
         let parts = [self.input, self.output, self.cache_read, self.cache_write];
         Usage { total_tokens: parts.into_iter().fold(0, u64::saturating_add), ..self }

@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ThinkingLevel {
-    /// Not at all, if the model supports that.
+    /// No thinking, if the model supports that.
     #[default]
     #[serde(alias = "none")]
     Off,
-    /// As little as possible.
+    /// As little thinking as possible.
     Minimal,
     Low,
     Medium,
     High,
     /// More than `high`.
     Xhigh,
-    /// As much as possible.
+    /// As much thinking as possible.
     Max,
 }
 

@@ -39,19 +39,19 @@ pub struct Price {
 pub struct PriceTier {
     /// Applies to requests with more input than this, cached input included.
     pub tokens: u64,
-    /// As in [`Price`].
+    /// Replaces the value in [`Price`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<f64>,
-    /// As in [`Price`], where it is known.
+    /// Replaces the value in [`Price`], where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<f64>,
-    /// As in [`Price`].
+    /// Replaces the value in [`Price`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<f64>,
-    /// As in [`Price`].
+    /// Replaces the value in [`Price`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<f64>,
-    /// As in [`Price`].
+    /// Replaces the value in [`Price`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write_1h: Option<f64>,
 }

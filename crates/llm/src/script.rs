@@ -24,7 +24,7 @@ const FORMAT: u64 = 1;
 pub enum ScriptError {
     #[error("cannot parse line {line} of the script: {reason}; see docs/formats/script.md")]
     Line {
-        /// 1-based.
+        /// Counts from 1.
         line: usize,
         reason: String,
     },

@@ -43,12 +43,12 @@ pub enum ServerError {
     #[error("{server} crashed during {during}; the next call restarts it{}", tail("\n", stderr_tail, ""))]
     Crashed {
         server: String,
-        /// The request.
+        /// The request that the server was handling.
         during: String,
         /// The end of its standard error; may be empty.
         stderr_tail: String,
     },
-    /// No answer within the deadline.
+    /// The server did not answer within the deadline.
     #[error("{}{}", late(server, method, *after), tail(" (", detail, ")"))]
     Timeout {
         server: String,

@@ -21,7 +21,8 @@ pub use features::*;
 pub use note::Note;
 pub use pool::server_log::ServerEnd;
 pub use pool::{
-    PoolLimits, PoolOptions, RequestCx, Reread, ServerLife, ServerLog, ServerPool, ServerState, ServerStatus,
+    PoolLimits, PoolOptions, RequestCx, Reread, ServerLog, ServerLogState, ServerPool, ServerState,
+    ServerStatus,
 };
 pub use server::Clock;
 pub use server::host::{Host, MessageType, NoHost, ShowDocument};

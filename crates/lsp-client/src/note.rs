@@ -20,7 +20,7 @@ pub enum Note {
     DeletionUnnoticed { server: String, path: AbsPath },
     /// Work that the server reported has not ended in time.
     WorkUnfinished { server: String },
-    /// The server cannot load its project, in its own words.
+    /// The server reports that it cannot load its project.
     ProjectNotLoaded { server: String, reason: String },
     /// A message of the server about its project.
     Reported { server: String, message: String },

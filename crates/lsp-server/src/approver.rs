@@ -62,7 +62,7 @@ impl Approver for EditorApprover {
                     Ok(answer) => serde_json::from_str::<Value>(answer.get()).unwrap_or_default(),
                     Err(wire::RequestError::Cancelled { .. }) => return Answer::No { text: String::new() },
                     Err(error) => {
-                        tracing::warn!(%error, "the question could not be asked: {}", question.title);
+                        tracing::warn!(%error, "the question could not be shown: {}", question.title);
                         return Answer::Unattended;
                     }
                 };
@@ -100,7 +100,7 @@ impl EditorApprover {
             }
             Err(wire::RequestError::Cancelled { .. }) => Chosen::Dismissed,
             Err(error) => {
-                tracing::warn!(%error, "the question could not be asked: {}", choice.question);
+                tracing::warn!(%error, "the question could not be shown: {}", choice.question);
                 Chosen::Unattended
             }
         }

@@ -37,8 +37,9 @@ pub trait Listener: Send + Sync {
 }
 
 impl Executor {
-    /// Finds the process that serves the project's editor, unless `args` excludes it;
-    /// else opens the project.
+    /// Finds the process that serves the project's editor, unless `args` excludes it.
+    ///
+    /// Else opens the project.
     ///
     /// # Errors
     /// When that process does not answer, or the project does not open.
@@ -140,8 +141,9 @@ impl Executor {
         }
     }
 
-    /// Closes the project, if it is open in this process. A debug session that the user
-    /// joined continues until they leave it or press Ctrl-C again.
+    /// Closes the project, if it is open in this process.
+    ///
+    /// A debug session that the user joined continues until they leave it or press Ctrl-C again.
     pub async fn close(self, cancel: &CancellationToken) {
         let scope = match self.place {
             ExecutionPlace::Local(scope) => scope,
@@ -172,8 +174,9 @@ fn stop(cancel: &CancellationToken) -> Stop<'_> {
     Stop { cancel, gone: stop::gone() }
 }
 
-/// The error for a failed request. If the process ended, reverts and reports its
-/// interrupted commits.
+/// The error for a failed request.
+///
+/// If the process ended, reverts and reports its interrupted commits.
 fn connection_error(failed: Failed, homes: &Homes, root: &AbsPath) -> anyhow::Error {
     if let Failed::Gone(_) = &failed {
         match Workspace::open(root.as_path(), &homes.state, None) {

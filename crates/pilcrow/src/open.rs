@@ -23,8 +23,9 @@ pub fn open(args: &cli::Project, access: Access) -> anyhow::Result<Arc<Project>>
     host.open_project(&root(args.dir.as_deref())?, access, Arc::new(frontend))
 }
 
-/// The terminal as the frontend of a project. Commands that print events have sinks
-/// of their own.
+/// The terminal as the frontend of a project.
+///
+/// Commands that print events have sinks of their own.
 struct TerminalFrontend {
     approver: Arc<dyn Approver>,
     homes: Homes,

@@ -28,8 +28,9 @@ pub fn line(text: &str) {
     write(stdout.lock(), &text);
 }
 
-/// Writes text of a conversation to standard output. Always escapes control
-/// characters, because `| less -R` interprets them too.
+/// Writes text of a conversation to standard output.
+///
+/// Always escapes control characters, because `| less -R` interprets them too.
 pub fn conversation(text: &str) {
     clear();
     write(std::io::stdout().lock(), &escape_controls(text));
@@ -52,8 +53,9 @@ pub fn json(value: &impl Serialize) {
     }
 }
 
-/// Writes `text` and a line end to standard error, without secrets: an error may
-/// quote any text.
+/// Writes `text` and a line end to standard error, without secrets.
+///
+/// An error may quote any text.
 pub fn note(text: &str) {
     clear();
     let stderr = std::io::stderr();
@@ -62,9 +64,10 @@ pub fn note(text: &str) {
     write(stderr.lock(), &text);
 }
 
-/// Writes a line to standard error that the next output replaces, if standard error
-/// is a terminal. Cuts it to the terminal's width, because only the last row can be
-/// erased.
+/// Writes a line to standard error that the next output replaces.
+///
+/// Does nothing unless standard error is a terminal. Cuts the line to the terminal's width, because only the
+/// last row can be erased.
 pub fn transient(text: &str) {
     let stderr = std::io::stderr();
     if !stderr.is_terminal() {
@@ -114,8 +117,9 @@ fn finish(written: std::io::Result<()>) {
     }
 }
 
-/// Whether output was lost although it has a reader, for example because the disk
-/// is full.
+/// Whether output was lost although it has a reader.
+///
+/// For example because the disk is full.
 pub fn is_incomplete() -> bool {
     INCOMPLETE.load(Ordering::Relaxed)
 }

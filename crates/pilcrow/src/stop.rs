@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Whether the last signal was SIGINT. Signals belong to the process, hence a
-/// static.
+/// Whether the last signal was SIGINT.
+///
+/// Signals belong to the process, hence a static.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Whether the command handles cancellation.
@@ -18,8 +19,9 @@ static STOPPED: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::n
 
 static GONE: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
 
-/// Fires before the token of [`on_signal`] if the terminal or the reader of the
-/// output closed, rather than the user stopped the command.
+/// Token that fires if the terminal or the reader of the output closed.
+///
+/// It fires before the token of [`on_signal`], and not if the user stopped the command.
 pub fn gone() -> &'static CancellationToken {
     &GONE
 }
@@ -29,8 +31,9 @@ pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Acquire)
 }
 
-/// Cancels the command because its output has no reader. Returns false if the
-/// command does not handle cancellation and may exit at once.
+/// Cancels the command because its output has no reader.
+///
+/// Returns false if the command does not handle cancellation and may exit at once.
 pub fn close_surface() -> bool {
     let handles_cancel = HANDLES_CANCEL.load(Ordering::Acquire);
     if handles_cancel && !STOPPED.is_cancelled() {
@@ -40,8 +43,9 @@ pub fn close_surface() -> bool {
     handles_cancel
 }
 
-/// The token of the process, which the first signal cancels. The second signal ends
-/// the process at once, and its guard stops the child processes.
+/// The token of the process, which the first signal cancels.
+///
+/// The second signal ends the process at once, and its guard stops the child processes.
 ///
 /// # Errors
 /// If the system refuses the signal handlers.

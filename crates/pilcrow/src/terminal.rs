@@ -24,18 +24,21 @@ struct Lines {
     reader: Option<Reader>,
 }
 
-/// The reading thread. Nothing can stop it while it reads; it owns nothing and ends
-/// with the process.
+/// The reading thread.
+///
+/// Nothing can stop it while it reads; it owns nothing and ends with the process.
 struct Reader {
     requests: std::sync::mpsc::Sender<()>,
     lines: mpsc::UnboundedReceiver<String>,
-    /// Whether a line was requested and not yet received, because the question was
-    /// withdrawn.
+    /// Whether a line was requested and not yet received.
+    ///
+    /// This happens if the question was withdrawn.
     is_reading: bool,
 }
 
-/// Whether standard input and standard error are terminals, so that the user can be
-/// asked.
+/// Whether standard input and standard error are terminals.
+///
+/// Then the user can be asked.
 pub fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
@@ -75,8 +78,9 @@ enum Reply {
 }
 
 impl Terminal {
-    /// Shows `text` and waits for a line. Other tasks may write to the terminal
-    /// meanwhile.
+    /// Shows `text` and waits for a line.
+    ///
+    /// Other tasks may write to the terminal meanwhile.
     async fn answer(&self, text: &str, cancel: &CancellationToken) -> Reply {
         let answer = async {
             let mut lines = self.lines.lock().await;
@@ -109,8 +113,9 @@ impl Lines {
         }
     }
 
-    /// The next line; `None` at the end of the input. If cancelled, the line remains
-    /// for [`Self::drop_stale`].
+    /// The next line; `None` at the end of the input.
+    ///
+    /// If cancelled, the line remains for [`Self::drop_stale`].
     async fn next(&mut self) -> Option<String> {
         let reader = match &mut self.reader {
             Some(reader) => reader,

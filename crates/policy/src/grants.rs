@@ -55,7 +55,7 @@ impl Grants {
             None => return grants,
             Some(Ok(stored)) => stored,
             Some(Err(error)) => {
-                tracing::warn!(%error, "remembered answers cannot be used; everything is asked again");
+                tracing::warn!(%error, "cannot use the stored answers; the user is asked again");
                 return grants;
             }
         };

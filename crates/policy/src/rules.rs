@@ -35,7 +35,7 @@ pub enum Capability {
 impl Capability {
     const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Exec, Self::Http, Self::Debug];
 
-    /// As rules spell it.
+    /// The name as rules spell it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -127,14 +127,14 @@ impl Rule {
             Capability::Exec => Pattern::Command(rest.split_whitespace().map(str::to_owned).collect()),
             Capability::Http => Pattern::Host,
             Capability::Debug => {
-                return Err(fail("debug is ruled as a whole; write nothing after it".into()));
+                return Err(fail("a rule for debug takes no argument; remove the text after `debug`".into()));
             }
         };
         let (text, source) = (text.trim().to_owned(), source.to_owned());
         Ok(Self { decision, capability, pattern, text, source, tightens: false })
     }
 
-    /// The same rule, but it can only make a decision stricter.
+    /// The rule, limited to making decisions stricter.
     ///
     /// For a project's rules beside the user's, however specific they are.
     pub fn tightening(self) -> Self {
@@ -175,7 +175,7 @@ impl Rule {
         Self { decision, capability: Capability::Read, pattern, text, source: source.into(), tightens: false }
     }
 
-    /// As written.
+    /// The rule as written.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -247,7 +247,7 @@ impl PathPattern {
     fn parse(pattern: &str) -> Result<Self, String> {
         let home = pattern.strip_prefix("~/").map(|rest| match std::env::var_os("HOME") {
             Some(home) => Ok(PathBuf::from(home).join(rest).display().to_string()),
-            None => Err("~ is not known, since HOME is not set".to_owned()),
+            None => Err("`~` has no meaning because HOME is not set; set HOME or write the path".to_owned()),
         });
         let pattern = home.unwrap_or_else(|| Ok(pattern.to_owned()))?;
         let anchored = pattern.strip_prefix("./");
@@ -280,7 +280,7 @@ impl PathPattern {
 }
 
 impl Decision {
-    /// As rules spell it.
+    /// The name as rules spell it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn path_patterns() {
+    fn a_path_pattern_matches_only_its_paths() {
         let cases: &[(&str, &[&str], &[&str])] = &[
             ("deny write docs/**", &["/w/docs/a", "/w/docs/a/b"], &["/w/doc/a", "/w/x/docs/a", "/x/docs/a"]),
             ("deny write docs/", &["/w/docs/a", "/w/docs/a/b"], &["/w/docs2/a"]),

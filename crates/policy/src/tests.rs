@@ -22,6 +22,11 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
+    /// The text without the temporary directory.
+    pub(crate) fn without_base(&self, text: &str) -> String {
+        text.replace(&self.base.to_string(), "<base>")
+    }
+
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let temp = tempfile::tempdir().unwrap();
         let base = canonical(&AbsPath::new(temp.path()).unwrap());
@@ -327,7 +332,10 @@ async fn yes_answers_questions_and_lifts_no_denial() {
     let denied = fixture.change(".git/x");
     let error = policy.permit(&denied, &Unattended, &cancel()).await.unwrap_err();
     assert_eq!((error.code, error.unattended), (ErrorCode::Denied, false));
-    assert!(error.reason.contains("`allow write ./.git/x`"), "{error}");
+    expect_test::expect![
+        "write: .git/x is protected (git's own files); to permit it, add the rule `allow write ./.git/x`"
+    ]
+    .assert_eq(&fixture.without_base(&error.reason));
     policy.grant_spawn(&request(&fixture, "server", true), &Unattended, &cancel()).await.unwrap();
     let by: Vec<_> = audit(&fixture).iter().map(|line| line["by"].clone()).collect();
     assert_eq!(by, ["yes", "policy", "yes"]);
@@ -349,7 +357,7 @@ async fn an_untrusted_workspace_is_read_only_by_default() {
     assert!(denied.reason.ends_with(&format!("--yes, or run `pilcrow trust {root}`")), "{denied}");
     // If trust alone is not enough, the message does not suggest it.
     let denied = untrusted(&fixture, |_| ()).permit(&plan, &Unattended, &cancel()).await.unwrap_err();
-    assert!(denied.reason.contains("` and allow it with a rule `allow write …`"), "{denied}");
+    expect_test::expect!["write: <base>/root is not trusted, and there is no user to ask: repeat with --yes, or run `pilcrow trust <base>/root` and allow it with a rule `allow write …`"].assert_eq(&fixture.without_base(&denied.reason));
     let effects = Effects { exec: Some(command(&fixture, "ls", &[])), ..Effects::default() };
     assert_eq!(policy.judge(&effects).decision, Decision::Ask);
     // The user may permit a change without trusting the directory; an answer for the session holds.
@@ -388,11 +396,16 @@ async fn protected_reads_are_asked_or_denied() {
         let denied = policy.permit_read(&fixture.path(path), &Unattended, &cancel()).await.unwrap_err();
         assert_eq!(denied.unattended, asked, "{path}");
     }
+    let mut reasons = Vec::new();
     for path in ["id_rsa", "/home/user/.ssh/id_ed25519", "server.pem"] {
         let script = Script::new([]);
         let denied = policy.permit_read(&fixture.path(path), &script, &cancel()).await.unwrap_err();
-        assert!(denied.reason.contains("keys and logins"), "{denied}");
+        reasons.push(fixture.without_base(&denied.reason));
     }
+    expect_test::expect![[r#"
+        read: id_rsa is protected (keys and logins); to permit it, add the rule `allow read ./id_rsa`
+        read: /home/user/.ssh/id_ed25519 is protected (keys and logins); to permit it, add the rule `allow read /home/user/.ssh/id_ed25519`
+        read: server.pem is protected (keys and logins); to permit it, add the rule `allow read ./server.pem`"#]].assert_eq(&reasons.join("\n"));
     let script = Script::new([Answer::Session]);
     policy.permit_read(&fixture.path(".env"), &script, &cancel()).await.unwrap();
     policy.permit_read(&fixture.path(".env"), &script, &cancel()).await.unwrap();
@@ -433,7 +446,8 @@ async fn trust_once_holds_for_the_process() {
 
     let policy = untrusted(&fixture, |_| ());
     let denied = policy.grant_spawn(&server, &Unattended, &cancel()).await.unwrap_err();
-    assert!(denied.unattended && denied.reason.contains("pilcrow trust "), "{denied}");
+    assert!(denied.unattended, "{denied}");
+    expect_test::expect!["<base>/root is not trusted, so ruff is not started, and there is no user to ask: run `pilcrow trust <base>/root`, or repeat with --yes"].assert_eq(&fixture.without_base(&denied.reason));
     // A missing user is not a no: one may come later.
     policy.grant_spawn(&server, &Script::new([Answer::Once]), &cancel()).await.unwrap();
 }
@@ -465,7 +479,8 @@ async fn a_project_command_is_asked_again_when_it_changes() {
     ruled.grant_spawn(&request(&fixture, "odder", true), &Unattended, &cancel()).await.unwrap();
     let denied =
         ruled.grant_spawn(&request(&fixture, "bad", false), &Unattended, &cancel()).await.unwrap_err();
-    assert!(denied.reason.contains("`deny exec bad`"), "{denied}");
+    expect_test::expect!["exec: the rule `deny exec bad` (config.toml:1)"]
+        .assert_eq(&fixture.without_base(&denied.reason));
 }
 
 #[tokio::test]
@@ -553,7 +568,8 @@ async fn lines_to_confirm_are_asked_whatever_the_rules_allow() {
     let allowing = |options: &mut PolicyOptions| options.rules = rules(&["allow write a"]);
     let policy = policy(&fixture, allowing);
     let denied = policy.permit(&plan, &Unattended, &cancel()).await.unwrap_err();
-    assert!(denied.unattended && denied.reason.contains("in comments (3 places)"), "{denied}");
+    assert!(denied.unattended, "{denied}");
+    expect_test::expect!["write: to be confirmed: in comments (3 places), and there is no user to ask: look at the change with apply: false, then repeat with --yes"].assert_eq(&fixture.without_base(&denied.reason));
     // A yes is for this plan: the next one is asked about again.
     let script = Script::new([Answer::Always, Answer::No { text: String::new() }]);
     policy.permit(&plan, &script, &cancel()).await.unwrap();
@@ -589,7 +605,8 @@ async fn debugging_has_its_own_capability() {
 
     let denies = policy(&fixture, |options| options.rules = rules(&["deny debug", "deny exec app.py"]));
     let error = denies.permit_debug("set n to 5", &Script::default(), &cancel).await.unwrap_err();
-    assert!(error.reason.contains("the rule `deny debug`"), "{error}");
+    expect_test::expect!["debug: the rule `deny debug` (config.toml:1)"]
+        .assert_eq(&fixture.without_base(&error.reason));
     assert!(denies.permit_run("debugpy", &run, &Script::default(), &cancel).await.is_err());
     let allows = policy(&fixture, |options| options.rules = rules(&["allow debug"]));
     allows.permit_debug("set n to 5", &Script::default(), &cancel).await.unwrap();

@@ -130,9 +130,9 @@ pub(crate) struct Shared {
 /// One child.
 #[derive(Debug)]
 pub(crate) struct Child {
-    /// Its process and its group.
+    /// Id of the child's process and of its process group.
     pub(crate) id: u32,
-    /// Its name in the mark that its descendants inherit.
+    /// Name in the mark that the child's descendants inherit.
     pub(crate) name: String,
     pub(crate) status: watch::Receiver<Option<ExitStatus>>,
     stderr: Mutex<Tail>,
@@ -305,7 +305,7 @@ pub fn memory(ids: &[u32]) -> Vec<u64> {
 }
 
 impl Process {
-    /// Its process id, which is also its group's.
+    /// The child's process id, which is also its group's.
     pub fn id(&self) -> u32 {
         self.child.id
     }

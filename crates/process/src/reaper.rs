@@ -170,7 +170,7 @@ pub(crate) fn kill_now(shared: &Arc<Shared>, child: &Arc<Child>) {
     }
 }
 
-/// Ends everything: see [`Processes::end_all`](crate::Processes::end_all).
+/// Ends all children: see [`Processes::end_all`](crate::Processes::end_all).
 pub(crate) async fn end_all(shared: &Arc<Shared>, deadline: Duration) -> Vec<u32> {
     let grace = (deadline / 3).min(Duration::from_millis(500));
     let deadline = Instant::now() + deadline;

@@ -143,7 +143,8 @@ async fn missing_programs_and_directories_are_reported() {
     let mut command = sh("true");
     command.cwd = AbsPath::new("/no/such/directory").unwrap();
     let error = processes.spawn(&command, &grant(&command)).await.unwrap_err();
-    assert!(error.to_string().contains("/no/such/directory is not a directory"), "{error}");
+    expect_test::expect!["sh cannot be started: /no/such/directory is not a directory"]
+        .assert_eq(&error.to_string());
 
     let directory = tempfile::tempdir().unwrap();
     let script = directory.path().join("script");
@@ -185,7 +186,9 @@ async fn children_get_path_but_no_secrets_unless_named() {
     let mut process = processes.spawn(&command, &grant(&command)).await.unwrap();
     let mut output = String::new();
     process.take_stdout().unwrap().read_to_string(&mut output).await.unwrap();
-    assert!(output.contains("inherited key=[] named=[here] path=[set]"), "{output}");
+    for part in ["key=[]", "named=[here]", "path=[set]"] {
+        assert!(output.contains(part), "{part}: {output}");
+    }
 }
 
 #[tokio::test]

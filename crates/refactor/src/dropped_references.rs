@@ -18,7 +18,7 @@ const HEADS: [&str; 5] = ["index", "__init__", "mod", "lib", "main"];
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DroppedReference {
     pub path: AbsPath,
-    /// From 1.
+    /// Counts from 1.
     pub line: usize,
     pub old: String,
     pub new: String,

@@ -14,7 +14,7 @@ pub enum RefactorError {
     DeclarationKept { index: usize },
     /// The stub of a file declares the symbol too and cannot be renamed with it.
     #[error(
-        "{stub}:{line} declares {name} too and belongs to the module of {file}, but {}; nothing is renamed in one of them alone. Rename it there with `edit` first{}; then rename again",
+        "nothing was renamed: {stub}:{line}, the stub of {file}, declares {name} too, but {}\nRename it there with `edit` first{}; then rename again",
         reason(conflict),
         uses(users)
     )]
@@ -29,12 +29,12 @@ pub enum RefactorError {
     },
     /// The server updates references only if the file stays in its directory.
     #[error(
-        "{server}: it updates imports only when a file stays in its directory, and {file} would leave it; `MV` of an edit moves it alone, and its imports have to be fixed by edits"
+        "{server} updates imports only within a directory, and {file} would leave it\nMove the file alone with `MV` of an edit, then fix its imports by edits"
     )]
     LeavesDirectory { server: String, file: String },
     /// The server's edit removes the old name without inserting the new one.
     #[error(
-        "{server}: its answer removes {old:?} from {file}:{line} and does not insert {new:?}, so nothing is moved; `reload` it and try again, or move the file alone by `MV` of an edit and fix what refers to it by edits"
+        "nothing was moved: {server} would remove {old:?} at {file}:{line} without inserting {new:?}\n`reload` it and try again, or move the file alone with `MV` of an edit and fix the references by edits"
     )]
     DropsReference { server: String, file: String, line: usize, old: String, new: String },
     /// A file cannot be read.
@@ -58,7 +58,7 @@ const MAX_NAMED: usize = 10;
 fn reason(conflict: &StubConflict) -> String {
     match conflict {
         StubConflict::Refused(error) => error.to_string(),
-        StubConflict::Unchanged => "the server changes nothing there".to_owned(),
+        StubConflict::Unchanged => "the server does not change it".to_owned(),
         StubConflict::Overlap(path) => format!("the two edits of {path} conflict"),
     }
 }

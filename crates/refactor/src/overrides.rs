@@ -20,9 +20,9 @@ use workspace::{Document, Workspace};
 
 use crate::call_syntax::is_called;
 
-/// Time for one search …
+/// Time for one search.
 const MAX_TIME: Duration = Duration::from_secs(4);
-/// … and its share of what the call has left, in percent.
+/// Maximum share of the call's remaining time for one search, in percent.
 const TIME_SHARE: u32 = 30;
 /// Files whose methods are read.
 const MAX_FILES: usize = 40;
@@ -58,9 +58,9 @@ pub struct OverrideSet {
     pub undefined: Vec<Location>,
     /// Why some uses were not resolved.
     pub unresolved: Option<Unresolved>,
-    /// Methods of that name whose relation is unknown …
+    /// Methods of that name whose relation is unknown.
     pub unknown: Vec<Method>,
-    /// … for this reason.
+    /// Why the relation of `unknown` methods is unknown.
     pub reason: Option<Reason>,
     /// Why there may be more related methods.
     pub cut: Option<Cut>,
@@ -359,7 +359,7 @@ impl OverrideSearch<'_> {
         clock: Clock<'_>,
     ) -> Result<bool, ServerError> {
         let name = set.name.clone();
-        let (mut relatives, is_cut) =
+        let (mut related_methods, is_cut) =
             match self.implementations(home, own.place.range.start, &name, clock).await {
                 Ok(below) => below,
                 Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),
@@ -371,7 +371,7 @@ impl OverrideSearch<'_> {
                 }
             };
         set.cut = set.cut.or(is_cut.then_some(Cut::NotAllRead));
-        let overriding: HashSet<Key> = relatives.iter().map(key).collect();
+        let overriding: HashSet<Key> = related_methods.iter().map(key).collect();
         let mut requests = 0;
         for (document, method) in others {
             if overriding.contains(&key(&method.place)) {
@@ -387,7 +387,7 @@ impl OverrideSearch<'_> {
                     set.cut = set.cut.or(is_cut.then_some(Cut::NotAllRead));
                     if below.contains(&own.place) {
                         set.bases.push((*method).clone());
-                        relatives.extend(below);
+                        related_methods.extend(below);
                     }
                 }
                 Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),
@@ -397,13 +397,13 @@ impl OverrideSearch<'_> {
                 }
             }
         }
-        let related: HashSet<Key> = relatives.iter().map(key).collect();
+        let related: HashSet<Key> = related_methods.iter().map(key).collect();
         set.unknown.retain(|method| !related.contains(&key(&method.place)));
         let listed: HashMap<Key, &Method> =
             others.iter().map(|(_, method)| (key(&method.place), *method)).collect();
         let mut seen: HashSet<Key> = set.bases.iter().map(|method| key(&method.place)).collect();
         seen.insert(key(&own.place));
-        for place in relatives {
+        for place in related_methods {
             let at = key(&place);
             if (self.is_known)(&place.path, place.range.start) || !seen.insert(at.clone()) {
                 continue;

@@ -488,7 +488,7 @@ fn binds(text: &str, name: &str) -> bool {
     imported || text.lines().any(|line| starts.iter().any(|start| line.starts_with(start.as_str())))
 }
 
-/// Where a path leads.
+/// The target of a path.
 #[derive(PartialEq)]
 enum Leads {
     Old,

@@ -22,7 +22,7 @@ pub(crate) struct StubRename<'a> {
     pub workspace: &'a Workspace,
     pub pool: &'a Arc<ServerPool>,
     pub server: &'a ServerHandle,
-    /// Old and new.
+    /// Old and new name.
     pub names: (&'a str, &'a str),
     pub candidates: &'a Candidates,
     pub cx: &'a RequestCx,
@@ -61,7 +61,7 @@ impl StubRename<'_> {
         })
     }
 
-    /// Where a stub declares what `edit` renames in the file at `path`.
+    /// Finds a stub's declaration of the symbol that `edit` renames in `path`.
     async fn declaration(
         &self,
         edit: &WorkspaceEdit,

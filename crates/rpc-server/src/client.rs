@@ -71,7 +71,7 @@ pub enum Unreachable {
     Hung(OwnerName),
     #[error("{owner} is incompatible with this Pilcrow {}: {reason}", env!("CARGO_PKG_VERSION"))]
     Incompatible { owner: OwnerName, reason: String },
-    /// It belongs to another user, or the system failed.
+    /// The socket belongs to another user, or the system failed.
     #[error(transparent)]
     Local(LocalError),
 }
@@ -91,8 +91,9 @@ pub enum Failed {
 }
 
 impl Client {
-    /// Connects to the owner with the socket `path` and greets it. `approver` answers
-    /// its questions. Takes at most [`GREETING`].
+    /// Connects to the owner with the socket `path` and greets it.
+    ///
+    /// `approver` answers its questions. Takes at most [`GREETING`].
     ///
     /// # Errors
     /// [`Unreachable`].
@@ -183,8 +184,9 @@ impl Client {
         Ok(result(self.request(methods::UNDO, request, stop, |_| {}).await?))
     }
 
-    /// Runs a prompt in the owner; `on_event` receives the envelope of each event, in
-    /// order.
+    /// Runs a prompt in the owner.
+    ///
+    /// `on_event` receives the envelope of each event, in order.
     ///
     /// # Errors
     /// [`Failed`].
@@ -225,8 +227,9 @@ impl Client {
         self.peer.request(method, params, GREETING, &CancellationToken::new()).await
     }
 
-    /// Sends a request and waits. On `cancel`, notifies the owner once and waits a
-    /// while for its response.
+    /// Sends a request and waits.
+    ///
+    /// On `cancel`, notifies the owner once and waits a while for its response.
     async fn request<T: DeserializeOwned>(
         &mut self,
         method: &str,
@@ -273,8 +276,9 @@ impl Client {
     }
 }
 
-/// Returns when the owner no longer answers pings. One missed ping proves nothing:
-/// this process may have been suspended.
+/// Returns when the owner no longer answers pings.
+///
+/// One missed ping proves nothing: this process may have been suspended.
 async fn silence(peer: &Peer) {
     let mut missed = 0;
     while missed < 2 {

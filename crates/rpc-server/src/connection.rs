@@ -84,8 +84,9 @@ pub async fn serve(host: Arc<Host>, stream: Stream, stop: CancellationToken) {
 struct Connection {
     host: Arc<Host>,
     cancel: CancellationToken,
-    /// Cancelled before `cancel` if the command disconnected without a message, or lost
-    /// its terminal.
+    /// Token that is cancelled before `cancel` if the command disappeared.
+    ///
+    /// It disconnected without a message, or lost its terminal.
     gone: CancellationToken,
     jobs: TaskTracker,
     hello: OnceLock<Hello>,
@@ -179,8 +180,9 @@ impl Connection {
         Documents { documents: documents.collect() }
     }
 
-    /// The scope of this connection's requests, opened on first use: most commands only
-    /// request documents.
+    /// The scope of this connection's requests.
+    ///
+    /// Opened on first use, because most commands only request documents.
     async fn scope(&self, peer: &Peer) -> Result<&RequestScope, RpcError> {
         let hello = self.greeted()?;
         let make = || async {

@@ -12,6 +12,7 @@ use super::protocol::Hello;
 use super::{process_of, socket_directory};
 
 /// Connects to an owner of the workspace with this id; `None` if there is none.
+///
 /// Prefers the one with most unsaved documents, then the newest.
 ///
 /// # Errors

@@ -21,8 +21,9 @@ pub struct IpcPeers {
 }
 
 impl IpcPeers {
-    /// Locks files with unsaved text elsewhere; with `standalone` every file that is
-    /// open elsewhere.
+    /// Locks files with unsaved text elsewhere.
+    ///
+    /// With `standalone` every file that is open elsewhere.
     pub fn new(homes: &Homes, standalone: bool) -> Self {
         Self { run: homes.run.clone(), standalone }
     }

@@ -20,8 +20,9 @@ const CONNECTIONS: usize = 64;
 /// Pause after `accept` failed, for example because no handles are left.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// An announced project. Dropping it withdraws the announcement and cancels all
-/// requests.
+/// An announced project.
+///
+/// Dropping it withdraws the announcement and cancels all requests.
 pub struct OwnerGuard {
     listener: Arc<Listener>,
     stop: CancellationToken,
@@ -39,9 +40,10 @@ pub enum ServeError {
     Local(#[from] LocalError),
 }
 
-/// Announces the project at `root` and executes requests until the guard is dropped
-/// or `cancel` fires. `editor` is the editor's name for messages; it may be empty.
-/// Needs a runtime; blocks briefly on the file system.
+/// Announces the project at `root` and executes requests.
+///
+/// Ends when the guard is dropped or `cancel` fires. `editor` is the editor's name for messages; it may be
+/// empty. Needs a runtime; blocks briefly on the file system.
 ///
 /// # Errors
 /// [`ServeError`].
@@ -64,8 +66,9 @@ pub fn serve(
 }
 
 impl OwnerGuard {
-    /// Withdraws the announcement, cancels all requests, and waits at most `deadline`
-    /// until they ended.
+    /// Withdraws the announcement and cancels all requests.
+    ///
+    /// Waits at most `deadline` until they ended.
     pub async fn close(self, deadline: Duration) {
         self.listener.withdraw();
         self.stop.cancel();

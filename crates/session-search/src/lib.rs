@@ -38,7 +38,7 @@ pub struct SessionSearch<'a> {
 pub struct Answer {
     /// The best first, at most as many as requested.
     pub hits: Vec<Hit>,
-    /// No entry has all words of the query; these have some.
+    /// Whether no entry has all words of the query, so that these have some.
     pub only_some_words: bool,
     /// Unreadable sessions, which were not searched, and why.
     pub warnings: Vec<String>,

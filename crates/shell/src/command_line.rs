@@ -20,7 +20,7 @@ pub struct CommandLine {
 }
 
 impl std::fmt::Display for CommandLine {
-    /// As typed into a shell, without the environment.
+    /// Writes the command as typed into a shell, without the environment.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let program = self.program.to_string_lossy();
         let words = std::iter::once(program.as_ref()).chain(self.args.iter().map(String::as_str));

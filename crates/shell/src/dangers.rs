@@ -9,9 +9,9 @@ pub(super) struct Danger {
     pub class: &'static str,
     pub tier: Tier,
     pub check: fn(&CheckContext<'_>, &mut dyn FnMut(Hit)),
-    /// The check is sure about each of these …
+    /// Examples that the check reports with certainty.
     pub harmful: &'static [&'static str],
-    /// … and reports none of these.
+    /// Examples that the check does not report.
     pub harmless: &'static [&'static str],
 }
 

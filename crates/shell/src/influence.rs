@@ -4,7 +4,7 @@
 
 use super::script::Command;
 
-/// Variables that determine what a shell or program runs, by name …
+/// Names of variables that determine what a shell or program runs.
 const NAMES: &[&str] = &[
     "AR",
     "AS",
@@ -43,7 +43,7 @@ const NAMES: &[&str] = &[
     "ZDOTDIR",
 ];
 
-/// … by how they begin …
+/// Beginnings of the names of such variables.
 const STARTS: &[&str] = &[
     "BASH_",
     "BASHOPTS",
@@ -68,7 +68,7 @@ const STARTS: &[&str] = &[
     "JDK_",
 ];
 
-/// … and by how they end.
+/// Ends of the names of such variables.
 const ENDS: &[&str] = &[
     "FLAGS", "_ASKPASS", "_COMMAND", "_CONF", "_CONFIG", "_EDITOR", "_HOME", "_LINKER", "_OPTIONS", "_OPTS",
     "_PAGER", "_PATH", "_PRELOAD", "_RSH", "_RUNNER", "_SHELL", "_WRAPPER", "RC",
@@ -111,7 +111,8 @@ fn of_variable(name: &str) -> Option<String> {
         || STARTS.iter().any(|start| upper.starts_with(start))
         || ENDS.iter().any(|end| upper.ends_with(end));
     let harmless = HARMLESS.contains(&upper.as_str()) || upper.starts_with("CARGO_TERM_");
-    (all_upper && says && !harmless).then(|| format!("the variable {name}, which says what programs run"))
+    (all_upper && says && !harmless)
+        .then(|| format!("the variable {name}, which determines what programs run"))
 }
 
 /// The code that a text may run as a shell expression or variable name: `a[$(…)]`.

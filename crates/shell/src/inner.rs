@@ -215,7 +215,7 @@ const STARTS: &[&str] = &[
 
 /// Command lines that code of another language starts with literal words.
 ///
-/// The flag says whether it starts others.
+/// The flag says whether the code also starts command lines that are not literal.
 pub(super) fn started(command: &Command, code: &str) -> (Vec<Word>, bool) {
     let language = interpreter(command.name()).map_or("", |(name, _)| name);
     let (mut lines, mut is_unknown) = (Vec::new(), false);

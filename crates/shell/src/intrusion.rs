@@ -159,7 +159,7 @@ pub(super) fn unseen_code(cx: &CheckContext<'_>, report: Report<'_>) {
     }
 }
 
-/// Where a command that fetches puts what it gets.
+/// Files into which a command that fetches writes.
 fn kept_as(command: &Command) -> Vec<String> {
     // The letter of the option that names the file; of curl, `-O` takes the address's own name.
     let letter = if command.name() == "wget" { 'O' } else { 'o' };
@@ -639,7 +639,7 @@ fn paths_in(word: &Word) -> impl Iterator<Item = &str> {
 
 fn secret(cx: &CheckContext<'_>, path: &str) -> Option<(&'static str, Tier)> {
     if ["/etc/shadow", "/etc/gshadow", "/etc/sudoers"].iter().any(|file| path.starts_with(file)) {
-        return Some(("who may log in", Tier::High));
+        return Some(("system accounts and passwords", Tier::High));
     }
     if LOGINS.iter().any(|end| path.ends_with(end)) {
         return Some(("keys and logins", Tier::High));

@@ -31,7 +31,7 @@ use word::{UNKNOWN, Variables, Word};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
-    /// No known danger.
+    /// The command has no known danger.
     Low,
     /// Visible to others, or not reversible by itself.
     Medium,
@@ -87,7 +87,7 @@ pub struct Judged {
 pub struct Opened {
     /// Absolute path; `None` if unknown.
     pub path: Option<String>,
-    /// It is written; else read.
+    /// Whether the file is written; else it is read.
     pub writes: bool,
     /// Whether the path is an argument.
     ///
@@ -109,7 +109,7 @@ pub struct Named {
     pub neutral: bool,
 }
 
-/// Where a command line would run.
+/// The surroundings in which a command line would run.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
     /// The workspace's root, in which it starts.

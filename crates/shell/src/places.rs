@@ -28,7 +28,7 @@ const DIRECTORIES: &[&str] = &[
     "/mnt/c",
 ];
 
-/// Directories in which nothing is to go.
+/// System directories, which no command may damage.
 const SYSTEM: &[&str] = &[
     "/etc",
     "/usr",
@@ -47,7 +47,7 @@ const SYSTEM: &[&str] = &[
     "/var/lib/rpm",
 ];
 
-/// Where the command runs, and whose home it is.
+/// The directory in which the command runs, and the user's home.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places {
     pub root: String,
@@ -57,7 +57,7 @@ pub(super) struct Places {
 /// A path that is not to be deleted.
 pub(super) struct Precious {
     pub what: String,
-    /// It is that path whatever is unknown in it.
+    /// Whether it is that path whatever is unknown in it.
     pub sure: bool,
 }
 
@@ -90,7 +90,7 @@ impl Places {
             return found(format!("the home directory {home}"));
         }
         if !root.is_empty() && ancestors(root).any(fits) {
-            return found(format!("{root}, the workspace, or a directory that it is in"));
+            return found(format!("the workspace {root} or a parent directory of it"));
         }
         let directory = DIRECTORIES.iter().find(|known| fits(known));
         let system = SYSTEM.iter().find(|known| fits(known) || is_below(&path, known));
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_precious() {
+    fn precious_places_are_recognized() {
         let places = Places { root: "/home/me/work/p".into(), home: Some("/home/me".into()) };
         let sure = |path: &str| places.precious(path, &places.root).map(|it| it.sure);
         for path in [
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_device() {
+    fn devices_are_recognized() {
         for (path, expected) in [
             ("/dev/sda", Some(true)),
             ("/dev/../dev//sda1", Some(true)),

@@ -22,7 +22,7 @@ const MAX_LENGTH: usize = 64 << 10;
 /// Standard input of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Input {
-    /// Not set by the script.
+    /// The script does not set it.
     #[default]
     None,
     Text(Word),
@@ -122,7 +122,7 @@ pub(super) struct Script {
 
 /// The context of a command.
 #[derive(Debug, Clone, Default)]
-struct Around {
+struct CommandContext {
     input: Input,
     redirects: Vec<Redirect>,
     more: Vec<Word>,
@@ -161,7 +161,7 @@ impl Script {
         if hides_substitution(tree.root_node(), &text) {
             self.doubt("a substitution that the grammar does not parse");
         }
-        self.node(tree.root_node(), &text, &Around::default());
+        self.node(tree.root_node(), &text, &CommandContext::default());
         self.fed(before);
         self.nested -= 1;
     }
@@ -184,23 +184,23 @@ impl Script {
             for part in std::iter::once(piece).chain(piece.split(['{', '}']).skip(1)) {
                 let words: Vec<Word> =
                     part.split_whitespace().flat_map(|raw| word::words(raw, &self.variables)).collect();
-                self.add(words, &Around::default());
+                self.add(words, &CommandContext::default());
             }
         }
         self.commands[before..].iter_mut().for_each(|command| command.is_guess = true);
     }
 
-    fn node(&mut self, node: Node<'_>, src: &str, around: &Around) {
-        if around.depth > MAX_DEPTH || self.commands.len() >= MAX_COMMANDS {
+    fn node(&mut self, node: Node<'_>, src: &str, context: &CommandContext) {
+        if context.depth > MAX_DEPTH || self.commands.len() >= MAX_COMMANDS {
             self.doubt("a script too long or too deeply nested to analyse");
             return;
         }
-        let around = &Around { depth: around.depth + 1, ..around.clone() };
+        let context = &CommandContext { depth: context.depth + 1, ..context.clone() };
         match node.kind() {
-            "command" => self.command(node, src, around),
-            "redirected_statement" => self.redirected(node, src, around),
+            "command" => self.command(node, src, context),
+            "redirected_statement" => self.redirected(node, src, context),
             "pipeline" => {
-                let mut inner = around.clone();
+                let mut inner = context.clone();
                 for stage in children(node) {
                     let before = self.commands.len();
                     self.node(stage, src, &inner);
@@ -210,11 +210,11 @@ impl Script {
             // A directory that is changed inside is not changed after it.
             "subshell" => {
                 let cwd = self.cwd.clone();
-                children(node).into_iter().for_each(|child| self.node(child, src, around));
+                children(node).into_iter().for_each(|child| self.node(child, src, context));
                 self.cwd = cwd;
             }
             "command_substitution" | "process_substitution" => {
-                let fresh = Around { depth: around.depth, ..Around::default() };
+                let fresh = CommandContext { depth: context.depth, ..CommandContext::default() };
                 let cwd = self.cwd.clone();
                 // `$(< file)` has a redirection and no command.
                 children(node).into_iter().for_each(|child| self.node(child, src, &fresh));
@@ -222,7 +222,7 @@ impl Script {
             }
             "function_definition" => {
                 let before = self.commands.len();
-                children(node).into_iter().for_each(|child| self.node(child, src, around));
+                children(node).into_iter().for_each(|child| self.node(child, src, context));
                 let name = node.child_by_field_name("name").map(|name| text(name, src)).unwrap_or_default();
                 let calls = self.commands[before..].iter().filter(|it| it.name() == name).count();
                 // One after the other they are a recursion, as over a tree.
@@ -236,25 +236,25 @@ impl Script {
                     children(node).into_iter().flat_map(|it| word::words(text(it, src), &self.variables));
                 let name = text(node, src).split_whitespace().next().unwrap_or_default();
                 let words = std::iter::once(Word::known(name)).chain(words).collect();
-                self.add(words, around);
-                self.inside(node, src, around);
+                self.add(words, context);
+                self.inside(node, src, context);
             }
             "heredoc_redirect" | "file_redirect" | "herestring_redirect" => {
-                let mut around = around.clone();
-                self.redirect(node, src, &mut around);
-                self.inside(node, src, &around);
-                self.bare(&around);
+                let mut context = context.clone();
+                self.redirect(node, src, &mut context);
+                self.inside(node, src, &context);
+                self.bare(&context);
             }
-            _ => children(node).into_iter().for_each(|child| self.node(child, src, around)),
+            _ => children(node).into_iter().for_each(|child| self.node(child, src, context)),
         }
     }
 
     /// Only the commands in substitutions below `node`.
-    fn inside(&mut self, node: Node<'_>, src: &str, around: &Around) {
-        if around.depth > MAX_DEPTH {
+    fn inside(&mut self, node: Node<'_>, src: &str, context: &CommandContext) {
+        if context.depth > MAX_DEPTH {
             return;
         }
-        let deeper = Around { depth: around.depth + 1, ..around.clone() };
+        let deeper = CommandContext { depth: context.depth + 1, ..context.clone() };
         for child in children(node) {
             match child.kind() {
                 "command_substitution" | "process_substitution" => self.node(child, src, &deeper),
@@ -263,13 +263,13 @@ impl Script {
         }
     }
 
-    fn redirected(&mut self, node: Node<'_>, src: &str, around: &Around) {
-        let mut inner = around.clone();
+    fn redirected(&mut self, node: Node<'_>, src: &str, context: &CommandContext) {
+        let mut inner = context.clone();
         let mut then = Vec::new();
         let body = node.child_by_field_name("body");
         for child in children(node).into_iter().filter(|child| Some(*child) != body) {
             then.extend(self.redirect(child, src, &mut inner));
-            self.inside(child, src, around);
+            self.inside(child, src, context);
         }
         let before = self.commands.len();
         if let Some(body) = body {
@@ -281,22 +281,31 @@ impl Script {
         }
         for (statement, is_piped) in then {
             let input = if is_piped { Input::Pipe(before..self.commands.len()) } else { Input::None };
-            self.node(statement, src, &Around { input, depth: around.depth, ..Around::default() });
+            self.node(
+                statement,
+                src,
+                &CommandContext { input, depth: context.depth, ..CommandContext::default() },
+            );
         }
     }
 
     /// A redirection without a command empties or makes the file.
-    fn bare(&mut self, around: &Around) {
-        if !around.redirects.is_empty() {
-            self.add(vec![Word::known(":")], around);
+    fn bare(&mut self, context: &CommandContext) {
+        if !context.redirects.is_empty() {
+            self.add(vec![Word::known(":")], context);
         }
     }
 
-    /// Adds a redirection to `around`.
+    /// Adds a redirection to `context`.
     ///
     /// Returns the nodes after the beginning of a here-document, and for each whether it reads the command's
     /// output.
-    fn redirect<'t>(&mut self, node: Node<'t>, src: &str, around: &mut Around) -> Vec<(Node<'t>, bool)> {
+    fn redirect<'t>(
+        &mut self,
+        node: Node<'t>,
+        src: &str,
+        context: &mut CommandContext,
+    ) -> Vec<(Node<'t>, bool)> {
         let mut then = Vec::new();
         match node.kind() {
             "file_redirect" => {
@@ -317,18 +326,18 @@ impl Script {
                     if !is_descriptor {
                         let writes = sign.contains('>');
                         if !writes {
-                            around.input = Input::File(to.clone());
+                            context.input = Input::File(to.clone());
                         }
-                        around.redirects.push(Redirect { writes, to });
+                        context.redirects.push(Redirect { writes, to });
                     }
                 }
                 // The grammar takes the command's further words for the redirection's.
-                around.more.extend(raws.flat_map(|raw| word::words(&raw, &self.variables)));
+                context.more.extend(raws.flat_map(|raw| word::words(&raw, &self.variables)));
             }
             "herestring_redirect" => {
                 let parts = children(node);
                 let raw = parts.iter().find(|it| it.kind() != "file_descriptor").map(|it| text(*it, src));
-                around.input = Input::Text(word::value(raw.unwrap_or_default(), &self.variables));
+                context.input = Input::Text(word::value(raw.unwrap_or_default(), &self.variables));
             }
             "heredoc_redirect" => {
                 let mut literal = false;
@@ -337,7 +346,7 @@ impl Script {
                         "heredoc_start" => literal = text(child, src).contains(['\'', '"', '\\']),
                         "heredoc_body" => {
                             let body = text(child, src);
-                            around.input = Input::Text(if literal {
+                            context.input = Input::Text(if literal {
                                 Word::known(body)
                             } else {
                                 word::document(body, &self.variables)
@@ -345,11 +354,11 @@ impl Script {
                         }
                         "heredoc_end" | "file_descriptor" => {}
                         "file_redirect" | "herestring_redirect" => {
-                            then.extend(self.redirect(child, src, around));
+                            then.extend(self.redirect(child, src, context));
                         }
                         "pipeline" => then.extend(children(child).into_iter().map(|it| (it, true))),
                         _ if node.child_by_field_name("right") == Some(child) => then.push((child, false)),
-                        _ => around.more.extend(word::words(text(child, src), &self.variables)),
+                        _ => context.more.extend(word::words(text(child, src), &self.variables)),
                     }
                 }
             }
@@ -358,33 +367,33 @@ impl Script {
         then
     }
 
-    fn command(&mut self, node: Node<'_>, src: &str, around: &Around) {
-        let mut around = around.clone();
+    fn command(&mut self, node: Node<'_>, src: &str, context: &CommandContext) {
+        let mut context = context.clone();
         let mut parts = Vec::new();
         let mut cursor = node.walk();
         for child in node.children(&mut cursor) {
             match child.kind() {
                 "variable_assignment" => {}
                 "file_redirect" | "herestring_redirect" => {
-                    self.redirect(child, src, &mut around);
+                    self.redirect(child, src, &mut context);
                 }
                 "comment" => {}
-                "subshell" => self.node(child, src, &around),
+                "subshell" => self.node(child, src, &context),
                 _ => parts.push(child),
             }
         }
         let raws = joined(&parts, src);
         let words: Vec<Word> = raws.iter().flat_map(|raw| word::words(raw, &self.variables)).collect();
-        self.inside(node, src, &around);
+        self.inside(node, src, &context);
         if words.is_empty() {
-            self.bare(&around);
+            self.bare(&context);
             return;
         }
         let alias = words.first().and_then(|first| {
             let found = self.aliases.iter().rev().find(|(name, _)| *name == first.text)?;
             Some(format!("{} {}", found.1, raws.get(1..).unwrap_or_default().join(" ")))
         });
-        self.add(words, &around);
+        self.add(words, &context);
         if let Some(alias) = alias {
             // An alias may name itself; deeper it is the program.
             let kept = std::mem::take(&mut self.aliases);
@@ -394,11 +403,11 @@ impl Script {
     }
 
     /// Lists a command and what it runs.
-    fn add(&mut self, mut words: Vec<Word>, around: &Around) {
-        words.extend(around.more.iter().cloned());
+    fn add(&mut self, mut words: Vec<Word>, context: &CommandContext) {
+        words.extend(context.more.iter().cloned());
         for _ in 0..MAX_NESTED {
             let Some(name) = words.first() else { return };
-            let (input, redirects) = (around.input.clone(), around.redirects.clone());
+            let (input, redirects) = (context.input.clone(), context.redirects.clone());
             let cwd = self.cwd.clone();
             let command = Command { words: words.clone(), input, redirects, cwd, ..Command::default() };
             if !name.is_known() {
@@ -424,7 +433,7 @@ impl Script {
                     self.nested += 1;
                     if self.nested < MAX_NESTED {
                         all.into_iter().for_each(|words| {
-                            self.add(words, &Around { more: Vec::new(), ..around.clone() })
+                            self.add(words, &CommandContext { more: Vec::new(), ..context.clone() })
                         });
                     }
                     self.nested -= 1;

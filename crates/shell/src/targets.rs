@@ -9,7 +9,7 @@ pub(super) struct Target {
     pub to: Word,
     /// Names of the files put into `to`, if it is a directory.
     pub names: Vec<String>,
-    /// It is certainly a directory.
+    /// Whether it is certainly a directory.
     pub is_directory: bool,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn of(command: &Command) -> Vec<Target> {
     }
 }
 
-/// Where a command puts its operands, and of `mv` those themselves, since they go.
+/// Targets of a command that copies or moves; `mv` also affects its operands.
 fn placed(command: &Command) -> Vec<Target> {
     let name = command.name();
     let mut operands = operands(command);

@@ -89,7 +89,7 @@ fn code_of_other_languages_is_looked_into() {
 }
 
 #[test]
-fn what_a_search_for_words_would_miss() {
+fn dangers_that_a_word_search_misses_are_found() {
     for line in [
         "find / -delete",
         "setsid -f rm -rf /",
@@ -227,7 +227,7 @@ fn what_a_search_for_words_would_find() {
 }
 
 #[test]
-fn what_is_not_known_has_its_worst_reading_named() {
+fn an_unknown_part_is_described_by_its_worst_reading() {
     doubts("rm -rf \"$DIR\"", "critical: recursive delete");
     doubts("rm -rf $UNSET/", "critical: recursive delete");
     doubts("ls | xargs rm -rf", "critical: recursive delete");
@@ -277,7 +277,7 @@ fn every_command_is_named_with_those_inside() {
 }
 
 #[test]
-fn what_surely_changes_nothing() {
+fn read_only_command_lines_are_recognized() {
     for line in [
         "ls -l | head",
         "git status; git log -3",

@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn words_as_a_shell_reads_them() {
+    fn words_are_split_as_a_shell_splits_them() {
         check(r#"r\m"#, &["rm"]);
         check(r#"'r'"m""#, &["rm"]);
         check("rm${IFS}-rf$IFS/", &["rm", "-rf", "/"]);

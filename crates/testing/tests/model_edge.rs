@@ -130,17 +130,36 @@ async fn the_first_bytes_decide_the_kind_of_a_response() {
         );
     }
     for (content_type, body, expected) in [
-        ("text/event-stream", "{\"error\": {\"message\": \"it sleeps\"}}", "it sleeps"),
-        ("application/json", "{\"message\": \"it sleeps\"}", "the provider sent no answer: it sleeps"),
-        ("application/json", "it sleeps", "scripted sent no event stream: it sleeps"),
-        ("text/event-stream", "event: error\ndata: it sleeps\n\n", "it sleeps"),
-        ("text/plain", "[ERROR] it sleeps", "): [ERROR] it sleeps"),
+        (
+            "text/event-stream",
+            "{\"error\": {\"message\": \"it sleeps\"}}",
+            expect_test::expect!["the provider reported an error: it sleeps"],
+        ),
+        (
+            "application/json",
+            "{\"message\": \"it sleeps\"}",
+            expect_test::expect!["the provider sent no answer: it sleeps"],
+        ),
+        ("application/json", "it sleeps", expect_test::expect!["scripted sent no event stream: it sleeps"]),
+        (
+            "text/event-stream",
+            "event: error\ndata: it sleeps\n\n",
+            expect_test::expect!["the provider reported an error: it sleeps"],
+        ),
+        (
+            "text/plain",
+            "[ERROR] it sleeps",
+            expect_test::expect![
+                "scripted sent JSON that cannot be read (expected value at line 1 column 2): [ERROR] it sleeps"
+            ],
+        ),
     ] {
         let (_, error, _) = failing(typed(content_type, body)).await;
-        assert!(error.contains(expected), "{content_type}: {error}");
+        expected.assert_eq(&error);
     }
     let packed = typed("text/event-stream", "\u{1f}").header("content-encoding", "gzip");
-    assert!(failing(packed).await.1.contains("in the encoding gzip"));
+    expect_test::expect!["scripted answered in the encoding gzip, which was not requested"]
+        .assert_eq(&failing(packed).await.1);
     let (outcome, _) =
         answer(vec![typed("text/event-stream", stream).header("content-encoding", "none")], |_| ()).await;
     assert_eq!(outcome.message.text(), "half");
@@ -220,11 +239,17 @@ async fn errors_name_status_message_request_id_and_next_step() {
     );
     let (kind, error, _) = failing(Reply::status(200).header("content-type", "text/html").body(page)).await;
     assert_eq!(kind, ErrorKind::Protocol);
-    assert!(error.contains("a web page instead of an event stream: 502 Bad Gateway proxy"), "{error}");
+    expect_test::expect!["scripted answered 200 OK with a web page instead of an event stream; check the base URL and the proxy: 502 Bad Gateway proxy"].assert_eq(&error);
     let (_, error, _) = failing(Reply::status(302).header("location", "http://127.0.0.1:1/")).await;
-    assert!(error.contains("redirects are not followed"), "{error}");
+    expect_test::expect![
+        "scripted answered 302 Found; redirects are not followed, give the final address as base URL"
+    ]
+    .assert_eq(&error);
     let (_, error, _) = failing(Reply::status(404).body("{\"error\":\"no model m\"}")).await;
-    assert!(error.ends_with("404 Not Found: no model m; check the base URL and the model's name"), "{error}");
+    expect_test::expect![
+        "scripted answered 404 Not Found: no model m; check the base URL and the model's name"
+    ]
+    .assert_eq(&error);
 }
 
 #[tokio::test]
@@ -259,7 +284,7 @@ async fn retries_are_limited_to_transient_errors() {
     }
     let (outcome, _) = answer(vec![Reply::status(429).header("retry-after", "3600")], |_| ()).await;
     let error = outcome.message.error_message.unwrap();
-    assert!(error.contains("asked to wait 3600 s, more than the limit of 60 s"), "{error}");
+    expect_test::expect!["scripted answered 429 Too Many Requests; the server asked to wait 3600 s, more than the limit of 60 s"].assert_eq(&error);
 }
 
 #[tokio::test]

@@ -82,14 +82,14 @@ pub enum Envelope {
         id: Id,
         /// The requested method.
         method: String,
-        /// Unparsed.
+        /// The unparsed parameters.
         params: Option<Box<RawValue>>,
     },
     /// Requires no response.
     Notification {
         /// The notified method.
         method: String,
-        /// Unparsed.
+        /// The unparsed parameters.
         params: Option<Box<RawValue>>,
     },
     /// The response to a request of ours.

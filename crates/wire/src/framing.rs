@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn lines() {
+    fn each_nonempty_line_is_one_frame() {
         let stream = b"{}\n\n  [1] \r\n0123456789\n{\"last\":1}";
         let frames = decode(Framing::Line, Limits { header: 0, body: 9 }, &[stream]);
         let body = |text: &'static str| Frame::Body(Bytes::from_static(text.as_bytes()));

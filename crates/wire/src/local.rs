@@ -19,7 +19,7 @@ pub enum LocalError {
     /// The listener is gone. Its stale name is removed.
     #[error("no process listens at {}", path.display())]
     Dead {
-        /// The name.
+        /// Path of the socket.
         path: PathBuf,
     },
     /// The process belongs to another user, or its user is unknown.
@@ -28,29 +28,29 @@ pub enum LocalError {
         None => String::new(),
     })]
     Foreign {
-        /// The name.
+        /// Path of the socket.
         path: PathBuf,
         /// The uid at the other end.
         found: Option<u32>,
-        /// Ours.
+        /// Id of our user.
         own: u32,
     },
     /// The listener's queue is full: it does not respond.
     #[error("the listener at {} accepts no more connections", path.display())]
     Busy {
-        /// The name.
+        /// Path of the socket.
         path: PathBuf,
     },
     /// The path is too long for a socket on this system.
     #[error("{} is too long for a socket; choose a shorter directory", path.display())]
     TooLong {
-        /// The path.
+        /// Path of the socket.
         path: PathBuf,
     },
     /// The system's error.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The name.
+        /// Path of the socket.
         path: PathBuf,
         /// The cause.
         source: io::Error,
@@ -114,7 +114,7 @@ impl Listener {
         }
     }
 
-    /// Its name.
+    /// Path of the listener.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -170,7 +170,7 @@ impl Reserved {
         Ok(Self { path })
     }
 
-    /// The name.
+    /// Path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -235,7 +235,7 @@ impl Stream {
         self.0.peer_cred().ok()?.pid().and_then(|pid| u32::try_from(pid).ok())
     }
 
-    /// Both directions, for [`crate::Peer::spawn`].
+    /// Splits the stream into its two directions, for [`crate::Peer::spawn`].
     pub fn split(
         self,
     ) -> (impl AsyncRead + Send + Unpin + 'static, impl AsyncWrite + Send + Unpin + 'static) {
@@ -292,7 +292,7 @@ fn through_directory(path: &Path) -> Result<(PathBuf, rustix::fd::OwnedFd), Loca
     Ok((address, directory))
 }
 
-/// Not available on this system.
+/// Fails: this system does not support it.
 #[cfg(not(target_os = "linux"))]
 fn through_directory(path: &Path) -> Result<(PathBuf, ()), LocalError> {
     Err(LocalError::TooLong { path: path.to_owned() })

@@ -32,7 +32,7 @@ use crate::pending::{Outcome, Pending};
 pub enum Direction {
     /// Sent by the peer.
     Received,
-    /// Sent by us.
+    /// Pilcrow sent the message.
     Sent,
 }
 
@@ -40,7 +40,7 @@ pub enum Direction {
 ///
 /// Called from the reading and writing tasks: it must not block.
 pub trait Observer: Send + Sync + 'static {
-    /// One body.
+    /// Receives one body.
     fn message(&self, direction: Direction, body: &[u8]);
     /// Bytes outside messages, or a body that is not JSON-RPC.
     fn skipped(&self, what: &str);
@@ -49,7 +49,7 @@ pub trait Observer: Send + Sync + 'static {
 /// Options of a [`Peer`].
 #[derive(Clone)]
 pub struct PeerOptions {
-    /// For logs.
+    /// Name of the peer in logs.
     pub name: String,
     /// The separation of messages.
     pub framing: Framing,
@@ -83,11 +83,11 @@ impl PeerOptions {
 /// A request from the peer.
 #[derive(Debug)]
 pub struct IncomingRequest {
-    /// Its id.
+    /// Id of the request.
     pub id: Id,
     /// The requested method.
     pub method: String,
-    /// Unparsed.
+    /// The unparsed parameters.
     pub params: Option<Box<RawValue>>,
 }
 
@@ -124,7 +124,7 @@ pub enum CloseReason {
     Read(String),
     /// Writing failed.
     Write(String),
-    /// We closed it.
+    /// Pilcrow closed the stream.
     Local(String),
 }
 
@@ -150,7 +150,7 @@ pub enum RequestError {
         /// The peer's error.
         error: Box<RpcError>,
     },
-    /// No response in time; the request was cancelled.
+    /// The peer did not respond in time; the request was cancelled.
     #[error("{method} was not answered within {after:?}")]
     Deadline {
         /// The requested method.
@@ -319,7 +319,7 @@ impl Peer {
         self.room().await?.notify(method, params)
     }
 
-    /// Like [`Peer::notify`], without waiting: `Ok(false)` if the queue is full.
+    /// Notifies without waiting; returns `Ok(false)` if the queue is full.
     ///
     /// # Errors
     /// Like [`Peer::notify`].
@@ -427,7 +427,7 @@ impl Peer {
         match id {
             Some(Id::Number(id)) => match self.shared.pending.answer(id, outcome) {
                 Ok(()) => {}
-                Err(true) => tracing::debug!(peer = name, id, "late or second answer"),
+                Err(true) => tracing::debug!(peer = name, id, "ignored a late or repeated answer"),
                 Err(false) => tracing::warn!(peer = name, id, "answer to a request never made"),
             },
             Some(id) => tracing::warn!(peer = name, %id, "answer to a request never made"),

@@ -141,7 +141,9 @@ fn as_other_user(does: &str) -> (tempfile::TempDir, PathBuf, Command) {
     (directory, path, command)
 }
 
-/// Starts the program. It is busy while another thread starts one, which inherits the file that was copied.
+/// Starts the copied program.
+///
+/// It is busy while the child of another thread holds the copy open for writing.
 fn spawn(command: &mut Command) -> Ended {
     loop {
         match command.spawn() {

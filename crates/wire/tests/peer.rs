@@ -42,7 +42,7 @@ impl Handler for Recorder {
     }
 }
 
-/// The far end, scripted by hand.
+/// The other end of the stream, which the test scripts.
 struct Far {
     reader: ReadHalf<DuplexStream>,
     writer: WriteHalf<DuplexStream>,

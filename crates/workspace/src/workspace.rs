@@ -92,13 +92,13 @@ pub const UNTITLED: &str = "untitled:";
 /// Why a path is not one of the workspace's.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
-    /// It leads outside, as spelled or through a link.
+    /// The path leads outside, as spelled or through a link.
     #[error("{path} leads outside the workspace, to {target}")]
     Outside { path: String, target: AbsPath },
     /// The name of an editor's document without a file that is not open.
     #[error("no document {path} is open in the editor; if it was saved, use its new name")]
     NotOpen { path: String },
-    /// No path at all, or one with a broken link.
+    /// The text is no path, or the path has a broken link.
     #[error("{path:?} is not a usable path: {reason}")]
     Invalid { path: String, reason: String },
 }

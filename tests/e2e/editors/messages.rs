@@ -18,7 +18,7 @@ fn project() -> Sandbox {
     sandbox
 }
 
-/// Writes a script that changes both files and then says this.
+/// Writes a script of a model that changes both files and then sends `answer`.
 fn edits_both(model: &Model<'_>, answer: &str) {
     let read = |file: &str| json!({"name": "read", "arguments": {"path": file}});
     let patch = "[a.txt#{{a}}]\nPUT 1:\n+ONE\n[b.txt#{{b}}]\nPUT 1:\n+ONE\n";

@@ -14,8 +14,9 @@ use tests::{Sandbox, wait_for};
 trait OpenEditor {
     /// Opens and shows a file.
     fn open_file(&mut self, file: &str);
-    /// Types at a position, line and column from 1; nothing else is on the line before
-    /// the column.
+    /// Types at a position, line and column from 1.
+    ///
+    /// Nothing else is on the line before the column.
     fn type_at(&mut self, file: &str, line: u64, column: u64, text: &str);
     /// Types a line above another.
     fn type_line(&mut self, file: &str, line: u64, text: &str);

@@ -62,8 +62,9 @@ fn errors(sandbox: &Sandbox) -> Vec<String> {
     found
 }
 
-/// Neovim's own client of the language server, beside Pilcrow's; its diagnostics
-/// carry a version.
+/// Neovim's own client of the language server, beside Pilcrow's.
+///
+/// Its diagnostics carry a version.
 const OWN_CLIENT: &str = "_G.checked = {}; \
     local own = vim.lsp.handlers['textDocument/publishDiagnostics']; \
     vim.lsp.config('basedpyright', { \
@@ -86,8 +87,9 @@ fn shown_errors(neovim: &Neovim<'_>, file: &str) -> String {
     words(neovim.lua(&look).as_str().unwrap())
 }
 
-/// Closed files are as `wanted`; open ones as at the start, since nothing was
-/// saved.
+/// Closed files are as `wanted`.
+///
+/// Open ones as at the start, since nothing was saved.
 #[track_caller]
 fn on_disk(sandbox: &Sandbox, start: &BTreeMap<String, Vec<u8>>, wanted: &BTreeMap<String, Vec<u8>>) {
     let mut expected = wanted.clone();

@@ -5,7 +5,7 @@ use super::lab::{Case, check};
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn bash() {
+fn bash_features_work() {
     check(&Case {
         server: "bash-language-server",
         programs: &["bash-language-server", "shellcheck", "shfmt"],
@@ -32,7 +32,7 @@ fn bash() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn fish() {
+fn fish_features_work() {
     check(&Case {
         server: "fish-lsp",
         programs: &["fish-lsp"],
@@ -65,7 +65,7 @@ fn fish() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn vim_script() {
+fn vim_script_features_work() {
     check(&Case {
         server: "vimls",
         programs: &["vim-language-server"],
@@ -102,7 +102,7 @@ fn vim_script() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn yaml() {
+fn yaml_features_work() {
     check(&Case {
         server: "yaml-language-server",
         programs: &["yaml-language-server"],
@@ -129,7 +129,7 @@ fn yaml() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn json() {
+fn json_features_work() {
     check(&Case {
         server: "vscode-json-language-server",
         programs: &["vscode-json-language-server"],
@@ -160,7 +160,7 @@ fn json() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn toml() {
+fn toml_features_work() {
     check(&Case {
         server: "tombi",
         programs: &["tombi"],
@@ -186,7 +186,7 @@ fn toml() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn dockerfile() {
+fn dockerfile_features_work() {
     check(&Case {
         server: "dockerfile-language-server",
         programs: &["docker-langserver"],
@@ -215,7 +215,7 @@ fn dockerfile() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn cmake() {
+fn cmake_features_work() {
     check(&Case {
         server: "cmake-language-server",
         programs: &["cmake-language-server"],
@@ -240,7 +240,7 @@ fn cmake() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn protocol_buffers() {
+fn protocol_buffers_features_work() {
     check(&Case {
         server: "buf",
         programs: &["buf"],
@@ -279,7 +279,7 @@ fn protocol_buffers() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn just() {
+fn just_features_work() {
     check(&Case {
         server: "just-lsp",
         programs: &["just-lsp"],

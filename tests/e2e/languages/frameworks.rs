@@ -9,7 +9,7 @@ const TOTAL: &str = "/** The sum of all areas. */\nexport function total(sides: 
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn tailwindcss() {
+fn tailwindcss_features_work() {
     check(&Case {
         server: "tailwindcss",
         programs: &["tailwindcss-language-server"],
@@ -41,7 +41,7 @@ fn tailwindcss() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn svelte() {
+fn svelte_features_work() {
     check(&Case {
         server: "svelte",
         programs: &["svelteserver"],
@@ -98,7 +98,7 @@ fn svelte() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn vue() {
+fn vue_features_work() {
     let case = Case {
         server: "vue",
         programs: &["vue-language-server"],
@@ -162,7 +162,7 @@ fn vue() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn astro() {
+fn astro_features_work() {
     check(&Case {
         server: "astro",
         programs: &["astro-ls"],
@@ -215,7 +215,7 @@ fn astro() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn prisma() {
+fn prisma_features_work() {
     check(&Case {
         server: "prisma",
         programs: &["prisma-language-server"],
@@ -249,7 +249,7 @@ fn prisma() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn graphql() {
+fn graphql_features_work() {
     check(&Case {
         server: "graphql",
         programs: &["graphql-lsp"],

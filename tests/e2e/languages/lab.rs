@@ -55,7 +55,7 @@ pub(super) fn check(case: &Case) {
     check_in(case, |_| {});
 }
 
-/// The same, of one of several languages that a server is tried with.
+/// Checks one of several languages of a server.
 #[track_caller]
 pub(super) fn check_with(language: &str, case: &Case) {
     check_all(Some(language), case, |_| {});

@@ -60,7 +60,7 @@ fn types(server: &'static str, programs: &'static [&'static str]) -> Case {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn basedpyright() {
+fn basedpyright_features_work() {
     let case = types("basedpyright", &["basedpyright-langserver"]);
     let action = Some(("broken.py", 3, "pyright: ignore"));
     check(&Case { implementation: OVERRIDES, action, ..case });
@@ -68,13 +68,13 @@ fn basedpyright() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn pyright() {
+fn pyright_features_work() {
     check(&Case { rename_file: None, ..types("pyright", &["pyright-langserver"]) });
 }
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn ty() {
+fn ty_features_work() {
     let case = types("ty", &["ty"]);
     let action = Some(("broken.py", 3, "unresolved-reference"));
     check(&Case { implementation: OVERRIDES, rename_file: None, action, ..case });
@@ -82,7 +82,7 @@ fn ty() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn ruff() {
+fn ruff_features_work() {
     const FILES: &[(&str, &str)] = &[
         ("pyproject.toml", "[project]\nname = \"x\"\nversion = \"0\"\n"),
         ("main.py", "import os\n\nprint( 1 )\n"),
@@ -108,7 +108,7 @@ fn ruff() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn pylsp() {
+fn pylsp_features_work() {
     const UGLY: &[(&str, &str)] = &[FILES[0], FILES[1], FILES[2], FILES[3], ("ugly.py", "a   =  1\n")];
     let case = types("pylsp", &["pylsp"]);
     check(&Case { files: UGLY, rename_file: None, format: Some(("ugly.py", "a = 1\n")), ..case });
@@ -116,7 +116,7 @@ fn pylsp() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn jedi() {
+fn jedi_features_work() {
     let case = types("jedi-language-server", &["jedi-language-server"]);
     let action = Some(("main.py", 3, "Extract expression into variable"));
     check(&Case { mistake: None, rename_file: None, action, ..case });
@@ -124,7 +124,7 @@ fn jedi() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn pyrefly() {
+fn pyrefly_features_work() {
     let case = types("pyrefly", &["pyrefly"]);
     check(&Case {
         implementation: Some((("shapes.py", 2, "area"), &[("shapes.py", 10)])),
@@ -136,7 +136,7 @@ fn pyrefly() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn zuban() {
+fn zuban_features_work() {
     let case = types("zuban", &["zuban"]);
     check(&Case { rename_file: None, action: Some(("broken.py", 3, "type: ignore")), ..case });
 }

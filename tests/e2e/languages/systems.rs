@@ -4,7 +4,7 @@ use super::lab::{Case, check, check_with};
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn rust_analyzer() {
+fn rust_analyzer_features_work() {
     check(&Case {
         server: "rust-analyzer",
         programs: &[],
@@ -58,7 +58,7 @@ fn rust_analyzer() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn clangd_c() {
+fn clangd_c_features_work() {
     check_with(
         "C",
         &Case {
@@ -117,7 +117,7 @@ fn clangd_c() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn clangd_cpp() {
+fn clangd_cpp_features_work() {
     check_with(
         "C++",
         &Case {
@@ -176,7 +176,7 @@ fn clangd_cpp() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn gopls() {
+fn gopls_features_work() {
     check(&Case {
         server: "gopls",
         programs: &[],
@@ -230,7 +230,7 @@ fn gopls() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn fortran() {
+fn fortran_features_work() {
     check(&Case {
         server: "fortls",
         programs: &["fortls"],

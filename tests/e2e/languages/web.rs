@@ -64,23 +64,22 @@ fn typescript(server: &'static str, programs: &'static [&'static str]) -> Case {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn typescript_language_server() {
+fn typescript_language_server_features_work() {
     check(&typescript("typescript-language-server", &["typescript-language-server", "tsc"]));
 }
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn vtsls() {
+fn vtsls_features_work() {
     // It fixes imports after a move by an edit of its own, too late to be part of the move.
     let case = Case { rename_file: None, ..typescript("vtsls", &["vtsls"]) };
     check(&case);
 }
 
-/// The project has TypeScript 7 itself; beside it stands an older compiler of the
-/// same name.
+/// The project has TypeScript 7, and an older compiler is installed too.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn typescript_native() {
+fn typescript_native_features_work() {
     const MORE: &[(&str, &str)] = &[
         FILES[0],
         FILES[1],
@@ -103,7 +102,7 @@ fn typescript_native() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn deno() {
+fn deno_features_work() {
     const OWN: &[(&str, &str)] = &[
         ("deno.json", "{}\n"),
         FILES[1],
@@ -140,7 +139,7 @@ fn deno() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn css() {
+fn css_features_work() {
     check(&Case {
         server: "vscode-css-language-server",
         programs: &["vscode-css-language-server"],
@@ -167,7 +166,7 @@ fn css() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn html() {
+fn html_features_work() {
     check(&Case {
         server: "vscode-html-language-server",
         programs: &["vscode-html-language-server"],
@@ -200,7 +199,7 @@ fn html() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn eslint() {
+fn eslint_features_work() {
     let case = Case {
         server: "vscode-eslint-language-server",
         programs: &["vscode-eslint-language-server"],
@@ -235,7 +234,7 @@ fn eslint() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn biome() {
+fn biome_features_work() {
     check(&Case {
         server: "biome",
         programs: &["biome"],
@@ -263,7 +262,7 @@ fn biome() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn oxlint() {
+fn oxlint_features_work() {
     check(&Case {
         server: "oxlint",
         programs: &["oxlint"],
@@ -291,7 +290,7 @@ fn oxlint() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn php() {
+fn php_features_work() {
     check(&Case {
         server: "intelephense",
         programs: &["intelephense"],

@@ -58,7 +58,7 @@ impl<'a> Neovim<'a> {
         Self::start_on(sandbox, setup, files, Screen::None)
     }
 
-    /// The same in a terminal, where messages that do not fit are asked about.
+    /// Starts it in a terminal, where long messages need an answer.
     #[track_caller]
     pub fn start_in_terminal(sandbox: &'a Sandbox, setup: Setup, files: &[&str]) -> Neovim<'a> {
         Self::start_on(sandbox, setup, files, Screen::Terminal)
@@ -176,8 +176,9 @@ impl<'a> Neovim<'a> {
         self.eval("execute('messages')").as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits until the text of a file is as wanted. Panics with it, and all messages,
-    /// if it never is.
+    /// Waits until the text of a file is as wanted.
+    ///
+    /// Panics with it, and all messages, if it never is.
     #[track_caller]
     pub fn wait_text(&self, file: &str, what: &str, wanted: impl Fn(&str) -> bool) {
         let mut last = String::new();
@@ -210,8 +211,9 @@ impl<'a> Neovim<'a> {
         assert!(came, "{what}: never so, {last:?} at last\n{}", self.log());
     }
 
-    /// Answers the question that shows `choice`, by its number. (During a question
-    /// Neovim evaluates nothing, so the question is read from its output.)
+    /// Answers the question that shows `choice`, by its number.
+    ///
+    /// (During a question Neovim evaluates nothing, so the question is read from its output.)
     #[track_caller]
     pub fn answer(&self, choice: &str) {
         let line = || {
@@ -256,8 +258,9 @@ impl<'a> Neovim<'a> {
         self.ask(&json!({"eval": expression}))
     }
 
-    /// Sends a request over the channel, which opens when Neovim listens. An error says
-    /// why there is no answer.
+    /// Sends a request over the channel, which opens when Neovim listens.
+    ///
+    /// An error says why there is no answer.
     fn ask(&self, request: &Value) -> Result<Value, String> {
         let mut eyes = self.eyes.borrow_mut();
         if eyes.is_none() {

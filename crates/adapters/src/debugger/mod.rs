@@ -43,6 +43,7 @@ pub struct DebuggerDefinition {
     #[serde(default)]
     pub transport: Transport,
     /// Programs that its templates name, by variable.
+    ///
     /// Each is a path from the project or a name on `PATH`.
     #[serde(default)]
     pub variables: BTreeMap<String, Vec<String>>,
@@ -166,13 +167,13 @@ pub struct Quirks {
     /// end before earlier output.
     #[serde(default)]
     pub output_fence: Option<String>,
-    /// It reports the exit code 0 also after a signal.
+    /// Whether it reports the exit code 0 also after a signal.
     #[serde(default)]
     pub zero_after_signal: bool,
     /// How it reads a hit count, if not as a number, comparison or multiple.
     #[serde(default)]
     pub hit_count: Option<Hits>,
-    /// It can stop at exceptions by name, besides its filters.
+    /// The way to stop at exceptions by name, if it can do more than filters.
     #[serde(default)]
     pub exception_names: Option<ExceptionNames>,
     /// Functions that a panic reaches: the exception filter `panic` stops there.
@@ -439,7 +440,7 @@ mod tests {
         assert!(refuse(&SMALL.replace("[\"a\"]", "[]")).contains("command.candidates"));
         assert_eq!(
             refuse(&SMALL.replace("verified = false", "verified = true")),
-            "a.toml:4: verified is false, or {version, date, how}"
+            "a.toml:4: `verified` must be false or a table of version, date and how"
         );
     }
 

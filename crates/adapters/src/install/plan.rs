@@ -42,9 +42,7 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanProblem {
     /// A project's definition: other projects would find the installed program.
-    #[error(
-        "{name} is defined by this project, and Pilcrow installs nothing for a project; install it yourself: {hint}"
-    )]
+    #[error("Pilcrow does not install {name}, which the project defines; install it yourself: {hint}")]
     FromProject {
         name: String,
         /// The definition's own hint.

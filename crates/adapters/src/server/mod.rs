@@ -215,7 +215,7 @@ pub struct MoveRule {
     pub argument: String,
 }
 
-/// When a server counts as loaded. All given conditions must hold.
+/// Conditions under which a server counts as loaded; all given ones must hold.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadyRule {
@@ -224,7 +224,7 @@ pub struct ReadyRule {
     /// It reports such work by `$/progress`.
     #[serde(default)]
     pub progress: bool,
-    /// With `progress`: the time for such work to begin, from the first open document.
+    /// Time for work of `progress` to begin, from the first open document.
     #[serde(default)]
     pub grace_ms: u64,
     /// Work whose title contains one of these does not count as loading.
@@ -242,7 +242,7 @@ pub struct ReadyRule {
     /// The field of the status that is true once the server has loaded.
     #[serde(default)]
     pub status_field: Option<String>,
-    /// A field of the same notification that is `ok` while all is well.
+    /// The field of the status that is `ok` while the project is loaded.
     ///
     /// `error` means that the project is not loaded and that edits of the server would be incomplete.
     #[serde(default)]
@@ -250,7 +250,7 @@ pub struct ReadyRule {
     /// The field with the reason.
     #[serde(default)]
     pub status_text: Option<String>,
-    /// No document is opened before.
+    /// Whether documents are opened only after that.
     ///
     /// A server that has not listed the project's files yet would not count an opened document among them
     /// after it is closed.
@@ -440,7 +440,7 @@ pub struct FileStatusRule {
     pub file: String,
     /// The field that holds the status.
     pub field: String,
-    /// … and its value when the server does nothing.
+    /// The status of a server that is idle.
     pub idle: Value,
 }
 

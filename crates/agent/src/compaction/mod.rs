@@ -5,7 +5,7 @@ pub(crate) mod summary;
 
 pub(crate) use cut::cut;
 
-/// When a context is compacted, and how much of it is kept.
+/// Limits that decide when a context is compacted, and how much is kept.
 ///
 /// In a small window less is reserved and kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

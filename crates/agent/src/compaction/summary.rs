@@ -273,7 +273,9 @@ mod tests {
             (0..200).map(|at| Message::user(format!("{at} {}", "word ".repeat(at)))).collect();
         let asked = question(&messages, "", 2_000, 1_000);
         assert!(asked.chars().count() < 2_200, "{}", asked.len());
-        assert!(asked.contains("[User]: 0 ") && asked.contains("[User]: 199 "), "{asked}");
+        for start in ["[User]: 0 ", "[User]: 199 "] {
+            assert!(asked.lines().any(|line| line.starts_with(start)), "{asked}");
+        }
         assert!(asked.contains("messages omitted"), "{asked}");
     }
 

@@ -24,7 +24,7 @@ pub use skills::Skill;
 pub use stamp::Stamps;
 pub use templates::Template;
 
-/// Where context is read from.
+/// Directories from which context is read.
 #[derive(Clone)]
 pub struct ContextSources {
     /// The user's directory of instruction files, skills and prompts.

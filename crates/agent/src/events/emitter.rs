@@ -120,7 +120,7 @@ impl Emitter {
         self.emit_with(event, None, give_up).await;
     }
 
-    /// Like [`Emitter::emit`], with the transcript as of this event.
+    /// Emits an event with the transcript as of it; else like [`Emitter::emit`].
     pub(crate) async fn emit_with(
         &self,
         event: Event,

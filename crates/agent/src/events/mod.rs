@@ -266,7 +266,7 @@ pub struct ToolError {
 pub struct Update {
     pub update_type: UpdateKind,
     pub content: String,
-    /// From 0 to 100, if known.
+    /// Progress from 0 to 100, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress_percent: Option<u8>,
 }

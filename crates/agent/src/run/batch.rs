@@ -67,8 +67,7 @@ pub(crate) async fn refuse_all(
     let mut batch = Batch::default();
     for call in calls {
         start_event(cx, &call, message_id).await;
-        let text = "The call was not executed: the response reached the limit of output tokens, so its arguments may be cut. \
-                    Make a smaller call, or several.";
+        let text = "The call was cut at the limit of output tokens and not executed. Make a smaller call, or several.";
         let result = ToolResult::error(ErrorCode::TooLarge, text);
         end_event(cx, &call, &result, None).await;
         answer(cx, transcript, &mut batch, &call, result).await?;

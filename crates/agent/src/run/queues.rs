@@ -8,7 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 /// How many queued messages are delivered at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Drain {
-    /// The oldest; the others wait for later turns.
+    /// Delivers the oldest message; the others wait for later turns.
     #[default]
     One,
     All,
@@ -17,10 +17,10 @@ pub enum Drain {
 /// Effect of steering on the tool calls of the current turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Steering {
-    /// None: steering is delivered when the calls are done.
+    /// Delivers the message when the calls are done.
     #[default]
     AfterTurn,
-    /// Calls that have not started are skipped, with a result that says so.
+    /// Skips calls that have not started, with a result that says so.
     Interrupt,
 }
 

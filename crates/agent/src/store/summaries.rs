@@ -40,7 +40,7 @@ pub struct SessionSummary {
 #[derive(Serialize, Deserialize, Default)]
 struct SummaryFile {
     format: u64,
-    /// By file name.
+    /// Summaries by file name.
     files: BTreeMap<String, FileSummary>,
 }
 

@@ -341,7 +341,7 @@ async fn abort_while_idle_does_nothing() {
     assert_eq!(running.prompt("go").await.final_text, "ok");
 }
 
-/// Keeps its token, and panics if configured.
+/// A hook that keeps the token of its run, and panics if configured.
 #[derive(Default)]
 struct Given {
     tokens: Mutex<Vec<CancellationToken>>,

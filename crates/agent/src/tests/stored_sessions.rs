@@ -491,7 +491,14 @@ async fn the_model_summarizes_an_abandoned_branch() {
     session.switch_with_summary(&*entries[1], "mind the names").await.unwrap();
     let messages = session.messages().await.unwrap();
     assert_eq!(messages.len(), 3);
-    assert!(messages[2].text().contains("A second thing."), "{}", messages[2].text());
+    expect![[r#"
+        Summary of another branch of the conversation, which was abandoned:
+
+        <summary>
+        ## Goal
+        A second thing.
+        </summary>"#]]
+    .assert_eq(&messages[2].text());
     assert_eq!(session.prompt("go on").await.final_text, "ok");
     // A cancelled switch changes nothing; an abort counts once the model is asked.
     let abort = async {

@@ -50,7 +50,7 @@ async fn a_response_cut_at_its_limit_runs_no_call() {
         let results = running.results(&outcome);
         assert!(results[0].1, "{results:?}");
         expect![[r#"
-            The call was not executed: the response reached the limit of output tokens, so its arguments may be cut. Make a smaller call, or several."#]]
+            The call was cut at the limit of output tokens and not executed. Make a smaller call, or several."#]]
         .assert_eq(&results[0].0);
         assert!(running.shown().contains(&"tool_end a error".to_owned()));
     }

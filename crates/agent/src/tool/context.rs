@@ -265,7 +265,7 @@ impl Approver for Invoked {
 fn no_policy() -> Denied {
     Denied {
         code: ErrorCode::Denied,
-        reason: "this session has no policy, so nothing that needs a permit is done".to_owned(),
+        reason: "this session has no policy, so it denies what needs a permit".to_owned(),
         unattended: false,
     }
 }

@@ -43,7 +43,7 @@ pub trait Tool: Send + Sync {
         Presence::default()
     }
 
-    /// Where the tool comes from.
+    /// The origin of the tool.
     fn origin(&self) -> Origin {
         Origin::default()
     }
@@ -70,7 +70,7 @@ impl Default for Presence {
     }
 }
 
-/// Where a tool comes from.
+/// The origin of a tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origin {
     pub source: ToolSource,
@@ -82,7 +82,7 @@ pub struct Origin {
 /// Whether calls of one response may run concurrently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ExecutionMode {
-    /// As their effects allow.
+    /// Calls run in parallel if their effects allow it.
     #[default]
     Parallel,
     /// One such call makes the whole batch sequential.

@@ -108,7 +108,7 @@ impl Pipeline {
 impl Filter {
     /// Why a tool is filtered out, if it is.
     fn refusal(&self, tool: &dyn Tool) -> Option<&'static str> {
-        let names = called(tool);
+        let names = filter_names(tool);
         let among = |list: &[String]| list.iter().any(|it| names.contains(it));
         if among(&self.disable) {
             Some("disabled")
@@ -120,8 +120,8 @@ impl Filter {
     }
 }
 
-/// The names that filters know a tool by: its name, source and server.
-fn called(tool: &dyn Tool) -> Vec<String> {
+/// Names by which filters select a tool: its name, source and server.
+fn filter_names(tool: &dyn Tool) -> Vec<String> {
     let Origin { source, server_name, .. } = tool.origin();
     let source = serde_json::to_value(source).ok().and_then(|it| it.as_str().map(str::to_owned));
     let source = source.unwrap_or_default();

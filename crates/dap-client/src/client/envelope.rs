@@ -99,8 +99,9 @@ pub fn parse(body: &[u8]) -> Result<Message, Malformed> {
     }
 }
 
-/// The reason of a failed response: `body.error.format` with its variables, else
-/// `message`.
+/// The reason of a failed response.
+///
+/// It is `body.error.format` with its variables, else `message`.
 fn failure_reason(message: Option<&Value>, body: Option<&RawValue>) -> String {
     let body: Value = body.and_then(|body| serde_json::from_str(body.get()).ok()).unwrap_or_default();
     let error = &body["error"];

@@ -52,7 +52,7 @@ pub trait Handler: Send + Sync + 'static {
 pub enum RequestError {
     #[error("{command} failed: {error}")]
     Refused { command: String, error: AdapterError },
-    /// No answer in time.
+    /// The adapter did not answer in time.
     #[error("{command} was not answered within {after:?}")]
     Deadline {
         command: String,
@@ -93,8 +93,9 @@ struct Pending {
 }
 
 impl Client {
-    /// Reads and writes on tasks of `tracker`, until [`Client::close`] or the end of
-    /// the stream.
+    /// Starts the tasks of `tracker` that read and write.
+    ///
+    /// They run until [`Client::close`] or the end of the stream.
     pub fn spawn(
         name: impl Into<String>,
         reader: impl AsyncRead + Send + Unpin + 'static,
@@ -159,14 +160,16 @@ impl Client {
         client
     }
 
-    /// Enables `cancel` requests for abandoned requests, once the adapter reported
-    /// support.
+    /// Enables `cancel` for abandoned requests.
+    ///
+    /// The session calls it once the adapter reported support.
     pub(crate) fn enable_cancel(&self) {
         self.shared.supports_cancel.store(true, Ordering::Relaxed);
     }
 
-    /// Sends a request and waits for the raw body. Dropping the future, `cancel` and
-    /// the deadline free the entry.
+    /// Sends a request and waits for the raw body.
+    ///
+    /// Dropping the future, `cancel` and the deadline free the entry.
     ///
     /// # Errors
     /// [`RequestError`]; each names the command.
@@ -191,8 +194,9 @@ impl Client {
             .map_err(|error| if matches!(error, RequestError::Deadline { .. }) { late() } else { error })
     }
 
-    /// Sends a request; the returned value waits for its answer. Waits only for room to
-    /// write.
+    /// Sends a request; the returned value waits for its answer.
+    ///
+    /// Waits only for room to write.
     ///
     /// # Errors
     /// [`RequestError::Closed`].
@@ -222,8 +226,9 @@ impl Client {
         self.close_reason()
     }
 
-    /// Closes the stream: both tasks end, and all waiting requests fail with `why`. The
-    /// first reason wins.
+    /// Closes the stream: both tasks end, and all waiting requests fail with `why`.
+    ///
+    /// The first reason wins.
     pub fn close(&self, why: &str) {
         let waiting = {
             let mut pending = self.pending();
@@ -309,8 +314,9 @@ impl Client {
     }
 }
 
-/// A sent request. Dropping it frees the entry, and cancels the request if the
-/// adapter supports that.
+/// A sent request.
+///
+/// Dropping it frees the entry, and cancels the request if the adapter supports that.
 pub struct InFlight {
     guard: Guard,
     command: String,

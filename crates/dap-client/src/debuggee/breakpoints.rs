@@ -14,9 +14,9 @@ use adapters::Hits;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceBreakpoint {
     pub path: AbsPath,
-    /// 1-based.
+    /// Counts from 1.
     pub line: u64,
-    /// 1-based.
+    /// Counts from 1.
     pub column: Option<u64>,
     /// Stops only where this is true.
     pub condition: Option<String>,
@@ -105,8 +105,9 @@ pub fn conditional(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// An exception filter as text: `NAME`, `NAME mode MODE`, each optionally with `if
-/// CONDITION`.
+/// An exception filter as text.
+///
+/// `NAME` or `NAME mode MODE`, each optionally with `if CONDITION`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExceptionFilter<'a> {
     /// Name of a filter or of an exception.
@@ -163,8 +164,7 @@ impl Breakpoints {
         self
     }
 
-    /// Replaces the filter `panic` by a breakpoint on each of `functions`, if there are
-    /// any.
+    /// Replaces the filter `panic` by a breakpoint on each of `functions`, if any.
     pub fn stop_at_panics(&mut self, functions: &[String]) {
         let Some(filters) = self.exceptions.as_mut().filter(|_| !functions.is_empty()) else { return };
         let before = filters.len();
@@ -177,8 +177,9 @@ impl Breakpoints {
         }
     }
 
-    /// Adds a function breakpoint from `NAME` or `NAME if CONDITION`; replaces one with
-    /// that name.
+    /// Adds a function breakpoint from `NAME` or `NAME if CONDITION`.
+    ///
+    /// Replaces one with that name.
     pub fn add_function(&mut self, text: &str) {
         let (name, condition) = conditional(text);
         let condition = condition.map(str::to_owned);

@@ -61,8 +61,9 @@ impl Handles {
         Self { kind, ask, next: 1, by_number, by_reference, order, epoch: 0 }
     }
 
-    /// The number for the adapter's `reference` in `epoch`; the same for the same
-    /// reference.
+    /// The number for the adapter's `reference` in `epoch`.
+    ///
+    /// The same for the same reference.
     pub fn assign(&mut self, epoch: u64, reference: i64, name: &str) -> i64 {
         if epoch != self.epoch {
             self.epoch = epoch;

@@ -26,8 +26,9 @@ pub enum Category {
 }
 
 impl Category {
-    /// Parses an event's category; `None` for telemetry. Unknown categories are the
-    /// adapter's.
+    /// Parses an event's category; `None` for telemetry.
+    ///
+    /// Unknown categories are the adapter's.
     pub fn parse(name: Option<&str>) -> Option<Self> {
         match name {
             Some("stdout") => Some(Self::Stdout),

@@ -8,8 +8,9 @@
 const BEGIN: &str = "[pilcrow:";
 const END: &str = "]\n";
 
-/// The expression that writes fence `number`; `code` is the definition's, with
-/// `${mark}`.
+/// The expression that writes fence `number`.
+///
+/// `code` is the definition's, with `${mark}`.
 pub(crate) fn code(code: &str, number: u64) -> String {
     code.replace("${mark}", &format!("{BEGIN}{number}]"))
 }

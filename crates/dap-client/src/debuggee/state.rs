@@ -54,14 +54,15 @@ pub struct End {
     pub exit_code: Option<i64>,
     /// The signal that ended it.
     pub signal: Option<i64>,
-    /// No exit code is known, and the last reported stop was by a signal.
+    /// Whether a signal was the last reported stop and no exit code is known.
     pub after_signal: bool,
     /// The end was requested, so an exit code may only be the program's reaction.
     pub asked: Option<Ending>,
     /// The adapter's failure, with the end of its standard error.
     pub failure: Option<String>,
-    /// The session never started, for the reason in `failure`, which need not be the
-    /// adapter's.
+    /// The session never started.
+    ///
+    /// The reason in `failure` need not be the adapter's.
     pub start_failed: bool,
 }
 
@@ -92,8 +93,9 @@ pub enum Input {
         /// Whether it covers all threads.
         all: bool,
     },
-    /// A request that runs the program is about to be sent. Its answer may follow the
-    /// next stop, so the answer itself changes nothing.
+    /// A request that runs the program is about to be sent.
+    ///
+    /// Its answer may follow the next stop, so the answer itself changes nothing.
     Resuming,
     /// The adapter refused that request.
     NotResumed,
@@ -179,7 +181,7 @@ impl Machine {
         self.signal
     }
 
-    /// Grows with every resume.
+    /// Counter that every resume increases.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -337,8 +339,9 @@ fn named_signal(stop: &Stop) -> Option<i64> {
     words.find_map(|word| FATAL.iter().find(|(name, _)| *name == word)).map(|(_, number)| *number)
 }
 
-/// Whether a request resumes a stopped program: from then on it is not stopped,
-/// whatever the answer.
+/// Whether a request resumes a stopped program.
+///
+/// From then on the program is not stopped, whatever the answer.
 pub fn runs_on(command: &str) -> bool {
     matches!(
         command,
@@ -409,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_session() {
+    fn a_session_passes_through_every_state() {
         let machine = check(
             &[
                 Input::Initialized,

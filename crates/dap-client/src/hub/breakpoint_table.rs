@@ -38,11 +38,13 @@ impl Set {
     }
 }
 
-/// Owner of the user's breakpoints from the previous session, until the first
-/// client joins.
+/// Owner of the user's breakpoints from the previous session.
+///
+/// Applies until the first client joins.
 pub(crate) const PREVIOUS_SESSION: ClientId = ClientId::MAX;
-/// The first number that clients see. It is above adapters' numbers, so an unmapped
-/// number passes unchanged.
+/// The first number that clients see.
+///
+/// It is above adapters' numbers, so an unmapped number passes unchanged.
 const FIRST: i64 = 1 << 30;
 
 /// Identity of a breakpoint within its set.
@@ -53,8 +55,9 @@ struct RequestedBreakpoint {
     key: Key,
     since: u64,
     value: Value,
-    /// Its condition is not combined with an earlier one, because the adapter rejected
-    /// the combination.
+    /// Whether its condition stays separate from earlier ones.
+    ///
+    /// The adapter rejected the combination.
     separate: bool,
 }
 
@@ -115,8 +118,9 @@ impl BreakpointTable {
         path || source["sourceReference"].as_i64().is_some_and(|number| number > 0)
     }
 
-    /// The set that a request replaces; `canonical` maps all spellings of a path to
-    /// one.
+    /// The set that a request replaces.
+    ///
+    /// `canonical` maps all spellings of a path to one.
     pub(crate) fn set_of(
         command: &str,
         arguments: &Value,
@@ -139,8 +143,9 @@ impl BreakpointTable {
         })
     }
 
-    /// Replaces a client's list; returns the previous one for
-    /// [`BreakpointTable::restore`].
+    /// Replaces a client's list.
+    ///
+    /// Returns the previous one for [`BreakpointTable::restore`].
     pub fn replace(&mut self, client: ClientId, set: &Set, arguments: &Value) -> PreviousList {
         let items = items(set, arguments);
         let mut other = arguments.as_object().cloned().unwrap_or_default();
@@ -192,8 +197,9 @@ impl BreakpointTable {
         sets
     }
 
-    /// The breakpoints of all clients but `excluded`, as requests. Breakpoints on
-    /// addresses or on numbered sources of one process are left out.
+    /// The breakpoints of all clients but `excluded`, as requests.
+    ///
+    /// Breakpoints on addresses or on numbered sources of one process are left out.
     pub(crate) fn requests_except(&self, excluded: &[ClientId]) -> Vec<BreakpointRequest> {
         let mut requests = Vec::new();
         for (set, lists) in &self.lists {
@@ -331,9 +337,10 @@ impl BreakpointTable {
         Value::Object(arguments)
     }
 
-    /// Marks a client's breakpoints as separate if their conditions made the adapter
-    /// reject breakpoints that were verified before. Returns whether it marked any, so
-    /// that the set must be sent again.
+    /// Marks a client's breakpoints as separate after a rejected combination.
+    ///
+    /// They are those whose conditions made the adapter reject breakpoints that were verified before. Returns
+    /// whether it marked any, so that the set must be sent again.
     pub(crate) fn separate_bad_condition(&mut self, plan: &Plan, client: ClientId, body: &Value) -> bool {
         let (set, given) = (&plan.set, body["breakpoints"].as_array());
         if !matches!(set, Set::Source(_)) {
@@ -405,8 +412,9 @@ impl BreakpointTable {
         result
     }
 
-    /// Whether the answer has an item for each breakpoint; for filters, the protocol
-    /// makes it optional.
+    /// Whether the answer has an item for each breakpoint.
+    ///
+    /// For filters, the protocol makes it optional.
     pub(crate) fn answers_each_item(plan: &Plan, body: &Value) -> bool {
         plan.set != Set::Exceptions || body["breakpoints"].is_array()
     }
@@ -419,8 +427,9 @@ impl BreakpointTable {
         })
     }
 
-    /// Maps the number in a `breakpoint` event; returns its owners, or `None` for an
-    /// unknown breakpoint.
+    /// Maps the number in a `breakpoint` event.
+    ///
+    /// Returns its owners, or `None` for an unknown breakpoint.
     pub(crate) fn map_event(&mut self, body: &mut Value) -> Option<Vec<ClientId>> {
         let id = body["breakpoint"]["id"].as_i64()?;
         let entry = self.by_adapter.get(&id)?.clone();

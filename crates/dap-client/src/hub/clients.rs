@@ -42,9 +42,9 @@ pub enum Phase {
 #[derive(Debug, Clone, Copy)]
 pub struct ClientCapabilities {
     pub coordinates: Coordinates,
-    /// It runs programs in its terminal.
+    /// Whether it runs programs in its terminal.
     pub terminal: bool,
-    /// It starts child sessions.
+    /// Whether it starts child sessions.
     pub children: bool,
     invalidated: bool,
     memory: bool,
@@ -72,8 +72,9 @@ impl ClientCapabilities {
         }
     }
 
-    /// Whether the client receives an event; some need a capability. The agent ignores
-    /// unknown events.
+    /// Whether the client receives an event; some need a capability.
+    ///
+    /// The agent ignores unknown events.
     pub(crate) fn accepts_event(&self, role: Role, event: &str) -> bool {
         role == Role::Agent
             || match event {

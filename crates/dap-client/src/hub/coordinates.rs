@@ -12,9 +12,9 @@ use super::message::{Envelope, Kind};
 /// How a client counts and names files (DAP §InitializeRequestArguments).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coordinates {
-    /// Its first line is 1 rather than 0.
+    /// Whether its first line is 1 rather than 0.
     pub lines_from_1: bool,
-    /// Its first column is 1 rather than 0.
+    /// Whether its first column is 1 rather than 0.
     pub columns_from_1: bool,
     /// Its paths are URIs.
     pub uris: bool,
@@ -24,8 +24,9 @@ impl Coordinates {
     /// The coordinates of all adapters.
     pub(crate) const ADAPTER: Self = Self { lines_from_1: true, columns_from_1: true, uris: false };
 
-    /// Reads the arguments of `initialize`; a missing member has the protocol's
-    /// default.
+    /// Reads the arguments of `initialize`.
+    ///
+    /// A missing member has the protocol's default.
     pub fn read(arguments: &Value) -> Self {
         Self {
             lines_from_1: arguments["linesStartAt1"].as_bool().unwrap_or(true),
@@ -113,8 +114,9 @@ impl Coordinates {
     }
 }
 
-/// Where a message holds positions: paths of members, with `*` for each item of a
-/// list.
+/// Paths of the members of a message that hold positions.
+///
+/// `*` stands for each item of a list.
 fn positions(kind: Kind, name: &str) -> &'static [&'static [&'static str]] {
     match (kind, name) {
         (Kind::Request, "setBreakpoints") => &[&[], &["breakpoints", "*"]],

@@ -37,8 +37,9 @@ use crate::debuggee::output_fence;
 /// Requests of one client that may wait; the hub refuses more.
 const MAX_WAITING_REQUESTS: usize = 512;
 
-/// Breakpoint events deferred while a set is in flight; beyond that, the hub sends
-/// the oldest.
+/// Breakpoint events deferred while a set is in flight.
+///
+/// Beyond that, the hub sends the oldest.
 const MAX_DEFERRED_EVENTS: usize = 4096;
 
 /// The refusal of an agent request while the user has control.
@@ -54,8 +55,9 @@ pub struct Hub {
     /// Sets are sent one at a time, because each replaces the previous one.
     set_in_flight: Option<i64>,
     queued_sets: VecDeque<QueuedSet>,
-    /// The agent's `configurationDone`, deferred until the user's earlier breakpoints
-    /// are in place.
+    /// The agent's deferred `configurationDone`.
+    ///
+    /// The hub sends it once the user's earlier breakpoints are in place.
     pending_configuration_done: Option<(ClientId, Envelope)>,
     /// Breakpoint events whose numbers the answer in flight defines.
     deferred_events: VecDeque<Envelope>,
@@ -477,8 +479,9 @@ impl Hub {
         self.notify_all(&message, None);
     }
 
-    /// Defers an event until the set in flight is answered; returns the oldest if too
-    /// many are deferred.
+    /// Defers an event until the set in flight is answered.
+    ///
+    /// Returns the oldest if too many are deferred.
     fn defer_event(&mut self, event: Envelope) -> Option<Envelope> {
         self.deferred_events.push_back(event);
         (self.deferred_events.len() > MAX_DEFERRED_EVENTS).then(|| self.deferred_events.pop_front()).flatten()

@@ -29,8 +29,9 @@ const COMMAND_QUEUE: usize = 256;
 const CLIENT_QUEUE: usize = 8192;
 /// Messages that wait for an adapter that does not read.
 const ADAPTER_QUEUE: usize = 4096;
-/// Delay of the refusal when the adapter's queue is full. Without it, refused
-/// clients would retry in a loop.
+/// Delay of the refusal when the adapter's queue is full.
+///
+/// Without it, refused clients would retry in a loop.
 const FULL_QUEUE_DEADLINE: Duration = Duration::from_secs(1);
 /// Bytes between the hub and the agent.
 const AGENT_PIPE: usize = 256 * 1024;
@@ -41,8 +42,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The agent is the first client.
 const AGENT: ClientId = 0;
 
-/// Handle to a running hub. Ends by [`HubHandle::close`] or with the adapter's
-/// stream.
+/// Handle to a running hub.
+///
+/// Ends by [`HubHandle::close`] or with the adapter's stream.
 #[derive(Clone)]
 pub struct HubHandle {
     commands: mpsc::Sender<Command>,
@@ -56,8 +58,9 @@ pub struct HubHandle {
 enum Command {
     Handle(Input),
     Join(ClientId, Mailbox),
-    /// Returns the user's breakpoints; with `relaunch`, also handles
-    /// [`Input::Relaunching`].
+    /// Returns the user's breakpoints.
+    ///
+    /// With `relaunch`, also handles [`Input::Relaunching`].
     UserBreakpoints {
         relaunch: bool,
         reply: oneshot::Sender<Vec<BreakpointRequest>>,
@@ -66,8 +69,9 @@ enum Command {
 }
 
 impl HubHandle {
-    /// Starts a hub over the adapter's streams. Returns the agent's end, which behaves
-    /// like an adapter.
+    /// Starts a hub over the adapter's streams.
+    ///
+    /// Returns the agent's end, which behaves like an adapter.
     pub fn spawn(
         name: &str,
         options: HubOptions,
@@ -138,8 +142,9 @@ impl HubHandle {
         }
     }
 
-    /// Adds the editor that owns the session; [`HubHandle::forward_external`] receives
-    /// its messages.
+    /// Adds the editor that owns the session.
+    ///
+    /// [`HubHandle::forward_external`] receives its messages.
     pub(crate) async fn join_external(&self) -> ClientId {
         let client = self.next.fetch_add(1, Ordering::Relaxed);
         self.send(Command::Handle(Input::ExternalClientJoined { client })).await;
@@ -156,8 +161,9 @@ impl HubHandle {
         self.send(Command::Handle(Input::ReturnControl)).await;
     }
 
-    /// Removes the agent's breakpoints after its run was stopped; a joined user gets
-    /// control.
+    /// Removes the agent's breakpoints after its run was stopped.
+    ///
+    /// A joined user gets control.
     pub(crate) async fn drop_agent_breakpoints(&self) {
         self.send(Command::Handle(Input::AgentStopped)).await;
     }
@@ -173,6 +179,7 @@ impl HubHandle {
     }
 
     /// Announces a relaunch and returns the user's breakpoints.
+    ///
     /// [`HubHandle::end_relaunch`] must follow; it reports the end to joined clients.
     pub(crate) async fn begin_relaunch(&self) -> Vec<BreakpointRequest> {
         self.request_user_breakpoints(true).await
@@ -190,8 +197,9 @@ impl HubHandle {
         answer.await.unwrap_or_default()
     }
 
-    /// Reports the configuration of the relaunched session, or `None` if the launch
-    /// failed.
+    /// Reports the configuration of the relaunched session.
+    ///
+    /// `None` if the launch failed.
     pub(crate) async fn end_relaunch(&self, configuration: Option<Value>) {
         self.send(Command::Handle(Input::Relaunched { configuration })).await;
     }
@@ -251,8 +259,9 @@ impl HubHandle {
     }
 }
 
-/// Queue of messages to a client. After a drop, the rest is written within
-/// [`DRAIN_TIMEOUT`].
+/// Queue of messages to a client.
+///
+/// After a drop, the rest is written within [`DRAIN_TIMEOUT`].
 struct Mailbox {
     sender: mpsc::Sender<Vec<u8>>,
     /// Pieces of output dropped because the queue was full.
@@ -261,8 +270,9 @@ struct Mailbox {
 }
 
 impl Mailbox {
-    /// Spawns the task that writes to the client; the returned token fires when it
-    /// ends.
+    /// Spawns the task that writes to the client.
+    ///
+    /// The returned token fires when it ends.
     fn open(
         writer: impl AsyncWrite + Send + Unpin + 'static,
         tracker: &TaskTracker,
@@ -589,8 +599,9 @@ mod tests {
         assert!(rest.len() <= 1 << 12, "{}", rest.len());
     }
 
-    /// Refused requests still wait to be written, so the limit on unanswered requests
-    /// does not bound them.
+    /// Refused requests that wait to be written are bounded.
+    ///
+    /// The limit on unanswered requests does not count them.
     #[tokio::test(start_paused = true)]
     async fn the_queue_of_an_adapter_that_does_not_read_is_bounded() {
         let tracker = TaskTracker::new();

@@ -33,12 +33,13 @@ pub struct AnnouncedSession {
     /// The process that owns it.
     pub process: u32,
     pub session: String,
-    /// Its socket.
+    /// Path of the session's socket.
     pub path: AbsPath,
 }
 
 impl SessionListener {
     /// Lets clients join `hub` at a socket in `directory` until the session ends.
+    ///
     /// Blocks briefly on the file system; needs a runtime.
     ///
     /// # Errors

@@ -12,8 +12,9 @@ pub(crate) fn compared_members(value: &Value) -> [&Value; 4] {
     [&value[MEMBERS[0]], &value[MEMBERS[1]], &value[MEMBERS[2]], &value["condition"]]
 }
 
-/// Merges `second` into `first`, so that it stops for both; on a conflict, returns
-/// what `first` is.
+/// Merges `second` into `first`, so that it stops for both.
+///
+/// On a conflict, returns what `first` is.
 pub(crate) fn merge_into(first: &mut Value, second: &Value, or: Option<&str>) -> Result<(), &'static str> {
     if MEMBERS.iter().any(|name| first[*name] != second[*name]) {
         return Err(if first["logMessage"].is_string() {
@@ -45,8 +46,9 @@ pub(crate) fn merge_into(first: &mut Value, second: &Value, or: Option<&str>) ->
     }
 }
 
-/// Whether an expression can be put in parentheses: balanced brackets and quotes,
-/// and no comment or separator.
+/// Whether an expression can be put in parentheses.
+///
+/// Its brackets and quotes are balanced, and it has no comment or separator.
 fn is_complete(text: &str) -> bool {
     let mut open = Vec::new();
     let mut characters = text.chars();

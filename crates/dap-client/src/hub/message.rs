@@ -16,8 +16,9 @@ pub enum Kind {
     Event,
 }
 
-/// A message with raw members. Cheap to change, and cheap to clone if bodies are
-/// small.
+/// A message with raw members.
+///
+/// Cheap to change, and cheap to clone if bodies are small.
 #[derive(Debug, Clone)]
 pub struct Envelope {
     pub kind: Kind,
@@ -76,8 +77,9 @@ impl Envelope {
         Self::from_fields(Kind::Response, command, fields)
     }
 
-    /// A refusal of `command`: a short code, and a sentence for the user (DAP
-    /// §ErrorResponse).
+    /// A refusal of `command`.
+    ///
+    /// It has a short code, and a sentence for the user (DAP §ErrorResponse).
     pub fn refusal(command: &str, short: &str, sentence: &str) -> Self {
         let error = json!({ "id": 1, "format": sentence, "showUser": true });
         let fields = json!({ "type": "response", "success": false, "command": command, "message": short,

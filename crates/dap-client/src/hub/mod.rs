@@ -70,30 +70,35 @@ pub struct HubStatus {
     pub joined_clients: usize,
     /// The user ended the program.
     pub ended_by_user: bool,
-    /// The adapter does not answer a request that ends the program, so the session ends
-    /// the adapter.
+    /// The adapter does not answer a request that ends the program.
+    ///
+    /// The session ends the adapter.
     pub adapter_unresponsive: bool,
 }
 
 /// Configuration of a hub.
 pub struct HubOptions {
-    /// The operator between two alternative conditions; without it, conditions are not
-    /// combined.
+    /// The operator between two alternative conditions.
+    ///
+    /// Without it, conditions are not combined.
     pub or_operator: Option<String>,
     /// How exceptions are passed to the adapter by name, in place of filters.
     pub exception_names: Option<ExceptionNames>,
     /// The output may hold fences, which only the agent receives.
     pub has_output_fence: bool,
-    /// A wrapper around the program that prints the exit code, which only the agent
-    /// receives.
+    /// A wrapper around the program that prints the exit code.
+    ///
+    /// Only the agent receives it.
     pub wrap: Option<Wrap>,
-    /// Maps all spellings of a path to one, so that two names of one file are one
-    /// source.
+    /// Maps all spellings of a path to one.
+    ///
+    /// Two names of one file are then one source.
     pub canonical_path: Box<dyn Fn(&str) -> String + Send>,
     /// The answer to `pilcrow/session`, without the state.
     pub session_info: Value,
-    /// The user's breakpoints from the previous session; in force until the first
-    /// client joins.
+    /// The user's breakpoints from the previous session.
+    ///
+    /// In force until the first client joins.
     pub initial_breakpoints: Vec<BreakpointRequest>,
 }
 
@@ -103,8 +108,9 @@ pub enum Input {
         client: ClientId,
         role: Role,
     },
-    /// The editor that owns the session joined. It talks to the adapter itself and has
-    /// control.
+    /// The editor that owns the session joined.
+    ///
+    /// It talks to the adapter itself and has control.
     ExternalClientJoined {
         client: ClientId,
     },
@@ -128,8 +134,9 @@ pub enum Input {
     },
     /// The user returns control to the agent.
     ReturnControl,
-    /// The agent's run was stopped: its breakpoints are removed, and a joined user gets
-    /// control.
+    /// The agent's run was stopped.
+    ///
+    /// The hub removes its breakpoints, and a joined user gets control.
     AgentStopped,
     /// A text to show to one client, as console output.
     ConsoleMessage {
@@ -145,8 +152,9 @@ pub enum Input {
         /// The configuration from [`Input::ChildStarted`].
         configuration: Value,
     },
-    /// The program is about to be launched again by another adapter. Joined clients
-    /// stay connected until [`Input::Relaunched`] says where.
+    /// The program is about to be launched again by another adapter.
+    ///
+    /// Joined clients stay connected until [`Input::Relaunched`] says where.
     Relaunching,
     Relaunched {
         /// The configuration with which clients join; `None` if the launch failed.
@@ -171,8 +179,9 @@ pub enum Output {
     },
     /// Asks for [`Input::DeadlinePassed`] after a time.
     Deadline {
-        /// The number of a request to the adapter, or below 0 of a request from the adapter
-        /// to a client.
+        /// The number of a request to the adapter.
+        ///
+        /// Below 0 for a request from the adapter to a client.
         number: i64,
         after: Duration,
     },

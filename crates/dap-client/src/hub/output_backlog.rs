@@ -16,8 +16,9 @@ const PIECES: usize = 4096;
 /// Longer texts are cut.
 const TEXT: usize = 16 * 1024;
 
-/// The newest output. Bodies stay raw until a client joins, because most are never
-/// replayed.
+/// The newest output.
+///
+/// Bodies stay raw until a client joins, because most are never replayed.
 #[derive(Debug, Default)]
 pub struct OutputBacklog {
     pieces: VecDeque<Box<RawValue>>,

@@ -51,8 +51,9 @@ impl View {
         self.clock += 1;
     }
 
-    /// Resumes one thread or all. Only stops before `mark` end; a resume cannot refer
-    /// to later ones.
+    /// Resumes one thread or all.
+    ///
+    /// Only stops before `mark` end; a resume cannot refer to later ones.
     pub fn continued(&mut self, thread: Option<i64>, all: bool, mark: u64) {
         match thread.filter(|_| !all) {
             Some(thread) => self.resume_thread(thread, mark),

@@ -16,22 +16,22 @@ pub struct Frame {
     pub path: Option<AbsPath>,
     /// The source's name if there is no file.
     pub source: Option<String>,
-    /// 1-based; 0 if unknown.
+    /// The line, from 1; 0 if unknown.
     pub line: u64,
-    /// 1-based; 0 if unknown.
+    /// The column, from 1; 0 if unknown.
     pub column: u64,
-    /// The adapter marks it as not the user's code.
+    /// Whether the adapter marks it as not the user's code.
     pub subtle: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
     pub name: String,
-    /// Our number of its variables.
+    /// The number under which Pilcrow keeps its variables.
     pub variables: i64,
     /// Number of variables, if reported.
     pub count: Option<u64>,
-    /// The adapter marks it as expensive to read.
+    /// Whether the adapter marks it as expensive to read.
     pub expensive: bool,
     /// `locals`, `arguments`, …, if reported.
     pub hint: Option<String>,

@@ -48,8 +48,9 @@ impl Session {
         Err(self.lacks("end what it did not launch", Some(nearest)))
     }
 
-    /// Whether Pilcrow launched the program: in this session or in the root of its
-    /// tree.
+    /// Whether Pilcrow launched the program.
+    ///
+    /// It did so in this session or in the root of its tree.
     pub fn is_ours(&self) -> bool {
         self.ours
     }
@@ -63,8 +64,9 @@ impl Session {
         self.end_session(false, clock).await;
     }
 
-    /// Ends the session when Pilcrow ends. A program that Pilcrow did not launch keeps
-    /// running.
+    /// Ends the session when Pilcrow ends.
+    ///
+    /// A program that Pilcrow did not launch keeps running.
     pub(crate) async fn close(&self, clock: &Clock) {
         if self.is_external() {
             // The user's editor owns the session, which continues.
@@ -133,9 +135,10 @@ impl Session {
         self.inner.finished.cancel();
     }
 
-    /// Waits for the end of the session and ends everything it started. A child has no
-    /// process, because its parent's adapter serves it. `written` ends when the
-    /// program's output on the adapter's own streams is read.
+    /// Waits for the end of the session and ends everything it started.
+    ///
+    /// A child has no process, because its parent's adapter serves it. `written` ends when the program's
+    /// output on the adapter's own streams is read.
     pub(super) async fn supervise(
         self: Arc<Self>,
         process: Option<Process>,

@@ -13,8 +13,9 @@ use crate::debuggee::output_fence;
 use crate::debuggee::{Input, Stop};
 
 impl Inner {
-    /// Reports an exit code to the session that runs the program, if this one only
-    /// launches.
+    /// Reports an exit code to the session that runs the program.
+    ///
+    /// Applies if this session only launches.
     fn report_exit_to_program(&self, code: i64) {
         let own =
             self.session.get().and_then(Weak::upgrade).filter(|session| session.adapter_launches_only());
@@ -26,8 +27,9 @@ impl Inner {
 }
 
 impl Inner {
-    /// Joins output that may contain an exit code in pieces: prepends the stored
-    /// beginning and stores a new partial end.
+    /// Joins output that may contain an exit code in pieces.
+    ///
+    /// Prepends the stored beginning and stores a new partial end.
     fn complete_output(&self, category: Option<Category>, text: &str) -> String {
         let wrap = self.adapter.quirks.wrap.as_ref();
         let (Some(category), Some(wrap)) = (category.filter(|it| *it != Category::Stdout), wrap) else {
@@ -45,8 +47,9 @@ impl Inner {
         text
     }
 
-    /// Adds the stored partial end to the output, since it turned out to be the
-    /// program's or is read now.
+    /// Adds the stored partial end to the output.
+    ///
+    /// It turned out to be the program's, or is read now.
     pub(super) fn flush_partial_output(&self) {
         let partial = self.partial_output().take();
         if let Some((category, text)) = partial {

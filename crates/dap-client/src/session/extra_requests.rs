@@ -17,7 +17,7 @@ use crate::error::DapError;
 pub struct GotoTarget {
     pub id: i64,
     pub label: String,
-    /// 1-based.
+    /// Counts from 1.
     pub line: u64,
 }
 
@@ -26,7 +26,7 @@ pub struct GotoTarget {
 pub struct ExceptionInfo {
     pub id: String,
     pub description: String,
-    /// When the adapter stops for it: `always`, `unhandled` …
+    /// Condition of the stop, such as `always` or `unhandled`.
     pub mode: String,
     /// The full name of its type.
     pub kind: Option<String>,
@@ -42,8 +42,9 @@ impl Session {
         Err(self.lacks(what, Some(nearest.to_owned())))
     }
 
-    /// Steps back, or runs back to the previous breakpoint: `stepBack`,
-    /// `reverseContinue`.
+    /// Steps back, or runs back to the previous breakpoint.
+    ///
+    /// The requests are `stepBack` and `reverseContinue`.
     ///
     /// # Errors
     /// [`DapError`].
@@ -53,8 +54,9 @@ impl Session {
         self.run(command, thread, clock).await
     }
 
-    /// Restarts the program if the adapter supports it; `false` if not, and nothing was
-    /// sent.
+    /// Restarts the program if the adapter supports it.
+    ///
+    /// `false` if not, and nothing was sent.
     ///
     /// # Errors
     /// [`DapError`].
@@ -76,8 +78,9 @@ impl Session {
         }
     }
 
-    /// The positions on a line from which a thread can continue, without running the
-    /// code between.
+    /// The positions on a line from which a thread can continue.
+    ///
+    /// The code between does not run.
     ///
     /// # Errors
     /// [`DapError`].
@@ -110,8 +113,9 @@ impl Session {
         self.run_with("goto", thread, json!({ "targetId": target }), clock).await
     }
 
-    /// Memory at a reference: address, base64 data as the adapter wrote it, and the
-    /// number of unreadable bytes.
+    /// Reads memory at a reference.
+    ///
+    /// Returns the address, base64 data as the adapter wrote it, and the number of unreadable bytes.
     ///
     /// # Errors
     /// [`DapError`].
@@ -129,8 +133,9 @@ impl Session {
         Ok((text("address"), text("data"), body["unreadableBytes"].as_u64().unwrap_or(0)))
     }
 
-    /// Writes base64 data to a memory reference; returns the number of bytes written,
-    /// if reported.
+    /// Writes base64 data to a memory reference.
+    ///
+    /// Returns the number of bytes written, if reported.
     ///
     /// # Errors
     /// [`DapError`].
@@ -241,7 +246,7 @@ impl Session {
         if reference == 0 {
             let nearest = match source["path"].as_str().filter(|path| AbsPath::new(path).is_some()) {
                 Some(path) => format!("its source is a file, `read` it: {path}"),
-                None => "`disassemble` shows its instructions, where the adapter can".to_owned(),
+                None => "`disassemble` shows its instructions if the adapter supports it".to_owned(),
             };
             return Err(self.lacks("show a source of this frame", Some(nearest)));
         }
@@ -324,8 +329,9 @@ impl Session {
         }
     }
 
-    /// How to watch data that the adapter named `id` in this session: as `wanted`, else
-    /// on writes, else the first supported way.
+    /// How to watch data that the adapter named `id` in this session.
+    ///
+    /// As `wanted`, else on writes, else the first supported way.
     ///
     /// # Errors
     /// [`DapError`] if the adapter named no such data or does not support the access.

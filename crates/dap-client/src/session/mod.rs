@@ -45,8 +45,9 @@ pub use extra_requests::{ExceptionInfo, GotoTarget};
 
 pub(crate) use end::OUTPUT;
 
-/// Requests that run, stop, change or end the program. The agent may not send them
-/// while the user has control.
+/// Requests that run, stop, change or end the program.
+///
+/// The agent may not send them while the user has control.
 const CONTROL_COMMANDS: [&str; 15] = [
     "continue",
     "disconnect",
@@ -104,13 +105,15 @@ pub(crate) trait ReverseRequestHandler: Send + Sync + 'static {
     /// The session of its tree that runs the launched program.
     fn program_of(&self, session: &Arc<Session>) -> Option<Arc<Session>>;
 
-    /// Ends the programs that `runInTerminal` started; their standard error goes to
-    /// `session`.
+    /// Ends the programs that `runInTerminal` started.
+    ///
+    /// Their standard error goes to `session`.
     fn end_programs<'a>(&'a self, session: &'a Session) -> BoxFuture<'a, ()>;
 }
 
-/// A session with one adapter. [`Session::terminate`] or the end of the program
-/// ends it.
+/// A session with one adapter.
+///
+/// [`Session::terminate`] or the end of the program ends it.
 pub struct Session {
     /// Such as `debug-1`.
     pub id: String,
@@ -119,14 +122,16 @@ pub struct Session {
     pub adapter: Arc<DebuggerDefinition>,
     /// Whether the program was launched, and so ends with the session.
     pub launched: bool,
-    /// Whether Pilcrow launched the program: in this session or in the root of its
-    /// tree.
+    /// Whether Pilcrow launched the program.
+    ///
+    /// It did so in this session or in the root of its tree.
     ours: bool,
     /// The session whose adapter requested this one.
     pub parent: Option<String>,
     plan: LaunchPlan,
-    /// Permission for the adapter's process; `None` if the user's editor owns the
-    /// session.
+    /// Permission for the adapter's process.
+    ///
+    /// `None` if the user's editor owns the session.
     grant: Option<SpawnGrant>,
     run: OnceLock<RunId>,
     listener: OnceLock<SessionListener>,
@@ -135,8 +140,7 @@ pub struct Session {
     client: Client,
     /// All requests to the adapter go through the hub, so that clients can join.
     hub: HubHandle,
-    /// How often the user had taken control when the agent last ran the program or
-    /// checked.
+    /// Number of takeovers by the user when the agent last ran the program or checked.
     observed_takeovers: AtomicU64,
     /// Number of fences sent.
     sent_fences: AtomicU64,
@@ -152,8 +156,9 @@ struct Inner {
     /// The output is the parent's: a launcher receives the output of all its programs
     /// as one.
     one_output: bool,
-    /// The end of the last output, if it may be the beginning of text that is not the
-    /// program's. Shared together with the output.
+    /// The end of the last output, if it may not be the program's.
+    ///
+    /// Shared together with the output.
     partial_output: Arc<Mutex<Option<(Category, String)>>>,
     state: watch::Sender<State>,
     changes: broadcast::Sender<State>,
@@ -195,8 +200,9 @@ impl Inner {
         self.core.lock()
     }
 
-    /// Applies one input and publishes the state if it changed, while no other input
-    /// can.
+    /// Applies one input and publishes the state if it changed.
+    ///
+    /// No other input is applied meanwhile.
     fn take(&self, input: Input) {
         let mut core = self.core();
         if let Some(state) = core.machine.take(input) {
@@ -426,8 +432,9 @@ impl Session {
         self.parent.is_none() && self.adapter.quirks.launcher && !self.is_external()
     }
 
-    /// Whether the user's editor owns the session and the agent observes it through the
-    /// editor.
+    /// Whether the user's editor owns the session.
+    ///
+    /// The agent then observes it through the editor.
     pub fn is_external(&self) -> bool {
         self.plan.external
     }
@@ -477,8 +484,9 @@ impl Session {
         self.inner.core().capabilities.clone()
     }
 
-    /// Waits until the program stops or ends, the user takes control, or the deadline
-    /// passes. Returns the state in every case.
+    /// Waits until the program stops or ends, or the user takes control.
+    ///
+    /// Also ends at the deadline. Returns the state in every case.
     ///
     /// # Errors
     /// [`DapError::Cancelled`].
@@ -504,8 +512,9 @@ impl Session {
         Ok(self.state())
     }
 
-    /// Waits until `until` for the output that the program wrote before now, if the
-    /// adapter supports an output fence.
+    /// Waits until `until` for the output that the program wrote before now.
+    ///
+    /// Only if the adapter supports an output fence.
     pub(crate) async fn wait_for_output(&self, until: Instant) {
         let code = self.adapter.quirks.output_fence.as_deref().filter(|_| !self.is_external());
         let Some(code) = code else { return };

@@ -19,8 +19,9 @@ impl Session {
         self.inner.core().breakpoints.clone()
     }
 
-    /// Changes breakpoints and sends every changed file, function and filter to the
-    /// adapter.
+    /// Changes breakpoints and sends what changed to the adapter.
+    ///
+    /// The changed parts are files, functions and filters.
     ///
     /// # Errors
     /// [`DapError`]; the previous breakpoints are restored then.
@@ -114,8 +115,9 @@ impl Session {
         Ok(())
     }
 
-    /// The exception filters in force: requested, else from the definition, else the
-    /// adapter's defaults.
+    /// The exception filters in force.
+    ///
+    /// Those requested, else from the definition, else the adapter's defaults.
     pub fn filters(&self) -> Vec<String> {
         let core = self.inner.core();
         let offered = core.capabilities["exceptionBreakpointFilters"].as_array().map(Vec::as_slice);
@@ -246,6 +248,7 @@ impl Session {
     }
 
     /// Resumes with `command` (`continue`, `next`, `stepIn`, `stepOut`).
+    ///
     /// [`Session::wait_for_stop`] waits for the result.
     ///
     /// # Errors
@@ -271,8 +274,9 @@ impl Session {
         self.run_raw(command, arguments, clock).await.map(drop)
     }
 
-    /// Sends any request that [`runs_on`] with unchanged arguments; returns the
-    /// answer's body.
+    /// Sends any request that [`runs_on`] with unchanged arguments.
+    ///
+    /// Returns the answer's body.
     ///
     /// # Errors
     /// [`DapError`]; the program stays stopped if the adapter refuses.
@@ -524,8 +528,9 @@ impl Session {
         Ok(set)
     }
 
-    /// Name and description of the exception that stopped a thread; `None` if the
-    /// adapter does not report it.
+    /// Name and description of the exception that stopped a thread.
+    ///
+    /// `None` if the adapter does not report it.
     ///
     /// # Errors
     /// [`DapError`].
@@ -546,8 +551,9 @@ impl Session {
         self.inner.output().since(from)
     }
 
-    /// Whether the output is the parent's; a launcher receives the output of all its
-    /// programs as one.
+    /// Whether the output is the parent's.
+    ///
+    /// A launcher receives the output of all its programs as one.
     pub fn shares_output(&self) -> bool {
         self.inner.one_output
     }
@@ -562,15 +568,17 @@ impl Session {
     }
 }
 
-/// Whether a name is an exception and not a filter: `KeyError`, `decimal.Overflow`,
-/// `struct.error`.
+/// Whether a name is an exception and not a filter.
+///
+/// Examples are `KeyError`, `decimal.Overflow` and `struct.error`.
 fn is_exception(name: &str) -> bool {
     let is_name = |it: &str| !it.is_empty() && it.chars().all(|c| c.is_alphanumeric() || c == '_');
     (name.starts_with(char::is_uppercase) || name.contains('.')) && name.split('.').all(is_name)
 }
 
-/// Whether a shell expression is a single expansion. Without quotes, the shell
-/// would split it into words and expand file names.
+/// Whether a shell expression is a single expansion.
+///
+/// Without quotes, the shell would split it into words and expand file names.
 fn is_expansion(expression: &str) -> bool {
     let Some(rest) = expression.trim().strip_prefix('$') else { return false };
     let is_name = |it: &str| it.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !it.is_empty();

@@ -60,8 +60,9 @@ impl Session {
             "pipe": self.socket_path().map(|it| it.to_string()) })
     }
 
-    /// Records the run that started it, for [`crate::Sessions::stop`]. The first call
-    /// wins.
+    /// Records the run that started it, for [`crate::Sessions::stop`].
+    ///
+    /// The first call wins.
     pub fn started_by(&self, run: RunId) {
         drop(self.run.set(run));
     }
@@ -89,14 +90,16 @@ impl Session {
         }
     }
 
-    /// Whether the user took control since the agent last ran the program; resets on
-    /// each call.
+    /// Whether the user took control since the agent last ran the program.
+    ///
+    /// Resets on each call.
     pub fn control_taken(&self) -> bool {
         let taken = self.hub_status().takeovers;
         self.observed_takeovers.swap(taken, Ordering::Relaxed) < taken
     }
 
     /// Waits until the user takes control, counted like [`Self::control_taken`].
+    ///
     /// Cancel-safe.
     pub(crate) async fn control_lost(&self) {
         let (observed, mut status) = (self.observed_takeovers.load(Ordering::Relaxed), self.hub.status());
@@ -117,9 +120,9 @@ impl Session {
         }
     }
 
-    /// Ends the session after the run that started it was stopped. A joined session
-    /// continues without the agent's breakpoints, and an attached program keeps
-    /// running.
+    /// Ends the session after the run that started it was stopped.
+    ///
+    /// A joined session continues without the agent's breakpoints, and an attached program keeps running.
     pub async fn stop(&self, clock: &Clock) {
         if matches!(self.state(), State::Terminated(_)) {
             return;

@@ -34,8 +34,9 @@ use adapters::DebuggerDefinition;
 
 /// Bytes between the hub and the relay.
 const PIPE: usize = 64 * 1024;
-/// Time from the start of a session until its adapter accepts breakpoints; the
-/// editor may build the program first.
+/// Time from the start of a session until its adapter accepts breakpoints.
+///
+/// The editor may build the program first.
 const BEGIN: std::time::Duration = std::time::Duration::from_secs(600);
 
 /// Sends requests to the adapter of an external session, through the editor.
@@ -53,7 +54,9 @@ pub struct ExternalStart {
     pub root: AbsPath,
 }
 
-/// An external session. Dropping it ends the observation.
+/// A debug session that the user's editor owns.
+///
+/// Dropping it ends the observation.
 pub struct ExternalSession {
     session: Arc<Session>,
     hub: HubHandle,
@@ -63,8 +66,9 @@ pub struct ExternalSession {
 }
 
 impl Sessions {
-    /// Observes a session that the editor has just started, as a child of `parent` if
-    /// its adapter requested it. Does not wait for its adapter.
+    /// Observes a session that the editor has just started.
+    ///
+    /// It is a child of `parent` if its adapter requested it. Does not wait for its adapter.
     pub async fn open_external(
         &self,
         started: &ExternalStart,
@@ -129,9 +133,10 @@ impl ExternalSession {
         &self.session
     }
 
-    /// Handles a message between editor and adapter that is no request of
-    /// [`ExternalAdapter`]: an event, a request of the editor, or its answer. Waits for
-    /// room.
+    /// Handles a message between editor and adapter.
+    ///
+    /// It is no request of [`ExternalAdapter`], but an event, a request of the editor, or its answer. Waits
+    /// for room.
     pub async fn handle_message(&self, message: &RawValue) {
         let message = match Envelope::parse(message.get().as_bytes()) {
             Ok(message) => message,
@@ -172,8 +177,9 @@ struct Relay {
 }
 
 impl Relay {
-    /// Ends with the session or when the editor reports the end, which closes the
-    /// stream.
+    /// Ends with the session or when the editor reports the end.
+    ///
+    /// This closes the stream.
     async fn run(self, stream: DuplexStream) {
         let (reader, _writer) = tokio::io::split(stream);
         let mut frames = frames(reader);

@@ -89,14 +89,16 @@ impl Sessions {
         &self.tracker
     }
 
-    /// Lets other processes join later sessions at sockets in `directory`. The first
-    /// call wins.
+    /// Lets other processes join later sessions at sockets in `directory`.
+    ///
+    /// The first call wins.
     pub fn announce(&self, directory: StateDir) {
         drop(self.socket_dir.set(directory));
     }
 
-    /// Incremented at every change of a session's state, output or tree. Cancel-safe to
-    /// wait for.
+    /// Incremented at every change of a session's state, output or tree.
+    ///
+    /// Cancel-safe to wait for.
     pub fn change_signal(&self) -> &watch::Sender<u64> {
         &self.change_signal
     }
@@ -106,8 +108,9 @@ impl Sessions {
         Arc::clone(&self.definitions.lock())
     }
 
-    /// Replaces the definitions for later sessions; returns the names of those that
-    /// differ.
+    /// Replaces the definitions for later sessions.
+    ///
+    /// Returns the names of those that differ.
     pub fn take_definitions(&self, fresh: DebuggerDefinitions) -> Vec<String> {
         let mut definitions = self.definitions.lock();
         let names = definitions.differences(&fresh);
@@ -269,8 +272,9 @@ impl Sessions {
         variables
     }
 
-    /// Finds a program of an adapter's variables, from the program's working directory
-    /// upwards, because a project may contain several.
+    /// Finds a program of an adapter's variables.
+    ///
+    /// Searches from the program's working directory upwards, because a project may contain several.
     fn find_nearest_program(&self, owner: &str, candidate: &String, spec: &LaunchSpec) -> Option<PathBuf> {
         if let Some(name) = candidate.strip_prefix("${venv}/") {
             let program = self.programs.environment(&spec.cwd)?.join(name);
@@ -283,8 +287,9 @@ impl Sessions {
         directories.find_map(|directory| self.programs.find(owner, names, &directory).into_iter().next())
     }
 
-    /// Starts a planned session until its program runs. The adapter's `runInTerminal`
-    /// requests are refused. Dropping the future ends what was started.
+    /// Starts a planned session until its program runs.
+    ///
+    /// The adapter's `runInTerminal` requests are refused. Dropping the future ends what was started.
     ///
     /// # Errors
     /// [`DapError`]; nothing keeps running then.
@@ -398,8 +403,9 @@ impl Sessions {
         self.lock().clone()
     }
 
-    /// Records that `run` was shown a session; a call without a name then means this
-    /// one, if the run started it.
+    /// Records that `run` was shown a session.
+    ///
+    /// A call without a name then means this one, if the run started it.
     pub fn show(&self, session: &Session, run: &RunId) {
         let list = self.list();
         let mut shown = self.shown.lock();
@@ -408,8 +414,9 @@ impl Sessions {
         shown.push((run.clone(), session.id.clone()));
     }
 
-    /// The last live session that `run` started and was shown: itself if stopped, else
-    /// the focus of its tree. Sessions of other runs do not count, because those runs
+    /// The last live session that `run` started and was shown.
+    ///
+    /// Itself if stopped, else the focus of its tree. Sessions of other runs do not count, because those runs
     /// may be using them.
     fn shown_last(&self, list: &[Arc<Session>], run: &RunId) -> Option<Arc<Session>> {
         let shown = self.shown.lock().clone();
@@ -437,8 +444,10 @@ impl Sessions {
         shown.iter().rev().find_map(|(_, id)| stopped(id))
     }
 
-    /// The session of that name, or what it launched. Without a name: the run's last
-    /// shown session if it is live, else the one of the only live tree, else the last.
+    /// The session with the id, or the child that it launched.
+    ///
+    /// Without an id: the session that the run showed last if it is live, else that of the only live tree,
+    /// else the last.
     ///
     /// # Errors
     /// [`DapError::NoSession`], [`DapError::Ambiguous`].
@@ -496,8 +505,9 @@ impl Sessions {
         self.list().into_iter().filter(joined).collect()
     }
 
-    /// Ends what a stopped run started. Sessions that a client has joined, or that the
-    /// user started, only lose the agent's breakpoints.
+    /// Ends what a stopped run started.
+    ///
+    /// Sessions that a client has joined, or that the user started, only lose the agent's breakpoints.
     pub async fn stop(&self, run: &RunId, deadline: Duration) {
         let clock = Clock::new(deadline, &CancellationToken::new());
         let of_run = |it: &Arc<Session>| it.run_id() == Some(run) || it.is_external();
@@ -505,8 +515,9 @@ impl Sessions {
         futures_util::future::join_all(started.iter().map(|session| session.stop(&clock))).await;
     }
 
-    /// Ends all sessions and the programs they launched, within `deadline`; attached
-    /// programs keep running.
+    /// Ends all sessions and the programs they launched, within `deadline`.
+    ///
+    /// Attached programs keep running.
     pub async fn shutdown(&self, deadline: Duration) {
         let clock = Clock::new(deadline, &CancellationToken::new());
         let live: Vec<_> =

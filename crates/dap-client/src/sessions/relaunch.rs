@@ -13,9 +13,10 @@ use crate::sessions::Sessions;
 use crate::sessions::reverse::SpawnApprover;
 
 impl Sessions {
-    /// Ends `root` and its descendants, and starts the same program with the current
-    /// breakpoints. Joined clients are sent the new session to join (DAP §Terminated
-    /// Event, `restart`), and the old session's name leads to the new one.
+    /// Ends `root` and its descendants, and starts the same program again.
+    ///
+    /// The current breakpoints apply. Joined clients are sent the new session to join (DAP §Terminated Event,
+    /// `restart`), and the old session's name leads to the new one.
     ///
     /// # Errors
     /// [`DapError`]; the old session has ended then.

@@ -36,7 +36,7 @@ pub struct DenySpawns;
 
 impl SpawnApprover for DenySpawns {
     fn grant(&self, _: &str, _: &CommandLine) -> BoxFuture<'static, Result<SpawnGrant, String>> {
-        Box::pin(std::future::ready(Err("the user cannot be asked whether it may run".to_owned())))
+        Box::pin(std::future::ready(Err("there is no user to ask for permission to run it".to_owned())))
     }
 }
 
@@ -44,7 +44,7 @@ impl SpawnApprover for DenySpawns {
 pub(crate) struct ReverseRequests {
     pub(crate) sessions: Weak<Sessions>,
     pub(crate) approver: Arc<dyn SpawnApprover>,
-    /// Where another connection to its adapter can be opened.
+    /// Address at which another connection to its adapter can be opened.
     pub(crate) address: Option<Address>,
     started: Mutex<Vec<Process>>,
 }

@@ -25,15 +25,17 @@ const BEGIN: Duration = Duration::from_secs(60);
 const MAX_LIVE_SESSIONS: usize = 64;
 /// Time for the stop in focus to follow one that was reported beside it.
 const FOCUS_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time for a session to end after its program: longer than all of its steps
-/// together.
+/// Time for a session to end after its program.
+///
+/// Longer than all of its steps together.
 const END_TIMEOUT: Duration = Duration::from_secs(15);
 /// Time for a launcher to report its end after the program's.
 const LAUNCHER_END_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Sessions {
-    /// Starts the session that a `startDebugging` request asks for. Returns once
-    /// connected; the handshake continues in a task.
+    /// Starts the session that a `startDebugging` request asks for.
+    ///
+    /// Returns once connected; the handshake continues in a task.
     pub(crate) async fn start_child(
         &self,
         parent: &Arc<Session>,
@@ -121,8 +123,9 @@ impl Sessions {
         root
     }
 
-    /// The session of a tree to use when none is named: the newest stopped one, else
-    /// the first live one that runs a program, else the root.
+    /// The session of a tree to use when none is named.
+    ///
+    /// The newest stopped one, else the first live one that runs a program, else the root.
     pub fn focus(&self, root: &Arc<Session>) -> Arc<Session> {
         let tree = self.tree(root);
         let stopped = tree.iter().rev().find(|it| it.is_stopped());
@@ -132,16 +135,18 @@ impl Sessions {
         stopped.or_else(live).cloned().or_else(last).unwrap_or_else(|| Arc::clone(root))
     }
 
-    /// The session of a tree that runs the launched program: the first that does not
-    /// only launch.
+    /// The session of a tree that runs the launched program.
+    ///
+    /// It is the first that does not only launch.
     pub fn program_of(&self, session: &Arc<Session>) -> Arc<Session> {
         let root = self.root_of(session);
         self.tree(&root).into_iter().find(|it| !it.adapter_launches_only()).unwrap_or(root)
     }
 
-    /// Waits until `session` is stopped, another of its tree stops, the program ends,
-    /// the user takes control of one, or the deadline passes. Returns the session
-    /// concerned.
+    /// Waits until `session` or another of its tree is stopped.
+    ///
+    /// Also ends when the program ends, the user takes control of one, or the deadline passes. Returns the
+    /// session concerned.
     ///
     /// # Errors
     /// [`DapError::Cancelled`].
@@ -294,8 +299,9 @@ impl Sessions {
         }
     }
 
-    /// The plan and grant to start a session again with its current breakpoints; `None`
-    /// if Pilcrow did not start it.
+    /// The plan and grant to start a session again with its current breakpoints.
+    ///
+    /// `None` if Pilcrow did not start it.
     pub fn restart_plan(&self, session: &Session) -> Option<(LaunchPlan, policy::SpawnGrant)> {
         let grant = session.grant().cloned()?;
         Some((LaunchPlan { breakpoints: session.breakpoints().unplaced(), ..session.plan().clone() }, grant))

@@ -42,7 +42,7 @@ fn with_child_over(transport: &str, args: &[&str]) -> Bench {
 }
 
 #[tokio::test]
-async fn a_child_session_at_the_same_socket() {
+async fn a_child_session_uses_the_socket_of_its_parent() {
     let bench = with_child_over("socket", &["--socket", "${socket}"]);
     let root = bench.start().await;
     let child = bench.sessions.wait_for_stop(&root, &clock()).await.unwrap();
@@ -185,9 +185,11 @@ async fn an_exit_code_in_pieces_is_read_and_not_shown() {
     assert_eq!(wrote, "oh no");
 }
 
-/// Also if the program did not end its last line; joined clients do not see it.
+/// This holds even if the program did not end its last line.
+///
+/// Joined clients do not see the launcher's line.
 #[tokio::test]
-async fn the_exit_code_from_the_launcher_is_the_programs() {
+async fn the_launchers_exit_code_is_reported_for_the_program() {
     let child = || {
         Script::new()
             .on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
@@ -331,7 +333,7 @@ async fn without_approval_nothing_runs_and_the_adapter_is_informed() {
     let session = bench.start().await;
     let answer = bench.record().into_iter().find(|it| it["type"] == "response").unwrap();
     assert_eq!(answer["success"], false);
-    assert_eq!(answer["message"], "the user cannot be asked whether it may run");
+    assert_eq!(answer["message"], "there is no user to ask for permission to run it");
     bench.sessions.terminate(&session, &clock()).await;
 }
 

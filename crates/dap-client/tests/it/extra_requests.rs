@@ -11,8 +11,9 @@ fn stops_at_start() -> Script {
     Script::new().on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
 }
 
-/// An adapter with all capabilities; it answers with its arguments where a test
-/// checks them.
+/// An adapter with all capabilities.
+///
+/// It answers with its arguments where a test checks them.
 fn able() -> Bench {
     let mut script = stops_at_start()
         .on(

@@ -521,7 +521,7 @@ async fn a_crash_of_the_adapter_is_reported_to_both_at_once() {
     let mut user = UserClient::joined(&session).await;
     let answer = user.ask("evaluate", json!({"expression": "n"})).await;
     assert!(!answer.success());
-    assert!(answer.value("body")["error"]["format"].as_str().unwrap().contains("adapter is gone"));
+    assert_eq!(answer.value("message"), json!("terminated"));
     user.event("terminated").await;
     user.end().await;
     // The session waits for the adapter's last output.
@@ -665,7 +665,9 @@ async fn output_is_bounded_for_a_client_that_does_not_read() {
     let mut late = UserClient::joined(&session).await;
     late.event("output").await;
     let replay = late.got.iter().find(|it| it.name == "output").unwrap().content();
-    assert!(replay["output"].as_str().unwrap().contains("earlier pieces of output were dropped"), "{replay}");
+    let (dropped, rest) = replay["output"].as_str().unwrap().split_once(' ').unwrap();
+    assert!(dropped.parse::<u64>().is_ok_and(|dropped| dropped > 0), "{replay}");
+    assert_eq!(rest, "earlier pieces of output were dropped\n");
     session.terminate(&clock()).await;
 }
 

@@ -146,7 +146,10 @@ fn forbidden_requests_do_not_reach_the_adapter() {
     let refused = refused.unwrap();
     assert_eq!((refused.success(), refused.value("message")), (false, json!("notStopped")));
     let sentence = refused.value("body")["error"]["format"].to_string();
-    assert!(sentence.contains("`next` does not fit: the session is running"), "{sentence}");
+    expect_test::expect![[
+        r#""`next` does not fit: the session is running; `pause` it, or wait for a breakpoint""#
+    ]]
+    .assert_eq(&sentence);
     assert_eq!(bench.hub.status().controller, Controller::Agent, "it changed nothing");
     let (sent, answered) = asked(&mut bench, USER, "continue");
     assert!(sent.is_empty(), "{sent:?}");
@@ -196,6 +199,7 @@ fn a_refused_run_is_corrected_for_other_clients() {
 fn a_request_that_the_adapter_never_answers_has_a_deadline() {
     let mut bench = two_users();
     bench.hub.handle(stopped());
+    let mut sentences = Vec::new();
     for command in ["continue", "stackTrace", "evaluate", "setBreakpoints"] {
         bench.seq += 1;
         let arguments = if command == "setBreakpoints" { set(1) } else { json!({ "threadId": 1 }) };
@@ -214,9 +218,14 @@ fn a_request_that_the_adapter_never_answers_has_a_deadline() {
         });
         let answer = answer.unwrap_or_else(|| panic!("{command} is not answered: {sent:?}"));
         assert_eq!((answer.success(), answer.value("message")), (false, json!("timeout")));
-        assert!(answer.value("body")["error"]["format"].to_string().contains("did not answer"));
+        sentences.push(answer.value("body")["error"]["format"].to_string());
         assert!(bench.hub.handle(Input::DeadlinePassed { number }).is_empty(), "once");
     }
+    expect_test::expect![[r#"
+        "the debug adapter did not answer `continue` in time; it may be busy or hang. `terminate` ends it"
+        "the debug adapter did not answer `stackTrace` in time; it may be busy or hang. `terminate` ends it"
+        "the debug adapter did not answer `evaluate` in time; it may be busy or hang. `terminate` ends it"
+        "the debug adapter did not answer `setBreakpoints` in time; it may be busy or hang. `terminate` ends it""#]].assert_eq(&sentences.join("\n"));
     for command in ["continue", "pause"] {
         assert_eq!(asked(&mut bench, OTHER, command).0.len(), 1, "{command}: whether it runs is not known");
     }

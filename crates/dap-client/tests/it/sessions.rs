@@ -53,7 +53,8 @@ async fn steps_stop_again_and_stale_handles_are_refused_by_name() {
     assert_eq!(error.to_string(), "frame 1 was `main` at an earlier stop; ask `stack` again");
     assert_eq!(error.code(), ErrorCode::StaleText);
     let error = session.variables(scopes[0].variables, &Page::default(), &clock()).await.unwrap_err();
-    assert!(error.to_string().contains("was `Locals` at an earlier stop"), "{error}");
+    expect_test::expect!["variables_reference 1 was `Locals` at an earlier stop; ask `scopes` again"]
+        .assert_eq(&error.to_string());
     session.terminate(&clock()).await;
 }
 
@@ -63,7 +64,10 @@ async fn a_running_program_is_not_asked_for_its_stack() {
     let session = bench.start().await;
     assert_eq!(session.state(), State::Running);
     let error = session.stack(None, 0, 20, &clock()).await.unwrap_err();
-    assert!(error.to_string().contains("the session is running"), "{error}");
+    expect_test::expect![
+        "`stack` does not fit: the session is running; `pause` it, or wait for a breakpoint with `snapshot`"
+    ]
+    .assert_eq(&error.to_string());
     assert_eq!(error.code(), ErrorCode::WrongState);
     assert!(!bench.got().contains(&"stackTrace".to_owned()), "it was not sent");
     session.pause(None, &clock()).await.unwrap();
@@ -113,11 +117,14 @@ async fn unsupported_requests_are_refused_before_they_are_sent() {
     assert!(!bench.adapter_lives());
     let plan = bench.plan(|all| all.exceptions = Some(vec!["raised".into()]));
     let error = bench.start_plan(&plan, &clock()).await.map(|_| ()).unwrap_err();
-    assert!(error.to_string().contains("there are: uncaught"), "{error}");
+    expect_test::expect!["scripted cannot stop at exceptions `raised`; there are: uncaught"]
+        .assert_eq(&error.to_string());
     // It is listed as a session that did not start, not as a failed adapter.
     let last = bench.sessions.list().pop().unwrap();
     let State::Terminated(end) = last.state() else { panic!("not terminated") };
-    assert!(end.start_failed && end.failure.is_some_and(|it| it.contains("there are: uncaught")));
+    assert!(end.start_failed);
+    expect_test::expect!["scripted cannot stop at exceptions `raised`; there are: uncaught"]
+        .assert_eq(&end.failure.unwrap());
 }
 
 /// The user approves this command.
@@ -352,10 +359,10 @@ async fn sessions_are_found_by_name_and_all_end_together() {
     let (one, two) = (bench.start().await, bench.start().await);
     let run = RunId::new();
     let error = bench.sessions.get(None, &run).map(|_| ()).unwrap_err();
-    assert!(
-        error.to_string().contains("debug-1 (a.txt, ") && error.code() == ErrorCode::Ambiguous,
-        "{error}"
-    );
+    assert_eq!(error.code(), ErrorCode::Ambiguous);
+    for id in ["debug-1", "debug-2"] {
+        assert!(error.to_string().contains(id), "{error}");
+    }
     assert_eq!(bench.sessions.get(Some("debug-2"), &run).unwrap().id, two.id);
     one.terminate(&clock()).await;
     assert_eq!(bench.sessions.get(None, &run).unwrap().id, two.id);
@@ -363,7 +370,8 @@ async fn sessions_are_found_by_name_and_all_end_together() {
     assert_eq!(two.state().name(), "terminated");
     assert!(bench.processes.end_all(Duration::from_secs(5)).await.is_empty());
     let error = two.ask("threads", json!({}), Need::Alive, &clock()).await.unwrap_err();
-    assert!(error.to_string().contains("the session is terminated; `launch` again"), "{error}");
+    expect_test::expect!["`threads` does not fit: the session is terminated; `launch` again"]
+        .assert_eq(&error.to_string());
 }
 
 #[tokio::test]

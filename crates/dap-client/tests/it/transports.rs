@@ -16,7 +16,7 @@ async fn reached(bench: &Bench) {
 }
 
 #[tokio::test]
-async fn a_chosen_port_that_opens_late() {
+async fn a_port_that_opens_late_is_retried() {
     let script = Script::new().at_start(Step::DelayMs(300));
     reached(&Bench::with(script, "transport.kind = \"connect\"", &["--port", "${port}"])).await;
 }
@@ -30,7 +30,7 @@ async fn a_port_that_is_printed_late_among_other_words() {
 }
 
 #[tokio::test]
-async fn one_that_connects_to_us() {
+async fn an_adapter_that_connects_to_pilcrow_is_accepted() {
     reached(&Bench::with(Script::new(), "transport.kind = \"listen\"", &["--connect", "${port}"])).await;
 }
 
@@ -59,7 +59,10 @@ async fn an_adapter_that_dies_before_its_socket_is_open() {
     let script = Script::new().at_start(Step::Stderr("no licence\n".into())).at_start(Step::Crash(5));
     let bench = Bench::with(script, "transport.kind = \"socket\"", &["--socket", "${socket}"]);
     let said = bench.refused().await;
-    assert!(said.contains("exit status: 5") && said.contains("no licence"), "{said}");
+    expect_test::expect![[r#"
+        scripted: it ended before it could be reached (exit status: 5); its last output:
+          no licence"#]]
+    .assert_eq(&said);
 }
 
 #[tokio::test]
@@ -67,7 +70,10 @@ async fn an_adapter_that_dies_before_its_port_is_open() {
     let script = Script::new().at_start(Step::Stderr("no licence\n".into())).at_start(Step::Crash(5));
     let bench = Bench::with(script, "transport.kind = \"connect\"", &["--port", "${port}"]);
     let said = bench.refused().await;
-    assert!(said.contains("exit status: 5") && said.contains("no licence"), "{said}");
+    expect_test::expect![[r#"
+        scripted: it ended before it could be reached (exit status: 5); its last output:
+          no licence"#]]
+    .assert_eq(&said);
 }
 
 #[tokio::test]
@@ -76,7 +82,7 @@ async fn an_adapter_that_opens_no_port_is_ended_at_the_deadline() {
     let bench = Bench::with(script, "transport.kind = \"listen\"", &["--connect", "${port}"]);
     let start = bench.start_plan(&bench.plan(|_| ()), &within(Duration::from_millis(500))).await;
     let error = start.map(|_| ()).unwrap_err();
-    assert!(error.to_string().contains("it did not connect in time"), "{error}");
+    expect_test::expect!["scripted: it did not connect in time; it was ended"].assert_eq(&error.to_string());
     assert_eq!(error.code(), policy::ErrorCode::Timeout);
     assert!(!bench.adapter_lives());
 }

@@ -129,7 +129,10 @@ async fn a_change_outside_of_the_text_blocks_edits() {
     rig.editor.notify("textDocument/didChange", params).await;
     rig.documents.changes().wait_for(|count| *count > 1).await.unwrap();
     let document = rig.document("a");
-    assert!(document.blocked.is_some_and(|reason| reason.contains("close it and open it again")));
+    expect_test::expect![
+        "the editor reported a change at a place that is not in its text; close it and open it again"
+    ]
+    .assert_eq(&document.blocked.unwrap());
     let error = rig.plan(vec![rig.replace("a", "foo", "bar")]).unwrap_err();
     assert_eq!(error.code(), ErrorCode::Conflict, "{error}");
     // The whole text repairs it.
@@ -228,7 +231,10 @@ async fn a_file_changed_on_disk_is_not_edited() {
     rig.commit(vec![rig.replace("a", "bar", "qux")]).await.unwrap();
     // An edit does not create a deleted file again.
     std::fs::remove_file(rig.path("a")).unwrap();
-    assert!(rig.document("a").blocked.is_some_and(|reason| reason.contains("moved or deleted")));
+    expect_test::expect![
+        "its file was moved or deleted since the editor read it; close it in the editor, or save it there"
+    ]
+    .assert_eq(&rig.document("a").blocked.unwrap());
     let error = rig.plan(vec![rig.replace("a", "qux", "bar")]).unwrap_err();
     assert_eq!(error.code(), ErrorCode::Conflict, "{error}");
 }

@@ -225,21 +225,21 @@ async fn run(personality: fn() -> Personality, seeds: std::ops::Range<u64>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn neovim() {
+async fn edits_interleave_with_neovim_without_loss() {
     run(Personality::neovim, 0..50).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn vscode() {
+async fn edits_interleave_with_vscode_without_loss() {
     run(Personality::vscode, 50..110).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn careless() {
+async fn edits_interleave_with_a_careless_editor_without_loss() {
     run(Personality::careless, 110..160).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whole() {
+async fn edits_interleave_with_whole_texts_without_loss() {
     run(Personality::whole, 160..200).await;
 }

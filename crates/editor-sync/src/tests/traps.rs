@@ -159,7 +159,7 @@ async fn an_edit_without_a_reply_is_not_sent_again() {
         assert_eq!(rig.editor.text(&uri), MADE);
         rig.editor.fault(Fault::Silent { made: false });
         let result = rig.commit(vec![rig.replace("a.txt", "bar", "qux")]).await;
-        failed(result, ErrorCode::PartlyReverted, &["a.txt", "not known"]);
+        failed(result, ErrorCode::PartlyReverted, &["a.txt", "did not report"]);
         assert_eq!((rig.editor.text(&uri), rig.edits_sent()), (MADE.to_owned(), 2), "not sent again");
         // It does not block the next edit.
         rig.commit(vec![rig.replace("a.txt", "bar", "qux")]).await.unwrap();
@@ -179,7 +179,7 @@ async fn a_whole_text_is_read_if_it_is_unambiguous() {
     let all = Typed { uri: uri.clone(), range: 0..len, text: "something else\n".to_owned() };
     rig.editor.fault(Fault::Between { before: Vec::new(), after: vec![all], rebased: true });
     let result = rig.commit(vec![rig.replace("a.txt", "bar", "qux")]).await;
-    failed(result, ErrorCode::PartlyReverted, &["a.txt", "not known"]);
+    failed(result, ErrorCode::PartlyReverted, &["a.txt", "did not report"]);
     assert_eq!((rig.editor.text(&uri), rig.edits_sent()), ("something else\n".to_owned(), 2));
 }
 

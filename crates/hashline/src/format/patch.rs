@@ -50,7 +50,7 @@ pub enum FileOp {
 pub enum Op {
     /// `PUT … :` with a body.
     Put {
-        /// Where to put the body.
+        /// Place for the body.
         target: Target,
         /// The rows, without line ends; never empty.
         body: Vec<String>,
@@ -66,7 +66,7 @@ pub enum Op {
     },
     /// `PUT` without a colon: pastes a register.
     Paste {
-        /// Where to paste it.
+        /// Place to paste it.
         target: Target,
         /// The register; `None` is the unnamed one.
         register: Option<String>,

@@ -7,8 +7,9 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// Four or eight hexadecimal digits that name one version of one path in a
-/// [`SnapshotStore`](crate::SnapshotStore).
+/// Four or eight hexadecimal digits that name one version of one path.
+///
+/// The version is in a [`SnapshotStore`](crate::SnapshotStore).
 ///
 /// The digits are the low 16 bits, or all 32, of the text's xxHash32. Printed in upper case, read
 /// in either case, serialized as the string.

@@ -47,7 +47,7 @@ impl fmt::Display for Dialect {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a dialect: use put, arrow or json")]
 pub struct NotADialect(
-    /// The word.
+    /// The rejected name.
     pub String,
 );
 

@@ -290,7 +290,7 @@ impl Costs {
 /// The reach of each cost along each diagonal (`column - row`) from the start.
 #[derive(Debug)]
 struct Reach {
-    /// For each cost, the furthest row on the diagonals `-cost`, `-cost + 2`, …
+    /// Furthest row per cost, on the diagonals from `-cost` in steps of 2.
     rows: Vec<u32>,
     rounds: usize,
 }

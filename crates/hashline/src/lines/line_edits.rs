@@ -15,7 +15,7 @@ use crate::Lines;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hunk {
     pub place: HunkPlace,
-    /// Without line ends; empty for a deletion.
+    /// New rows without line ends; empty for a deletion.
     pub rows: Vec<String>,
 }
 

@@ -139,7 +139,7 @@ pub(crate) fn shortened(
     };
     let row = body.iter().map(|row| row.trim()).find(|row| stands(row) && !held(row))?;
     Some(format!(
-        "the body row `{}` stands for text left out, which would be lost; write all rows out, or replace fewer lines",
+        "the body row `{}` is a placeholder for omitted text; write all rows out, or replace fewer lines",
         excerpt(row)
     ))
 }
@@ -162,7 +162,7 @@ pub(crate) fn placeholder(path: &str, body: &[String], lines: &Lines) -> Option<
     let held = (1..=lines.count()).any(|line| lines.content(line).trim() == row);
     (!held).then(|| {
         format!(
-            "the body row `{}` stands for text left out; write the rows that are meant, or leave it out: what is there already stays",
+            "the body row `{}` is a placeholder for omitted text; write the rows that it stands for, or remove it",
             excerpt(row)
         )
     })

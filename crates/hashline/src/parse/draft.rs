@@ -47,7 +47,7 @@ struct OpenOp {
 pub(crate) enum OpenKind {
     /// A body must follow.
     Put(Target),
-    /// Without colon: a paste, unless rows follow.
+    /// An operation without colon: a paste, unless rows follow.
     PutBare(Target),
     /// Takes no rows.
     Closed(Op),

@@ -71,13 +71,9 @@ pub enum ParseErrorKind {
     InlineBody,
     #[error("the body is both on the operation's line and below it; write all of it in `+` rows")]
     TwoBodies,
-    #[error(
-        "the operation has no body; write rows below, each after a `+`, or delete lines with CUT (`A!` in the arrow dialect)"
-    )]
+    #[error("the operation has no body; write rows after `+`, or delete with CUT (arrow dialect: `A!`)")]
     EmptyBody,
-    #[error(
-        "`{0}` would be written with its `+`; write the text alone behind the operation, or rows below it, each after a `+`"
-    )]
+    #[error("`{0}` begins with `+`; write the text without it on this line, or as `+` rows below")]
     InlinePlus(String),
     #[error("an insertion replaces nothing; leave the `-` rows out")]
     OldRowsAtInsertion,
@@ -87,13 +83,9 @@ pub enum ParseErrorKind {
     StrayRow(String),
     #[error("the body row `{0}` does not begin with `+`")]
     RowWithoutPlus(String),
-    #[error(
-        "rows pasted from a read must be complete, in order and without `+` rows beside them; write the body with `+` rows"
-    )]
+    #[error("pasted read rows must be complete, in order and without `+` rows; write the body as `+` rows")]
     PastedRows,
-    #[error(
-        "the pasted rows begin with line {row}, but the operation replaces from line {named} on; write the text alone, each row after a `+`"
-    )]
+    #[error("the pasted rows begin at line {row}, the replaced lines at {named}; write the body as `+` rows")]
     PastedElsewhere { row: usize, named: usize },
     #[error("a blank line is between body rows; write a lone `+` for an empty line")]
     BlankRow,

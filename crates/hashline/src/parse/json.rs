@@ -14,7 +14,7 @@ use crate::parse::error::{ParseErrorKind as Kind, excerpt};
 use crate::parse::operation;
 use crate::{NoteKind, ParseError, Tag};
 
-/// Where the canonical form is needed, for error messages.
+/// Cases that need the canonical form, for error messages.
 const CANONICAL: &str =
     "for registers, blocks, REM and MV write the patch as `[PATH#TAG]` with PUT, CUT, REM and MV";
 
@@ -45,7 +45,7 @@ fn failure(error: &serde_json::Error, first: usize, last: usize) -> ParseError {
             format!("{message}; the patch ends before it is complete, send all of it")
         }
         serde_json::error::Category::Syntax | serde_json::error::Category::Io => format!(
-            "this is not JSON: {message}; write one object {{\"path\": …, \"tag\": …, \"edits\": […]}}, or an array of them"
+            "invalid JSON: {message}; write {{\"path\": …, \"tag\": …, \"edits\": […]}}, or an array of these"
         ),
         serde_json::error::Category::Data => message.to_owned(),
     };
@@ -138,7 +138,7 @@ impl TryFrom<RawFile> for File {
                 let anchors = op.anchors();
                 if anchors.is_empty() {
                     return Err(format!(
-                        "an edit of `{}` has neither `pos` nor does the file have a `tag`; add the `tag` that the read showed",
+                        "an edit of `{}` has no `pos`, and its file no `tag`; add the `tag` that the read showed",
                         excerpt(&path)
                     ));
                 }
@@ -302,7 +302,7 @@ impl<'de> Deserialize<'de> for Verb {
                 "append" => VerbKind::Append,
                 _ => {
                     return Err(format!(
-                        "`{}` is not an op: use replace, prepend or append; `\"lines\": null` deletes what a replace names; {CANONICAL}",
+                        "`{}` is not an op; use replace, prepend or append, or `\"lines\": null` to delete; {CANONICAL}",
                         excerpt(word)
                     ));
                 }

@@ -14,9 +14,11 @@ pub(crate) struct Operation {
 
 #[derive(Debug)]
 pub(crate) enum Verb {
-    /// With a colon: a body must follow.
+    /// An operation with a colon; a body must follow.
     Put(Target),
-    /// Without colon or register: pastes the unnamed register, or lost its colon.
+    /// An operation without colon or register.
+    ///
+    /// Pastes the unnamed register, or lost its colon.
     PutBare(Target),
     Paste(Target, String),
     Cut(Span, Option<String>),

@@ -48,7 +48,7 @@ fn echoes(hunk: &Hunk, lines: &Lines, parses: bool) -> Vec<Note> {
     };
     let echo = |row: &str, line: usize, which: &str, side: &str| {
         let message = format!(
-            "the body's {which} row repeats line {line} `{}`, which is just {side} the place and was kept: it occurs twice now",
+            "the body's {which} row repeats line {line} `{}` {side} it; the line now occurs twice",
             row.trim()
         );
         Note::new(NoteKind::EchoedLine, message)
@@ -71,7 +71,7 @@ fn swallowed(hunk: &Hunk, lines: &Lines) -> Option<Note> {
         && hunk.rows.iter().filter(|row| !row.trim().is_empty()).all(|row| indent(row) > indent(opener));
     (deeper && opens(opener)).then(|| {
         let message = format!(
-            "line {first} `{}` opened a block and was removed, but the rows are still indented for it; restore it if the range was meant to begin below it",
+            "line {first} `{}` opened a block and was removed; restore it if the body rows belong to the block",
             opener.trim()
         );
         Note::new(NoteKind::SwallowedOpener, message)
@@ -93,7 +93,7 @@ fn outside(hunk: &Hunk, lines: &Lines) -> Option<Note> {
         && row.trim_start().starts_with(|c: char| c.is_alphanumeric() || "_@#$\"'/<*({[".contains(c));
     is_outside.then(|| {
         let message = format!(
-            "the rows are indented for the block that line {above} `{}` closes, but come after it; insert before line {above} if they belong inside",
+            "the rows follow line {above} `{}` but are indented for the block it closes; to be in it, insert before line {above}",
             closer.trim()
         );
         Note::new(NoteKind::OutsideBlock, message)

@@ -139,7 +139,7 @@ fn brought_back<'a>(
         made(*strategy) && matches!(op, Op::Cut { register, .. } if pasted_now(register))
     })?;
     let message = format!(
-        "the lines to be moved are gone since tag {} was shown, and pasting them would restore them; write the edit for the lines below",
+        "the lines to move were removed after tag {} was shown; write the edit for the lines below",
         source.tag
     );
     Some((&source.section, Problem::new(Reason::Stale, message)))
@@ -200,7 +200,7 @@ fn section_plan(
     }
     if let Some(name) = lost_register(section, patch) {
         let message = format!(
-            "the lines cut into @{name} are pasted nowhere in this patch and would be lost; paste them with `PUT … @{name}`, or leave the name out to delete them"
+            "the patch does not paste the lines cut into @{name}; add `PUT … @{name}`, or omit the name to delete"
         );
         return Err(Problem::new(Reason::InvalidPatch, message));
     }
@@ -240,7 +240,7 @@ fn section_plan(
     if !edits.is_empty() && new_text.contains('\r') && !lines_add_up(current, &hunks, &new_text) {
         return Err(Problem::new(
             Reason::Unsupported,
-            "a CR of one line and an LF of the next would become one line end; make the file's line ends alike first",
+            "a CR and an LF of adjacent lines would become one line end; make the file's line ends uniform",
         ));
     }
     Ok(SectionPlan {

@@ -78,9 +78,7 @@ fn changes(
     let mut edits = section.edits.clone();
     if !as_planned {
         edits = text::diff_edits(&section.before, new.text());
-        text.push_str(
-            "the file was changed further as it was written; the lines below are what it holds now\n",
-        );
+        text.push_str("the file changed again while it was written; its current lines are below\n");
     }
     let mut rows = Rows::new(text, &new, view, bytes);
     diff(&mut rows, &old, &edits);

@@ -51,8 +51,7 @@ pub(crate) fn unseen(
     }
     store.see_version(&source.section.path, source.version, &lines);
     let were = if first == last { "was" } else { "were" };
-    let message = format!(
-        "the edit {touches} {named}, which {were} not shown; look below, and send the same edit again if it is right"
-    );
+    let message =
+        format!("the edit {touches} {named}, which {were} not shown; check below, then send the edit again");
     Err(Problem { reason: Reason::UnseenLines, message, show })
 }

@@ -190,7 +190,7 @@ fn stale(source: &Source<'_>, blanks: Option<(usize, usize)>) -> Problem {
             recovery::named(lines)
         ),
         None => format!(
-            "the file changed since tag {tag} was shown, and the named lines cannot be located; write the edit for the lines below"
+            "the file changed since tag {tag} and the lines cannot be located; write the edit for the lines below"
         ),
     };
     Problem::new(Reason::Stale, message)

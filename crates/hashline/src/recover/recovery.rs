@@ -74,14 +74,14 @@ pub(crate) fn notes(recovery: &[Recovery], earlier: Option<Tag>) -> Vec<Note> {
             NoteKind::EarlierVersion,
             format!(
                 "the numbers belong to tag {tag}, from before an edit; they were mapped to the lines they meant{}",
-                moves(recovery)
+                describe_moves(recovery)
             ),
         ),
         None => Note::new(
             NoteKind::Mapped,
             format!(
                 "the file changed since it was read; the edit was applied where its lines are now{}",
-                moves(recovery)
+                describe_moves(recovery)
             ),
         ),
     }];
@@ -99,7 +99,7 @@ pub(crate) fn notes(recovery: &[Recovery], earlier: Option<Tag>) -> Vec<Note> {
 }
 
 /// `: lines 10..=12 were found at 14..=16`.
-fn moves(recovery: &[Recovery]) -> String {
+fn describe_moves(recovery: &[Recovery]) -> String {
     let moved = |operation: &Recovery| {
         let (was, now) = (operation.lines?, operation.now?);
         let verb = if was.0 == was.1 { "was" } else { "were" };

@@ -45,7 +45,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The reason as it is serialized: `unknown_tag`, …
+    /// The reason as it is serialized, such as `unknown_tag`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::UnknownTag => "unknown_tag",
@@ -123,7 +123,7 @@ pub struct SectionRefusal {
 /// An anchor of a refused section, or a run of lines that were not shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AnchorLines {
-    /// As written (`12kq`), or a range (`12..=20`) for lines that were not shown.
+    /// The anchor as written (`12kq`), or a range of lines that were not shown.
     pub anchor: String,
     /// Current lines around it, which count as seen; empty without a place nearby.
     pub lines: Vec<CurrentLine>,
@@ -132,9 +132,9 @@ pub struct AnchorLines {
 /// A line of the current text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CurrentLine {
-    /// Its number.
+    /// The line's number.
     pub line: usize,
-    /// Its check.
+    /// The line's check.
     pub check: LineCheck,
     /// Its content, without line end.
     pub text: String,
@@ -159,7 +159,7 @@ impl Refusal {
             render::push_line(
                 &mut out,
                 format!(
-                    "This same patch was refused {times} times; sending it again will not help. Rewrite it from the lines below."
+                    "This patch was refused {times} times; sending it again will not help. Rewrite it as shown below."
                 ),
             );
         }

@@ -552,7 +552,7 @@ impl History {
         self.steps_between(self.versions[from].id, self.versions[to].id)
     }
 
-    /// Like [`steps`](Self::steps), between versions or ghosts, by their ids.
+    /// Finds the [`steps`](Self::steps) between versions or ghosts by their ids.
     pub(crate) fn steps_between(&self, from: u64, to: u64) -> Option<Vec<&[TextEdit]>> {
         // Breadth first, newest links first: finds the shortest path, the latest of several.
         let mut paths: VecDeque<(u64, Vec<&Link>)> = VecDeque::from([(from, Vec::new())]);

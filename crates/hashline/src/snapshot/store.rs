@@ -152,7 +152,7 @@ impl SnapshotStore {
     /// The lines of a version that were shown, from 1, in order, not adjacent.
     ///
     /// Empty for an unknown tag. For keeping a version beyond the life of this store.
-    pub fn seen(&mut self, path: &str, tag: Tag) -> Vec<RangeInclusive<usize>> {
+    pub fn shown_lines(&mut self, path: &str, tag: Tag) -> Vec<RangeInclusive<usize>> {
         self.find(path, tag)
             .map(|(history, at)| history.versions[at].seen.shown().to_vec())
             .unwrap_or_default()

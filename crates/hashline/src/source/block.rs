@@ -82,7 +82,7 @@ fn unclear(anchor: &Anchor, no: NoBlock) -> UnclearBlock {
 fn left_behind(anchor: &Anchor, block: &Block, leading: usize) -> UnclearBlock {
     let last = *block.lines.end();
     let message = format!(
-        "line {leading} above it belongs to the same construct, and would be attached to the construct below; name `{leading}*` to take both"
+        "line {leading} belongs to this construct and would be left behind; name `{leading}*` to take both"
     );
     let candidates = [
         (leading..=last, "the whole".to_owned()),

@@ -17,10 +17,11 @@ use crate::{Current, Documents, Lines, Note, NoteKind, Options, Reason, Snapshot
 
 /// A section with resolved numbers.
 pub(crate) struct Source<'a> {
-    /// With the numbers of that version, and its blocks replaced by lines.
+    /// The section with that version's numbers and blocks replaced by lines.
     pub section: Cow<'a, Section>,
     pub tag: Tag,
     /// Index in the history of the version that the tag names.
+    ///
     /// `version` is that of the numbers.
     pub tagged: usize,
     pub version: usize,

@@ -66,7 +66,7 @@ pub(crate) fn resolve(
                 && let Some(anchor) = differing(history, (other.id(), &text), (tagged, snapshot), &anchors)
             {
                 let message = format!(
-                    "`{}` fits two versions of this file that were shown (tags {} and {}) and means different lines in them; name every line by its number and check as below",
+                    "`{}` means different lines in two versions (tags {} and {}); name each line by number and check",
                     view.anchor(*anchor),
                     snapshot.tag(),
                     text.tag()
@@ -76,7 +76,7 @@ pub(crate) fn resolve(
         }
         let lost = anchors.iter().any(|anchor| history.was_forgotten(anchor.line));
         if lost && !echoes(section, snapshot.lines(), 0) && fits_nearby(snapshot.lines(), &anchors) {
-            let message = "the numbers also fit other lines nearby, and may belong to a text that is no longer kept; look below, and send the same edit again if it is right";
+            let message = "the numbers may refer to a text that is no longer stored; check below, then send the edit again";
             return Err((Reason::Ambiguous, message.to_owned()));
         }
         return Ok(here);
@@ -99,7 +99,7 @@ pub(crate) fn resolve(
         let here = (history.versions[tagged].id(), snapshot);
         let found = mapped(history, of, here, &anchors).ok_or_else(mismatch)?;
         if places.as_ref().is_some_and(|places| *places != found) {
-            let message = "the numbers fit two earlier versions and mean different lines; name the lines by the numbers and checks below";
+            let message = "the numbers mean different lines in two earlier versions; name lines by the numbers and checks below";
             return Err((Reason::Ambiguous, message.to_owned()));
         }
         places = Some(found);

@@ -47,7 +47,7 @@ fn session(files: &[(Drift, usize)]) -> (Session, Patch) {
 
 proptest! {
     #[test]
-    fn all_sections_or_none(files in prop::collection::vec((drift(), 2usize..9), 1..6)) {
+    fn all_sections_are_applied_or_none(files in prop::collection::vec((drift(), 2usize..9), 1..6)) {
         let (mut together, patch) = session(&files);
         let before = together.files.texts.clone();
         let planned = hashline::plan(&patch, &mut together.store, &together.files, Options::default());

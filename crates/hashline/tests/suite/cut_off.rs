@@ -10,12 +10,13 @@ fn an_unpasted_register_is_refused() {
     let refusal = check_refused("a\nb\nc\n", "CUT 1cu @keep\n", Reason::InvalidPatch);
     expect![[r#"
         Not applied, nothing was changed.
-        f: the lines cut into @keep are pasted nowhere in this patch and would be lost; paste them with `PUT … @keep`, or leave the name out to delete them
+        f: the patch does not paste the lines cut into @keep; add `PUT … @keep`, or omit the name to delete
         [f#D988]
         1cu:a
         2vn:b
         3dn:c
-    "#]].assert_eq(&refusal.render());
+    "#]]
+    .assert_eq(&refusal.render());
     let mut session = Session::new(&[("f", "a\nb\n"), ("g", "x\n")]);
     let (f, g) = (session.read("f"), session.read("g"));
     let cut = format!("[f#{f}]\nCUT {} @r\n", session.anchor("f", 2));
@@ -48,7 +49,7 @@ fn placeholder_rows_are_refused() {
     let refusal = session.refused_for(&format!("[f#{tag}]\n{range}\n{body}"), Reason::InvalidPatch);
     expect![[r#"
         Not applied, nothing was changed.
-        f: the body row `# ... rest of the code unchanged ...` stands for text left out, which would be lost; write all rows out, or replace fewer lines
+        f: the body row `# ... rest of the code unchanged ...` is a placeholder for omitted text; write all rows out, or replace fewer lines
         [f#5CDB]
         1cz:def f():
         2fj:    a = 1
@@ -69,7 +70,7 @@ fn placeholder_rows_are_refused() {
 #[test]
 fn pasted_rows_must_be_the_replaced_lines() {
     let error = Patch::parse("[f#3F2A]\nPUT 2..=3:\n3cq:B\n4xx:C\n").unwrap_err().to_string();
-    assert!(error.contains("line 3") && error.contains("line 2"), "{error}");
+    assert!(error.contains("at line 3") && error.contains("lines at 2"), "{error}");
     assert!(Patch::parse("[f#3F2A]\nPUT 2..=3:\n2cq:B\n3xx:C\n").is_ok());
     // Inserted rows have no numbers of their own.
     assert!(Patch::parse("[f#3F2A]\nPUT >2:\n7cq:B\n8xx:C\n").is_ok());

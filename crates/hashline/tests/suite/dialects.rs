@@ -119,7 +119,7 @@ PUT >$:
 }
 
 #[test]
-fn json_without_a_tag() {
+fn json_without_a_tag_prints_only_as_json() {
     let (patch, _) =
         Patch::parse(r#"{"path": "a", "edits": [{"op": "append", "pos": "2#KQ", "lines": ["x"]}]}"#).unwrap();
     assert_eq!(patch.sections[0].tag, None);
@@ -173,17 +173,14 @@ fn json_errors_name_line_column_and_fix() {
     let error = Patch::parse("\n{\"path\": \"a\", \"tag\": \"3F2A\",\n \"edits\": [{]}\n").unwrap_err();
     assert_eq!(error.line, 3);
     assert!(matches!(error.kind, ParseErrorKind::Json { column: 13, .. }), "{error:?}");
-    assert!(
-        error.to_string().contains("write one object {\"path\": …, \"tag\": …, \"edits\": […]}"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("write {\"path\": …, \"tag\": …, \"edits\": […]}"), "{error}");
     fails(
         "```json\n{\"path\": \"a\", \"edits\": [\n",
         "the patch ends before it is complete, send all of it",
     );
     let edit = |edit: &str| format!("{{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [\n{edit}]}}");
     for (input, message) in [
-        (r#"{"op": "delete", "pos": "2#KQ"}"#, "`\"lines\": null` deletes"),
+        (r#"{"op": "delete", "pos": "2#KQ"}"#, "`\"lines\": null` to delete"),
         (r#"{"op": "rename", "to": "b"}"#, "REM and MV"),
         (r#"{"op": "replace", "pos": "2*", "lines": []}"#, "\"2*\" names a block; for registers, blocks"),
         (r#"{"op": "replace", "pos": "2#KQ:x", "lines": ["x"]}"#, "such as \"12#KQ\""),
@@ -253,7 +250,7 @@ fn renders_lines_in_each_dialect() {
 
 /// Reads, edits, edits from the result, is refused, and edits from the refusal.
 #[test]
-fn a_session_in_arrow() {
+fn a_session_works_in_the_arrow_dialect() {
     let mut session = Session::new(&[("f", &numbered(9))]);
     session.options.view = View::of(Dialect::Arrow);
     let tag = session.read("f").to_string().to_lowercase();
@@ -276,7 +273,7 @@ fn a_session_in_arrow() {
 }
 
 #[test]
-fn a_session_in_json() {
+fn a_session_works_in_the_json_dialect() {
     let mut session = Session::new(&[("f", &numbered(9))]);
     session.options.view = View::of(Dialect::Json);
     let json = |session: &Session, line: usize| {

@@ -85,7 +85,7 @@ const PY: &str =
     "def f(x):\n    y = 1\n    if y:\n        return y\n    return 0\n\n\n@decorated\ndef g():\n    pass\n";
 
 #[test]
-fn block_py_first_stmt() {
+fn a_python_block_on_a_first_line_is_the_statement() {
     check("a.py", PY, "PUT 2*:\n+    y = 2\n", &PY.replace("y = 1", "y = 2"), &[]);
     check("a.py", PY, "CUT 3*\n", &PY.replace("    if y:\n        return y\n", ""), &[]);
     check("a.py", PY, "PUT >3*:\n+    y += 1\n", &PY.replace("return y\n", "return y\n    y += 1\n"), &[]);
@@ -95,12 +95,12 @@ fn block_py_first_stmt() {
 }
 
 #[test]
-fn block_rust_attr() {
+fn a_rust_block_includes_its_attributes() {
     let text = "#[test]\n#[ignore]\nfn a() {\n    b();\n}\n\nfn c() {}\n";
     check("a.rs", text, "CUT 1*\n", "\nfn c() {}\n", &[]);
     check("a.rs", text, "PUT 1*:\n+fn a() {}\n", "fn a() {}\n\nfn c() {}\n", &[]);
     check("a.rs", text, "PUT 3*:\n+fn a() {}\n", "#[test]\n#[ignore]\nfn a() {}\n\nfn c() {}\n", &[]);
-    refused("a.rs", text, "CUT 3*\n", Reason::Ambiguous, &["line 1 above it", "`1*`", "1..=5", "3..=5"]);
+    refused("a.rs", text, "CUT 3*\n", Reason::Ambiguous, &["line 1 belongs", "`1*`", "1..=5", "3..=5"]);
     check(
         "a.rs",
         text,
@@ -128,7 +128,7 @@ fn a_partly_seen_block_is_refused_and_shown() {
     let refusal = session.refused_for(&format!("[a.py#{tag}]\nCUT {one}*\n"), Reason::UnseenLines);
     expect![[r#"
         Not applied, nothing was changed.
-        a.py: the edit touches lines 2 to 5, which were not shown; look below, and send the same edit again if it is right
+        a.py: the edit touches lines 2 to 5, which were not shown; check below, then send the edit again
         [a.py#AE3F]
         1fh:def f(x):
         2eb:    y = 1
@@ -136,7 +136,8 @@ fn a_partly_seen_block_is_refused_and_shown() {
         4qh:        return y
         5mk:    return 0
         … 6..=10 not shown
-    "#]].assert_eq(&refusal.render());
+    "#]]
+    .assert_eq(&refusal.render());
     session.store.see("a.py", tag, 3..=3);
     session.edited(&format!("[a.py#{tag}]\nCUT {three}*\n"));
     assert_eq!(session.text("a.py"), PY.replace("    if y:\n        return y\n", ""));
@@ -181,7 +182,7 @@ fn duplicated_closers_are_dropped() {
 }
 
 #[test]
-fn swallowed_opener() {
+fn a_replaced_opener_of_a_block_is_kept() {
     let expected = "fn a() {\n    x();\n}\n\nfn b<'a>(s: &'a str) {\n    y2(s);\n    z('{');\n}\n";
     let plan = check("a.rs", RS, "PUT 5..=6:\n+    y2(s);\n", expected, &[NoteKind::Repaired]);
     expect!["as written the file would not have parsed (line 7: unexpected `}`), so line 5 `fn b<'a>(s: &'a str) {` was kept; nothing else was changed"].assert_eq(&plan.sections[0].notes[0].message);
@@ -203,7 +204,7 @@ fn swallowed_opener() {
 }
 
 #[test]
-fn swallowed_closer() {
+fn a_replaced_closer_of_a_block_is_kept() {
     let expected = RS.replace("x();", "x2();");
     let plan = check("a.rs", RS, "PUT 2..=3:\n+    x2();\n", &expected, &[NoteKind::Repaired]);
     expect!["as written the file would not have parsed (line 1: unexpected `fn a() {`), so line 3 `}` was kept; nothing else was changed"].assert_eq(&plan.sections[0].notes[0].message);
@@ -277,7 +278,7 @@ fn payload_is_not_dropped_by_repair() {
 }
 
 #[test]
-fn insert_echo_anchor() {
+fn an_insertion_that_repeats_its_anchor_gets_a_note() {
     let expected = RS.replace("    x();\n", "    x();\n    x();\n    w();\n");
     check("a.rs", RS, "PUT >2:\n+    x();\n+    w();\n", &expected, &[NoteKind::EchoedLine]);
     let expected = RS.replace("    x();\n", "    w();\n    x();\n    x();\n");
@@ -289,7 +290,7 @@ fn insert_echo_anchor() {
 }
 
 #[test]
-fn insert_after_closer_body_indent() {
+fn an_indented_insertion_after_a_closer_gets_a_note() {
     let expected = RS.replace("    x();\n}\n", "    x();\n}\n    w();\n");
     check("a.rs", RS, "PUT >3:\n+    w();\n", &expected, &[NoteKind::OutsideBlock]);
     let js = "if (a) {\n  b();\n}\nc();\n";

@@ -57,7 +57,7 @@ fn elided_regions_are_not_edited_blind() {
 }
 
 #[test]
-fn fresh_tag_with_numbers_from_before_the_last_edit() {
+fn numbers_from_before_the_last_edit_are_mapped() {
     let mut session = Session::new(&[("f", &numbered(30))]);
     let tag = session.read("f");
     let old = session.anchor("f", 20);
@@ -68,7 +68,7 @@ fn fresh_tag_with_numbers_from_before_the_last_edit() {
 }
 
 #[test]
-fn duplicated_closer() {
+fn a_duplicated_closer_gets_a_note() {
     let text = "fn f() {\n    a();\n}\nfn g() {}\n";
     warns(&check(text, "PUT 1..=2:\n+fn f() {\n+    b();\n+}\n", "fn f() {\n    b();\n}\n}\nfn g() {}\n"), 3);
 }
@@ -80,19 +80,19 @@ fn no_row_of_a_body_is_dropped() {
 }
 
 #[test]
-fn insert_echo_anchor() {
+fn an_insertion_that_repeats_its_anchor_gets_a_note() {
     warns(&check("a\nb\n", "PUT >1:\n+a\n+x\n", "a\na\nx\nb\n"), 1);
     warns(&check("a\nb\n", "PUT >1:\n+x\n+b\n", "a\nx\nb\nb\n"), 2);
 }
 
 #[test]
-fn insert_before_echo_anchor() {
+fn an_insertion_before_a_line_it_repeats_gets_a_note() {
     warns(&check("a\nb\n", "PUT <2:\n+x\n+b\n", "a\nx\nb\nb\n"), 2);
     warns(&check("a\nb\n", "PUT <1:\n+x\n+a\n", "x\na\na\nb\n"), 1);
 }
 
 #[test]
-fn py_indent_echo() {
+fn a_body_that_repeats_the_next_line_gets_a_note() {
     let text = "def f():\n    x = 1\n    return 1\n";
     let plan = check(
         text,
@@ -140,7 +140,7 @@ fn elision_rows_are_refused_as_body() {
 }
 
 #[test]
-fn headers_and_operations_as_body_rows() {
+fn headers_and_operations_are_refused_as_body_rows() {
     for row in ["[src/a.rs#3F2A]", "PUT 3kq:", "CUT 3..=4", "¶src/a.rs#3f2a", "3..4:", "3↓"] {
         check_refused(&numbered(9), &format!("PUT 2:\n+{row}\n"), Reason::InvalidPatch);
     }
@@ -155,14 +155,14 @@ fn byte_order_mark_survives() {
 }
 
 #[test]
-fn mixed_eol() {
+fn each_line_keeps_its_own_line_end() {
     check("a\r\nb\nc\r\n", "PUT 2:\n+x\n", "a\r\nx\nc\r\n");
     check("a\r\nb\nc\r\n", "PUT 1:\n+x\n", "x\r\nb\nc\r\n");
     check("a\r\nb\nc\r\n", "PUT >3:\n+x\n", "a\r\nb\nc\r\nx\r\n");
 }
 
 #[test]
-fn cr_only() {
+fn a_file_with_cr_line_ends_keeps_them() {
     check("a\rb\rc\r", "PUT 2:\n+x\n+y\n", "a\rx\ry\rc\r");
 }
 
@@ -187,7 +187,7 @@ fn the_editors_unsaved_text_is_the_text() {
 }
 
 #[test]
-fn reversed_and_count_ranges() {
+fn reversed_ranges_and_counts_are_refused() {
     for range in ["9..=3", "9-3", "12..2"] {
         assert!(Patch::parse(&format!("[f#3F2A]\nCUT {range}\n")).is_err());
     }
@@ -217,12 +217,12 @@ fn one_file_in_two_spellings_is_one_file() {
 }
 
 #[test]
-fn put_empty_body_deletes() {
+fn put_without_a_body_is_refused() {
     assert!(Patch::parse("[f#3F2A]\nPUT 1..=2:\n").is_err());
 }
 
 #[test]
-fn dup_range_last_wins() {
+fn two_edits_of_one_line_are_refused() {
     check_refused("a\nb\n", "PUT 1:\n+x\nPUT 1:\n+y\n", Reason::Overlap);
 }
 

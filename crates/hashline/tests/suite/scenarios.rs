@@ -36,7 +36,7 @@ fn list(file: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn scenarios() {
+fn every_scenario_gives_its_expected_result() {
     let only = std::env::var("SCENARIO").unwrap_or_default();
     let pending = list("pending");
     let mut failures = Vec::new();

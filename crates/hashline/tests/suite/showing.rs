@@ -5,7 +5,7 @@ use hashline::{Lines, Reason, SnapshotStore, View, compact_diff, render};
 use crate::session::{Session, numbered};
 
 #[test]
-fn lines_with_checks_and_without() {
+fn lines_are_rendered_with_and_without_checks() {
     let mut store = SnapshotStore::default();
     let tag = store.record("f", "a\r\n\u{e9}\n\nend");
     let snapshot = store.get("f", tag).unwrap();
@@ -67,18 +67,17 @@ fn long_changes_are_shortened() {
     let mut session = Session::new(&[("f", &numbered(500))]);
     let tag = session.read("f");
     let (_, outcome) = session.edited(&format!("[f#{tag}]\nCUT 1..=400\n"));
-    assert!(outcome.text.lines().count() < 130 && outcome.text.contains("… 280 more lines removed"));
+    let cuts = |text: &str| text.lines().filter(|line| line.contains('…')).collect::<Vec<_>>().join("\n");
+    assert!(outcome.text.lines().count() < 130);
+    expect_test::expect!["… 280 more lines removed"].assert_eq(&cuts(&outcome.text));
     let body: String = (0..300).map(|row| format!("+row {row}\n")).collect();
     let (_, outcome) = session.edited(&format!("[f#{}]\nPUT <1:\n{body}", outcome.tag.unwrap()));
-    assert!(
-        outcome.text.contains("+1") && outcome.text.contains("… 121..=300 not shown"),
-        "{}",
-        outcome.text
-    );
+    assert!(outcome.text.contains("+1"), "{}", outcome.text);
+    expect_test::expect!["… 121..=300 not shown"].assert_eq(&cuts(&outcome.text));
 }
 
 #[test]
-fn a_diff_of_edits_within_lines() {
+fn a_diff_shows_whole_lines_for_edits_within_them() {
     let lines = |text: &str| hashline::Lines::new(text.into());
     let edits = [text::TextEdit::replace(0..1, "A"), text::TextEdit::replace(2..3, "C")];
     let diff = compact_diff(&lines("abc\nd\n"), &lines("AbC\nd\n"), &edits, View::PLAIN);
@@ -168,7 +167,15 @@ fn the_outcome_of_an_edit_is_bounded() {
     let mut session = Session::new(&[("f", &format!("a\n{}\nz\n", "x".repeat(3_000_000)))]);
     let tag = session.read_lines("f", 1..=1);
     let (_, outcome) = session.edited(&format!("[f#{tag}]\nPUT {}:\n+b\n", session.anchor("f", 1)));
-    assert!(outcome.text.len() < 500 && outcome.text.contains("\n… 2 not shown\n"), "{:.500}", outcome.text);
+    assert!(outcome.text.len() < 500, "{:.500}", outcome.text);
+    expect_test::expect![[r#"
+        [f#C739]
+        -a
+        +1aj:b
+        … 2 not shown
+         3ua:z
+    "#]]
+    .assert_eq(&outcome.text);
     let cut = format!("[f#{}]\nCUT {}\n", outcome.tag.unwrap(), session.anchor("f", 2));
     session.refused_for(&cut, Reason::UnseenLines);
     // Many small changes.

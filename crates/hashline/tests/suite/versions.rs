@@ -105,7 +105,7 @@ fn numbers_with_two_meanings_are_refused() {
     let tag = session.edited(&format!("[f#{tag}]\nPUT 3:\n+x\n+y\n")).1.tag.unwrap();
     assert_eq!(session.anchor("f", 10), anchor, "twins");
     let refusal = session.refused_for(&format!("[f#{tag}]\nCUT {anchor}\n"), Reason::Ambiguous);
-    expect!["`10ry` fits two versions of this file that were shown (tags 12ED and A19A) and means different lines in them; name every line by its number and check as below"].assert_eq(&refusal.sections[0].message);
+    expect!["`10ry` means different lines in two versions (tags 12ED and A19A); name each line by number and check"].assert_eq(&refusal.sections[0].message);
     // Above the edit the number means the same line in both.
     session.edited(&format!("[f#{tag}]\nPUT 1:\n+first\n"));
 }
@@ -296,7 +296,7 @@ fn a_fully_named_fold_counts_as_seen() {
 }
 
 #[test]
-fn seen_lines_stay_seen_after_an_own_edit() {
+fn seen_lines_stay_seen_after_the_sessions_edit() {
     let mut session = Session::new(&[("f", &numbered(100))]);
     let tag = session.read_lines("f", 1..=20);
     let tag = session.edited(&format!("[f#{tag}]\nPUT 3:\n+x\n+y\n")).1.tag.unwrap();
@@ -547,11 +547,15 @@ fn the_formatters_result_is_recorded() {
     let plan = session.plan(&format!("[f#{tag}]\nPUT 2:\n+x=1\n")).unwrap();
     let outcome = hashline::outcome(&mut session.store, &plan.sections[0], "a\nx = 1\nc\n", View::default());
     session.write("f", "a\nx = 1\nc\n");
-    assert!(
-        outcome.text.contains("changed further") && outcome.text.contains(":x = 1\n"),
-        "{}",
-        outcome.text
-    );
+    expect![[r#"
+        [f#4879]
+        the file changed again while it was written; its current lines are below
+         1dw:a
+        -b
+        +2ck:x = 1
+         3my:c
+    "#]]
+    .assert_eq(&outcome.text);
     let anchor = session.anchor("f", 2);
     session.edited(&format!("[f#{}]\nPUT {anchor}:\n+y\n", outcome.tag.unwrap()));
     assert_eq!(session.text("f"), "a\ny\nc\n");

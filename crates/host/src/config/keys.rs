@@ -19,7 +19,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// As the schema and `config show` spell it.
+    /// The name as the schema and `config show` spell it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Free => "free",

@@ -87,8 +87,9 @@ pub(super) fn check(path: &[String], value: &Value) -> Result<(), String> {
     Settings::deserialize(tree).map(drop).map_err(|error| error.to_string().replace("a sequence", "a list"))
 }
 
-/// Keeps the stricter of two choices. The default gives way to the user, but not to
-/// a project.
+/// Keeps the stricter of two choices.
+///
+/// The default gives way to the user, but not to a project.
 fn tighten(layers: &mut Layers, entry: Entry) {
     let Some(current) = layers.get(&entry.path) else { return };
     let by_project = entry.origins.first().is_some_and(Origin::is_shared);

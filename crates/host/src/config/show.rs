@@ -18,8 +18,9 @@ pub struct Shown {
     pub value: Value,
     /// `free`, `policy` or `personal`.
     pub class: &'static str,
-    /// `default`, `FILE:LINE`, the variable or the flag; one for each element of a
-    /// list.
+    /// `default`, `FILE:LINE`, the variable or the flag.
+    ///
+    /// One for each element of a list.
     pub origins: Vec<String>,
 }
 

@@ -13,7 +13,7 @@ use super::{Origin, merge};
 /// A value from a flag of the command line.
 #[derive(Debug, Clone)]
 pub struct Flag {
-    /// As the user types it: `--model`.
+    /// The flag as the user types it, such as `--model`.
     pub name: String,
     pub key: String,
     pub value: String,
@@ -30,7 +30,7 @@ pub enum ConfigError {
     #[error("{path}:{line}: {detail}")]
     Syntax {
         path: AbsPath,
-        /// 1-based.
+        /// Counts from 1.
         line: usize,
         detail: String,
     },
@@ -136,8 +136,9 @@ impl Sources {
         }
     }
 
-    /// Settings as an editor gives them: nested objects, or names with dots. `null`
-    /// means unset; settings of the plugin itself ([`PLUGIN`]) are skipped.
+    /// Settings as an editor gives them: nested objects, or names with dots.
+    ///
+    /// `null` means unset; settings of the plugin itself ([`PLUGIN`]) are skipped.
     pub(super) fn editor(&mut self, settings: &Value) {
         let errors = std::mem::take(&mut self.errors);
         self.object(settings, &mut Vec::new());
@@ -170,8 +171,9 @@ impl Sources {
         }
     }
 
-    /// Environment variables of keys. An empty one counts as unset; a misspelt one is a
-    /// warning.
+    /// Environment variables of keys.
+    ///
+    /// An empty one counts as unset; a misspelt one is a warning.
     pub(super) fn environment(&mut self, variables: impl Iterator<Item = (String, String)>) {
         let mut variables: Vec<_> = variables.filter(|(_, value)| !value.is_empty()).collect();
         variables.sort();

@@ -291,8 +291,8 @@ fn names_variables(text: &str) -> bool {
 
 impl SettingType for Secret {
     fn expected() -> String {
-        "a text such as \"${NAME}\" that names variables, or { command = [\"PROGRAM\", …], ttl = \"5m\" }; \
-         store the key itself with `pilcrow auth set`, not here"
+        "a text such as \"${NAME}\", or { command = [\"PROGRAM\", …] }; \
+         `pilcrow auth set` stores keys"
             .into()
     }
 
@@ -322,8 +322,8 @@ setting_type!(Secrets);
 
 impl SettingType for Secrets {
     fn expected() -> String {
-        "a list of texts such as [\"${FIRST}\", \"${SECOND}\"] that name variables; \
-         store the keys themselves with `pilcrow auth set`, not here"
+        "a list such as [\"${FIRST}\", \"${SECOND}\"]; \
+         `pilcrow auth set` stores keys"
             .into()
     }
 

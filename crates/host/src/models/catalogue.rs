@@ -95,7 +95,7 @@ pub enum CatalogueError {
     #[error("{file} is invalid: {reason}")]
     File { file: String, reason: String },
     #[error(
-        "there is no provider `{name}`; the nearest are {known}. `pilcrow models list` shows all; \
+        "there is no provider `{name}`; the nearest are {known}.\n`pilcrow models list` shows all; \
          to add one, write [providers.{name}] with base_url into {file}"
     )]
     NoProvider { name: String, known: String, file: String },
@@ -106,9 +106,7 @@ pub enum CatalogueError {
     NoLevel(String),
     #[error("`{0}` has no default model; name one as `{0}/MODEL`")]
     NoDefault(String),
-    #[error(
-        "the base URL of `{provider}` needs a value for `{{{name}}}`; write it into [providers.{provider}.values]"
-    )]
+    #[error("the base URL of `{provider}` needs `{{{name}}}`; set it in [providers.{provider}.values]")]
     NoValue { provider: String, name: String },
     #[error("{variable} is not set, but [providers.{provider}] needs it")]
     NoVariable { provider: String, variable: String },
@@ -170,8 +168,9 @@ impl Catalogue {
         self.providers.values().flat_map(Provider::secrets).for_each(|secret| policy::learn_secret(&secret));
     }
 
-    /// The built-in catalogue, merged with the text of the user's `models.toml`; `file`
-    /// names it in errors. Tables merge key by key, other values replace.
+    /// The built-in catalogue, merged with the text of the user's `models.toml`.
+    ///
+    /// `file` names it in errors. Tables merge key by key, other values replace.
     ///
     /// # Errors
     /// When the user's file is not TOML, has an unknown key, or a provider without a base URL.
@@ -242,9 +241,10 @@ impl Catalogue {
         }
     }
 
-    /// Replaces the thinking budgets of models that use budgets. Limits each to the
-    /// range from the model's lowest to its highest level, which `xhigh` and `max` use
-    /// by default.
+    /// Replaces the thinking budgets of models that use budgets.
+    ///
+    /// Limits each to the range from the model's lowest to its highest level, which `xhigh` and `max` use by
+    /// default.
     pub(crate) fn set_budgets(&mut self, budgets: &BTreeMap<ThinkingLevel, u64>) {
         let models = self.providers.values_mut().flat_map(|provider| provider.models.values_mut());
         for entry in models {
@@ -275,8 +275,9 @@ impl Catalogue {
         }
     }
 
-    /// Parses `PROVIDER` or `PROVIDER/MODEL`, optionally with `:LEVEL`. A known model
-    /// whose own name ends in such a word takes precedence.
+    /// Parses `PROVIDER` or `PROVIDER/MODEL`, optionally with `:LEVEL`.
+    ///
+    /// A known model whose own name ends in such a word takes precedence.
     ///
     /// # Errors
     /// When the provider is unknown, or has no default and no model is named.
@@ -319,8 +320,9 @@ impl Catalogue {
         }
     }
 
-    /// The properties of a model without a base URL or key, for a proxy that knows
-    /// them.
+    /// The properties of a model without a base URL or key.
+    ///
+    /// For a proxy that knows them.
     pub fn known(&self, model: &ModelName) -> Endpoint {
         let entry =
             self.providers.get(&model.provider).and_then(|provider| provider.models.get(&model.model));
@@ -335,8 +337,9 @@ impl Catalogue {
         }
     }
 
-    /// The protocol and endpoint of a model, without a key; `env` reads environment
-    /// variables.
+    /// The protocol and endpoint of a model, without a key.
+    ///
+    /// `env` reads environment variables.
     ///
     /// # Errors
     /// When a value for the base URL or a header is missing.
@@ -490,8 +493,9 @@ const KNOWN: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Refuses an unknown key, with its line and the nearest known one. Types are
-/// checked later.
+/// Refuses an unknown key, with its line and the nearest known one.
+///
+/// Types are checked later.
 fn unknown_keys(text: &str) -> Result<(), String> {
     let Ok(table) = DeTable::parse(text) else { return Ok(()) };
     check_keys(table.get_ref(), &mut Vec::new(), text)
@@ -550,9 +554,10 @@ fn is_price(price: &Price) -> bool {
     parts.into_iter().chain(above).flatten().all(|price| price.is_finite() && price >= 0.0)
 }
 
-/// Replaces each `${NAME}` by that variable, and adds its value to `secrets`. The
-/// error names a variable that is not set. `${ONE,OTHER:-DEFAULT}` is the first
-/// that is set, else the default.
+/// Replaces each `${NAME}` by that variable, and adds its value to `secrets`.
+///
+/// The error names a variable that is not set. `${ONE,OTHER:-DEFAULT}` is the first that is set, else the
+/// default.
 pub(super) fn expand(
     text: &str,
     env: &dyn Fn(&str) -> Option<String>,
@@ -836,7 +841,8 @@ mod tests {
         assert_eq!(endpoint.texts[&402], "the plan has no Workers AI left");
         assert_eq!(endpoint.secrets, [], "too short for a secret");
         let error = catalogue.endpoint(&model, &none).unwrap_err();
-        assert!(error.to_string().contains("CLOUDFLARE_ACCOUNT_ID is not set"), "{error}");
+        expect_test::expect!["CLOUDFLARE_ACCOUNT_ID is not set, but [providers.cloudflare] needs it"]
+            .assert_eq(&error.to_string());
     }
 
     #[test]
@@ -858,7 +864,10 @@ mod tests {
         assert_eq!(parse("local/odd:high"), Ok(("odd:high".to_owned(), None)));
         assert_eq!(parse("local"), Err(CatalogueError::NoDefault("local".to_owned())));
         let error = parse("loca/x").unwrap_err().to_string();
-        assert!(error.contains("nearest are `local`") && error.contains("[providers.loca]"), "{error}");
+        expect_test::expect![[r#"
+            there is no provider `loca`; the nearest are `local`, `meta`, `groq`, `ollama`, `xai`.
+            `pilcrow models list` shows all; to add one, write [providers.loca] with base_url into f"#]]
+        .assert_eq(&error);
     }
 
     #[test]

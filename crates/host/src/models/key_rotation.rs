@@ -36,8 +36,9 @@ pub struct Rotation {
     pub until: BTreeMap<usize, u64>,
 }
 
-/// Changes the rotation of a provider with `keys` keys; another number of keys
-/// resets it. Returns `None` if the file is locked by another process, has a newer
+/// Changes the rotation of a provider with `keys` keys.
+///
+/// Another number of keys resets it. Returns `None` if the file is locked by another process, has a newer
 /// format, or the disk fails. Does not wait.
 pub fn change<T>(
     state: &StateDir,
@@ -71,7 +72,7 @@ pub fn change<T>(
     })
 }
 
-/// Unix seconds.
+/// The current time in Unix seconds.
 pub fn now() -> u64 {
     llm::now_ms() / 1000
 }

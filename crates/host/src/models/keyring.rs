@@ -51,8 +51,9 @@ fn entry(provider: &str) -> Result<Entry, KeyringError> {
 /// Time limit of the keyring; a locked one asks the user, who may be absent.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Works in a separate thread: the library has its own runtime, which cannot run
-/// inside tokio or be stopped.
+/// Works in a separate thread.
+///
+/// The library has its own runtime, which cannot run inside tokio or be stopped.
 fn in_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, KeyringError> + Send + 'static,
 ) -> Result<T, KeyringError> {

@@ -28,13 +28,14 @@ const COMMAND_DEADLINE: Duration = Duration::from_secs(30);
 /// Longest output of such a command, in bytes.
 const MAX_OUTPUT: u64 = 64 * 1024;
 
-/// Runs the commands that print keys. The user configured them, so they need no
-/// question, but a rule can deny them.
+/// Runs the commands that print keys.
+///
+/// The user configured them, so they need no question, but a rule can deny them.
 #[derive(Debug, Clone)]
 pub struct Runner {
     pub processes: Arc<Processes>,
     pub policy: Arc<Policy>,
-    /// Not the project, whose files might influence the program.
+    /// Working directory; not the project, whose files might influence the program.
     pub cwd: AbsPath,
     /// Directory of the stored rotation.
     pub state: StateDir,
@@ -51,8 +52,9 @@ enum Source {
     Setting(Secret),
 }
 
-/// The keys of one provider, shared by the process, so that a key refused in one
-/// run pauses in all.
+/// The keys of one provider, shared by the process.
+///
+/// A key refused in one run pauses in all.
 #[derive(Debug)]
 struct KeyRing {
     sources: Vec<Source>,
@@ -70,15 +72,17 @@ pub struct RunKeys {
     provider: String,
     ring: Arc<KeyRing>,
     runner: Runner,
-    /// Index of the key in use; `None` before the first request, so that an unused
-    /// model takes no turn.
+    /// Index of the key in use.
+    ///
+    /// `None` before the first request, so that an unused model takes no turn.
     current: Mutex<Option<usize>>,
 }
 
 static RINGS: Mutex<BTreeMap<String, Arc<KeyRing>>> = Mutex::new(BTreeMap::new());
 
-/// Finds the keys of a provider; `None` if it needs none. The error says how to set
-/// one.
+/// Finds the keys of a provider; `None` if it needs none.
+///
+/// The error says how to set one.
 pub fn find(
     provider: &str,
     settings: &[Secret],
@@ -147,8 +151,9 @@ impl KeyRing {
         KeyRing { sources, paused, printed: Mutex::default(), next: AtomicUsize::new(begin) }
     }
 
-    /// Index of the key for a new run. Advances the rotation and adopts the pauses of
-    /// other processes.
+    /// Index of the key for a new run.
+    ///
+    /// Advances the rotation and adopts the pauses of other processes.
     fn next_key(&self, state: &StateDir, provider: &str) -> usize {
         let count = self.sources.len();
         if count == 1 {
@@ -181,8 +186,9 @@ impl KeyRing {
         }
     }
 
-    /// The first key from `at` on that is not paused, else the one with the shortest
-    /// pause.
+    /// The first key from `at` on that is not paused.
+    ///
+    /// Else the one with the shortest pause.
     fn usable(&self, at: usize) -> usize {
         let (paused, count, now) = (self.paused.lock(), self.sources.len(), Instant::now());
         let order = (0..count).map(|offset| (at + offset) % count);
@@ -316,8 +322,9 @@ fn pause(refusal: KeyRejection) -> Duration {
     }
 }
 
-/// Credentials for Amazon: from the environment, else from a profile in the user's
-/// files. `env` reads variables.
+/// Credentials for Amazon.
+///
+/// From the environment, else from a profile in the user's files. `env` reads variables.
 pub fn aws(env: &dyn Fn(&str) -> Option<String>) -> Option<AwsCredentials> {
     let region = env("AWS_REGION").or_else(|| env("AWS_DEFAULT_REGION"));
     let from_environment = || {

@@ -101,8 +101,9 @@ impl ModelSelector<'_> {
         Ok(Chosen { model, fallbacks, summarizer, notes })
     }
 
-    /// The models for a resumed session: its `last` model if that is still available,
-    /// else the configured ones, with a note about the reason.
+    /// The models for a resumed session.
+    ///
+    /// Its `last` model if that is still available, else the configured ones, with a note about the reason.
     ///
     /// # Errors
     /// When the configured models are not available either.
@@ -116,8 +117,9 @@ impl ModelSelector<'_> {
         })
     }
 
-    /// A note if the model lacks the requested level of thinking, or its levels are
-    /// unknown.
+    /// A note if the model lacks the requested level of thinking.
+    ///
+    /// Also if its levels are unknown.
     fn unsupported_level(&self, name: &str) -> Option<String> {
         let level = split_level(name).1?;
         // Scripts and replays have no levels, and a proxy has a catalogue of its own.
@@ -141,7 +143,7 @@ impl ModelSelector<'_> {
         }
         (level != ThinkingLevel::Off).then(|| {
             format!(
-                "the thinking levels of {provider}/{model} are unknown, so `{}` is not used; add `thinking` to \
+                "the thinking levels of {provider}/{model} are unknown, so `{}` is not used;\nadd `thinking` to \
                  [providers.{provider}.models.{model:?}] in models.toml",
                 level.name()
             )
@@ -167,8 +169,9 @@ impl ModelSelector<'_> {
             .unwrap_or_else(|| "planner".to_owned())
     }
 
-    /// The model of a role, with the level after its name. Returns any other name
-    /// unchanged.
+    /// The model of a role, with the level after its name.
+    ///
+    /// Returns any other name unchanged.
     fn resolve_role(&self, name: &str) -> String {
         let (base, level) = split_level(name);
         let model = match self.config.values.roles.named.get(base) {
@@ -280,8 +283,9 @@ fn split_level(name: &str) -> (&str, Option<ThinkingLevel>) {
     split.map_or((name, None), |(base, level)| (base, Some(level)))
 }
 
-/// Whether requests that name no model use another one than the planner. Does not
-/// query local servers.
+/// Whether requests that name no model use another one than the planner.
+///
+/// Does not query local servers.
 pub fn is_set(config: &Config, config_file: &str) -> bool {
     match config.default_model() {
         Some(model) => model != "planner",
@@ -305,8 +309,9 @@ fn with_key(config: &Config, config_file: &str) -> Option<String> {
     PREFERRED.into_iter().chain(others).find(has).map(str::to_owned)
 }
 
-/// The first model of a server on this machine, if the settings name none. Queries
-/// the `local` providers of the catalogue in parallel. Cancel-safe.
+/// The first model of a server on this machine, if the settings name none.
+///
+/// Queries the `local` providers of the catalogue in parallel. Cancel-safe.
 pub(crate) async fn find_local(config: &Config, config_file: &str) -> Option<String> {
     // A proxy chooses its own models.
     if config.default_model().is_some()
@@ -323,16 +328,18 @@ pub(crate) async fn find_local(config: &Config, config_file: &str) -> Option<Str
     })
 }
 
-/// Whether the name is that of a chat model. Servers also list models that embed,
-/// rank or transcribe, without saying which they are.
+/// Whether the name is that of a chat model.
+///
+/// Servers also list models that embed, rank or transcribe, without saying which they are.
 fn is_chat_model(id: &str) -> bool {
     const OTHERS: [&str; 8] = ["embed", "rerank", "bge-", "minilm", "whisper", "e5-", "tts", "clip-"];
     let id = id.to_ascii_lowercase();
     !OTHERS.iter().any(|word| id.contains(word))
 }
 
-/// The `local` providers of the catalogue with their models; `None` if the server
-/// does not answer.
+/// The `local` providers of the catalogue with their models.
+///
+/// `None` if the server does not answer.
 pub async fn local_servers(catalogue: &Catalogue) -> Vec<(String, Option<Vec<String>>)> {
     let local = catalogue.providers.iter().filter(|(_, provider)| provider.local);
     let queries = local.map(async |(name, provider)| {
@@ -341,8 +348,10 @@ pub async fn local_servers(catalogue: &Catalogue) -> Vec<(String, Option<Vec<Str
     futures_util::future::join_all(queries).await
 }
 
-/// The files that a text names as words, relative to the directory `below` the root
-/// or to the root. Returns paths below the root, with `/`.
+/// The files that a text names as words.
+///
+/// Names are relative to the directory `below` the root or to the root. Returns paths below the root, with
+/// `/`.
 pub(crate) fn files_named(text: &str, root: &Path, below: &Path) -> Vec<String> {
     let find = |word: &str| {
         let relative = below.join(word.strip_prefix("./").unwrap_or(word));
@@ -366,8 +375,9 @@ pub(crate) fn files_named(text: &str, root: &Path, below: &Path) -> Vec<String> 
     files
 }
 
-/// The files that a request is about: those that it names, else the file it was
-/// made in, else those of the newest change.
+/// The files that a request is about.
+///
+/// Those that it names, else the file it was made in, else those of the newest change.
 pub(crate) fn files_about(
     text: &str,
     project: &Project,
@@ -389,8 +399,9 @@ pub(crate) fn files_about(
     newest.map(Iterator::collect).unwrap_or_default()
 }
 
-/// The last model of a session, with its level of thinking. `None` for the planner,
-/// which stands in for a missing model, and for replays.
+/// The last model of a session, with its level of thinking.
+///
+/// `None` for the planner, which stands in for a missing model, and for replays.
 pub(crate) fn last_model(session: &LoadedSession) -> Option<String> {
     let (provider, id) = session.last_settings().0?;
     match provider.as_str() {
@@ -405,8 +416,9 @@ pub(crate) fn last_model(session: &LoadedSession) -> Option<String> {
     }
 }
 
-/// The catalogue, merged with the user's `models.toml` beside `config_file` and the
-/// providers of the settings.
+/// The catalogue, merged with the user's `models.toml` and settings.
+///
+/// The file is next to `config_file`; the settings define providers.
 ///
 /// # Errors
 /// When the file is not readable or invalid.

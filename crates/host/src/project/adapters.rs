@@ -44,8 +44,9 @@ pub(super) fn debug_sessions(
     sessions
 }
 
-/// The language servers that are defined: built in, by the user, and by a trusted
-/// project. Files that cannot be used go to `notify`.
+/// The defined language servers.
+///
+/// They are built in, or defined by the user or a trusted project. Files that cannot be used go to `notify`.
 pub(super) fn definitions(
     homes: &Homes,
     root: &AbsPath,
@@ -68,7 +69,7 @@ pub fn load_definitions<D: Definition>(homes: &Homes, root: &AbsPath, trusted: b
     Definitions::load(homes.config.as_path(), trusted.then(|| root.as_path()))
 }
 
-/// The directory of what Pilcrow installed.
+/// The directory of the adapters that Pilcrow installed.
 pub fn managed_directory(homes: &Homes) -> anyhow::Result<StateDir> {
     Ok(homes.data.child("adapters")?)
 }
@@ -79,8 +80,9 @@ pub fn search_path(homes: &Homes) -> SearchPath {
     SearchPath { managed: Some(managed.into()), ..SearchPath::from_env() }
 }
 
-/// The definitions of servers that come with the product, for questions that need
-/// no project.
+/// The definitions of servers that come with the product.
+///
+/// For questions that need no project.
 pub struct BuiltInServers(ServerDefinitions);
 
 impl BuiltInServers {
@@ -99,8 +101,9 @@ impl BuiltInServers {
     }
 }
 
-/// Handles requests of language servers: logs messages and shows files of the
-/// project.
+/// Handles requests of language servers.
+///
+/// Logs messages and shows files of the project.
 pub(super) struct ServerHost {
     pub root: AbsPath,
     pub show: Option<Show>,

@@ -34,8 +34,9 @@ pub struct Access {
     pub yes: bool,
     /// Whether later commands know what this one reads.
     pub keep: bool,
-    /// Whether the user trusts the project while this process runs, by a question of
-    /// their editor.
+    /// Whether the user trusts the project while this process runs.
+    ///
+    /// The user's editor asks the question.
     pub trusted: bool,
 }
 
@@ -56,8 +57,9 @@ pub struct Project {
 }
 
 impl Project {
-    /// Opens the project at `root`; several may be open in one process. Blocks on the
-    /// file system.
+    /// Opens the project at `root`; several may be open in one process.
+    ///
+    /// Blocks on the file system.
     pub(crate) fn open(
         homes: &Homes,
         root: &std::path::Path,
@@ -128,9 +130,10 @@ impl Project {
         RequestScope::own(self)
     }
 
-    /// The scope of a request of another process. Its servers are the project's own
-    /// where starting one asks nothing; otherwise it gets servers of its own, so that
-    /// its `--yes` counts for it alone. Blocks on the file system.
+    /// The scope of a request of another process.
+    ///
+    /// Its servers are the project's own where starting one asks nothing; otherwise it gets servers of its
+    /// own, so that its `--yes` counts for it alone. Blocks on the file system.
     ///
     /// # Errors
     /// When a directory of Pilcrow fails.
@@ -180,9 +183,10 @@ impl Project {
         Some(adapters::pool(homes, &self.config, options))
     }
 
-    /// The tools' context of an isolated scope. Debug sessions and jobs stay the
-    /// project's, so that a later command finds them; files are not shown in this
-    /// process's editor.
+    /// The tools' context of an isolated scope.
+    ///
+    /// Debug sessions and jobs stay the project's, so that a later command finds them; files are not shown in
+    /// this process's editor.
     pub(crate) fn isolated_context(
         &self,
         servers: Option<&Arc<ServerPool>>,
@@ -206,8 +210,9 @@ impl Project {
         Config::load(&self.homes.config, settings.as_ref(), root, trusted, &[])
     }
 
-    /// Whether changed files have other settings than those in force. An invalid file
-    /// is logged and ignored. Blocks for two small files.
+    /// Whether changed files have other settings than those in force.
+    ///
+    /// An invalid file is logged and ignored. Blocks for two small files.
     pub fn has_other_settings(&self) -> bool {
         let mut stamps = self.config_stamps.lock();
         if stamps.are_current() {
@@ -234,8 +239,9 @@ impl Project {
         tool_setup::trace(&self.context, config)
     }
 
-    /// Commits an edit that the user's own command names, so that only a denying rule
-    /// stops it.
+    /// Commits an edit that the user's own command names.
+    ///
+    /// Only a denying rule stops it.
     ///
     /// # Errors
     /// When the edit does not fit its documents, is denied, or does not land.
@@ -272,8 +278,9 @@ pub(crate) fn config_stamps(homes: &Homes, root: &AbsPath) -> Stamps {
     stamps
 }
 
-/// The settings of the project at `root`, without opening it; warnings go to
-/// `notify`.
+/// The settings of the project at `root`, without opening it.
+///
+/// Warnings go to `notify`.
 ///
 /// # Errors
 /// When a file of settings is wrong.

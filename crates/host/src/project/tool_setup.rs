@@ -46,8 +46,9 @@ pub(super) fn trace(context: &Arc<ToolContext>, config: &Config) -> anyhow::Resu
     Ok(layers(context, config).build()?.1)
 }
 
-/// The layers of tools; each provider's protocol rewrites the schemas as that
-/// provider accepts them.
+/// The layers of tools.
+///
+/// Each provider's protocol rewrites the schemas as that provider accepts them.
 fn layers(context: &Arc<ToolContext>, config: &Config) -> Pipeline {
     let settings = &config.values.tools;
     let names = |names: &[Text]| names.iter().map(|name| name.0.clone()).collect();

@@ -146,8 +146,9 @@ impl SessionConfigSource {
         Ok(self.state().context.expand(prompt)?.unwrap_or_else(|| prompt.to_owned()))
     }
 
-    /// Directories outside of the workspace that the agent may read: skills, resources,
-    /// output of commands.
+    /// Directories outside of the workspace that the agent may read.
+    ///
+    /// They hold skills, resources and output of commands.
     pub fn readable(&self) -> Vec<AbsPath> {
         self.readable_with(&self.state().context)
     }
@@ -295,8 +296,9 @@ impl ReloadSource for SessionConfigSource {
     }
 }
 
-/// Whether a setting takes effect at the next turn. The others concern what
-/// outlives a run.
+/// Whether a setting takes effect at the next turn.
+///
+/// The others concern what outlives a run.
 fn applies_next_turn(name: &str) -> bool {
     const LATER: &[&str] = &[
         "hashline.",

@@ -131,8 +131,9 @@ impl HostedSession {
         &self.notes
     }
 
-    /// Runs the session's input, and reports status changes of servers and programs
-    /// meanwhile.
+    /// Runs the session's input.
+    ///
+    /// Reports status changes of servers and programs meanwhile.
     pub async fn run(&mut self, stop: Stop<'_>) -> RunOutcome {
         let forwarder = StatusForwarder::start(&self.session, &self.scope.context);
         let mut prompts = std::mem::take(&mut self.prompts).into_iter();
@@ -150,8 +151,9 @@ impl HostedSession {
         outcome
     }
 
-    /// Runs one prompt. A session whose surface is gone ends by itself, as
-    /// disconnected.
+    /// Runs one prompt.
+    ///
+    /// A session whose surface is gone ends by itself, as disconnected.
     async fn prompt(&self, prompt: String, stop: Stop<'_>) -> RunOutcome {
         let stopped = CancellationToken::new();
         let run = self.session.prompt_messages(vec![llm::Message::user(prompt)], stopped.clone());
@@ -167,8 +169,9 @@ impl HostedSession {
         run.await
     }
 
-    /// The files that `run` changed in the editor and that are not saved. Reads the
-    /// disk.
+    /// The files that `run` changed in the editor and that are not saved.
+    ///
+    /// Reads the disk.
     pub fn unsaved_files(&mut self, run: &RunId) -> Vec<String> {
         self.unsaved.files(run)
     }

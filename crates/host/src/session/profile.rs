@@ -18,8 +18,9 @@ pub(crate) struct AgentProfile {
 }
 
 impl AgentProfile {
-    /// The requested profile, else the recorded one, so that no session gains rights
-    /// unasked; else `default`.
+    /// The requested profile, else the recorded one, else `default`.
+    ///
+    /// The recorded one counts so that no session gains rights unasked.
     pub fn choose(requested: Option<&str>, default: Option<&str>, resumed: Option<&LoadedSession>) -> Self {
         let recorded = resumed.and_then(recorded);
         let name = requested.or(recorded.as_deref()).or(default).map(str::to_owned);

@@ -28,7 +28,7 @@ pub struct Subject {
 pub enum Focus {
     Document,
     Selection {
-        /// From 1.
+        /// Line numbers, from 1.
         lines: Range<usize>,
         text: String,
     },

@@ -20,8 +20,9 @@ impl UnsavedFiles {
         Self { workspace: workspace.clone(), commits: workspace.subscribe() }
     }
 
-    /// The files that `run` changed and that an editor holds unsaved, relative to the
-    /// root. Reads the disk.
+    /// The files that `run` changed and that an editor holds unsaved.
+    ///
+    /// Relative to the root. Reads the disk.
     pub fn files(&mut self, run: &RunId) -> Vec<String> {
         let mut changed: BTreeSet<AbsPath> = BTreeSet::new();
         loop {

@@ -58,7 +58,7 @@ impl Ids {
         self.call_as(id, id)
     }
 
-    /// Like [`Ids::call`], with `wanted` preferred to the call's own id.
+    /// Returns `wanted` if possible; else like [`Ids::call`].
     pub(crate) fn call_as(&mut self, id: &str, wanted: &str) -> String {
         let mut accepted = wanted.to_owned();
         let mut next = self.taken.len();

@@ -45,8 +45,9 @@ pub trait Protocol: Send + Sync {
     /// Its name, such as `anthropic-messages`.
     fn name(&self) -> &str;
 
-    /// Encodes a request, deterministically. The transcript is repaired first
-    /// ([`crate::transcript::repair`]).
+    /// Encodes a request, deterministically.
+    ///
+    /// The transcript is repaired first ([`crate::transcript::repair`]).
     ///
     /// # Errors
     /// The request asks for something that the provider does not support.
@@ -67,21 +68,18 @@ pub enum EncodeError {
     #[error("the forced tool `{0}` is not among the request's tools")]
     NoSuchTool(String),
     #[error(
-        "the request has {have} tools, and the provider takes {most} at most; leave some out with \
-         `tools.disable`, or let the model find them with `tools.discovery = \"on\"`"
+        "the request has {have} tools, and the provider takes {most} at most;\n\
+         leave some out with `tools.disable`, or let the model find them with `tools.discovery = \"on\"`"
     )]
     TooManyTools { have: usize, most: usize },
-    #[error(
-        "the model is to call {what}, which the provider cannot make it do; let it choose (`compat.tool_choice` in models.toml \
-         where it can)"
-    )]
+    #[error("the provider cannot force the model to call {what}; let it choose, or set `compat.tool_choice`")]
     NotForced {
         /// The tool, or "a tool".
         what: String,
     },
     #[error(
-        "no region is known to sign for; name it in the base URL \
-         (`https://bedrock-runtime.REGION.amazonaws.com`) or with the keys"
+        "the AWS region for signing is unknown; set it with the keys or in the base URL\n\
+         (`https://bedrock-runtime.REGION.amazonaws.com`)"
     )]
     NoRegion,
 }
@@ -269,7 +267,7 @@ fn result_text(pieces: &[Piece<'_>]) -> String {
 /// The data of an event.
 enum Data {
     Object(Value),
-    /// Not part of the protocol.
+    /// An event that is not part of the protocol.
     Other,
     /// The start of an object that cannot be parsed.
     ///

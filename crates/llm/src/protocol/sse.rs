@@ -23,7 +23,7 @@ pub struct TooLarge {
     pub limit: usize,
 }
 
-/// Not retryable: the same event would come again.
+/// Converts to an error without retry: the same event would come again.
 impl From<TooLarge> for ModelError {
     fn from(error: TooLarge) -> Self {
         ModelError::new(ErrorKind::Provider, error.to_string())

@@ -87,7 +87,7 @@ pub(super) fn renamed(request: &Request) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Where each tool is introduced in a request.
+/// The places at which a request introduces tools.
 pub(super) struct Placed<'a> {
     pub first: Vec<&'a ToolDefinition>,
     /// Tools after the result at this index.

@@ -77,7 +77,9 @@ fn ways(name: &str) -> Vec<(Endpoint, Request)> {
     ways
 }
 
-/// The same with tools found late: one beside other results, one beside an image.
+/// The request with two tools found during the conversation.
+///
+/// One is found next to other results, one next to an image.
 fn found_late(mut request: Request) -> Request {
     let late = |name: &str| ToolDefinition {
         name: name.to_owned(),

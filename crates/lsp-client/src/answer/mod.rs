@@ -48,7 +48,7 @@ pub struct Location {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symbol {
     pub name: String,
-    /// `class`, `function`, …
+    /// Kind such as `class` or `function`.
     pub kind: String,
     /// Its qualified name: `Class.method`.
     pub path: String,
@@ -61,7 +61,7 @@ pub struct Symbol {
     pub line: usize,
     /// The name of its container.
     pub container: Option<String>,
-    /// Its children.
+    /// Symbols inside this one.
     pub children: Vec<Symbol>,
 }
 

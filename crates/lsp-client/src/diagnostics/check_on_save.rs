@@ -44,7 +44,7 @@ struct State {
     begun: u64,
     /// The last requested check did not begin.
     did_not_start: bool,
-    /// When the server last reported progress of a check.
+    /// Time of the server's last progress report of a check.
     last: Option<Instant>,
     files: HashMap<AbsPath, RawJson>,
     /// The number of changes that the server had learned of at the last request.

@@ -18,9 +18,9 @@ use crate::answer::RawJson;
 use crate::server::documents::{Sent, Synced};
 use adapters::DiagnosticsRule;
 
-/// Time without a publish before diagnostics count, after a speculative edit.
+/// Time without a publish until diagnostics of an answered speculative edit count.
 const QUIET: Duration = Duration::from_millis(500);
-/// … and after one that was not, whose answers may still arrive.
+/// That time for an unanswered speculative edit, whose answers may still arrive.
 const LONG_QUIET: Duration = Duration::from_secs(2);
 /// How long an empty list may be the one that a server publishes for a closed file.
 const CLEARING: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ const ANNOUNCED: Duration = Duration::from_secs(5);
 pub(crate) enum Reader {
     /// Any request, about the true texts.
     Any,
-    /// The same, ignoring this many publishes: something else changed after them.
+    /// Any request, ignoring this many publishes, since later changes outdate them.
     After(u64),
     /// The active speculative edit.
     Speculative,
@@ -73,12 +73,12 @@ struct State {
     disk_changes: DiskChanges,
 }
 
-/// When the server last learned of changed files on the disk.
+/// The last report to the server of changed files on the disk.
 #[derive(Default)]
 struct DiskChanges {
-    /// How often it did.
+    /// Number of reports.
     count: u64,
-    /// With the file, if it was a single one.
+    /// The last report, and its file if there was only one.
     last: (Option<AbsPath>, Sent),
     /// The last change before it that was not of the same single file.
     before: Sent,
@@ -90,14 +90,14 @@ struct DiskChanges {
 #[derive(Default)]
 struct LastChange {
     last: Option<(AbsPath, u64)>,
-    /// The same for the last change of another file before.
+    /// Number of publishes before the previous change of another file.
     before: u64,
 }
 
 /// After a speculative edit, while diagnostics may still be about its texts.
 struct After {
     quiet: Duration,
-    /// When the edit was reverted, or diagnostics arrived that may be about it.
+    /// Time of the revert, or of the last diagnostics that may be about the edit.
     last: Instant,
     /// The first version of each file of the edit that is not the edit's own.
     versions: HashMap<AbsPath, i32>,
@@ -109,7 +109,7 @@ struct Work {
     begun: bool,
     /// The work does not affect answers about the project.
     unrelated: bool,
-    /// When the work no longer counts.
+    /// Time from which the work no longer counts.
     until: Instant,
 }
 
@@ -126,7 +126,7 @@ struct Push {
     /// The number of the first publish about the same version of the file.
     first: u64,
     at: Instant,
-    /// When the previous publish about the same file arrived.
+    /// Arrival of the previous publish about the same file.
     previous: Option<Instant>,
     version: Option<i32>,
     items: RawJson,
@@ -337,7 +337,9 @@ impl PushedDiagnostics {
         self.changed.send_replace(());
     }
 
-    /// When a publish counts if nothing else arrives; `None` while the server works.
+    /// Time from which a publish counts if nothing else arrives.
+    ///
+    /// `None` while the server works.
     fn stable_at(&self, state: &State, path: &AbsPath, push: &Push) -> Option<Instant> {
         match state.busy.get(path) {
             Some(Busy::Working) => return None,
@@ -368,7 +370,7 @@ impl PushedDiagnostics {
         self.wait_for(path, synced, until, reader, &|_| true).await
     }
 
-    /// The same for the first publish that `whole` accepts as complete.
+    /// Waits for the first publish that `whole` accepts as complete.
     pub async fn wait_for(
         &self,
         path: &AbsPath,

@@ -56,11 +56,11 @@ pub struct Checked {
 pub enum Unknown {
     /// Its answers may be incomplete.
     Noted(Note),
-    /// It is running a command, and answers nothing until that is done.
+    /// The server runs a command, and answers nothing until that is done.
     RunningCommand,
-    /// It has not answered yet.
+    /// The server has not answered yet.
     Unanswered,
-    /// It did not answer in time.
+    /// The server did not answer in time.
     Late {
         after: Duration,
     },

@@ -22,9 +22,9 @@ use crate::server::view::View;
 use crate::server::{Clock, Server};
 use adapters::CheckRule;
 
-/// Time for a check to start …
+/// Time for a check to start.
 const BEGINS: Duration = Duration::from_secs(10);
-/// … and for one that did not start the last time.
+/// Time for a check to start if the last one did not start.
 const BEGINS_LATE: Duration = Duration::from_secs(1);
 /// Attempts while files change during the check.
 const MAX_ATTEMPTS: usize = 3;

@@ -173,9 +173,9 @@ async fn silence(server: &Server, doc: &Document, patience: Duration) {
 /// How a server that publishes is shown a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Show {
-    /// With its current text.
+    /// Shows its current text.
     AsItIs,
-    /// As a document that it has never seen.
+    /// Shows it as a document that the server has never had.
     AsNew,
     /// Already shown for this request, after changes on disk were reported.
     Shown {
@@ -412,9 +412,9 @@ pub(crate) enum CleanCheck {
     Clean,
     /// Problems with these codes, which must be published.
     Codes(Vec<Value>),
-    /// It cannot be asked: only what it publishes counts.
+    /// The server takes no such request; only its publications count.
     Unknown,
-    /// It did not answer in time, so a publication may be incomplete.
+    /// The server did not answer in time, so a publication may be incomplete.
     Late,
 }
 

@@ -32,7 +32,7 @@ pub(super) const REQUESTS: &[Request] = &[
     Request::new("textDocument/hover").of(Feature::Hover, "hoverProvider").quick(),
 ];
 
-/// Where to navigate from a name.
+/// The target of navigation from a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Navigate {
     Definition,

@@ -32,7 +32,7 @@ pub struct Renamed {
     pub server: ServerHandle,
     /// The name that is replaced.
     pub old_name: String,
-    /// Never empty.
+    /// The edit, which is never empty.
     pub edit: WorkspaceEdit,
     /// The files that contain the old name.
     pub candidates: Candidates,
@@ -121,7 +121,7 @@ impl ServerPool {
         }
         if edit.operations.is_empty() {
             let message = format!(
-                "it changes nothing for renaming {old_name:?} to {new_name:?}; is {new_name:?} a valid name in this language?"
+                "the rename of {old_name:?} to {new_name:?} changes nothing; check that the new name is valid"
             );
             return Err(server.refused(ErrorCode::InvalidArguments, message));
         }

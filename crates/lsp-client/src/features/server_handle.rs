@@ -203,7 +203,7 @@ impl ServerHandle {
         outline(self.server(), doc, clock).await
     }
 
-    /// Where `to` leads from byte `offset`, in the server's order.
+    /// Targets of `to` from byte `offset`, in the server's order.
     ///
     /// # Errors
     /// [`ServerError`].

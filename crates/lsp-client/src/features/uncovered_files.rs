@@ -33,7 +33,7 @@ pub enum UnaskedWhy {
     Idle,
     /// Running, without an answer to that request.
     Unable,
-    /// Not installed.
+    /// The server is not installed.
     Missing,
 }
 

@@ -28,9 +28,9 @@ pub(crate) struct DeletedFiles(Mutex<Vec<Deletion>>);
 #[derive(Clone)]
 struct Deletion {
     path: AbsPath,
-    /// When the server was notified.
+    /// Time of the notification to the server.
     since: Instant,
-    /// When the file was last probed after its time was over.
+    /// Time of the last probe after the file's time was over.
     asked: Option<Instant>,
 }
 

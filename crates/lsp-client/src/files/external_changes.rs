@@ -16,9 +16,9 @@ use crate::note::Note;
 use crate::server::core::Core;
 use crate::server::{Clock, Server};
 
-/// How long requests wait for a server that reloads its projects …
+/// How long requests wait for a server that reloads its projects.
 const REREAD: Duration = Duration::from_secs(20);
-/// … and when the reload counts as lost.
+/// Time after which a reload counts as lost.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 /// How long a server waits for the response to its registration.
 const FIRST_SCAN: Duration = Duration::from_secs(2);

@@ -74,7 +74,7 @@ pub(crate) struct FileSnapshot {
 pub(crate) struct FilePoller {
     /// Permit to scan; a waiting caller may find that a scan has finished meanwhile.
     pub scan_permit: Semaphore,
-    /// When the last finished scan began.
+    /// Start of the last finished scan.
     last_scan: Mutex<Option<Instant>>,
     /// Number of events that require a reload.
     happened: AtomicU64,

@@ -216,6 +216,6 @@ fn refused(definitions: &ServerDefinitions) -> String {
     let each: Vec<String> = definitions.refused().iter().map(ToString::to_string).collect();
     match each.is_empty() {
         true => String::new(),
-        false => format!("; refused, so not asked: {}", each.join("; ")),
+        false => format!("; refused definitions: {}", each.join("; ")),
     }
 }

@@ -16,7 +16,7 @@ mod start;
 mod status;
 
 pub(crate) use slot::InUse;
-pub use status::{ServerLife, ServerLog, ServerState, ServerStatus};
+pub use status::{ServerLog, ServerLogState, ServerState, ServerStatus};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl Default for PoolLimits {
 pub struct RequestCx {
     /// The time for all requests of one call: starting, loading, the answers.
     pub deadline: Duration,
-    /// When the call began.
+    /// Start of the call.
     pub began: Instant,
     /// Cancels at once; the server is notified.
     pub cancel: CancellationToken,
@@ -106,7 +106,7 @@ impl RequestCx {
         Self { deadline, began: Instant::now(), cancel: cancel.clone() }
     }
 
-    /// The same time from now on, after a question to the user.
+    /// The clock with the same time from now on, after a question to the user.
     #[must_use]
     pub fn restarted(&self) -> Self {
         Self::new(self.deadline, &self.cancel)

@@ -13,7 +13,7 @@ use paths::{AbsPath, StateDir, StateError, StateLock};
 use policy::{Pieces, Redactor};
 use process::ProcessView;
 use serde::{Deserialize, Serialize};
-use wire::{Direction, Peer};
+use wire::Peer;
 
 use crate::server::EXIT_TIMEOUT;
 use crate::server::traffic::{Traffic, TrafficEntry};
@@ -309,13 +309,14 @@ impl Parts {
 struct Message {
     /// Milliseconds since the start of the server.
     at_ms: u64,
-    way: Way,
+    #[serde(rename = "way")]
+    direction: Direction,
     body: String,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Way {
+enum Direction {
     Sent,
     Received,
     Skipped,
@@ -329,12 +330,12 @@ impl Message {
             body.truncate(body.floor_char_boundary(MESSAGE));
             body.push_str(&format!("… ({bytes} bytes)"));
         }
-        let way = match entry.direction {
-            Some(Direction::Sent) => Way::Sent,
-            Some(Direction::Received) => Way::Received,
-            None => Way::Skipped,
+        let direction = match entry.direction {
+            Some(wire::Direction::Sent) => Direction::Sent,
+            Some(wire::Direction::Received) => Direction::Received,
+            None => Direction::Skipped,
         };
-        Self { at_ms: u64::try_from(entry.at.as_millis()).unwrap_or(u64::MAX), way, body }
+        Self { at_ms: u64::try_from(entry.at.as_millis()).unwrap_or(u64::MAX), direction, body }
     }
 
     fn to_json(&self) -> String {
@@ -342,10 +343,10 @@ impl Message {
     }
 
     fn entry(self) -> TrafficEntry {
-        let direction = match self.way {
-            Way::Sent => Some(Direction::Sent),
-            Way::Received => Some(Direction::Received),
-            Way::Skipped => None,
+        let direction = match self.direction {
+            Direction::Sent => Some(wire::Direction::Sent),
+            Direction::Received => Some(wire::Direction::Received),
+            Direction::Skipped => None,
         };
         TrafficEntry { at: Duration::from_millis(self.at_ms), direction, body: self.body }
     }
@@ -383,7 +384,7 @@ impl StoredLog {
         self.end.is_some() || !matches!(self.directory.try_lock("head"), Ok(None))
     }
 
-    /// When the log was last written, Unix time in milliseconds. Blocking.
+    /// Time of the last write, Unix time in milliseconds. Blocks.
     pub fn last_write_ms(&self) -> u64 {
         let kinds = ["messages", "stderr"].into_iter();
         let files = kinds.flat_map(|kind| Parts::names(&self.directory, kind));

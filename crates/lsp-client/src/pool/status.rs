@@ -18,12 +18,12 @@ pub enum ServerState {
     /// Stopped, or not needed yet.
     Stopped,
     Starting,
-    /// It answers; with the progress of loading, if any.
+    /// The server answers; with the progress of loading, if any.
     Running {
         /// `indexing 43%`.
         loading: Option<String>,
     },
-    /// It ended by itself.
+    /// The server ended by itself.
     Crashed {
         /// The end of its standard error.
         stderr_tail: String,
@@ -34,13 +34,13 @@ pub enum ServerState {
 #[derive(Debug, Clone)]
 pub struct ServerStatus {
     pub name: String,
-    /// Its root directory.
+    /// The root that the server was started for.
     pub root: AbsPath,
     /// Its state. Two entries with the same `pid` are one server with both roots.
     pub state: ServerState,
     /// Its process id, while it runs.
     pub pid: Option<u32>,
-    /// When it was started.
+    /// Time since the server started.
     pub uptime: Option<Duration>,
     /// Open documents.
     pub open_documents: usize,
@@ -48,7 +48,7 @@ pub struct ServerStatus {
     pub pending: usize,
     /// Crashes in a row.
     pub failures: u32,
-    /// It has more files than are watched for changes of other programs.
+    /// Whether it has more files than are watched for external changes.
     pub is_scan_cut: bool,
     /// The last errors and warnings that it showed.
     pub messages: Vec<String>,
@@ -61,7 +61,7 @@ pub struct ServerLog {
     /// Its root directory.
     pub root: AbsPath,
     /// Whether it is running.
-    pub life: ServerLife,
+    pub life: ServerLogState,
     /// The end of its standard error.
     pub stderr_tail: String,
     /// The last messages: at most 2 MiB of a server that runs here, 512 KiB of others.
@@ -72,17 +72,17 @@ pub struct ServerLog {
 
 /// Whether a server is running.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ServerLife {
-    /// It runs in this pool.
+pub enum ServerLogState {
+    /// The server runs in this pool.
     Runs,
-    /// It runs, or is ending, in this other process of Pilcrow.
+    /// The server runs, or is ending, in another process of Pilcrow.
     RunsElsewhere {
         pid: u32,
     },
     Ended(ServerEnd),
     /// Pilcrow was killed while it ran.
     Lost {
-        /// When it was last written, Unix time in milliseconds.
+        /// Time of the last write, Unix time in milliseconds.
         last_write_ms: u64,
     },
 }
@@ -171,7 +171,7 @@ impl ServerPool {
         for slot in self.slots().into_iter().filter(|slot| is_wanted(&slot.name)) {
             let Some(server) = slot.state().server.clone() else { continue };
             let log = self.log_of(&server);
-            let crashed = matches!(&log.life, ServerLife::Ended(end) if end.crashed);
+            let crashed = matches!(&log.life, ServerLogState::Ended(end) if end.crashed);
             known.insert((log.name.clone(), log.root.to_string()), crashed);
             here.insert(server.log_id.clone());
             out.push(log);
@@ -193,8 +193,8 @@ impl ServerPool {
 
     fn log_of(&self, server: &Server) -> ServerLog {
         let life = match server.is_running() {
-            true => ServerLife::Runs,
-            false => ServerLife::Ended(server.ending.end()),
+            true => ServerLogState::Runs,
+            false => ServerLogState::Ended(server.ending.end()),
         };
         ServerLog {
             name: server.name().to_owned(),
@@ -212,9 +212,9 @@ fn stored_log(stored: StoredLog) -> Option<ServerLog> {
     let (stderr_tail, traffic) = stored.contents();
     let directory = stored.directory.path().clone();
     let state = match stored.end.clone() {
-        Some(end) => ServerLife::Ended(end),
-        None if stored.is_over() => ServerLife::Lost { last_write_ms: stored.last_write_ms() },
-        None => ServerLife::RunsElsewhere { pid: stored.head.pid },
+        Some(end) => ServerLogState::Ended(end),
+        None if stored.is_over() => ServerLogState::Lost { last_write_ms: stored.last_write_ms() },
+        None => ServerLogState::RunsElsewhere { pid: stored.head.pid },
     };
     Some(ServerLog { name: stored.head.server, root, life: state, stderr_tail, traffic, directory })
 }

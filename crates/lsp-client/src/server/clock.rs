@@ -4,15 +4,15 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-/// The first pause before a request is repeated; it doubles each time …
+/// First pause before a request is repeated; it doubles each time.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
-/// … up to this.
+/// Maximum of that pause.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// The deadline and cancellation of a request.
 #[derive(Clone, Copy)]
 pub struct Clock<'a> {
-    /// When it was set, or shortened.
+    /// Time at which the clock was set, or shortened.
     pub began: Instant,
     pub until: Instant,
     /// The time of the whole call, which is reported when it is over.
@@ -30,12 +30,12 @@ impl<'a> Clock<'a> {
         self.until.saturating_duration_since(Instant::now())
     }
 
-    /// The same clock with `part` percent of the remaining time.
+    /// The clock with `part` percent of the remaining time.
     pub fn part(self, part: u32) -> Self {
         self.within(self.left() * part / 100)
     }
 
-    /// The same clock with at most `most` from now on.
+    /// The clock with at most `most` from now on.
     pub fn within(self, most: Duration) -> Self {
         let began = Instant::now();
         Self { began, until: self.until.min(began + most), ..self }

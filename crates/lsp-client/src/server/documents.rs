@@ -40,7 +40,7 @@ pub(crate) struct OpenDocuments {
     ///
     /// Otherwise late diagnostics of the old text would be taken for the new one.
     floor: i32,
-    /// When documents were closed.
+    /// Times at which documents were closed.
     closed: HashMap<AbsPath, Instant>,
     /// Notified of each closed document.
     closings: watch::Sender<()>,
@@ -53,9 +53,9 @@ pub(crate) struct OpenDocuments {
 #[derive(Default)]
 struct Changes {
     count: u64,
-    /// The file of the last change …
+    /// The file of the last change.
     last: Option<AbsPath>,
-    /// … and the number of changes before, when another file changed last.
+    /// Number of changes when another file changed last.
     before: u64,
 }
 
@@ -74,7 +74,7 @@ struct Open {
     reverted: bool,
 }
 
-/// A document as the server has it.
+/// The state of a document at the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Synced {
     pub uri: String,
@@ -85,9 +85,9 @@ pub(crate) struct Synced {
     /// The version of the workspace's document.
     pub version: workspace::Version,
     pub view: Arc<View>,
-    /// When the text was sent: later diagnostics may be about it.
+    /// Time at which the text was sent; later diagnostics may be about it.
     pub sent: Sent,
-    /// When it was closed before it was opened again.
+    /// Time of the close before it was opened again.
     pub closed: Option<Instant>,
 }
 

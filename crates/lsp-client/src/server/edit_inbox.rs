@@ -9,7 +9,7 @@ use workspace::WorkspaceEdit;
 #[derive(Clone)]
 pub(crate) struct EditInbox {
     pub sender: mpsc::Sender<PendingEdit>,
-    /// When the request was sent.
+    /// Time of the request.
     pub since: SystemTime,
 }
 

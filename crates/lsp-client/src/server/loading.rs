@@ -48,7 +48,7 @@ struct Work {
 
 enum Ready {
     Yes,
-    /// Not ready; it may become so by itself at that time.
+    /// The server is not ready; it may become so by itself at that time.
     No(Instant),
 }
 

@@ -300,7 +300,7 @@ impl Server {
 impl Drop for Server {
     /// Ends the process.
     fn drop(&mut self) {
-        self.begin_end("it was not needed any more");
+        self.begin_end("it was no longer needed");
     }
 }
 

@@ -189,7 +189,7 @@ impl Server {
         self.close_all_but(opened, None).await;
     }
 
-    /// The same, except for `kept`, which a request is about.
+    /// Closes all but `kept`, which a request is about.
     pub(crate) async fn close_all_but(&self, opened: Opened, kept: Option<&AbsPath>) {
         let _entered = self.gate.enter().await;
         let room = self.peer.room().await;

@@ -87,7 +87,8 @@ async fn code_action_requests_carry_the_servers_diagnostics() {
     let some = asked(&bench, &["refactor"]).await;
     assert_eq!(some.iter().map(|it| it.title.as_str()).collect::<Vec<_>>(), ["extract"]);
     let error = bench.pool.resolve_action(&doc, &all[1], &cx(LONG)).await.unwrap_err();
-    assert!(error.to_string().contains("cannot be applied here: nothing selected"), "{error}");
+    expect_test::expect![[r#"scripted: "extract" cannot be applied here: nothing selected"#]]
+        .assert_eq(&error.to_string());
 }
 
 #[tokio::test]
@@ -208,7 +209,7 @@ async fn raw_requests_exclude_synchronization_methods() {
     assert_eq!(sent["textDocument"]["uri"], bench.uri("a.txt"));
     assert_eq!(sent["position"]["character"], 3, "in the server's own encoding");
     let refused = ask("custom/bad", json!({}), None).await.unwrap().value.outcome.unwrap_err();
-    assert!(refused.to_string().contains("no such thing"), "{refused}");
+    expect_test::expect!["scripted: custom/bad: no such thing"].assert_eq(&refused.to_string());
     for method in ["shutdown", "textDocument/didChange", "$/setTrace"] {
         assert_eq!(
             ask(method, json!({}), None).await.unwrap_err().code(),

@@ -52,7 +52,7 @@ async fn a_rename_edits_unopened_files() {
 }
 
 #[tokio::test]
-async fn file_operations_and_edits_around_them() {
+async fn file_operations_are_planned_with_edits_around_them() {
     let document = |name: &str| json!({"uri": format!("${{root}}/{name}"), "version": null});
     let answer = json!({"documentChanges": [
         {"textDocument": {"uri": "${root}/a.txt", "version": "${version}"},
@@ -126,7 +126,7 @@ async fn overlapping_and_misplaced_edits_are_refused() {
 #[tokio::test]
 async fn a_rename_that_changes_nothing_is_an_error() {
     let nothing_changes = expect![[
-        r#"scripted: it changes nothing for renaming "abc" to "new"; is "new" a valid name in this language?"#
+        r#"scripted: the rename of "abc" to "new" changes nothing; check that the new name is valid"#
     ]];
     for nothing in [Value::Null, json!({"changes": {"${root}/a.txt": [edit(0, 0, 3, "abc")]}})] {
         let bench = bench(&[("a.txt", "abc")], renames(nothing));

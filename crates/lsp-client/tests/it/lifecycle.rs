@@ -29,7 +29,10 @@ async fn a_crash_is_reported_and_the_next_call_works() {
     assert!(started.elapsed() < Duration::from_secs(10));
     assert_eq!(error.code(), ErrorCode::ServerCrashed);
     let text = error.to_string();
-    assert!(text.contains("textDocument/definition") && text.contains("the roof is on fire"), "{text}");
+    expect_test::expect![[r#"
+        scripted crashed during textDocument/definition; the next call restarts it
+        panic: the roof is on fire"#]]
+    .assert_eq(&text);
     let status = bench.pool.status().await;
     assert!(matches!(&status[0].state, ServerState::Crashed { stderr_tail } if stderr_tail.contains("roof")));
 
@@ -271,7 +274,10 @@ async fn a_candidate_that_fails_its_probe_is_passed_over() {
     let bench = build(&[("a.txt", "abc")], vec![("scripted", hovers(), more)], |_| ());
     let error = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::MissingTool);
-    assert!(error.to_string().contains("/bin/false does not work"), "{error}");
+    expect_test::expect![
+        "scripted is not installed (/bin/false does not work: exit status: 1); install it: get it somewhere"
+    ]
+    .assert_eq(&error.to_string());
 }
 
 /// A launcher starts the server and ends; the reported process is a running one.
@@ -510,7 +516,7 @@ async fn watched_files_of_the_definition_are_reported() {
     assert_eq!(options(&bench), json!({"own": {"else": 1}}));
 }
 
-/// Waits until no server of `a.txt` is being started ahead.
+/// Waits until no server of `a.txt` is starting in advance.
 async fn came(bench: &Bench) -> bool {
     let started = Instant::now();
     while bench.pool.is_starting(&bench.path("a.txt")) {

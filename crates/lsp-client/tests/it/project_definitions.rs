@@ -60,7 +60,7 @@ async fn a_refused_definition_is_named_by_the_missing_server() {
     let error = bench.pool.hover(&bench.doc("a.foo"), 0, &cx(LONG)).await.unwrap_err();
     let error = error.to_string().replace(&file.display().to_string(), "FILE");
     let expected =
-        "no language server is defined for a.foo; refused, so not asked: FILE:1: missing field `install`";
+        "no language server is defined for a.foo; refused definitions: FILE:1: missing field `install`";
     assert_eq!(error, expected);
     bench.pool.take_definitions(ServerDefinitions::built_in());
     let error = bench.pool.hover(&bench.doc("a.foo"), 0, &cx(LONG)).await.unwrap_err();

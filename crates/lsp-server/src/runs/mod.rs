@@ -51,7 +51,7 @@ pub struct Work {
 /// The text of a document when a command with positions arrived.
 pub struct AsOf {
     pub revision: Revision,
-    /// Without the hidden request line.
+    /// The text without the hidden request line.
     pub text: Arc<str>,
 }
 

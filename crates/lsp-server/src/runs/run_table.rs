@@ -96,7 +96,7 @@ impl ActiveRun {
 /// The target of messages to a run.
 #[derive(Default)]
 enum MessageTarget {
-    /// It takes no messages: it uses no model, or it ended.
+    /// The run takes no messages: it uses no model, or it ended.
     #[default]
     Closed,
     /// Messages wait until its session is open.

@@ -135,8 +135,9 @@ fn find_programs<D: Definition>(
 }
 
 impl Known {
-    /// The doctor's findings: installed adapters, and those that the project's files
-    /// need.
+    /// The doctor's findings about adapters.
+    ///
+    /// They cover installed adapters, and those that the project's files need.
     pub fn findings(&self) -> Vec<Finding> {
         // One of several alternatives is enough.
         let better = |one: &Found, other: &Found| {
@@ -193,7 +194,7 @@ impl Found {
         }
         if self.replaced {
             notes.push(format!(
-                "an update is running or was interrupted; the next installation restores it: pilcrow adapters install {}",
+                "an update is running or was interrupted; repeat it with: pilcrow adapters install {}",
                 self.name
             ));
         }
@@ -404,8 +405,9 @@ fn report(request: &InstallRequest<'_>, name: &str, status: &str, text: &str) {
     }
 }
 
-/// Prints a line when a command starts, and at a terminal one that each output line
-/// replaces.
+/// Prints a line when a command starts.
+///
+/// At a terminal, also prints a second line that each output line replaces.
 fn print_progress(quiet: bool, name: &str, progress: &Progress<'_>) {
     match progress {
         _ if quiet => {}

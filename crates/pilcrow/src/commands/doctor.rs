@@ -15,8 +15,9 @@ use crate::{cli, open, output};
 /// Grace period for programs that were asked for their version.
 const END: Duration = Duration::from_secs(2);
 
-/// Examines the basics and every known language server. Fails if something is
-/// broken; missing programs are only reported.
+/// Examines the basics and every known language server.
+///
+/// Fails if something is broken; missing programs are only reported.
 pub fn show(args: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
     crate::block_on(async {
         let homes = Homes::from_env()?;

@@ -10,8 +10,9 @@ use super::print;
 use crate::executor::Executor;
 use crate::{cli, stop};
 
-/// Shows a file with its tag and line numbers. The path is relative to `-C`, else
-/// to the current directory, which may be below the project's root.
+/// Shows a file with its tag and line numbers.
+///
+/// The path is relative to `-C`, else to the current directory, which may be below the project's root.
 pub async fn read(
     file: &str,
     offset: Option<u64>,
@@ -35,8 +36,9 @@ pub async fn read(
     call("read", arguments, project, execution, as_json).await
 }
 
-/// Applies the patch on standard input. Asks nothing, because the user wrote the
-/// patch.
+/// Applies the patch on standard input.
+///
+/// Asks nothing, because the user wrote the patch.
 pub async fn edit(
     project: &cli::Project,
     execution: &cli::ExecutionArgs,

@@ -217,8 +217,9 @@ fn with_tag(patch: &str, tag: Tag) -> String {
     patch.split_inclusive('\n').map(|line| header(line).unwrap_or_else(|| line.to_owned())).collect()
 }
 
-/// Replaces the value of every `"tag": "TAG"`. Inside strings quotes are escaped
-/// and do not match.
+/// Replaces the value of every `"tag": "TAG"`.
+///
+/// Inside strings quotes are escaped and do not match.
 fn with_tag_in_json(patch: &str, tag: Tag) -> String {
     const KEY: &str = "\"tag\"";
     let mut out = String::new();

@@ -195,7 +195,9 @@ mod tests {
     #[test]
     fn html_escapes_text_and_markdown_fences_code() {
         let page = html(&session());
-        assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;so&quot;"), "{page}");
+        for part in ["&lt;script&gt;alert(1)&lt;/script&gt;", "&amp;", "&quot;so&quot;"] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
         assert!(!page.contains("<script>"));
         let document = markdown(&session());
         assert!(document.starts_with("# Session A name in /p (t)\n\n## user\n"));

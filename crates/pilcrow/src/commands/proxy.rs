@@ -58,8 +58,9 @@ struct Proxy {
     models: Mutex<VecDeque<CachedModel>>,
 }
 
-/// The model of a session. The next request uses the same key, for which the
-/// provider's cache is valid, and the same connection.
+/// The model of a session.
+///
+/// The next request uses the same key, for which the provider's cache is valid, and the same connection.
 struct CachedModel {
     name: String,
     session_id: String,
@@ -105,7 +106,7 @@ pub async fn serve(listen: SocketAddr, project: &cli::Project) -> anyhow::Result
     let cancel = stop::on_signal()?;
     let project = Arc::new(open::open(project, Access { yes: false, keep: false, trusted: false })?);
     if project.config.values.proxy.url.is_some() {
-        return Ok(wrong_use("proxy.url is set; unset it, a proxy cannot use another one"));
+        return Ok(wrong_use("proxy.url is set, but the proxy cannot use another proxy; unset it"));
     }
     let listener = TcpListener::bind(listen).await?;
     let address = listener.local_addr()?;
@@ -219,8 +220,9 @@ struct Streamed {
     encoder: ProxyEncoder,
 }
 
-/// The next part of the response. If the client disconnects, hyper drops the stream
-/// and with it the request to the provider.
+/// The next part of the response.
+///
+/// If the client disconnects, hyper drops the stream and with it the request to the provider.
 async fn next(streamed: Option<Streamed>) -> Option<(Result<Frame<Bytes>, Infallible>, Option<Streamed>)> {
     let mut streamed = streamed?;
     let Ok(event) = tokio::time::timeout(PING, streamed.stream.next()).await else {

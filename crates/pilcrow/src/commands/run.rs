@@ -19,8 +19,9 @@ use super::wrong_use;
 use crate::executor::{Executor, Listener};
 use crate::{cli, output, stop};
 
-/// Runs `prompt`, in the session `resume` if given; reads it from standard input
-/// for `-` or nothing.
+/// Runs `prompt`, in the session `resume` if given.
+///
+/// Reads it from standard input for `-` or nothing.
 pub async fn run(
     prompt: Option<String>,
     resume: Option<String>,
@@ -123,8 +124,9 @@ impl Listener for Lines {
     }
 }
 
-/// Prints the response on standard output as it arrives, and the other events on
-/// standard error.
+/// Prints the response on standard output as it arrives.
+///
+/// The other events go to standard error.
 #[derive(Default)]
 struct Progress {
     streamed: AtomicBool,

@@ -13,8 +13,10 @@ use serde_json::json;
 
 use crate::{cli, open, output};
 
-/// Lists the tools; with `budget` only those that the model sees before its first
-/// search, with sizes; with `trace` the layers of tools.
+/// Lists the tools.
+///
+/// With `budget` only those that the model sees before its first search, with sizes; with `trace` the layers
+/// of tools.
 pub fn tools(
     project: &cli::Project,
     agent: Option<&str>,

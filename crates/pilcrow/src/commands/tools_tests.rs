@@ -140,8 +140,9 @@ fn the_ranking_of_many_tools_is_as_expected() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Uses sample tools only, so that descriptions do not matter. Another program
-/// computed the scores.
+/// Uses sample tools only, so that descriptions do not matter.
+///
+/// Another program computed the scores.
 #[test]
 fn the_scores_of_many_tools_follow_the_formula() {
     let documents: Vec<ToolDocument> = sample_tools().collect();

@@ -9,8 +9,9 @@ const DAYS: i64 = 7;
 /// Limit in bytes for all files.
 const TOTAL: u64 = 64 << 20;
 
-/// Size at which a process starts another file, so that the oldest part can be
-/// deleted.
+/// Size at which a process starts another file.
+///
+/// The oldest part can then be deleted.
 const PART: u64 = 8 << 20;
 
 /// A file of the log.
@@ -24,8 +25,9 @@ struct LogFile {
     bytes: u64,
 }
 
-/// The newest `count` lines of all processes, oldest first; with `server` only
-/// those with the field `server` of that name. Blocks for files of at most 64 MiB
+/// The newest `count` lines of all processes, oldest first.
+///
+/// With `server` only those with the field `server` of that name. Blocks for files of at most 64 MiB
 /// together.
 ///
 /// # Errors

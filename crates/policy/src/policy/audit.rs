@@ -19,9 +19,9 @@ pub(crate) enum By {
     Policy,
     #[serde(rename = "person")]
     User,
-    /// `--yes`.
+    /// The option `--yes`.
     Yes,
-    /// There was no user to ask.
+    /// Denied because there was no user to ask.
     #[serde(rename = "nobody")]
     Unattended,
     /// The request was cancelled before an answer came.

@@ -75,7 +75,7 @@ impl Policy {
             shown.to_owned()
         };
         let reason = format!(
-            "{name}: {shown} is protected ({}); a rule of its own decides otherwise, like `allow {name} {pattern}`",
+            "{name}: {shown} is protected ({}); to permit it, add the rule `allow {name} {pattern}`",
             protection.what
         );
         (decision, reason)
@@ -116,8 +116,8 @@ impl Policy {
             (_, Mode::Strict) => {
                 (Decision::Deny, format!("{name}: no rule allows it and the mode is strict"))
             }
-            (Capability::Exec, _) => (Decision::Ask, "exec: every command is asked about".into()),
-            (_, Mode::Prompt) => (Decision::Ask, format!("{name}: asked, since no rule names it")),
+            (Capability::Exec, _) => (Decision::Ask, "exec: every command needs approval".into()),
+            (_, Mode::Prompt) => (Decision::Ask, format!("{name}: no rule matches, so the user is asked")),
             (_, Mode::Permissive) => (Decision::Allow, format!("{name}: allowed by the mode permissive")),
         }
     }

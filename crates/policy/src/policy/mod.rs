@@ -149,7 +149,7 @@ impl Policy {
         Self { options: Arc::new(options), grants, audit, asking: Semaphore::new(1) }
     }
 
-    /// The same rules, answers and trust, with its own queue of questions.
+    /// The policy with its own queue of questions.
     ///
     /// A question that stays open here does not block the others. For concurrent runs in one process.
     pub fn for_concurrent_run(&self) -> Self {
@@ -157,7 +157,7 @@ impl Policy {
         Self { options, grants, audit, asking: Semaphore::new(1) }
     }
 
-    /// The same policy, which allows reading below `directories` unasked.
+    /// The policy, which also allows reading below `directories` unasked.
     ///
     /// The user put files there for the agent to read, or Pilcrow keeps them for it. A more specific rule of
     /// the user still counts. A directory need not exist yet.
@@ -169,13 +169,13 @@ impl Policy {
         Self { options: Arc::new(options), ..self.for_concurrent_run() }
     }
 
-    /// The same answers and trust under other settings.
+    /// The policy's answers and trust under other settings.
     pub fn under(&self, mode: Mode, rules: Vec<Rule>, exec: ExecOptions) -> Self {
         let options = PolicyOptions { mode, rules, exec, ..PolicyOptions::clone(&self.options) };
         Self { options: Arc::new(options), ..self.for_concurrent_run() }
     }
 
-    /// The same rules for one request from elsewhere, with a `--yes` of its own.
+    /// The policy for a request of another process, with a `--yes` of its own.
     ///
     /// Answers given for this session only hold in neither direction; those given with "always" hold in both.
     /// Reads the remembered answers.

@@ -23,7 +23,7 @@ pub(super) struct Asked<'a> {
     pub class: Option<Classified>,
 }
 
-/// The lines to confirm, as a reason.
+/// Renders the lines that the user must confirm as the reason of a decision.
 pub(super) fn to_be_confirmed(lines: &[String]) -> String {
     format!("to be confirmed: {}", lines.join("; "))
 }
@@ -77,7 +77,7 @@ impl Policy {
             )
         };
         if is_trust && self.grants.lock().refused {
-            let reason = format!("{reason}: you said no when you were asked whether to trust it");
+            let reason = format!("{reason}: the user declined to trust it");
             return Err(Denied { code, reason, unattended: false });
         }
         let variables: String =
@@ -268,7 +268,7 @@ impl Policy {
                 return Ok(turn);
             }
         }
-        let reason = "cancelled before it could be asked".into();
+        let reason = "cancelled before the question was shown".into();
         Err(Denied { code: ErrorCode::Cancelled, reason, unattended: false })
     }
 

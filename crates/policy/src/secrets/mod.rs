@@ -153,7 +153,7 @@ pub fn is_secret(name: &str, value: &str) -> bool {
 /// Made once from the environment; that one also knows the secrets of [`learn_secret`].
 #[derive(Clone)]
 pub struct Redactor {
-    /// Name and value, longest value first: one inside another leaves no rest.
+    /// Names and values, longest value first, so that no part of a value remains.
     values: Vec<(String, String)>,
     /// The bytes with which a secret can begin.
     begins: [bool; 256],
@@ -190,7 +190,7 @@ impl Redactor {
         Self { learns: true, ..known }
     }
 
-    /// The same redactor without shapes, for messages to peers with their own secrets.
+    /// The redactor without shapes, for messages to peers with their own secrets.
     #[must_use]
     pub fn without_shapes(self) -> Self {
         Self { shapes: false, ..self }
@@ -620,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn names() {
+    fn names_of_secret_variables_are_recognized() {
         for secret in [
             "OPENAI_API_KEY",
             "GITHUB_TOKEN",

@@ -335,7 +335,12 @@ async fn quoted_includes_follow_a_header() {
             "test/a.h: #include \"../lib/b.h\"\n#include <a.h>\n",
         ]
     );
-    assert!(note.contains("IncludesUpdated { lines: 4, files: 3 }"), "{note}");
+    expect![[r#"
+        NoServerForMove { updates_includes: true }
+        IncludesUpdated { lines: 4, files: 3 }
+        redirected: test/t.c:1 to test/a.h
+        stale: README.md:1, main.cpp:1"#]]
+    .assert_eq(&note);
     // A directory: what is within it keeps together.
     let (outcome, _) = move_of(&files, "lib", "src/lib").await;
     let has = |line: &str| outcome.contains(&line.to_owned());
@@ -381,7 +386,10 @@ async fn an_include_through_a_moved_directory_is_updated() {
     assert!(has("src/main.c: #include \"o.h\"\n#include \"./o.h\"\n"), "{outcome:?}");
     assert!(has("src/z/m.c: #include \"../o.h\"\n"), "{outcome:?}");
     assert!(has("src/y/deep/n.c: #include \"../../o.h\"\n"), "{outcome:?}");
-    assert!(note.contains("IncludesUpdated { lines: 3, files: 3 }"), "{note}");
+    expect![[r#"
+        NoServerForMove { updates_includes: true }
+        IncludesUpdated { lines: 3, files: 3 }"#]]
+    .assert_eq(&note);
 }
 
 #[cfg(unix)]

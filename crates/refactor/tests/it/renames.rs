@@ -214,7 +214,7 @@ async fn a_stub_is_renamed_with_its_module_or_nothing_is() {
     let both = renamed_in_two_sides("Box\n\nold\n", [one.clone(), two]).await;
     assert_eq!(both.unwrap(), ["a.one: Box\nnew\n", "a.two: Box\n\nnew\n"]);
     let refused = renamed_in_two_sides("Box\n\nold\n", [one.clone(), json!({})]).await.unwrap_err();
-    expect!["a.two:3 declares old too and belongs to the module of a.one, but the server changes nothing there; nothing is renamed in one of them alone. Rename it there with `edit` first, and where it is used in user.two; then rename again"].assert_eq(&refused);
+    expect!["nothing was renamed: a.two:3, the stub of a.one, declares old too, but the server does not change it\nRename it there with `edit` first, and where it is used in user.two; then rename again"].assert_eq(&refused);
     let alone = renamed_in_two_sides("Box\n\nolder\n", [one, json!({})]).await;
     assert_eq!(alone.unwrap(), ["a.one: Box\nnew\n"], "the other does not declare it");
 }

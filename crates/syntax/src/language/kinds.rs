@@ -148,7 +148,7 @@ pub(crate) fn is_comment(kind: &str) -> bool {
 /// The treatment of a body in an outline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Body {
-    /// It holds members that an outline shows.
+    /// The node holds members that an outline shows.
     Members,
     Whole,
 }

@@ -16,7 +16,7 @@ const HEAD_LINES: usize = 40;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {
     pub start: usize,
-    /// With its line end.
+    /// End of the line, with its line end.
     pub end: usize,
     /// Whether the line before it is blank, or the first.
     pub after_blank: bool,

@@ -27,7 +27,7 @@ const REACH: usize = 64 << 10;
 const TRIES: usize = 4;
 
 impl Comparison {
-    /// Like [`Comparison::of`], using only the lines around the edits.
+    /// Compares as [`Comparison::of`] does, using only the lines around the edits.
     ///
     /// The edits are of `before`, in order of place, not overlapping; errors have places in the whole text
     /// after them. Returns `None` if the edits are too many or the lines too long, and for HTML. `was_broken`

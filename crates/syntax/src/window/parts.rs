@@ -20,7 +20,7 @@ use crate::{Language, Stop, Stopped, Tree};
 
 /// A shorter text is parsed again as fast.
 const LEAST: usize = 8 << 10;
-/// How much longer a full parse takes than following edits, per byte, at most.
+/// Maximum time of a full parse relative to following edits, per byte.
 const FASTER: usize = 24;
 /// Limit of distant edits that are checked one by one.
 const PLACES: usize = 6;
@@ -174,7 +174,7 @@ impl<'a> Part<'a> {
             && tree.layout.is_empty()
             && self.marks.iter().all(|mark| {
                 let place = self.place(&mark.range).map(|range| moved(range.start)..moved(range.end));
-                place.is_some_and(|place| stands(&tree, &mark.kinds, &place))
+                place.is_some_and(|place| is_at(&tree, &mark.kinds, &place))
             }))
     }
 
@@ -199,7 +199,7 @@ impl<'a> Part<'a> {
 }
 
 /// Whether a node with these ancestor kinds is exactly there.
-fn stands(tree: &Tree, kinds: &[u16], range: &Range<usize>) -> bool {
+fn is_at(tree: &Tree, kinds: &[u16], range: &Range<usize>) -> bool {
     let mut cursor = tree.tree.walk();
     let found = kinds.iter().all(|kind| {
         cursor.goto_first_child_for_byte(range.start).is_some() && cursor.node().kind_id() == *kind

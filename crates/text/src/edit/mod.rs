@@ -154,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn inverse_restores(text in "[a-zé\n\r😀]{0,40}", cuts in prop::collection::vec((0usize..41, 0usize..4, "[xyß\n]{0,3}"), 0..5)) {
+        fn the_inverse_of_edits_restores_the_text(text in "[a-zé\n\r😀]{0,40}", cuts in prop::collection::vec((0usize..41, 0usize..4, "[xyß\n]{0,3}"), 0..5)) {
             let mut edits: Vec<TextEdit> = Vec::new();
             let mut at = 0;
             let mut cuts = cuts;

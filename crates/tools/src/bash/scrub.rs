@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_in_pieces_is_one() {
+    fn a_secret_split_across_writes_is_redacted() {
         let secrets = [("MY_TOKEN", "hunter2-hunter2"), ("LINES_SECRET", "one two\nthree four")];
         let redactor = Redactor::new(secrets.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let mut scrubber = Scrubber::new(redactor);

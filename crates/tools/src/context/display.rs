@@ -20,7 +20,7 @@ pub(crate) fn render_lines(context: &ToolContext, document: &Document, lines: &[
     render_folded(context, document, lines, &[])
 }
 
-/// Like [`render_lines`], with `folds` left out between two of the lines.
+/// Renders lines as [`render_lines`] does, but leaves out `folds`.
 ///
 /// A fold counts as shown when an edit names it by both of these lines.
 pub(crate) fn render_folded(

@@ -59,8 +59,8 @@ impl SavedSnapshots {
     fn save_one(&self, context: &ToolContext, path: &str) {
         let newest = context.with_snapshots(|store| {
             let snapshot = store.newest(path)?;
-            let (seen, folds) = (store.seen(path, snapshot.tag()), store.folds(path, snapshot.tag()));
-            Some((snapshot, pairs(&seen), pairs(&folds)))
+            let (shown, folds) = (store.shown_lines(path, snapshot.tag()), store.folds(path, snapshot.tag()));
+            Some((snapshot, pairs(&shown), pairs(&folds)))
         });
         let Some((snapshot, seen, folds)) = newest else { return };
         let text = snapshot.text();

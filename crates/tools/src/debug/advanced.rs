@@ -18,7 +18,7 @@ use super::actions::{
     BreakpointArguments, EvaluateArguments, FrameChoice, MemoryArguments, PageArguments, PlaceArguments,
     RequestArguments, SetExpressionArguments, StepArguments, WriteMemoryArguments,
 };
-use super::harmless::{is_count, is_side_effect_free};
+use super::side_effects::{is_count, is_side_effect_free};
 use super::{Debug, needs};
 use crate::Failure;
 

@@ -594,7 +594,7 @@ fn variable(name: &str, root: &AbsPath, file: Option<&AbsPath>) -> Result<String
         "fileWorkspaceFolder",
     ];
     if !of_file.contains(&name) {
-        return Err(refuse("is something that only an editor knows; use `launch` with `arguments` instead"));
+        return Err(refuse("is known only to an editor; use `launch` with `arguments` instead"));
     }
     let file = file.ok_or_else(|| refuse("needs `file`"))?;
     let path = file.as_path();
@@ -679,7 +679,7 @@ mod tests {
         let one = |text: &str| replace(&json!(text), &lookup).map(|it| it.as_str().unwrap().to_owned());
         assert_eq!(one("${fileDirname}:${fileBasenameNoExtension}${fileExtname}").unwrap(), "/p/src:a.py");
         assert_eq!(one("${env:NOTHING_OF_THE_KIND}x ${open").unwrap(), "x ${open");
-        assert!(one("${command:pick}").unwrap_err().message.contains("only an editor knows"));
+        expect_test::expect!["`${command:pick}` in .vscode/launch.json is known only to an editor; use `launch` with `arguments` instead"].assert_eq(&one("${command:pick}").unwrap_err().message);
         assert!(variable("file", &root, None).unwrap_err().message.contains("needs `file`"));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::actions::{
     EvaluateArguments, FrameChoice, PageArguments, SetVariableArguments, VariablesArguments,
 };
-use super::harmless::is_side_effect_free;
+use super::side_effects::is_side_effect_free;
 use super::snapshot::{cut, frame_data, label, variable, variable_data};
 use super::{Debug, needs};
 use crate::Failure;
@@ -293,8 +293,9 @@ async fn find_in_scopes(
     }
     matches.pop().map(|(scope, it)| (scope.variables, it)).ok_or_else(|| {
         let all = names(&mut scopes.iter());
-        let message =
-            format!("there is no variable `{name}` here; give `variables_reference` of what it is in: {all}");
+        let message = format!(
+            "there is no variable `{name}` here; give the `variables_reference` of its container: {all}"
+        );
         Failure::new(ErrorCode::NotFound, message)
     })
 }

@@ -17,7 +17,7 @@ use shell::CommandLine;
 use tokio_util::sync::CancellationToken;
 
 use super::actions::{BreakpointArguments, LaunchArguments, LineArgument, PointArguments};
-use super::harmless::{expressions, is_count, is_side_effect_free};
+use super::side_effects::{expressions, is_count, is_side_effect_free};
 use super::{Debug, needs};
 use crate::{Failure, ToolContext};
 
@@ -46,7 +46,7 @@ impl Debug {
             [("memory_reference", &args.memory_reference), ("data_id", &args.data_id), ("name", &args.name)];
         let Some((given, _)) = given.iter().find(|(_, it)| it.is_some()) else { return Ok(()) };
         let message = format!(
-            "`{action}` takes no `{given}`: it refers to a stopped program; stop it first by \
+            "`{action}` takes no `{given}`, which refers to a stopped program;\nstop it first by \
              `breakpoints` or `stop_on_entry`, then use the action `breakpoints` with `{given}`"
         );
         Err(Failure::new(ErrorCode::InvalidArguments, message))
@@ -96,7 +96,7 @@ impl Debug {
         self.begin_permitted(plan, overrides, cx, clock).await
     }
 
-    /// Like `begin`, with breakpoints already permitted.
+    /// Begins a session as `begin` does, with breakpoints already permitted.
     pub(super) async fn begin_permitted(
         &self,
         plan: &LaunchPlan,

@@ -317,8 +317,7 @@ fn javascript(test: &FoundTest, text: &str, directory: &AbsPath, root: &AbsPath)
             return by(jest, script);
         }
         if installed("node_modules/mocha").is_some() {
-            let message = "a test of mocha cannot be stopped at its failure yet; `launch` its own script in \
-                           node_modules with `breakpoints` in the test";
+            let message = "cannot stop a mocha test at its failure; `launch` mocha's script with `breakpoints` in the test";
             return Err(Failure::new(ErrorCode::Unsupported, message));
         }
     }

@@ -351,7 +351,7 @@ async fn values(
     };
     let mut found = Vec::new();
     for it in super::values::expressions(&super::values::statement(&document.text, at.line)) {
-        if super::harmless::is_side_effect_free(&it, &session.adapter)
+        if super::side_effects::is_side_effect_free(&it, &session.adapter)
             && let Ok(value) = session.evaluate(&it, Some(at.id), "watch", clock).await
         {
             found.push(value);

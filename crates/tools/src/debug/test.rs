@@ -207,7 +207,9 @@ impl Debug {
             }
             _ => {
                 let report = runners::quoted(&runner.failure(&output), below);
-                format!("test {title} ({name}) failed; the debugger did not stop{report}\n")
+                // Another of the tests that the runner cannot distinguish may have failed.
+                let others = if run.note.is_some() { ", or another of that title," } else { "" };
+                format!("test {title} ({name}){others} failed; the debugger did not stop{report}\n")
             }
         }
     }
@@ -387,7 +389,7 @@ impl Debug {
             Failure::new(
                 ErrorCode::NotFound,
                 format!(
-                    "no test executable of {} has the test {name} of {}; tests disabled on this system or \
+                    "no test executable of {} has the test {name} of {};\ntests disabled on this system or \
                     without a feature are not built",
                     self.context.display_path(package),
                     self.context.display_path(&wanted.file)

@@ -205,7 +205,7 @@ fn check_not_link(context: &ToolContext, written: &str, target: &AbsPath) -> Res
     }
     let (link, file) = (written, context.display_path(target));
     let message = format!(
-        "not applied: `{link}` is a link to `{file}` and would dangle; name `{file}` to move or remove it, and change the link with a command"
+        "not applied: `{link}` is a link to `{file}`; name `{file}` to move or remove it\nTo change the link, use a command"
     );
     Err(Failure::new(ErrorCode::Ambiguous, message))
 }

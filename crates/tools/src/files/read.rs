@@ -54,7 +54,7 @@ impl Read {
             parameters: json!({
                 "type": "object",
                 "properties": {
-                    "path": { "type": "string", "description": "file or folder, relative to the workspace" },
+                    "path": { "type": "string", "description": "file or directory, relative to the workspace" },
                     "offset": { "type": "integer", "description": "first line, from 1" },
                     "limit": { "type": "integer", "description": "how many lines" },
                     "symbol": { "type": "string", "description": "only this symbol: name or name path" },
@@ -208,7 +208,7 @@ fn view(context: &ToolContext, document: &Document, first: usize, last: usize, r
             false => String::new(),
         };
         let message = format!(
-            "line {first} has {} bytes; at most {MAX_BYTES} can be shown, and only shown lines can be edited: use a command, or `write` the whole file{after}",
+            "line {first} has {} bytes, and {MAX_BYTES} can be shown; use a command, or `write` the whole file{after}",
             length(first),
         );
         return Failure::new(ErrorCode::TooLarge, message).into();

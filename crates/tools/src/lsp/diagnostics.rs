@@ -294,7 +294,7 @@ fn knows_more(again: &Result<FileOutcome, Failure>, first: &Result<FileOutcome, 
 /// The outcome for one of several files.
 enum FileOutcome {
     Answer(Box<(Document, Answer<Diagnostics>)>),
-    /// No time was left for the request.
+    /// The call had no time left for the request.
     Late,
     /// The file is not text, or does not exist any more.
     Gone,

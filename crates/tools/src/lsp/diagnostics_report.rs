@@ -96,7 +96,7 @@ impl<'a> DiagnosticsReport<'a> {
         let answered = self.answers.iter().filter(|(_, answer)| is_known(answer)).count();
         let known = answered + self.reported.len();
         if known == 0 {
-            return format!("nothing is known of {}", counted(self.answers.len(), "file"));
+            return format!("no server has checked {}", counted(self.answers.len(), "file"));
         }
         let count =
             |is: &dyn Fn(Severity) -> bool| self.found.iter().filter(|(_, item)| is(item.severity)).count();
@@ -107,7 +107,7 @@ impl<'a> DiagnosticsReport<'a> {
         ];
         let unknown = match self.answers.len() - answered {
             0 => String::new(),
-            unknown => format!("; nothing is known of {unknown} more"),
+            unknown => format!("; no server has checked {unknown} more"),
         };
         // Neither is a file that a server could not check on save.
         let servers = &self.context.servers;

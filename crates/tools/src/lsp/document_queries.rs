@@ -197,7 +197,7 @@ async fn completion(call: &Call<'_>, place: &Place, query: Option<&str>) -> Resu
     let more = match whole {
         true => String::new(),
         false => {
-            format!("; {} may offer others after the first letters of a name, so ask there", answer.server)
+            format!("; {} may offer others once the name begins; ask again there", answer.server)
         }
     };
     let title = format!("{amount} at {at} ({}){more}", answer.server);

@@ -140,7 +140,7 @@ async fn fix_all(call: &Call<'_>, args: &FixAll) -> Result<ToolResult, Failure> 
         })
         .collect();
     if !unknown.is_empty() {
-        text.push_str(&format!("not known, so nothing was tried:\n  {}\n", unknown.join("\n  ")));
+        text.push_str(&format!("diagnostics unknown, so no fix was tried:\n  {}\n", unknown.join("\n  ")));
     }
     if unchecked > 0 {
         text.push_str(&format!("not checked: {}; name them as `files`\n", counted(unchecked, "more file")));

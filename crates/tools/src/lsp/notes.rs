@@ -46,7 +46,7 @@ pub(crate) fn server_note(context: &ToolContext, note: &ServerNote) -> String {
         }
         ServerNote::Reported { server, message } => format!("{server} reports: {message}"),
         ServerNote::ScanUnfinished { server } => format!(
-            "{server}: the scan for files changed by other programs did not end in time, so this may be about older files"
+            "{server}: the scan for external changes did not end in time, so this may be about older files"
         ),
         ServerNote::Unverified { server } => {
             format!("{server} is not verified: it may report no problems before it has read the project")
@@ -60,7 +60,7 @@ pub(crate) fn server_note(context: &ToolContext, note: &ServerNote) -> String {
                     format!("{omitted} more files contain the name, and not every file was searched for it")
                 }
             };
-            format!("{what}; those outside the server's own project were not asked about")
+            format!("{what}; files outside the server's project were not searched")
         }
         ServerNote::CandidatesMissed { server, name, files } => {
             let mut names: Vec<String> =
@@ -69,7 +69,7 @@ pub(crate) fn server_note(context: &ToolContext, note: &ServerNote) -> String {
                 names.push(format!("and {} more, which `grep` lists", files.len() - MAX_NAMED));
             }
             format!(
-                "{server} left out these files, which contain `{name}` too; check whether they mean the same: {}",
+                "{server} left out these files, which contain `{name}` too; check them: {}",
                 names.join(", ")
             )
         }
@@ -94,7 +94,7 @@ pub(crate) fn server_note(context: &ToolContext, note: &ServerNote) -> String {
         }
         ServerNote::PackagesFailed(error) => format!("not all packages were searched: {error}"),
         ServerNote::PackagesUnsearched { server, packages } => format!(
-            "the name occurs in other packages too, which {server} may not have searched; `references` lists its places: {}",
+            "{server} may not have searched other packages with the name; `references` lists its places: {}",
             paths(context, packages)
         ),
     }
@@ -168,7 +168,7 @@ fn refactoring_note(context: &ToolContext, note: &Note) -> String {
             format!("in other packages {server} only gives references; those that are calls are listed")
         }
         Note::UsesNotCalls { server, packages } => format!(
-            "{server} gives references in other packages that do not look like calls; `references` lists its places: {}",
+            "{server}: references in other packages do not look like calls; `references` lists its places: {}",
             paths(context, packages)
         ),
         Note::StubKept { file, stub } => {
@@ -211,7 +211,7 @@ fn refactoring_note(context: &ToolContext, note: &Note) -> String {
             let more = files.len().saturating_sub(MAX_UNREAD);
             let more = if more == 0 { String::new() } else { format!(" and {more} more") };
             format!(
-                "not searched for `#include` lines, since they are not UTF-8 text: {}{more}",
+                "not searched for `#include` lines, because they are not UTF-8 text: {}{more}",
                 paths(context, &files[..files.len().min(MAX_UNREAD)])
             )
         }
@@ -307,17 +307,12 @@ fn unknown_relations(context: &ToolContext, set: &OverrideSet) -> Vec<String> {
     if !set.unknown.is_empty() {
         let reason = reason.as_deref().unwrap_or("the name occurs in too many places");
         let unknown = named_methods(context, &set.unknown);
-        texts.push(format!(
-            "whether it overrides these or they override it is not known ({reason}): {unknown}"
-        ));
+        texts.push(format!("the server did not report which of these override which ({reason}): {unknown}"));
     }
     let more: Vec<&str> =
         cut.into_iter().chain(reason.as_deref().filter(|_| set.unknown.is_empty())).collect();
     if !more.is_empty() {
-        texts.push(format!(
-            "whether more methods named `{name}` are related is not known: {}",
-            more.join(", ")
-        ));
+        texts.push(format!("more methods named `{name}` may be related: {}", more.join(", ")));
     }
     texts
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use agent::ToolCx;
 use lsp_client::{
-    Answer, Diagnostic, Diagnostics, Location, Note, ServerError, ServerLife, ServerLog, ServerState,
+    Answer, Diagnostic, Diagnostics, Location, Note, ServerError, ServerLog, ServerLogState, ServerState,
     ServerStatus, Symbol, UnaskedWhy, WorkspaceSymbols,
 };
 use paths::AbsPath;
@@ -152,11 +152,11 @@ pub(super) fn found_symbols(
         out.push_str(&match it.why {
             UnaskedWhy::Missing => missing_servers(context, &BTreeMap::from([(servers, files)]), ""),
             UnaskedWhy::Unable => {
-                format!("not asked about: {count}, for {servers} has no symbols of a project ({names})\n")
+                format!("not searched: {count}, because {servers} has no symbols of a project ({names})\n")
             }
             UnaskedWhy::Idle => format!(
-                "not asked about: {count}, for {servers} does not run ({names}); `symbols` with one of them as \
-                 `file` starts it, and after that in the same session this asks it too\n"
+                "not searched: {count}, because {servers} does not run ({names});\n`symbols` with one of them as \
+                 `file` starts it, then call this again in the same session\n"
             ),
         });
     }
@@ -273,7 +273,7 @@ pub(super) fn mentions_left(
     places.truncate(MAX_LEFT);
     let cut = if mentions.is_cut { " (not every file was searched)" } else { "" };
     format!(
-        "`{old_name}` remains at {}, as text or as what the server does not take for this symbol{cut}: {}{more}\n",
+        "`{old_name}` remains at {}, as text or a use that the server did not find{cut}: {}{more}\n",
         counted(count, "place"),
         places.join(", ")
     )
@@ -342,17 +342,17 @@ pub(super) fn logs(context: &ToolContext, logs: &[ServerLog]) -> (String, Value)
         let heading =
             format!("{} for {}: {}", log.name, context.display_path(&log.root), process_state(&log.life));
         let (state, end) = match &log.life {
-            ServerLife::Runs => ("running", None),
-            ServerLife::RunsElsewhere { .. } => ("running_elsewhere", None),
-            ServerLife::Ended(end) if end.crashed => ("crashed", Some(end)),
-            ServerLife::Ended(end) => ("ended", Some(end)),
-            ServerLife::Lost { .. } => ("lost", None),
+            ServerLogState::Runs => ("running", None),
+            ServerLogState::RunsElsewhere { .. } => ("running_elsewhere", None),
+            ServerLogState::Ended(end) if end.crashed => ("crashed", Some(end)),
+            ServerLogState::Ended(end) => ("ended", Some(end)),
+            ServerLogState::Lost { .. } => ("lost", None),
         };
         list.push(json!({
             "name": log.name, "root": context.display_path(&log.root), "state": state, "folder": log.directory,
             "ended_at_ms": end.map(|end| end.at_ms), "why": end.map(|end| &end.why),
         }));
-        if !matches!(log.life, ServerLife::Runs) {
+        if !matches!(log.life, ServerLogState::Runs) {
             ended += 1;
             if ended > MAX_ENDED {
                 left.push_str(&format!("  {heading}\n"));
@@ -374,7 +374,7 @@ pub(super) fn logs(context: &ToolContext, logs: &[ServerLog]) -> (String, Value)
 }
 
 /// The state of a server's process.
-fn process_state(life: &ServerLife) -> String {
+fn process_state(life: &ServerLogState) -> String {
     let ago = |at_ms: u64| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let secs = now.saturating_sub(Duration::from_millis(at_ms)).as_secs();
@@ -386,13 +386,13 @@ fn process_state(life: &ServerLife) -> String {
         }
     };
     match life {
-        ServerLife::Runs => "running".to_owned(),
-        ServerLife::RunsElsewhere { pid } => format!("running for another Pilcrow process ({pid})"),
-        ServerLife::Ended(end) => {
+        ServerLogState::Runs => "running".to_owned(),
+        ServerLogState::RunsElsewhere { pid } => format!("running for another Pilcrow process ({pid})"),
+        ServerLogState::Ended(end) => {
             let how = if end.crashed { "crashed" } else { "ended" };
             format!("{how} {} ({})", ago(end.at_ms), end.why)
         }
-        ServerLife::Lost { last_write_ms } => {
+        ServerLogState::Lost { last_write_ms } => {
             format!("last seen {}, then Pilcrow was killed", ago(*last_write_ms))
         }
     }

@@ -78,7 +78,9 @@ async fn logs(context: &ToolContext, server: Option<String>) -> Result<ToolResul
     let logs = logs.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))?;
     if logs.is_empty() {
         let message = match &server {
-            Some(name) => format!("there is no log of {name} in this project; use it first"),
+            Some(name) => format!(
+                "Pilcrow has no log of {name} in this project; a request for one of its files starts it"
+            ),
             None => "no language server has run in this project; use one first".to_owned(),
         };
         return Err(Failure::new(ErrorCode::NotFound, message));

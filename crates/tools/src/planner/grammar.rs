@@ -16,7 +16,7 @@ pub enum Job {
     },
     /// `move FILE to FILE`
     MoveFile { from: String, to: String },
-    /// `find references of A`, `find the definition of A`, `symbols in FILE`, …
+    /// A query such as `find references of A` or `symbols in FILE`.
     Find {
         /// Action of the tool `lsp`.
         action: &'static str,
@@ -97,7 +97,9 @@ show values of EXPR at FILE:LINE [running FILE]
 undo
 redo";
 
-/// The sentence of [`HELP`] that shares most words with a prompt; `None` if none shares any.
+/// The sentence of [`HELP`] that shares most words with a prompt.
+///
+/// `None` if none shares any.
 pub fn nearest(prompt: &str) -> Option<&'static str> {
     let words = |text: &str| -> Vec<String> {
         let words = text.split(|character: char| !character.is_alphanumeric());
@@ -535,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn renames() {
+    fn rename_sentences_are_understood() {
         check("rename want_bytes to to_bytes", rename("want_bytes", "to_bytes", Place::default()));
         check("Please rename the function `a` to `b`.", rename("a", "b", Place::default()));
         check(
@@ -552,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn debugs() {
+    fn debug_sentences_are_understood() {
         let debug = |show: Option<&str>| Job::Debug {
             program: "app.py".into(),
             stop: place("src/a.py", Some(12)),
@@ -568,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_up() {
+    fn lookup_sentences_are_understood() {
         let find = |action, symbol: &str, place| Job::Find { action, symbol: symbol.to_owned(), place };
         check("find references of foo", find("references", "foo", Place::default()));
         check(
@@ -586,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn follows_calls_and_types() {
+    fn sentences_about_calls_and_types_are_understood() {
         let find = |action, symbol: &str, place| Job::Find { action, symbol: symbol.to_owned(), place };
         check("who calls parse", find("callers", "parse", Place::default()));
         check(
@@ -607,7 +609,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_and_values() {
+    fn sentences_about_tests_and_values_are_understood() {
         let test = |name: Option<&str>, place| Job::Test { name: name.map(str::to_owned), place };
         check("run test test_total under the debugger", test(Some("test_total"), Place::default()));
         check(
@@ -630,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn fixes() {
+    fn fix_sentences_are_understood() {
         let fix = |kind: Option<&str>, place| Job::Fix { kind: kind.map(str::to_owned), place };
         check("fix all diagnostics", fix(None, Place::default()));
         check("fix all diagnostics in a.py", fix(None, place("a.py", None)));
@@ -648,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest() {
+    fn file_import_and_undo_sentences_are_understood() {
         check("move src/a.py to src/b.py", Job::MoveFile { from: "src/a.py".into(), to: "src/b.py".into() });
         check("mv src/a.py lib/", Job::MoveFile { from: "src/a.py".into(), to: "lib/".into() });
         let renamed = || Job::MoveFile { from: "a.py".into(), to: "b.py".into() };

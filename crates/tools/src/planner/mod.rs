@@ -175,8 +175,8 @@ fn fail(mut message: AssistantMessage, text: String, error: &str) -> AssistantMe
 fn unknown(prompt: &str) -> String {
     let nearest = grammar::nearest(prompt).unwrap_or("rename A to B [in FILE[:LINE]]");
     format!(
-        "The built-in planner does not understand this; it can `{nearest}` (`pilcrow run --help-planner` lists all).\n\
-         For other requests set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or model.default, or start a local server."
+        "The built-in planner does not understand this; it can `{nearest}`.\n\
+         `pilcrow run --help-planner` lists all sentences. For other requests set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or model.default, or start a local server."
     )
 }
 
@@ -295,7 +295,10 @@ mod tests {
         let last = ask(&[prompt, Message::Assistant(first), result("no symbol a", true)]);
         assert_eq!((last.text().as_str(), last.stop_reason), ("no symbol a", StopReason::Error));
         let last = ask(&[Message::user("make it faster")]);
-        assert!(last.text().contains("rename A to B") && last.stop_reason == StopReason::Error);
+        assert_eq!(last.stop_reason, StopReason::Error);
+        expect_test::expect![[r#"
+            The built-in planner does not understand this; it can `rename A to B [in FILE[:LINE]]`.
+            `pilcrow run --help-planner` lists all sentences. For other requests set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or model.default, or start a local server."#]].assert_eq(&last.text());
         assert_eq!(last.text().lines().count(), 2);
     }
 

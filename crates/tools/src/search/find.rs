@@ -46,7 +46,7 @@ impl Find {
                 "type": "object",
                 "properties": {
                     "pattern": text("part of a name or path, or a glob"),
-                    "path": text("folder; default: all"),
+                    "path": text("directory; default: all"),
                     "limit": { "type": "integer", "description": "names shown; default 100" },
                     "hidden": flag("also names that begin with a dot"),
                     "ignored": flag("also what ignore files leave out"),
@@ -91,7 +91,7 @@ impl Find {
         let mut notes = Vec::new();
         if found.names.is_empty() {
             notes.push(format!(
-                "nothing found; {} looked at in {}",
+                "nothing found among {} in {}",
                 counted(found.looked, "name"),
                 context.display_path(&scope.at)
             ));
@@ -130,7 +130,7 @@ impl Find {
         let other = self.names(&scope, pattern, cx, SECOND_TIME).await?;
         if other.names.is_empty() {
             let note = match other.complete {
-                true => "nor is there one among hidden and ignored names",
+                true => "hidden and ignored names do not match either",
                 false => "hidden and ignored names were not all looked at",
             };
             return Ok(Some(note.to_owned()));
@@ -183,7 +183,7 @@ fn result(
     if count > found.names.len() {
         let least = if found.complete { "" } else { "at least " };
         notes.push(format!(
-            "{} of {least}{} shown, the best first; narrow it with `path` or the pattern, or set `limit` (to {MOST_LIMIT} at most)",
+            "{} of {least}{} shown, best first; narrow `path` or the pattern or raise `limit` (up to {MOST_LIMIT})",
             number(found.names.len()),
             number(count),
         ));

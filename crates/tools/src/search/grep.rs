@@ -70,7 +70,7 @@ impl Grep {
                 "type": "object",
                 "properties": {
                     "pattern": text("the text or regular expression to find"),
-                    "path": text("file or folder; default: all"),
+                    "path": text("file or directory; default: all"),
                     "glob": text("only such files: *.{ts,tsx}, src/**/*.rs; !*.min.js leaves out; several with commas"),
                     "ignore_case": flag("upper and lower case are one"),
                     "literal": flag("plain text, no regex"),
@@ -212,10 +212,10 @@ fn result(context: &ToolContext, args: &Arguments, found: &Findings, page: Page,
         0,
         match is_cut {
             true if !args.files_only => format!(
-                "{all}, {} of them shown; {searched}; narrow it with `path`, `glob` or the pattern, or set `limit` (to {MOST_LIMIT} at most)",
+                "{all}, {} of them shown; {searched}; narrow `path`, `glob` or the pattern, or raise `limit` (up to {MOST_LIMIT})",
                 number(shown)
             ),
-            true => format!("{all}; {searched}; narrow it with `path` or `glob`, or set `limit` (to {MOST_LIMIT} at most)"),
+            true => format!("{all}; {searched}; narrow `path` or `glob`, or raise `limit` (up to {MOST_LIMIT})"),
             false => format!("{all}; {searched}"),
         },
     );
@@ -277,7 +277,7 @@ fn nothing(
             ));
         }
         Some(other) if other.complete && other.searched > found.searched => {
-            notes.push("nor is there one in hidden or ignored files".to_owned());
+            notes.push("hidden and ignored files have no match either".to_owned());
         }
         Some(other) if !other.complete => {
             notes.push("hidden and ignored files were not all searched".to_owned());
@@ -310,7 +310,7 @@ fn left_out(context: &ToolContext, found: &Findings) -> Vec<String> {
             found.protected.iter().take(NAMED).map(|path| shown_path(context, path)).collect();
         let more = if found.protected.len() > NAMED { ", …" } else { "" };
         notes.push(format!(
-            "not searched: {}: {}{more}; one that is named as `path` is asked about",
+            "not searched: {}: {}{more}; name one as `path` to request permission",
             counted(found.protected.len(), "protected file"),
             names.join(", "),
         ));

@@ -38,7 +38,7 @@ impl Ls {
             parameters: json!({
                 "type": "object",
                 "properties": {
-                    "path": { "type": "string", "description": "folder; default: the workspace" },
+                    "path": { "type": "string", "description": "directory; default: the workspace" },
                     "depth": { "type": "integer", "description": "levels; default 1" },
                 },
             }),

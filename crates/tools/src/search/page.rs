@@ -115,7 +115,7 @@ pub(super) fn page(context: &ToolContext, query: &Query, files: &[FileHits], req
     display::mark_shown(context, &recorded);
     if has_parts {
         page.notes.push(format!(
-            "long lines are shown in parts: `read` with the line as `offset` and `limit` 1 shows up to {} KiB; a pattern like `.{{0,200}}NAME.{{0,200}}` shows more around a match",
+            "long lines are cut; `read` one with `limit` 1 (up to {} KiB), or match `.{{0,200}}NAME.{{0,200}}`",
             READABLE >> 10
         ));
     }

@@ -18,7 +18,7 @@ use crate::lsp::render_unknown;
 
 /// Files that get as much time as one.
 const FEW: usize = 5;
-/// Factor of that time for many files, at most.
+/// Maximum factor of that time for many files.
 const MOST_TIMES: u32 = 4;
 /// Number of times a server is shown an old text without an answer.
 const MAX_TRIES: u8 = 3;
@@ -78,7 +78,7 @@ pub(super) async fn tally(files: Vec<FileBaseline>, context: &ToolContext, wait:
     for before in files {
         match context.workspace.document(&before.path) {
             Ok(document) => {
-                questions.push((document, before.look()));
+                questions.push((document, before.role()));
                 existing.push(before);
             }
             // Deleted meanwhile.

@@ -106,7 +106,7 @@ fn source(change: &FileChange) -> &AbsPath {
 #[derive(Default)]
 struct Names {
     words: BTreeSet<String>,
-    /// Old places of files that move.
+    /// Previous places of files that move.
     places: Vec<Place>,
 }
 

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_formatter_moved_is_the_same() {
+    fn text_that_a_formatter_moved_is_the_same() {
         let (old, new) = ("def f():\n  return  x\ny", "def f():\n    return x\n\n\ny\n");
         let (before, after) = (
             vec![item(19..20, "no x"), item(21..22, "no y")],
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_moved_is_unchanged() {
+    fn text_that_only_moved_is_unchanged() {
         check("a\nb\n", ("a", "xx\ny"), vec![item(2..3, "m")], vec![item(5..6, "m")], " | ");
     }
 

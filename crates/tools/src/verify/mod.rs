@@ -106,7 +106,7 @@ impl Baseline {
                 continue;
             }
             if let Ok(document) = context.workspace.document(from) {
-                questions.push((document, before.look()));
+                questions.push((document, before.role()));
                 asked.push(before);
             }
         }
@@ -129,7 +129,7 @@ impl Baseline {
         Self::of_changes(context, &plans.iter().flat_map(Plan::changes).collect::<Vec<_>>(), cx).await
     }
 
-    /// The same for changes without a plan.
+    /// Takes the baseline of changes without a plan.
     pub(crate) async fn of_changes(context: &ToolContext, changes: &[&FileChange], cx: &ToolCx) -> Self {
         let mut out = Self::default();
         let then = Arc::new(OldTexts::of(changes));
@@ -228,7 +228,7 @@ impl Baseline {
 }
 
 impl FileBaseline {
-    fn look(&self) -> CheckRole {
+    fn role(&self) -> CheckRole {
         if self.dependent { CheckRole::Dependent } else { CheckRole::Changed }
     }
 

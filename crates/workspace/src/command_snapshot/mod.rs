@@ -31,7 +31,7 @@ use paths::{AbsPath, StateError};
 use process::Processes;
 use shell::Written;
 
-/// The same limit for files that only the user's own ignore files name.
+/// Limit for files that only the user's own ignore files name.
 const MOST_PRIVATE: u64 = 8 << 20;
 /// Limit on the targets of a command line that are checked.
 const MAX_TARGETS: usize = 200;
@@ -65,7 +65,7 @@ pub struct CommandSnapshot {
     targets: Vec<(AbsPath, Option<Mark>)>,
     /// Git's own files, except its index and objects.
     git_files: Vec<(PathBuf, Stamp)>,
-    /// When the scan began, by the clock that stamps files.
+    /// Start of the scan, by the clock that stamps files.
     began: SystemTime,
     /// The images on the disk, until the journal has the changes.
     backup_record: Option<BackupRecord>,

@@ -44,7 +44,7 @@ pub enum CommitError {
         reason: String,
     },
     /// The editor did not take an edit; every file is as before.
-    #[error("the editor did not apply the edit of {path}; nothing stays changed: {detail}")]
+    #[error("the editor did not apply the edit of {path}; all changes were reverted: {detail}")]
     NotApplied {
         path: AbsPath,
         /// The state of each file: unchanged or reverted, and why.
@@ -169,7 +169,7 @@ struct FileState {
 }
 
 enum RevertState {
-    /// As before, with the editor's reason.
+    /// The file is unchanged, with the editor's reason.
     Unchanged(Option<String>),
     Reverted,
     NotReverted(String),
@@ -289,7 +289,7 @@ fn describe(outcome: &ApplyOutcome) -> String {
         ApplyOutcome::NotApplied { reason: Some(reason) } => format!("refused: {reason}"),
         ApplyOutcome::NotApplied { reason: None } => "refused without a reason".to_owned(),
         ApplyOutcome::Stale => "its text changed since it was planned".to_owned(),
-        ApplyOutcome::Unknown => "it is not known whether the editor applied it; check the file".to_owned(),
+        ApplyOutcome::Unknown => "the editor did not report whether it applied it; check the file".to_owned(),
     }
 }
 

@@ -191,7 +191,7 @@ impl Transaction {
                 Ok(false) => self.notes.push(format!("{}: its owner could not be kept", step.path)),
                 Err(error) if allows_overwrite(&error) && can_overwrite(step) => {
                     write::remove(&temp).map_err(|error| io(&temp, error))?;
-                    self.overwrite_in_place(index, "nothing can be made in its directory")?;
+                    self.overwrite_in_place(index, "no file can be created in its directory")?;
                     continue;
                 }
                 Err(error) => return Err(io(&step.path, error)),

@@ -254,7 +254,7 @@ pub(crate) fn recover(state: &StateDir, journal: &Journal) -> Result<Vec<Recover
     Ok(notes)
 }
 
-/// When the command of a record ended, by the clock that stamps files, if known.
+/// End of the command of a record, by the clock that stamps files, if known.
 fn ended(directory: &StateDir, note: &str) -> Result<Option<SystemTime>, StateError> {
     let modified =
         |name: &str| std::fs::metadata(directory.path().join(name)).and_then(|meta| meta.modified());
@@ -363,7 +363,7 @@ fn to_journal(
                 let place = journal.keep(&id, kept, &path, &before)?;
                 kept += 1;
                 let detail = format!(
-                    "it changed since the start of an interrupted command, so it was not reverted; \
+                    "it changed after an interrupted command began and was not reverted; \
                      its earlier content is in {place}"
                 );
                 notes.push(note_of(&id, &path, detail));
@@ -384,7 +384,7 @@ fn to_journal(
     if let Some(path) = lost.first() {
         let others = lost.len() - 1;
         let detail = format!(
-            "it and {others} more changed since the start of an interrupted command, \
+            "it and {others} more changed after an interrupted command began; \
              too many to store their earlier content"
         );
         notes.push(note_of(&id, path, detail));

@@ -71,7 +71,7 @@ pub(crate) struct StoredStep {
     /// The editor made the change.
     #[serde(default)]
     pub open: bool,
-    /// It is overwritten in place, so that a crash can leave a mix of both contents.
+    /// Whether it is overwritten in place; a crash can leave a mix of both contents.
     ///
     /// The beginning of the one and the end of the other.
     #[serde(default)]

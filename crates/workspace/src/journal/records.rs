@@ -46,7 +46,7 @@ pub struct Commit {
     pub label: String,
     /// Every file, in order of path.
     pub files: Vec<CommittedFile>,
-    /// Notes for the user: written in place, formatter changed it, …
+    /// Notes for the user, such as that a file was written in place.
     pub notes: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ pub struct CommittedFile {
     pub kind: ChangeKind,
     /// From the text before to the text after.
     pub edits: Vec<TextEdit>,
-    /// As read back after writing; `None` if it was deleted.
+    /// The version read back after writing; `None` if it was deleted.
     pub version: Option<Version>,
 }
 

@@ -24,9 +24,9 @@ pub(crate) struct Outcome {
 #[derive(Debug)]
 pub(crate) enum Kind {
     Restored,
-    /// Not ours to revert, with the reason.
+    /// Pilcrow may not revert it, with the reason.
     Left(String),
-    /// It should be reverted but cannot be, with the reason.
+    /// Pilcrow cannot revert it, with the reason.
     Failed(String),
 }
 

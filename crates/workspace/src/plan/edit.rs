@@ -63,7 +63,7 @@ pub enum Operation {
     },
     DeleteDirectory {
         path: AbsPath,
-        /// Also removes its contents; else it must be empty.
+        /// Whether to remove its contents too; else it must be empty.
         recursive: bool,
     },
 }

@@ -153,7 +153,7 @@ impl Plan {
         &self.confirm
     }
 
-    /// The same plan, with one more line for the user to confirm.
+    /// The plan with one more line for the user to confirm.
     #[must_use]
     pub fn confirming(mut self, line: String) -> Self {
         self.confirm.push(line);

@@ -43,7 +43,7 @@ pub(crate) struct Node {
     open: bool,
     /// The only list of edits so far; a second one makes it unknown.
     edits: Edits,
-    /// Its text was replaced as a whole.
+    /// Whether its text was replaced as a whole.
     whole: bool,
 }
 

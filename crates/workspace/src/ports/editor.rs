@@ -23,7 +23,7 @@ pub enum ApplyOutcome {
         /// The editor's reason, if it gave one.
         reason: Option<String>,
     },
-    /// Not sent, since the text to replace changed after it was planned: plan again.
+    /// The edit was not sent, because the text to replace changed: plan again.
     Stale,
     Unknown,
 }

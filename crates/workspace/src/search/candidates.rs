@@ -29,7 +29,7 @@ impl Budget {
 /// Why a file was not searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkipReason {
-    /// It may match, but its text exceeds the budget.
+    /// The file may match, but its text exceeds the budget.
     TooLarge,
     NotUtf8,
 }
@@ -99,7 +99,7 @@ impl<I: Iterator<Item = AbsPath>> Candidates<I> {
         }
     }
 
-    /// The document at one path of the scan, if its text `fits`.
+    /// The document at a path of the scan, if `fits` accepts its text.
     pub fn document(&mut self, path: &AbsPath, fits: impl Fn(&str) -> bool) -> Option<Document> {
         match self.workspace.document(path) {
             Ok(document) if !fits(&document.text) => None,

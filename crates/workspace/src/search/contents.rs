@@ -49,16 +49,16 @@ pub struct FileHits {
 pub enum Form {
     /// A document of the workspace, which has the text.
     Document,
-    /// Not editable: the beginnings of its first matching lines, with their numbers.
+    /// Numbers and beginnings of the first matching lines; not editable.
     LookOnly(LookOnly, Vec<(u64, String)>),
 }
 
 /// Why a file cannot be edited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LookOnly {
-    /// It is in another encoding.
+    /// The file is in another encoding.
     NotUtf8,
-    /// It is larger than what can be edited.
+    /// The file is larger than can be edited.
     TooLarge,
 }
 

@@ -30,15 +30,15 @@ const MAX_LINE: usize = 64 << 20;
 /// The result for one file.
 #[derive(Debug)]
 pub(super) enum FileMatches {
-    /// It is no text.
+    /// The file is not text.
     Binary,
-    /// It is gone, or no regular file any more.
+    /// The file is gone, or no longer a regular file.
     Gone,
     /// The search stopped before the file's end.
     Stopped,
     /// Text, with the number of matching lines.
     Text(u64),
-    /// The same for a file that cannot be edited, with its first lines.
+    /// The hits of a file that cannot be edited, with its first lines.
     Only(u64, LookOnly, Vec<(u64, String)>),
 }
 

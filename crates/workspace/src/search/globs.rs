@@ -22,11 +22,9 @@ struct WorkspaceState {
 
 /// A malformed glob.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{glob}` is not a glob: {reason}; use *, ?, [a-z], {{a,b}} and **, and \\ before such a character meant as itself"
-)]
+#[error("`{glob}` is not a glob: {reason}; use *, **, ?, [a-z] and {{a,b}}, and \\ to escape one of these")]
 pub struct GlobError {
-    /// As written.
+    /// The glob as written.
     pub glob: String,
     pub reason: String,
 }

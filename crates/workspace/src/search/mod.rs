@@ -74,7 +74,7 @@ pub struct Bounds {
 /// Why there is no result at all.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
-    /// It was cancelled.
+    /// The search was cancelled.
     #[error("the search was cancelled")]
     Cancelled,
     /// The file system did not answer.

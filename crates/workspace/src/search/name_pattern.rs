@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn globs_and_directories() {
+    fn globs_and_directories_match_by_their_patterns() {
         check("*.rs", "src/x/a.rs", Some(Fit::Exact));
         check("*.RS", "src/x/a.rs", None);
         check("test_*.{py,rs}", "src/test_a.py", Some(Fit::Exact));
@@ -182,6 +182,6 @@ mod tests {
         check("[!a].rs", "src/b.rs", Some(Fit::Exact));
         check(r"\[id\]", "src/[id]/", Some(Fit::Exact));
         check(r"\[id\]", "src/i/", None);
-        assert!(NamePattern::parse("{a").unwrap_err().to_string().contains("`{a` is not a glob"));
+        expect_test::expect![[r#"`{a` is not a glob: unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?); use *, **, ?, [a-z] and {a,b}, and \ to escape one of these"#]].assert_eq(&NamePattern::parse("{a").unwrap_err().to_string());
     }
 }

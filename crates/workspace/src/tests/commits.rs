@@ -130,7 +130,8 @@ fn a_file_with_several_names_keeps_them() {
         (fixture.text("b"), std::fs::read_link(fixture.path("link")).unwrap()),
         ("2\n".to_owned(), "b".into())
     );
-    assert!(commit.notes[0].contains("several hard links"), "{:?}", commit.notes);
+    let note = format!("{}: written in place, since it has several hard links", fixture.path("a"));
+    assert_eq!(commit.notes[0], note);
     let plain = inode(&fixture.path("b"));
     fixture.undo();
     assert_eq!((fixture.text("twin"), fixture.text("b")), ("one\n".to_owned(), "two\n".to_owned()));
@@ -143,7 +144,11 @@ fn two_names_of_one_file_are_not_changed_at_once() {
     std::fs::hard_link(fixture.path("a"), fixture.path("twin")).unwrap();
     let both = vec![fixture.replace("a", "one", "ONE"), fixture.replace("twin", "two", "TWO")];
     let error = fixture.commit(both).unwrap_err();
-    assert!(error.to_string().contains("a hard link"), "{error}");
+    assert_eq!(error.code(), ErrorCode::Conflict);
+    expect_test::expect![
+        "twin cannot be written: it is the same file as a (a hard link); change it by one of its names"
+    ]
+    .assert_eq(&fixture.relative(&error.to_string()));
     assert_eq!(fixture.text("a"), "one\ntwo\n");
 }
 
@@ -171,7 +176,8 @@ fn commits_respect_file_permissions() {
 
     let commit = fixture.commit(vec![fixture.replace("closed/in", "two", "2")]).unwrap();
     assert_eq!(fixture.text("closed/in"), "2");
-    assert!(commit.notes[0].contains("its directory is read-only"), "{:?}", commit.notes);
+    let note = format!("{}: written in place, since its directory is read-only", fixture.path("closed/in"));
+    assert_eq!(commit.notes[0], note);
     fixture.commit(vec![fixture.rename("ro", "moved")]).unwrap();
     assert_eq!((fixture.text("moved"), mode(fixture.path("moved"))), ("one".to_owned(), 0o444));
     set_mode(fixture.path("closed"), 0o755);
@@ -342,7 +348,8 @@ fn irreplaceable_files_are_written_in_place() {
         .commit(vec![fixture.replace("a", "mounted", "changed"), fixture.replace("b", "two", "2")])
         .unwrap();
     assert_eq!(std::fs::read_to_string(&other).unwrap(), "changed");
-    assert!(commit.notes[0].contains("cannot be replaced"), "{:?}", commit.notes);
+    let note = format!("{}: written in place, since it cannot be replaced", fixture.path("a"));
+    assert_eq!(commit.notes[0], note);
     fixture.undo();
     assert_eq!(
         (std::fs::read_to_string(&other).unwrap(), fixture.text("b")),

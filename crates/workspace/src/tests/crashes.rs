@@ -193,16 +193,22 @@ fn recovery_keeps_and_reports_foreign_changes() {
     fixture.write("c.py", "foreign\n");
     let notes = reopen(&fixture);
     let mut expected = before.clone();
+    let mut said = Vec::new();
     for path in ["a.py", "new/deep/b.py", "c.py"] {
         expected.insert(path.to_owned(), b"foreign\n".to_vec());
         let note = notes.iter().find(|note| note.path == fixture.path(path)).unwrap();
-        assert!(note.detail.contains("another program changed it"), "{}", note.detail);
+        said.push(note.detail.split("; its earlier content is in ").next().unwrap().to_owned());
         if let Some((_, kept)) = note.detail.split_once("content is in ") {
             assert_eq!(std::fs::read(kept).unwrap(), before[path]);
         } else {
             assert_eq!(path, "new/deep/b.py", "only a new file has no earlier content");
         }
     }
+    expect_test::expect![[r#"
+        another program changed it since, so it was not reverted
+        another program changed it since, so it was not reverted
+        another program changed it since, so it was not reverted"#]]
+    .assert_eq(&said.join("\n"));
     assert_eq!(fixture.files(), expected);
     assert_eq!(pending(&fixture), [""; 0]);
 }

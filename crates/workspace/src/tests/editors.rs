@@ -155,12 +155,7 @@ fn a_refusal_by_the_editor_reverts_everything() {
         Err(error @ CommitError::NotApplied { .. }) => {
             assert_eq!(error.code(), ErrorCode::NotApplied);
             let text = error.to_string();
-            assert!(
-                text.contains("y.open: unchanged (refused: read-only view)")
-                    && text.contains("x.open: reverted")
-                    && text.contains("disk: unchanged"),
-                "{text}"
-            );
+            expect_test::expect!["the editor did not apply the edit of y.open; all changes were reverted: x.open: reverted; y.open: unchanged (refused: read-only view); disk: unchanged"].assert_eq(&fixture.relative(&text));
         }
         other => panic!("{other:?}"),
     }
@@ -304,7 +299,8 @@ fn files_that_peers_hold_are_refused() {
     let error = fixture.commit(all(&fixture)).unwrap_err();
     assert_eq!(error.code(), ErrorCode::Conflict);
     let text = error.to_string();
-    assert!(text.contains("disk is held by Ed") && text.contains("y.open is held by Ed"), "{text}");
+    expect_test::expect!["disk cannot be written: disk is held by Ed; nor can y.open: y.open is held by Ed"]
+        .assert_eq(&fixture.relative(&text));
     assert!(!text.contains("elsewhere"), "{text}");
     assert_eq!((fixture.files(), open_texts(&editor)), (before, vec!["unsaved".to_owned(); 2]));
     // Files that no peer holds are written.

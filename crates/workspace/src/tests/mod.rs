@@ -54,6 +54,11 @@ impl Fixture {
         self.workspace.root().join(path)
     }
 
+    /// The text with paths relative to the workspace.
+    pub fn relative(&self, text: &str) -> String {
+        text.replace(&format!("{}/", self.workspace.root()), "")
+    }
+
     pub fn version(&self, path: &str) -> Version {
         self.workspace.document(&self.path(path)).unwrap().version
     }

@@ -270,7 +270,8 @@ fn deleting_a_directory_is_recursive_or_needs_it_empty() {
     fixture.write("d/e/picture", [0xff, 0xfe, 0]);
     let gone = |path: &str, recursive| Operation::DeleteDirectory { path: fixture.path(path), recursive };
     let refused = fixture.plan(vec![gone("d", false)]).unwrap_err();
-    assert!(refused.to_string().contains("is not empty"), "{refused}");
+    expect_test::expect!["d cannot be changed like this: it is not empty, d/a is in it"]
+        .assert_eq(&fixture.relative(&refused.to_string()));
     assert!(matches!(fixture.plan(vec![gone("c", true)]), Err(PlanError::Read(ReadError::NotFound { .. }))));
     let before = fixture.files();
     fixture.commit(vec![fixture.rename("d/a", "kept"), gone("d", true)]).unwrap();

@@ -58,9 +58,9 @@ pub enum UndoError {
     Unknown { id: String },
     #[error("{id} is already undone; `pilcrow redo` restores it")]
     AlreadyUndone { id: String },
-    /// Everything in it changed since.
+    /// Every change of it was changed again since.
     #[error(
-        "nothing of it can be reverted, since it changed: {}; \
+        "nothing of it can be reverted, because it changed: {};\n\
          an older commit can be named with `pilcrow undo --commit`",
         list(skipped)
     )]
@@ -68,7 +68,7 @@ pub enum UndoError {
         /// The changes that stay, with the reasons.
         skipped: Vec<Skipped>,
     },
-    /// It does not fit.
+    /// The undo does not fit the current texts.
     #[error(transparent)]
     Plan(#[from] PlanError),
     #[error(transparent)]

@@ -374,12 +374,21 @@ mod tests {
         let right = [("a.py", "def new(): pass\n"), ("b.py", "new(older)\n"), ("c.rst", "old\n")];
         assert_eq!(check(&right), Ok("2 places in 2 files".to_owned()));
         let missed = [right[0], ("b.py", "old(older)\n"), right[2]];
-        assert!(check(&missed).unwrap_err().contains("b.py still holds old"));
+        expect_test::expect!["b.py still holds old in 1 places"].assert_eq(&check(&missed).unwrap_err());
         let too_much = [right[0], ("b.py", "new(newer)\n"), right[2]];
-        assert!(check(&too_much).unwrap_err().contains("changed: b.py"));
+        expect_test::expect![[r#"
+            the rename is wrong
+            changed: b.py"#]]
+        .assert_eq(&check(&too_much).unwrap_err());
         let elsewhere = [right[0], right[1], ("c.rst", "new\n")];
-        assert!(check(&elsewhere).unwrap_err().contains("changed: c.rst"));
+        expect_test::expect![[r#"
+            the rename is wrong
+            changed: c.rst"#]]
+        .assert_eq(&check(&elsewhere).unwrap_err());
         let left_behind = [right[0], right[1], right[2], ("d.tmp", "")];
-        assert!(check(&left_behind).unwrap_err().contains("new: d.tmp"));
+        expect_test::expect![[r#"
+            the rename is wrong
+            new: d.tmp"#]]
+        .assert_eq(&check(&left_behind).unwrap_err());
     }
 }

@@ -459,7 +459,7 @@ pub(crate) const ZOD: NpmItem = NpmItem {
     size: "40 MB",
 };
 
-/// Projects in Rust and in C whose crates have their sources and tests.
+/// Crates that bundle the sources and tests of a Rust and a C project.
 pub(crate) const CRATES: CratesItem =
     CratesItem { name: "crates", version: "1", crates: &["semver@1.0.27", "bzip2-sys@0.1.13"], size: "5 MB" };
 

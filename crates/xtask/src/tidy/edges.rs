@@ -232,7 +232,10 @@ After the table.
         found.crates.remove("mid");
         found.crates.insert("new".into());
         let problems = check_edges(&table, &found).join("\n");
-        assert!(problems.contains("new has no row") && problems.contains("no crate mid"), "{problems}");
+        expect_test::expect![[r#"
+            docs/architecture.md: the crate new has no row
+            docs/architecture.md: there is no crate mid"#]]
+        .assert_eq(&problems);
     }
 
     #[test]
@@ -245,20 +248,28 @@ After the table.
         };
         let problems = |uses: &str| check_surfaces(&parse_table(&page(uses)).0);
         assert_eq!(problems("–"), [""; 0]);
-        assert!(problems("`lsp-client`")[0].contains("the surface lsp-server uses lsp-client"));
-        assert!(problems("`rpc-server`")[0].contains("uses the surface rpc-server"));
+        expect_test::expect![
+            "docs/architecture.md: the surface lsp-server uses lsp-client; `host` must offer what it needs"
+        ]
+        .assert_eq(&problems("`lsp-client`")[0]);
+        expect_test::expect!["docs/architecture.md: the surface lsp-server uses the surface rpc-server"]
+            .assert_eq(&problems("`rpc-server`")[0]);
     }
 
     #[test]
     fn a_bad_table_is_reported() {
         assert_eq!(parse_table("no table").1.len(), 1);
         let upward = TABLE.replace("| 0 | `low` | x | – |", "| 0 | `low` | x | `high` |");
-        assert!(check_layers(&parse_table(&upward).0)[0].contains("low (layer 0) uses high (layer 4)"));
+        expect_test::expect!["docs/architecture.md: low (layer 0) uses high (layer 4)"]
+            .assert_eq(&check_layers(&parse_table(&upward).0)[0]);
         let dev = TABLE.replace("| 1 | `mid` | x | `low` |", "| 1 | `mid` | x | `testing` |");
-        assert!(check_layers(&parse_table(&dev).0)[0].contains("for development only"));
+        expect_test::expect!["docs/architecture.md: mid uses testing, which is for development only"]
+            .assert_eq(&check_layers(&parse_table(&dev).0)[0]);
         let tests = TABLE.replace("| 1 | `mid` | x | `low` | – |", "| 1 | `mid` | x | `low` | `testing` |");
-        assert!(check_layers(&parse_table(&tests).0)[0].contains("below the crates"));
+        expect_test::expect!["docs/architecture.md: mid is below the crates whose tests may use testing"]
+            .assert_eq(&check_layers(&parse_table(&tests).0)[0]);
         let layer = TABLE.replace("| 1 | `mid`", "| one | `mid`");
-        assert!(parse_table(&layer).1[0].contains("neither a number nor dev"));
+        expect_test::expect!["docs/architecture.md: the layer of mid is neither a number nor dev"]
+            .assert_eq(&parse_table(&layer).1[0]);
     }
 }

@@ -164,7 +164,9 @@ fn check_machine_paths(path: &str, text: &str) -> Vec<String> {
     text.lines()
         .enumerate()
         .filter(|(_, line)| own(line))
-        .map(|(index, line)| format!("{path}:{}: a path of one machine: {}", index + 1, line.trim()))
+        .map(|(index, line)| {
+            format!("{path}:{}: a path of one machine; make it relative: {}", index + 1, line.trim())
+        })
         .collect()
 }
 

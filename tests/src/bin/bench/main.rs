@@ -118,13 +118,13 @@ fn startup() {
     );
 }
 
-/// Peak resident memory in KiB of a program that prints one line and ends. Its
-/// output goes to a full pipe, so that it stands still at the write and can be
-/// looked at.
+/// Peak resident memory in KiB of a program that prints one line and ends.
+///
+/// Its output goes to a full pipe, so that it blocks in the write and can be measured.
 fn peak_memory(mut command: Command) -> u64 {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let mut filler = writer.try_clone().unwrap();
-    // More than a pipe holds: this thread too stands still until the pipe is read.
+    // More than a pipe holds: this thread also blocks until the pipe is read.
     let fill = std::thread::spawn(move || filler.write_all(&vec![b'.'; 1 << 20]));
     let mut child = command.stdout(writer).spawn().expect("pilcrow starts");
     drop(command);

@@ -19,7 +19,7 @@ pub struct ToolDocument {
     pub label: String,
     /// The first [`SUMMARY`] characters of the description; weight 2.
     pub summary: String,
-    /// Not searched.
+    /// The tool's source, which is not searched.
     pub source: ToolSource,
     /// The MCP server's name; weight 2.
     pub server_name: Option<String>,
@@ -35,7 +35,7 @@ const ROOM: usize = 64;
 /// Indexed characters of a description.
 pub(crate) const SUMMARY: usize = 200;
 
-/// Where a tool comes from.
+/// The origin of a tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolSource {

@@ -21,8 +21,9 @@ pub(super) struct SentSet {
 }
 
 impl Hub {
-    /// Queues a set to be sent again, with the breakpoints that all clients have by
-    /// then.
+    /// Queues a set to be sent again.
+    ///
+    /// It then has the breakpoints that all clients have by then.
     pub(super) fn queue_resend(&mut self, set: Set) {
         if !self.queued_sets.iter().any(|it| it.from.is_none() && it.set == set) {
             self.queued_sets.push_back(QueuedSet { from: None, set, arguments: None });

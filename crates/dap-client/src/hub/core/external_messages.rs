@@ -80,8 +80,9 @@ impl Hub {
         }
     }
 
-    /// Sends the set again with all clients' breakpoints, since the editor's request
-    /// replaced them.
+    /// Sends the set again with all clients' breakpoints.
+    ///
+    /// The editor's request replaced them.
     pub(super) fn external_set_answered(&mut self, external: ExternalSet, good: bool) {
         let ExternalSet { client, set, before, crossed } = external;
         if !good {

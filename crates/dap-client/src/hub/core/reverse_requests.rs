@@ -32,8 +32,9 @@ impl Hub {
         self.ask_next_client(seq, message, BTreeSet::new());
     }
 
-    /// Forwards an adapter request: first to a joined client that supports it, then to
-    /// the agent.
+    /// Forwards an adapter request.
+    ///
+    /// First to a joined client that supports it, then to the agent.
     pub(super) fn ask_next_client(
         &mut self,
         adapter_seq: Box<RawValue>,

@@ -18,8 +18,9 @@ pub(super) struct RunRequest {
     pub(super) announced: bool,
 }
 
-/// Whether a command runs the program or moves its position; sent by the user, it
-/// takes control.
+/// Whether a command runs the program or moves its position.
+///
+/// Sent by the user, it takes control.
 pub(super) fn runs(command: &str) -> bool {
     crate::debuggee::runs_on(command) || matches!(command, "pause" | "terminateThreads")
 }
@@ -50,8 +51,9 @@ impl Hub {
         self.forward(client, message, work);
     }
 
-    /// The state that forbids a run request, and advice. debugpy 1.8 answers nothing
-    /// after a `continue` of a running program, so the hub does not forward one.
+    /// The state that forbids a run request, and advice.
+    ///
+    /// debugpy 1.8 answers nothing after a `continue` of a running program, so the hub does not forward one.
     fn state_conflict(
         &self,
         role: Role,
@@ -87,8 +89,9 @@ impl Hub {
         view
     }
 
-    /// Answers `continue` of a running program with success, because editors show an
-    /// error to the user.
+    /// Answers `continue` of a running program with success.
+    ///
+    /// Editors would show an error to the user.
     fn answer_while_running(&mut self, client: ClientId, message: &Envelope) {
         let Some(RunRequest { thread, all, marks: (_, own), .. }) =
             self.run_effect(client, &message.name, &message.content())
@@ -127,8 +130,9 @@ impl Hub {
         Some(RunRequest { thread, all, marks, announced: false })
     }
 
-    /// Sends `continued` for unanswered run requests before a stop is sent. If the
-    /// adapter refuses one, its response corrects the state.
+    /// Sends `continued` for unanswered run requests before a stop is sent.
+    ///
+    /// If the adapter refuses one, its response corrects the state.
     pub(super) fn announce_unanswered_runs(&mut self) {
         let unannounced = self.pending.iter_mut().filter_map(|(number, it)| match &mut it.work {
             Work::Run(RunRequest { thread, all, announced, .. }) if !*announced => {
@@ -149,8 +153,9 @@ impl Hub {
         }
     }
 
-    /// Sends all clients the events that bring their view up to date, after a run
-    /// request was answered.
+    /// Sends all clients the events that bring their view up to date.
+    ///
+    /// The hub calls it after a run request was answered.
     pub(super) fn reconcile(&mut self) {
         for id in self.clients.keys().copied().collect::<Vec<_>>() {
             let Some(member) = self.clients.get(&id).filter(|it| it.phase == Phase::Live) else { continue };

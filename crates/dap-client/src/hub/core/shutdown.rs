@@ -16,9 +16,10 @@ use super::{Hub, Pending, Requester, Work, raw_member};
 /// Time for a request that ends the program.
 const END: Duration = Duration::from_secs(2);
 /// Time for a request that only reads state.
-const LOOK: Duration = Duration::from_secs(60);
-/// Time for a request that runs code of the program or reads its symbols. Some
-/// adapters answer a step when it is done.
+const READ: Duration = Duration::from_secs(60);
+/// Time for a request that runs code of the program or reads its symbols.
+///
+/// Some adapters answer a step when it is done.
 const RUN: Duration = Duration::from_secs(300);
 
 impl Hub {
@@ -55,16 +56,17 @@ impl Hub {
         self.out.push(Output::Deadline { number, after: END });
     }
 
-    /// Time for the answer to a request. The agent has its own deadlines, but its
-    /// requests must not block other clients. Requests that end the program get their
-    /// deadline where they are sent.
+    /// Time for the answer to a request.
+    ///
+    /// The agent has its own deadlines, but its requests must not block other clients. Requests that end the
+    /// program get their deadline where they are sent.
     pub(super) fn answer_timeout(&self, pending: &Pending) -> Option<Duration> {
         let client = pending.from.as_ref().and_then(|(client, _)| self.clients.get(client));
         match &pending.work {
             Work::Run(_) | Work::Set(_) => Some(RUN),
             Work::Plain | Work::Threads | Work::Change if client?.role == Role::User => {
                 let runs = matches!(pending.work, Work::Change) || pending.command == "evaluate";
-                Some(if runs { RUN } else { LOOK })
+                Some(if runs { RUN } else { READ })
             }
             _ => None,
         }
@@ -75,8 +77,9 @@ impl Hub {
         self.pending.contains_key(&number) || self.reverse_requests.iter().any(|it| it.number == number)
     }
 
-    /// The adapter did not answer in time. If the user ends the program, `disconnect`
-    /// follows, then the kill.
+    /// Handles a request that the adapter did not answer in time.
+    ///
+    /// If the user ends the program, the hub sends `disconnect`, then kills it.
     pub(super) fn request_expired(&mut self, number: i64) {
         match self.pending.remove(&number) {
             Some(Pending { from, command, work: Work::End }) if !self.terminated => {
@@ -102,7 +105,7 @@ impl Hub {
         }
     }
 
-    /// The adapter's stream is closed.
+    /// Ends the session after the adapter closed its stream.
     pub(super) fn adapter_closed(&mut self, reason: &str) {
         let first = !self.terminated;
         self.terminated = true;
@@ -151,7 +154,7 @@ impl Hub {
         self.breakpoints.requests_except(&agents.map(|(id, _)| *id).collect::<Vec<_>>())
     }
 
-    /// The program was launched again by another session, or the launch failed.
+    /// Records that another session launched the program again, or failed to.
     pub(super) fn relaunched(&mut self, configuration: Option<Value>) {
         if !std::mem::take(&mut self.relaunching) {
             return;

@@ -26,7 +26,7 @@ async fn run(
 }
 
 #[test]
-fn decisions_without_rules() {
+fn without_rules_the_danger_of_a_line_decides() {
     let fixture = Fixture::new(&[]);
     let policy = policy(&fixture, |_| {});
     check(&policy, &fixture, "cargo test", Decision::Ask);
@@ -37,7 +37,7 @@ fn decisions_without_rules() {
 }
 
 #[test]
-fn rules_about_every_command_of_a_line() {
+fn rules_are_checked_for_every_command_of_a_line() {
     let fixture = Fixture::new(&[]);
     let policy = policy(&fixture, |it| {
         it.rules = rules(&[
@@ -244,7 +244,7 @@ fn only_a_full_rule_allows_a_critical_command() {
 }
 
 #[test]
-fn settings() {
+fn exec_settings_change_the_decision() {
     let fixture = Fixture::new(&[]);
     let off = policy(&fixture, |it| it.exec.enabled = false);
     check(&off, &fixture, "ls", Decision::Deny);
@@ -271,8 +271,12 @@ async fn an_answer_holds_for_the_line_that_was_shown() {
         run(&asking, &fixture, "git push --force; rm -rf \"$X\"", &[Answer::Session]).await;
     granted.unwrap();
     let detail = script.asked.lock()[0].detail.clone();
-    assert!(detail.contains("history rewriting and force push (medium)"), "{detail}");
-    assert!(detail.contains("at its worst, critical: recursive delete"), "{detail}");
+    expect_test::expect![[r#"
+        git push --force; rm -rf "$X"
+        in <base>/root
+        ! history rewriting and force push (medium): `git push --force`: overwrites what others may have
+        ! `rm -rf …`: may delete the root of the file system; at its worst, critical: recursive delete"#]]
+    .assert_eq(&fixture.without_base(&detail));
     run(&asking, &fixture, "git push --force; rm -rf \"$X\"", &[]).await.0.unwrap();
     run(&asking, &fixture, "git push", &[Answer::Always]).await.0.unwrap();
     run(&policy(&fixture, |_| {}), &fixture, "git push", &[]).await.0.unwrap();
@@ -287,7 +291,7 @@ async fn yes_answers_questions_and_lifts_no_denial() {
     run(&policy, &fixture, "git push -f", &[]).await.0.unwrap();
     let denied = run(&policy, &fixture, "curl x | sh", &[]).await.0.unwrap_err();
     assert_eq!(denied.code, ErrorCode::Denied);
-    assert!(denied.reason.contains("unseen code into an interpreter (high)"), "{}", denied.reason);
+    expect_test::expect!["exec: unseen code into an interpreter (high): `sh`: runs what comes from the network; a rule `allow exec …` that names the command allows it"].assert_eq(&fixture.without_base(&denied.reason));
 }
 
 #[tokio::test]

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_is_let_pass_and_nothing_else() {
+    fn only_expressions_without_side_effects_pass() {
         for expression in [
             "n",
             "self.items[0].name",
