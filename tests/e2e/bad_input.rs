@@ -1,5 +1,4 @@
-//! Bad input: each case gives a clear error with its code, writes nothing, and
-//! exits as documented.
+//! Bad input: each case gives a clear error with its code, writes no file, and exits as documented.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -20,8 +19,9 @@ fn project() -> Sandbox {
     sandbox
 }
 
-/// Asserts that the call fails with this code and exit 1, mentions `says`, and
-/// changes no file.
+/// Asserts that the call fails with this code and exit 1, and mentions `says`.
+///
+/// Also asserts that it changes no file.
 #[track_caller]
 fn check(name: &str, arguments: Value, code: &str, says: &str) {
     let sandbox = project();
@@ -44,7 +44,7 @@ fn an_unknown_tag_shows_the_current_lines() {
 }
 
 #[test]
-fn a_patch_that_cannot_be_read() {
+fn an_unreadable_patch_is_refused() {
     check("edit", json!({"patch": "please change the first line"}), "invalid_patch", "");
     check("edit", json!({"patch": ""}), "invalid_patch", "");
 }
@@ -57,7 +57,7 @@ fn a_path_outside_the_workspace_is_denied() {
 }
 
 #[test]
-fn a_path_that_leaves_through_a_link() {
+fn a_path_that_leaves_through_a_link_is_denied() {
     check("read", json!({"path": "link.txt"}), "denied", "outside");
     check("write", json!({"path": "link.txt", "content": "x", "overwrite": true}), "denied", "outside");
     check("write", json!({"path": "link folder/new.txt", "content": "x"}), "denied", "outside");
@@ -88,7 +88,7 @@ fn invalid_arguments_are_refused() {
 }
 
 #[test]
-fn a_missing_server_is_named_with_what_installs_it() {
+fn a_missing_server_is_named_with_its_install_command() {
     let mut sandbox = project();
     let nowhere = sandbox.beside("no tools").display().to_string();
     sandbox.variables.insert("PILCROW_TOOLS".to_owned(), nowhere);
@@ -145,28 +145,28 @@ fn a_read_only_file_is_refused() {
 #[test]
 fn a_read_only_directory_refuses_only_new_files() {
     let mut sandbox = project();
-    let folder = sandbox.project().join("folder");
+    let directory = sandbox.project().join("folder");
     sandbox.drop_root();
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).expect("mode");
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o555)).expect("mode");
     let start = sandbox.tree();
     let said = sandbox.tool("write", &json!({"path": "folder/new.txt", "content": "x"})).fails("read_only");
     assert!(said.contains("folder"), "{said}");
     assert_eq!(sandbox.tree(), start);
 
     let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&path.metadata().expect("meta"));
-    let before = inode(&folder.join("b.txt"));
+    let before = inode(&directory.join("b.txt"));
     let mut batch = Batch::start(&sandbox);
     let patch = batch.view("folder/b.txt").put("b", "B");
     batch.edit(&patch).ok();
     assert_eq!(sandbox.read("folder/b.txt"), "B\n");
-    assert_eq!(inode(&folder.join("b.txt")), before, "it was replaced, not written in place");
+    assert_eq!(inode(&directory.join("b.txt")), before, "it was replaced, not written in place");
     sandbox.run(&["undo"]).expect(0);
     assert_eq!(sandbox.tree(), start);
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("mode");
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).expect("mode");
 }
 
 #[test]
-fn the_mode_of_an_edited_file_stays() {
+fn an_edited_file_keeps_its_mode() {
     let sandbox = project();
     let file = sandbox.project().join("a.txt");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o751)).expect("mode");
@@ -176,8 +176,9 @@ fn the_mode_of_an_edited_file_stays() {
     assert_eq!(file.metadata().expect("meta").permissions().mode() & 0o777, 0o751);
 }
 
-/// Writes 64 KiB while the project's or Pilcrow's own disk is a tiny full one,
-/// mounted where only this process and its children see it.
+/// Writes 64 KiB while the project's or Pilcrow's own disk is a tiny full one.
+///
+/// The disk is mounted where only this process and its children see it.
 fn on_a_full_disk(project_is_full: bool) {
     let mut unshare = vec!["unshare", "--mount"];
     if !rustix::process::geteuid().is_root() {

@@ -1,5 +1,4 @@
-//! Shell commands: how they run, how they end, and how `undo` reverts their
-//! changes.
+//! Shell commands: how they run and end, and how `undo` reverts their changes.
 
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use serde_json::json;
 use tests::editor::uri;
 use tests::{Batch, Editor, Sandbox, check_output, wait_for};
 
-/// Generous, for a busy machine.
+/// A generous limit, for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
@@ -86,8 +85,8 @@ fn a_run_denied_before_its_start_is_audited() {
     let ran = sandbox.run(&["run", "go", "--yes", "--model", &model]);
     assert!(!sandbox.project().join(".git/x").exists(), "{ran:?}");
     let workspaces = sandbox.home().join("state/workspaces");
-    let folder = std::fs::read_dir(workspaces).unwrap().next().unwrap().unwrap().path();
-    let audit = std::fs::read_to_string(folder.join("audit.jsonl")).unwrap();
+    let directory = std::fs::read_dir(workspaces).unwrap().next().unwrap().unwrap().path();
+    let audit = std::fs::read_to_string(directory.join("audit.jsonl")).unwrap();
     let lines: Vec<serde_json::Value> = audit.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
     let denied: Vec<_> = lines.iter().filter(|it| it["decision"] == "deny").collect();
     let shown = |key: &str| denied.iter().map(|it| it[key].clone()).collect::<Vec<_>>();
@@ -194,7 +193,7 @@ fn long_output_is_truncated_and_readable_in_full() {
     assert!(text.starts_with("1\n2\n") && has("30000") && has("exit status 0"), "{}", text.len());
     let is_cut = text.lines().any(|line| line.starts_with('…') && line.contains("\"bash-1\""));
     assert!(text.len() < 60_000 && is_cut, "{}", text.len());
-    let file = answer.value["details"]["file"].as_str().expect("it is kept whole").to_owned();
+    let file = answer.value["details"]["file"].as_str().expect("the whole output is stored").to_owned();
     assert_eq!(std::fs::read_to_string(file).unwrap().lines().count(), 30_000);
     let page = batch.call("bash", &json!({ "job": "bash-1", "offset": 12_345 })).ok();
     assert_eq!(page.lines().nth(1), Some("12345"));

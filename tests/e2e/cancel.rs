@@ -1,5 +1,7 @@
-//! Cancellation: Ctrl-C during a request that is never answered, and `kill -9` of
-//! Pilcrow itself. No started process may stay.
+//! Cancellation by Ctrl-C during a request that is never answered, and by `kill -9` of Pilcrow
+//! itself.
+//!
+//! No started process may stay.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +10,10 @@ use serde_json::json;
 use tests::processes::kill;
 use tests::{Sandbox, Scripted, sandbox, wait_for};
 
-/// A long time for a busy machine; the promised limit is measured separately.
+/// A long limit for a busy machine; another check measures the promised limit.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that never answers and starts one process in its group or out of it.
+/// A server that never answers and starts one process, in its group or outside.
 fn silent(own_group: bool) -> (Sandbox, Scripted) {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
     let pid_file = sandbox.beside("grandchild");
@@ -41,7 +43,7 @@ fn ctrl_c_ends_a_run_in_two_seconds_and_leaves_no_process() {
     assert!(!ran.status.success(), "a cancelled run says that it went well: {ran:?}");
     assert!(ran.signal().is_none(), "it was ended, it did not end: {ran:?}");
     assert!(took <= Duration::from_secs(2), "it took {took:?}: {ran:?}");
-    // The run's own end must leave nothing, not a later cleanup.
+    // The end of the run itself must leave no process, not a later cleanup.
     sandbox.mark().none_left(Duration::from_millis(500));
 }
 

@@ -115,7 +115,7 @@ fn reading_leaves_the_project_unchanged() {
     let start = sandbox.tree();
     let shown = sandbox.run(&["read", "a.txt"]).expect(0);
     assert!(shown.stdout.starts_with("[a.txt#"), "{shown:?}");
-    assert_eq!(sandbox.tree(), start, "something of ours was written into the project");
+    assert_eq!(sandbox.tree(), start, "Pilcrow wrote a file into the project");
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! Complaints of users about other agents' language-server tools, as far as they
-//! show from outside. Each test is named after the project and the number of the
-//! issue.
+//! Complaints of users about other agents' language-server tools, as far as they show from outside.
+//!
+//! Each test is named after the project and the number of the issue.
 
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ fn omp_10701_a_glob_waits_for_each_file_or_reports_pending() {
             "2 errors, 0 warnings, 0 hints in 2 files; no server has checked 1 more (basedpyright; basedpyright pending)"
         ],
     );
-    // The files are requested concurrently, so the server chooses the one that gets no answer.
+    // The files are requested concurrently, so the server chooses the one without an answer.
     let unknown = said.contains("pending, so not known yet") || said.contains("not known:");
     assert!(unknown && said.matches(".py: basedpyright").count() == 1, "{said}");
 }

@@ -1,5 +1,6 @@
-//! The user continues while Pilcrow works: types above the named position, sends
-//! commands back to back, works in another folder than the first.
+//! Concurrent work of the user: types above the named position, sends commands back to back.
+//!
+//! The user also works in another workspace folder than the first.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -8,8 +9,7 @@ use tests::{Editor, Sandbox, Scripted, check_output};
 
 const A: &str = "def greet(): ...\n\ngreet()\n";
 
-/// A server that renames `greet` in `a.py`, where `above` lines were typed above
-/// it.
+/// A server that renames `greet` in `a.py`, below `above` typed lines.
 fn renaming(above: usize) -> (Sandbox, Scripted) {
     let mut sandbox = Sandbox::with(&[("a.py", A)]);
     let edit = |line: usize, start: usize| {
@@ -64,7 +64,7 @@ fn a_request_line_follows_text_typed_above_it() {
     let session = editor.answer(asked)["result"]["session"].as_str().unwrap().to_owned();
     editor.ended(&session);
     let now = editor.text(&file);
-    // Answered where it stands now.
+    // The request is answered at its current position.
     check_output(
         now,
         &expect![[r#"

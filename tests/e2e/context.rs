@@ -1,5 +1,6 @@
-//! Context of a model besides the prompt: context files, skills, templates and
-//! agents, and their changes during a run.
+//! Context of a model besides the prompt, and its changes during a run.
+//!
+//! The context is context files, skills, templates and agents.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use tests::{Editor, Sandbox, check_output, line_with};
 
 fn put(path: &Path, text: &str) {
-    std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    std::fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
     std::fs::write(path, text).expect("a file");
 }
 
@@ -98,7 +99,7 @@ fn skills_and_templates_are_called_by_name() {
         pilcrow: there is no skill "car"; the nearest is care
     "#]],
     );
-    // The same in an editor.
+    // An editor gets the same answer.
     let mut sandbox = sandbox;
     let model =
         script(&sandbox, &[json!({"expect": {"last_contains": ["Look at x and y."]}, "text": "Seen."})]);
@@ -121,7 +122,7 @@ fn an_agent_has_its_own_instructions_tools_and_files() {
     );
     let rules = user_file(&sandbox, "agents/reviewer/resources/rules.md");
     // The instructions name a file by a relative path; a note with its directory follows.
-    let resources = rules.parent().expect("a folder").display().to_string();
+    let resources = rules.parent().expect("a directory").display().to_string();
     let note = format!("Paths above that begin with resources/ are in {resources}: read them there.");
     let model = script(
         &sandbox,
@@ -134,7 +135,7 @@ fn an_agent_has_its_own_instructions_tools_and_files() {
         ],
     );
     sandbox.run(&["run", "review", "--agent", "reviewer", "--model", &model]).expect(0);
-    // The session resumes as this agent, and the system prompt says so once.
+    // The session resumes as this agent, and the system prompt states it once.
     let on = json!({"expect": {"system_contains": ["You review;"], "tools_exclude": ["write", "edit"]}, "text": "On."});
     let mut notes = Vec::new();
     for _ in 0..2 {
@@ -197,7 +198,7 @@ fn an_agent_has_its_own_instructions_tools_and_files() {
         let ran = sandbox.run(&["run", "review", "--agent", name, "--model", &model]).expect(2);
         assert!(ran.stderr.contains(part), "{ran:?}");
     }
-    // Unknown tool names are reported, and the origin of an empty list.
+    // Unknown tool names are reported, and the origin of an empty list too.
     put(&user_file(&sandbox, "agents/reviewer/tools.toml"), "enable = []\ndisable = ['Bash', 'show']\n");
     let shown = sandbox.run(&["config", "show", "--agent", "reviewer"]).expect(0).stdout;
     assert!(
@@ -274,15 +275,14 @@ fn changed_context_files_apply_from_the_next_turn() {
         "t.md:",
         "the previous version of the template is still used",
         "config.toml:1: there is no key `run.turn_limt`; the nearest is `run.turn_limit`",
-        "the previous settings stay in force",
+        "the previous settings still apply",
         "mine.toml",
     ] {
         assert!(problems.contains(part), "{part} is missing in {problems}\n{changed}");
     }
 }
 
-/// A language server and a debug adapter of the user's own, whose definitions
-/// change during the run.
+/// Changes the definitions of a server and an adapter of the user during the run.
 #[test]
 fn edited_adapter_definitions_apply_from_the_next_turn() {
     let sandbox = Sandbox::with(&[("a.words", "one\n")]);
@@ -400,7 +400,7 @@ fn search_covers_all_conversations_until_deleted() {
 #[test]
 fn a_conversation_is_compacted_on_request() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
-    // Far more than the part that is never compacted.
+    // The session has far more text than the part that is never compacted.
     let long = "many words ".repeat(12_000);
     let model = script(&sandbox, &[json!({"text": long})]);
     sandbox.run(&["run", "explain", "--model", &model]).expect(0);
@@ -423,11 +423,11 @@ fn a_conversation_is_compacted_on_request() {
     );
     let ran = sandbox.run(&["run", "/compact"]).expect(2);
     assert!(ran.stderr.contains("sessions compact"), "{ran:?}");
-    // In an editor, of the newest conversation.
+    // An editor compacts its newest conversation.
     let mut editor = Editor::start(&sandbox);
     editor.run("pilcrow.compact", json!({}));
     editor.wait_for_message("nothing to compact");
-    // Also as text, as in a shell.
+    // The command also works as text, as in a shell.
     let compactions = |editor: &Editor| {
         editor
             .all("window/showMessage")
@@ -438,7 +438,7 @@ fn a_conversation_is_compacted_on_request() {
     editor.run("pilcrow.prompt", json!({"text": "/compact keep the names", "resume": id}));
     editor.wait("the second answer", |editor| compactions(editor) == 2);
     editor.shut_down();
-    // By the model of the session, not by the configured one.
+    // The model of the session summarizes, not the configured one.
     let lines = [json!({"text": long}), json!({"text": "## Goal\nby its own model"})];
     let model = script(&sandbox, &lines[..1]);
     sandbox.run(&["sessions", "resume", &id, "and on", "--model", &model]).expect(0);
@@ -455,7 +455,7 @@ fn a_conversation_is_compacted_on_request() {
     let model = script(&sandbox, &[waits]);
     sandbox.variables.insert("PILCROW_MODEL".to_owned(), model);
     let mut editor = Editor::start(&sandbox);
-    let session = editor.run("pilcrow.prompt", json!({"text": "go on for ever"}));
+    let session = editor.run("pilcrow.prompt", json!({"text": "continue forever"}));
     let there = || sandbox.run(&["sessions", "list", "--json"]).expect(0).stdout.contains(&session);
     assert!(tests::wait_for(Duration::from_secs(30), there), "no file of the conversation");
     editor.run("pilcrow.compact", json!({ "session": session }));

@@ -43,7 +43,7 @@ fn grep(path: &str) -> Value {
 }
 
 #[test]
-fn a_truncated_result_names_where_the_rest_is() {
+fn a_truncated_result_names_the_place_of_the_rest() {
     let mut sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     sandbox.variables.insert("PILCROW_MODEL_CONTEXT_WINDOW".to_owned(), "40000".to_owned());
     let rows: String = (1..=5_000).map(|at| format!("row {at} has some words\n")).collect();
@@ -58,8 +58,8 @@ fn a_truncated_result_names_where_the_rest_is() {
         json!({"expect": found, "text": "Done."}),
     ];
     sandbox.run(&["run", "go", "--yes", "--model", &script(&sandbox, "bash.jsonl", &lines)]).expect(0);
-    // The same for text that the agent itself truncates, also without a prompt, and in a fork whose parent is
-    // deleted.
+    // The same holds for text that the agent itself truncates, also without a prompt, and in a fork
+    // whose parent is deleted.
     let many = json!([{"name": "read", "arguments": {"path": "rows.txt", "offset": 1, "limit": 2000}}]);
     let whole = json!({"file": {"after": "the full output is in ", "before": " …]"}});
     let part = |path: &str| json!([{"name": "grep", "arguments": {"path": path, "pattern": "row"}}]);
@@ -74,7 +74,7 @@ fn a_truncated_result_names_where_the_rest_is() {
     sandbox.run(&["sessions", "delete", &parent]).expect(0);
     let again = script(&sandbox, "again.jsonl", &lines[1..]);
     sandbox.run(&["sessions", "resume", &fork, "look again", "--model", &again]).expect(0);
-    // Nothing else beside is.
+    // No other file exists there.
     let secret = sandbox.beside("secret.txt");
     std::fs::write(&secret, "row of secrets\n").unwrap();
     let lines = [
@@ -126,7 +126,7 @@ fn a_resumed_conversation_keeps_its_model() {
 }
 
 #[test]
-fn a_branch_answered_by_another_model_says_so() {
+fn a_branch_reports_the_other_model_that_answered() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     let model = script(&sandbox, "one.jsonl", &[json!({"text": "root answer"})]);
     sandbox.run(&["run", "hello", "--model", &model]).expect(0);
@@ -156,7 +156,7 @@ fn a_branch_is_summarized_only_by_the_named_model() {
     let smol = script(&sandbox, "smol.jsonl", &[json!({"text": "by the small one"})]);
     let named = script(&sandbox, "named.jsonl", &[json!({"text": "by the named one"})]);
     let config = sandbox.home().join("config");
-    std::fs::create_dir_all(&config).expect("the folder of the configuration");
+    std::fs::create_dir_all(&config).expect("the directory of the configuration");
     std::fs::write(config.join("config.toml"), format!("[roles.smol]\nmodel = '{smol}'\n")).expect("it");
     let summary = |model: &[&str]| {
         sandbox.run(&[&["sessions", "branch", &id, &root], model].concat()).expect(0);
@@ -211,7 +211,8 @@ fn a_conversation_is_branched_named_forked_and_shown() {
     let root = entry(&sandbox, &id, "root answer");
     let first = entry(&sandbox, &id, "first end");
     sandbox.run(&["sessions", "label", &id, &first, "the first"]).expect(0);
-    // By the session's own model, which gets the user's request; by an extract where it gives none.
+    // The session's own model summarizes, with the user's request; an extract is used if it returns
+    // none.
     let expect = json!({"last_contains": ["first way", "keep the names"]});
     let lines = [json!({"expect": expect, "text": "## Goal\nby the model"})];
     let model = script(&sandbox, "summary.jsonl", &lines);
@@ -241,7 +242,7 @@ fn a_conversation_is_branched_named_forked_and_shown() {
         assert!(last.contains("branch"), "{last}");
         last
     };
-    // To another branch: the summary covers the abandoned part, not the common one.
+    // A switch to another branch summarizes the abandoned part, not the common one.
     branch(&first, "planner");
     let last = last_message(&id);
     assert!(last.contains("second way") && !last.contains("root question"), "{last}");
@@ -249,7 +250,7 @@ fn a_conversation_is_branched_named_forked_and_shown() {
     let shown = sandbox.run(&["sessions", "show", &id]).expect(0).stdout;
     assert!(shown.contains("first end") && shown.contains("root question"), "{shown}");
     assert!(sandbox.run(&["sessions", "tree", &id]).expect(0).stdout.contains("<the first>"));
-    // A fork holds the entries up to its own, and each export format says so.
+    // A fork has the entries up to its own, and each export format shows its origin.
     let fork = sandbox.run(&["sessions", "fork", &id, &root]).expect(0).stdout.trim().to_owned();
     let export = |form: &str| sandbox.run(&["sessions", "export", &fork, "--format", form]).expect(0).stdout;
     for form in ["markdown", "html", "jsonl"] {
@@ -277,7 +278,7 @@ fn a_lost_terminal_disconnects_the_run_but_keeps_the_session() {
     assert!(gone_on.contains("whole"), "{gone_on}");
 }
 
-/// There is nothing to flush of a path that is no file, and the system says so.
+/// Configures a path that is no file, so that flushing fails.
 #[test]
 fn session_entries_are_flushed_when_configured() {
     for (fsync, resumes) in [(None, false), (Some("off"), true), (Some("on"), false), (Some("on"), true)] {
@@ -308,11 +309,12 @@ fn session_entries_are_flushed_when_configured() {
     }
 }
 
-/// The file of the only conversation below a folder.
-fn the_file(folder: &Path) -> Option<PathBuf> {
-    let entries = || std::fs::read_dir(folder).expect("a folder").map(|it| it.expect("an entry").path());
+/// The file of the only conversation below a directory.
+fn the_file(directory: &Path) -> Option<PathBuf> {
+    let entries =
+        || std::fs::read_dir(directory).expect("a directory").map(|it| it.expect("an entry").path());
     let is_it =
-        |path: &PathBuf| folder.ends_with("sessions") && path.extension().is_some_and(|it| it == "jsonl");
+        |path: &PathBuf| directory.ends_with("sessions") && path.extension().is_some_and(|it| it == "jsonl");
     let below = || entries().filter(|path| path.is_dir()).find_map(|path| the_file(&path));
     entries().find(is_it).or_else(below)
 }
@@ -327,10 +329,10 @@ fn a_session_truncated_by_a_crash_is_reported_on_open() {
     let cut = "skipped the last line, which a crash cut";
     // Each command repairs the file or leaves it unchanged.
     let tear = || {
-        let folders = std::fs::read_dir(sandbox.home().join("state/workspaces")).expect("the state");
-        let mut files: Vec<_> = folders
-            .flat_map(|folder| {
-                std::fs::read_dir(folder.expect("a folder").path().join("sessions")).expect("sessions")
+        let directories = std::fs::read_dir(sandbox.home().join("state/workspaces")).expect("the state");
+        let mut files: Vec<_> = directories
+            .flat_map(|directory| {
+                std::fs::read_dir(directory.expect("a directory").path().join("sessions")).expect("sessions")
             })
             .map(|file| file.expect("a file").path())
             .filter(|path| path.to_string_lossy().contains(&id))
@@ -372,6 +374,6 @@ fn an_entry_label_is_one_line_and_empty_removes_it() {
     label("two\nlines").expect(2);
     label(" ").expect(0);
     assert!(!shown().contains('<'), "{}", shown());
-    // None are requested, so none can be shown.
+    // No labels are requested, so none can be shown.
     sandbox.run(&["sessions", "search", "--limit", "0", "begin"]).expect(2);
 }

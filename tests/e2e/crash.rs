@@ -1,5 +1,4 @@
-//! `kill -9` at every step of a commit of three files, and two processes that
-//! commit at once.
+//! `kill -9` at every step of a commit of three files, and two processes that commit at once.
 //!
 //! The steps come from the page about the journal's format, so a documented new step is tested.
 
@@ -29,8 +28,7 @@ fn project() -> Sandbox {
     sandbox
 }
 
-/// Every step of a commit at which a fault can be set, as documented: `after-lock`,
-/// …
+/// Every documented step of a commit at which a fault can be set: `after-lock`, …
 fn steps() -> BTreeSet<String> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/formats").join("journal.md");
     let text = std::fs::read_to_string(page).expect("the page about the journal's format");
@@ -47,8 +45,9 @@ fn steps() -> BTreeSet<String> {
     steps
 }
 
-/// Calls `check` with a fresh project after a kill at each step: once, or once for
-/// each file.
+/// Calls `check` with a fresh project after a kill at each step.
+///
+/// Calls it once, or once for each file.
 fn at_every_step(mut check: impl FnMut(&str, Sandbox)) {
     for step in steps() {
         let mut killed = 0;
@@ -115,7 +114,7 @@ fn a_kill_at_any_step_leaves_all_files_old_or_new() {
         let now = states(&sandbox);
         assert!(now == ["before"; 3] || now == ["after"; 3], "{fault}: {at_the_kill:?} became {now:?}");
         only_the_files(&sandbox, fault);
-        // The next commit works on the recovered files.
+        // The next commit uses the recovered files.
         let mut batch = Batch::start(&sandbox);
         let line = if now[0] == "before" { "old" } else { "new" };
         let patch = batch.view("a.txt").put(line, "again");
@@ -124,7 +123,7 @@ fn a_kill_at_any_step_leaves_all_files_old_or_new() {
         sandbox.run(&["undo"]).expect(0);
         assert_eq!(states(&sandbox), now, "{fault}: undo after recovery");
     });
-    assert!(mixed > 0, "no kill fell between two files, so nothing was shown");
+    assert!(mixed > 0, "no kill happened between two files, so the test proves nothing");
 }
 
 #[test]
@@ -144,7 +143,7 @@ fn recovery_leaves_and_reports_foreign_changes() {
             assert!(ran.all().contains("b.txt"), "{fault}: nothing was said of b.txt: {ran:?}");
         }
     });
-    assert!(shown > 0, "no kill fell after b.txt was written and before the end, so nothing was shown");
+    assert!(shown > 0, "no kill happened between writing b.txt and the end, so the test proves nothing");
 }
 
 #[test]
@@ -155,7 +154,7 @@ fn a_killed_commands_overwrite_can_be_undone() {
         ("same.txt", "same\n"),
         ("mine.txt", "unsaved\n"),
     ]);
-    // The killed command is the one that counts among several of a process.
+    // The killed command counts, among several of a process.
     let mut batch = Batch::start(&sandbox);
     batch.call("bash", &json!({"command": "echo unsaved > a.txt"})).ok();
     let line = "echo over > a.txt; rm gone/b.txt; rmdir gone; echo made > made.txt; sleep 60";
@@ -166,10 +165,10 @@ fn a_killed_commands_overwrite_can_be_undone() {
     let tick = sandbox.beside("tick");
     let modified = |path: &Path| std::fs::metadata(path).and_then(|it| it.modified()).expect("its time");
     let goes_on = || {
-        std::fs::write(&tick, "").expect("a file of ours");
+        std::fs::write(&tick, "").expect("the test's own file");
         modified(&tick) > modified(&sandbox.project().join("made.txt"))
     };
-    assert!(tests::wait_for(Duration::from_secs(10), goes_on), "the clock stands still");
+    assert!(tests::wait_for(Duration::from_secs(10), goes_on), "the clock does not advance");
     tests::processes::kill(batch.pid(), rustix::process::Signal::KILL);
     sandbox.mark().none_left(Duration::from_secs(10));
     // Later writes belong to the user, even immediate ones.
@@ -188,7 +187,8 @@ fn a_killed_commands_overwrite_can_be_undone() {
     assert_eq!(sandbox.read("a.txt"), "unsaved\n");
     assert_eq!(sandbox.read("gone/b.txt"), "unsaved b\n");
     assert_eq!(sandbox.read("same.txt"), "same\n");
-    // It is reported once; the command before belongs to another run or another commit of this one.
+    // The command is reported once; the one before belongs to another run or another commit of this
+    // one.
     let listed = sandbox.run(&["undo", "--list"]).expect(0).all();
     assert!(listed.contains("(cut off)") && !listed.contains("interrupted"), "{listed}");
 }

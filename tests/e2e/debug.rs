@@ -10,7 +10,7 @@ use tests::{Batch, Sandbox, check_output};
 
 const SOURCE: &str = "one\ntwo\nthree\nfour\n";
 
-/// A user's adapter for `*.txt` that follows this script.
+/// Creates a user's adapter for `*.txt` that follows this script.
 pub fn with_adapter(script: &Value) -> Sandbox {
     let sandbox = Sandbox::with(&[("a.txt", SOURCE)]);
     let file = sandbox.beside("script.json");
@@ -18,9 +18,9 @@ pub fn with_adapter(script: &Value) -> Sandbox {
     script["record"] = json!(sandbox.beside("record.jsonl"));
     script["capabilities"] = json!({"supportsConfigurationDoneRequest": true, "supportsSetVariable": true});
     std::fs::write(&file, script.to_string()).expect("the script");
-    let folder = sandbox.home().join("config/adapters/debuggers");
-    std::fs::create_dir_all(&folder).expect("the directory");
-    std::fs::write(folder.join("scripted.toml"), definition(&file, "")).expect("the definition");
+    let directory = sandbox.home().join("config/adapters/debuggers");
+    std::fs::create_dir_all(&directory).expect("the directory");
+    std::fs::write(directory.join("scripted.toml"), definition(&file, "")).expect("the definition");
     sandbox
 }
 
@@ -34,7 +34,7 @@ fn definition(script: &std::path::Path, quirks: &str) -> String {
     )
 }
 
-/// As `with_adapter`, with these quirks.
+/// Creates the sandbox of `with_adapter`, with these quirks.
 pub fn peculiar(quirks: &str) -> Sandbox {
     let sandbox = with_adapter(&json!({}));
     let text = definition(&sandbox.beside("script.json"), quirks);
@@ -145,7 +145,7 @@ fn each_execution_action_returns_one_snapshot() {
 #[test]
 fn nothing_runs_without_permission() {
     let sandbox = stopping();
-    // Without trust not even the adapter starts.
+    // Without trust even the adapter does not start.
     let ran = sandbox.run(&["tool", "debug", &launch().to_string()]).expect(3);
     check_output(
         &ran.all(),
@@ -153,7 +153,7 @@ fn nothing_runs_without_permission() {
         <sandbox>/the project is not trusted, so scripted is not started, and there is no user to ask: run `pilcrow trust '<sandbox>/the project'`, or repeat with --yes
     "#]],
     );
-    // With trust, but without consent to the program.
+    // The project is trusted, but the user did not consent to the program.
     sandbox.run_anywhere(&["trust", &sandbox.project().to_string_lossy()]).expect(0);
     let ran = sandbox.run(&["tool", "debug", &launch().to_string()]).expect(3);
     check_output(
@@ -170,7 +170,7 @@ fn only_actions_that_change_the_program_need_permission() {
     let sandbox = stopping();
     sandbox.run_anywhere(&["trust", &sandbox.project().to_string_lossy()]).expect(0);
     let config = sandbox.home().join("config/config.toml");
-    std::fs::create_dir_all(config.parent().expect("a folder")).expect("the config folder");
+    std::fs::create_dir_all(config.parent().expect("a directory")).expect("the config directory");
     let rules = "[policy]\nrules = [\"allow exec\", \"deny debug\"]\n";
     std::fs::write(config, rules).expect("the rules");
     let calls = [
@@ -201,9 +201,9 @@ fn a_compound_starts_all_its_configurations() {
     };
     let launch = json!({"configurations": [one("front"), one("back"), one("other")],
         "compounds": [{"name": "both", "configurations": ["front", "back"]}]});
-    let folder = sandbox.project().join(".vscode");
-    std::fs::create_dir_all(&folder).expect("a folder");
-    std::fs::write(folder.join("launch.json"), launch.to_string()).expect("launch.json");
+    let directory = sandbox.project().join(".vscode");
+    std::fs::create_dir_all(&directory).expect("a directory");
+    std::fs::write(directory.join("launch.json"), launch.to_string()).expect("launch.json");
     let mut batch = Batch::start(&sandbox);
     let listed = batch.call("debug", &json!({"action": "configs"})).ok();
     check_output(
@@ -348,7 +348,7 @@ fn a_test_in_a_missing_file_is_not_searched_elsewhere() {
     }
 }
 
-/// One of two programs runs while the other is stopped.
+/// Runs one of two programs while the other is stopped.
 #[test]
 fn a_stop_in_another_session_ends_the_wait() {
     let sandbox = with_adapter(&json!({}));
@@ -429,8 +429,9 @@ fn a_missing_adapter_or_program_is_named() {
     sandbox.tool("debug", &json!({"action": "launch"})).fails("invalid_arguments");
 }
 
-/// As `with_adapter`, with further capabilities and a script that can name files of
-/// the project.
+/// Creates the sandbox of `with_adapter`, with further capabilities.
+///
+/// The script can name files of the project.
 pub fn follows(sandbox: &Sandbox, can: &Value, script: &Value) {
     let mut script = script.clone();
     script["record"] = json!(sandbox.beside("record.jsonl"));
@@ -452,7 +453,7 @@ fn a_stop_in_library_code_names_the_users_frame() {
     ] {
         let sandbox = with_adapter(&json!({}));
         let root = sandbox.project().canonicalize().expect("the project");
-        std::fs::create_dir(root.join("venv")).expect("a folder");
+        std::fs::create_dir(root.join("venv")).expect("a directory");
         std::fs::write(root.join("venv/lib.txt"), SOURCE).expect("the library");
         let frame_at = |id: u64, name: &str, line: u64, file: &str| json!({"id": id, "name": name, "line": line, "column": 1, "source": {"path": root.join(file)}});
         let frames = [frame_at(1, "deep", 2, "venv/lib.txt"), frame_at(2, "mine", 3, "a.txt")];
@@ -529,7 +530,7 @@ fn actions_that_need_a_stop_are_refused_by_name() {
     let sandbox = with_adapter(&json!({"commands": {"configurationDone": [[{"body": {}}, stopped()]]}}));
     let mut batch = Batch::start(&sandbox);
     batch.call("debug", &launch()).ok();
-    // The program counts as running once the request is sent, whenever the answer comes.
+    // The program counts as running once the request is sent, whenever the answer arrives.
     batch.call("debug", &json!({"action": "continue", "timeout": 1}));
     let said = batch.call("debug", &json!({"action": "evaluate", "expression": "n"})).fails("wrong_state");
     check_output(
@@ -549,7 +550,7 @@ fn actions_that_need_a_stop_are_refused_by_name() {
 }
 
 #[test]
-fn a_probe_reads_only_its_marks_and_explains_no_passes() {
+fn a_probe_reads_its_marks_and_explains_missing_passes() {
     let sandbox = with_adapter(&json!({}));
     let output =
         |text: &str| json!({"event": {"event": "output", "body": {"category": "stdout", "output": text}}});
@@ -598,8 +599,8 @@ fn a_trace_ends_when_its_call_returns() {
         json!([{"body": {"totalFrames": count, "stackFrames": (1..=count).map(one).collect::<Vec<_>>()}}])
     };
     let n = |value: &str| json!([{"body": {"result": value, "variablesReference": 0}}]);
-    // The stacks of the launch and of the trace's start; then the call has returned to another of the same
-    // name.
+    // The script has the stacks of the launch and of the trace's start. Then the call has returned
+    // to another of the same name.
     let script = json!({"commands": {
         "configurationDone": [[{"body": {}}, stopped()]],
         "stackTrace": [frames(2), frames(2), frames(1)],
@@ -631,14 +632,14 @@ fn a_trace_ends_when_its_call_returns() {
 }
 
 #[test]
-fn a_configuration_that_cannot_start_says_why() {
+fn a_configuration_that_cannot_start_reports_the_reason() {
     let sandbox = with_adapter(&json!({}));
-    let folder = sandbox.project().join(".vscode");
-    std::fs::create_dir(&folder).expect("a folder");
+    let directory = sandbox.project().join(".vscode");
+    std::fs::create_dir(&directory).expect("a directory");
     let one = |name: &str, kind: &str, program: &str| json!({"name": name, "type": kind, "request": "launch", "program": program});
     let configs = json!({"configurations": [one("good", "scripted", "a.txt"),
         one("not built", "scripted", "${workspaceFolder}/out/a"), one("other", "cobol", "a.txt")]});
-    std::fs::write(folder.join("launch.json"), configs.to_string()).expect("the file");
+    std::fs::write(directory.join("launch.json"), configs.to_string()).expect("the file");
     let mut batch = Batch::start(&sandbox);
     let answer = batch.call("debug", &json!({"action": "configs"}));
     let said = answer.ok();
@@ -664,16 +665,16 @@ fn a_configuration_that_cannot_start_says_why() {
 #[test]
 fn a_compound_with_a_missing_configuration_starts_nothing() {
     let sandbox = with_adapter(&json!({}));
-    let folder = sandbox.project().join(".vscode");
-    std::fs::create_dir(&folder).expect("a folder");
+    let directory = sandbox.project().join(".vscode");
+    std::fs::create_dir(&directory).expect("a directory");
     let configs = json!({"configurations": [
             {"name": "one", "type": "scripted", "request": "launch", "program": "a.txt"}],
         "compounds": [{"name": "both", "configurations": ["one", "two"]}]});
-    std::fs::write(folder.join("launch.json"), configs.to_string()).expect("the file");
+    std::fs::write(directory.join("launch.json"), configs.to_string()).expect("the file");
     let mut batch = Batch::start(&sandbox);
     let said = batch.call("debug", &json!({"action": "launch", "config": "both"})).fails("not_found");
     check_output(&said, &expect!["there is no configuration `two` in .vscode/launch.json; it has: one"]);
-    assert!(!sandbox.beside("record.jsonl").exists(), "one was started");
+    assert!(!sandbox.beside("record.jsonl").exists(), "a session was started");
     batch.end();
 }
 
@@ -935,7 +936,7 @@ fn a_probe_writes_nothing_to_the_programs_output() {
 #[test]
 fn debug_state_events_come_in_order() {
     let sandbox = stopping();
-    // It stops only on `pause`, so that its running state is observed before.
+    // The program stops only on `pause`, so that its running state is observed before.
     let mut commands = stops("a.txt")["commands"].take();
     commands["configurationDone"] = json!([[{"body": {}}]]);
     commands["pause"] = json!([[{"body": {}}, stopped()]]);

@@ -1,5 +1,5 @@
-//! The tool `debug` over a scripted adapter: rarer kinds of breakpoints, raw
-//! requests, and output limits.
+//! The tool `debug` over a scripted adapter: rarer kinds of breakpoints, raw requests, output
+//! limits.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ fn memory_expressions_need_permission() {
     let sandbox = stopping_with(&can, json!({"dataBreakpointInfo": data_info("n/8")}));
     sandbox.run_anywhere(&["trust", &sandbox.project().to_string_lossy()]).expect(0);
     let config = sandbox.home().join("config/config.toml");
-    std::fs::create_dir_all(config.parent().expect("a folder")).expect("the config folder");
+    std::fs::create_dir_all(config.parent().expect("a directory")).expect("the config directory");
     let rules = "[policy]\nrules = [\"allow exec\", \"deny debug\"]\n";
     std::fs::write(config, rules).expect("the rules");
     let call = "((int(*)(const char*))system)(\"touch P1\")";
@@ -108,7 +108,7 @@ fn an_unknown_data_id_is_not_watched() {
 #[test]
 fn a_raw_request_that_resumes_invalidates_frames() {
     for command in ["continue", "next", "restartFrame"] {
-        // An adapter whose only reaction is another stop.
+        // This adapter only reacts with another stop.
         let sandbox = stopping_with(&json!({}), json!({(command): [[{"body": {}}, stopped()]]}));
         let mut batch = Batch::start(&sandbox);
         let first = batch.call("debug", &launch());
@@ -120,7 +120,7 @@ fn a_raw_request_that_resumes_invalidates_frames() {
         stale.fails("stale_text");
         assert!(batch.end().0.success());
     }
-    // An adapter without a reaction: the program runs from then on.
+    // This adapter does not react: the program runs from then on.
     let sandbox = stopping_with(&json!({}), json!({"continue": [[{"body": {}}]]}));
     let mut batch = Batch::start(&sandbox);
     batch.call("debug", &launch()).ok();
@@ -173,7 +173,7 @@ fn each_kind_of_breakpoint_is_listed_and_removed() {
         let said = call(gone.clone());
         assert_eq!(said, format!("removed 1\n{left}"), "{gone}");
     }
-    // Adapters accept it and never stop there.
+    // Adapters accept such a breakpoint and never stop there.
     for at in [json!({"file": "a.txt", "line": 0}), json!({"breakpoints": [{"file": "a.txt", "line": 0}]})] {
         let mut at = at;
         at["action"] = json!("breakpoints");
@@ -184,7 +184,7 @@ fn each_kind_of_breakpoint_is_listed_and_removed() {
         arguments.as_object_mut().expect("members").extend(more.as_object().cloned().expect("members"));
         batch.call("debug", &arguments).ok()
     };
-    // Without a selection all are removed, and the filters stay.
+    // Without a selection the call removes all, and the filters stay.
     assert_eq!(call(json!({"remove": true})), "removed 2\nno breakpoints\nexceptions uncaught\n");
     assert_eq!(call(json!({"remove": true, "exceptions": ["uncaught"]})), "removed 1\nno breakpoints\n");
     let last = asked(&sandbox, "setExceptionBreakpoints").pop().expect("one");
@@ -238,7 +238,7 @@ fn conditions_with_side_effects_need_permission() {
     let sandbox = stopping_with(&can, json!({"dataBreakpointInfo": data_info("n/8")}));
     sandbox.run_anywhere(&["trust", &sandbox.project().to_string_lossy()]).expect(0);
     let config = sandbox.home().join("config/config.toml");
-    std::fs::create_dir_all(config.parent().expect("a folder")).expect("the config folder");
+    std::fs::create_dir_all(config.parent().expect("a directory")).expect("the config directory");
     std::fs::write(config, "[policy]\nrules = [\"allow exec\", \"deny debug\"]\n").expect("the rules");
     let mut calls = vec![launch()];
     for what in [json!({"functions": ["f"]}), json!({"name": "n"}), json!({"memory_reference": "0x10"})] {
@@ -320,7 +320,7 @@ fn trace(commands: Value, until: Option<&str>) -> String {
 }
 
 #[test]
-fn a_failing_trace_reports_what_it_found() {
+fn a_failing_trace_reports_its_findings() {
     let step = |thread: u64| {
         json!([{"body": {}}, {"event": {"event": "stopped",
             "body": {"reason": "step", "threadId": thread, "allThreadsStopped": true}}}])
@@ -349,7 +349,7 @@ fn a_failing_trace_reports_what_it_found() {
               1 unchanged; see `scopes` and `variables`
         "#]],
     );
-    // The end of a script: a stop without a frame.
+    // At the end of the script, the program stops without a frame.
     let frame = json!([{"body": {"totalFrames": 1, "stackFrames": [{"id": 1, "name": "f", "line": 2, "column": 1}]}}]);
     let none = json!([{"body": {"totalFrames": 0, "stackFrames": []}}]);
     let stacks = json!([frame, frame, frame, none]);
@@ -428,8 +428,9 @@ fn failed_requests_do_not_hide_the_rest_of_a_snapshot() {
     assert!(batch.end().0.success());
 }
 
-/// An adapter that answers `setVariable` with the old value, as debugpy does after
-/// a failure.
+/// An adapter that answers `setVariable` with the old value.
+///
+/// debugpy does this after a failure.
 fn setting(scopes: &Value, evaluated: &Value) -> (Sandbox, Batch) {
     let sandbox = with_adapter(&json!({}));
     let variables = json!({"variables": [{"name": "n", "value": "3", "variablesReference": 0}]});
@@ -477,7 +478,7 @@ fn a_variable_that_was_not_set_is_reported() {
             r#"there is no variable `nosuch` here; give the `variables_reference` of its container: Locals (1)"#
         ]],
     );
-    assert_eq!(asked(&sandbox, "setVariable").len(), 2, "none is made");
+    assert_eq!(asked(&sandbox, "setVariable").len(), 2, "no further request is sent");
     batch.end();
 
     let (_sandbox, mut batch) = setting(&scopes, &json!({"body": {"result": "4", "variablesReference": 0}}));
@@ -555,12 +556,12 @@ fn a_breakpoint_with_a_message_is_a_logpoint() {
 #[test]
 fn a_denied_env_file_names_the_rule_that_allows_it() {
     let sandbox = with_adapter(&json!({}));
-    let folder = sandbox.project().join(".vscode");
-    std::fs::create_dir(&folder).expect("a folder");
+    let directory = sandbox.project().join(".vscode");
+    std::fs::create_dir(&directory).expect("a directory");
     std::fs::write(sandbox.project().join(".env"), "A=1\n").expect("the file");
     let configs = json!({"configurations": [{"name": "one", "type": "scripted", "request": "launch",
         "program": "a.txt", "envFile": "${workspaceFolder}/.env"}]});
-    std::fs::write(folder.join("launch.json"), configs.to_string()).expect("the file");
+    std::fs::write(directory.join("launch.json"), configs.to_string()).expect("the file");
     follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &json!({}));
     let mut batch = Batch::start(&sandbox);
     let said = batch.call("debug", &json!({"action": "configs"})).ok();
@@ -654,9 +655,9 @@ fn a_table_of_values_keeps_its_columns() {
             measured by log points, without stopping the program
         "#]],
     );
-    let folder = batch.call("debug", &json!({"action": "launch", "program": "."})).fails("unsupported");
+    let directory = batch.call("debug", &json!({"action": "launch", "program": "."})).fails("unsupported");
     check_output(
-        &folder,
+        &directory,
         &expect![[
             r#"no debug adapter is known for .; name one with `adapter`: bash-dap, codelldb, dart-debug, debugpy, delve, elixir-debug, gdb, java, js-debug, kotlin, lldb-dap, netcoredbg, php-debug, ruby-debug, scripted"#
         ]],

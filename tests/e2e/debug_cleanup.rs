@@ -1,5 +1,6 @@
-//! Cleanup of debug sessions after Pilcrow is killed, with every real adapter: no
-//! process stays. Slow.
+//! Cleanup of debug sessions after Pilcrow is killed, with every real adapter.
+//!
+//! No process stays. Slow.
 
 use std::time::Duration;
 
@@ -10,8 +11,7 @@ use tests::{Batch, Sandbox, wait_for};
 
 use crate::debug_programs::{BASH, C, GO, JAVASCRIPT, PYTHON};
 
-/// Adapters and programs end with Pilcrow, also those in a session and a group of
-/// their own.
+/// Kills Pilcrow; adapters and programs end, also those in a session of their own.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn killing_pilcrow_leaves_no_adapter_and_no_program() {
@@ -36,7 +36,7 @@ fn killing_pilcrow_leaves_no_adapter_and_no_program() {
             "breakpoints": [{"file": file, "line": line}]});
         let said = batch.call("debug", &launch).ok();
         assert!(said.contains("stopped: breakpoint"), "{adapter}: {said}");
-        // Pilcrow, its guard, the adapter and the program.
+        // The processes are Pilcrow, its guard, the adapter and the program.
         let living = || sandbox.mark().living();
         assert!(living().len() >= 4, "{adapter}: {:?}", living());
         kill(batch.pid(), Signal::KILL);

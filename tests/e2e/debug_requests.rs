@@ -1,5 +1,4 @@
-//! The requests that each parameter and each rarer action of `debug` sends to a
-//! scripted adapter.
+//! The requests that each parameter and each rarer action of `debug` sends to a scripted adapter.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use crate::debug::{asked, follows, launch, stopped, stops, with_adapter};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// An adapter that takes all arguments of `launch`, and attaches.
+/// An adapter that accepts all arguments of `launch`, and attaches.
 ///
 /// It follows this script besides that of `stops`.
 fn able(can: &Value, commands: &Value) -> Sandbox {
@@ -39,18 +38,18 @@ fn able(can: &Value, commands: &Value) -> Sandbox {
     sandbox
 }
 
-/// With a configuration that launches a.txt, one that attaches, and both together.
+/// A project with a configuration that launches a.txt, one that attaches, and both.
 fn configured(can: &Value, commands: &Value) -> Sandbox {
     let sandbox = able(can, commands);
-    let folder = sandbox.project().join(".vscode");
-    std::fs::create_dir(&folder).expect("a folder");
+    let directory = sandbox.project().join(".vscode");
+    std::fs::create_dir(&directory).expect("a directory");
     let configs = json!({"configurations": [
             {"name": "one", "type": "scripted", "request": "launch", "program": "${workspaceFolder}/a.txt",
                 "args": ["its"], "cwd": "${workspaceFolder}", "env": {"A": "1", "B": "1"}, "own": 1, "other": 1,
                 "preLaunchTask": "build"},
             {"name": "two", "type": "scripted", "request": "attach", "processId": 1}],
         "compounds": [{"name": "both", "configurations": ["one", "two"]}]});
-    std::fs::write(folder.join("launch.json"), configs.to_string()).expect("the file");
+    std::fs::write(directory.join("launch.json"), configs.to_string()).expect("the file");
     sandbox
 }
 
@@ -58,7 +57,7 @@ fn configured(can: &Value, commands: &Value) -> Sandbox {
 fn call_arguments_override_a_configuration() {
     let sandbox = configured(&json!({}), &json!({}));
     let root = sandbox.project().canonicalize().expect("the project");
-    std::fs::create_dir(root.join("sub")).expect("a folder");
+    std::fs::create_dir(root.join("sub")).expect("a directory");
     let mut batch = Batch::start(&sandbox);
     let mut start = json!({"action": "launch", "config": "one"});
     batch.call("debug", &start).ok();
@@ -193,7 +192,7 @@ fn an_attached_program_is_ended_if_the_adapter_can() {
             check_output(
                 &said,
                 &expect![
-                    "scripted cannot end what it did not launch; `disconnect` leaves it, and it runs on"
+                    "scripted cannot end a program that it did not launch; `disconnect` leaves it running"
                 ],
             );
             batch.call("debug", &json!({"action": "disconnect"})).ok();
@@ -203,7 +202,7 @@ fn an_attached_program_is_ended_if_the_adapter_can() {
     }
 }
 
-/// The program existed before and belongs to the user.
+/// Attaches to a program that existed before and belongs to the user.
 #[test]
 fn an_attached_program_survives_a_denied_termination() {
     let mut sandbox = able(&json!({"supportTerminateDebuggee": true}), &json!({}));
@@ -225,11 +224,11 @@ fn an_attached_program_survives_a_denied_termination() {
     terminal.waits_for("In the debugged program: attach to process 7?", LONG);
     terminal.types("y\n");
     terminal.waits_for("In the debugged program: end what it was attached to, ", LONG);
-    // Nothing is ended before the question.
+    // The session ends no program before the question.
     assert_eq!(asked(&sandbox, "disconnect"), [Value::Null; 0]);
     terminal.types("not yet\n");
     assert!(terminal.ends(LONG).success(), "{}", terminal.shown());
-    // The end of Pilcrow does not end it either.
+    // Pilcrow's exit does not end it either.
     assert_eq!(asked(&sandbox, "disconnect"), [json!({"terminateDebuggee": false})]);
     assert_eq!(asked(&sandbox, "terminate"), [Value::Null; 0]);
 }
@@ -388,7 +387,7 @@ fn variables_are_paged_and_filtered_by_kind() {
         call.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
         call
     };
-    // With `filter` the adapter gets the start and pages itself.
+    // With `filter` the adapter receives the start and pages itself.
     let answer = batch.call("debug", &call(json!({"start": 50, "count": 2, "filter": "indexed"})));
     let said = answer.ok();
     check_output(
@@ -403,7 +402,7 @@ fn variables_are_paged_and_filtered_by_kind() {
     assert_eq!(sent, json!({"variablesReference": 9, "filter": "indexed", "start": 50, "count": 3}));
     let answer = batch.call("debug", &call(json!({"filter": "named"})));
     assert!(!answer.ok().contains("more") && answer.value["details"]["more"] == false, "{}", answer.ok());
-    // An adapter that does not page returns all.
+    // An adapter without paging returns all.
     let said = batch.call("debug", &call(json!({"start": 58}))).ok();
     assert_eq!(said, "[58] = 0\n[59] = 0\n");
     batch.end();

@@ -1,6 +1,7 @@
-//! One debug session with two clients: a user's debugger joins by `pilcrow dap` or
-//! over the language server while the agent works. Slow with real adapters and the
-//! real `DebugClient`.
+//! One debug session with two clients: a user's debugger joins while the agent works.
+//!
+//! It joins by `pilcrow dap` or over the language server. Slow with real adapters and the real
+//! `DebugClient`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -115,11 +116,12 @@ fn conforms(messages: &[Value]) {
     assert!(messages.len() > 10, "{} messages", messages.len());
 }
 
-/// The same of a short conversation.
+/// Asserts the same for a short conversation.
 fn valid(messages: &[Value]) {
     let schema = testing::dap_schema::Schema::of(&tools()).expect("debugpy, which has the schema");
-    messages.iter().for_each(|message| schema.check(message).expect("what the schema says"));
-    // The answers to `initialize`, `attach` and `configurationDone`, `initialized` and a stop.
+    messages.iter().for_each(|message| schema.check(message).expect("the violations of the schema"));
+    // The messages are the answers to `initialize`, `attach` and `configurationDone`, `initialized`
+    // and a stop.
     assert!(messages.len() > 5, "{messages:?}");
 }
 
@@ -209,8 +211,9 @@ fn a_gdb_session_is_shared_with_a_client() {
     shared(&sandbox, "c.c", &launch, 3, 10);
 }
 
-/// A scripted adapter that stops and follows these steps at `command`, joined by a
-/// user's `DebugClient`.
+/// A scripted adapter that stops and follows these steps at `command`.
+///
+/// A user's `DebugClient` has joined.
 fn client_at(command: &str, steps: Value) -> (Sandbox, Batch, JoinedClient) {
     let sandbox = stopping();
     let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
@@ -227,7 +230,7 @@ fn client_at(command: &str, steps: Value) -> (Sandbox, Batch, JoinedClient) {
     (sandbox, batch, client)
 }
 
-/// D6: both clients learn of a crash of the adapter, and nothing waits any longer.
+/// Crashes the adapter (D6): both clients are notified, and no request waits.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_client_learns_of_a_crash_at_once() {
@@ -245,7 +248,7 @@ fn a_client_learns_of_a_crash_at_once() {
     assert!(batch.end().0.success());
 }
 
-/// D7: malformed messages on either side harm no client.
+/// Sends malformed messages on either side (D7), which harm no client.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_client_survives_malformed_messages() {
@@ -266,7 +269,7 @@ fn a_client_survives_malformed_messages() {
     assert!(batch.end().0.success());
 }
 
-/// D9: an editor that has a terminal is asked to run a program in it.
+/// Asks an editor with a terminal to run a program in it (D9).
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_client_is_asked_for_its_terminal() {
@@ -284,7 +287,7 @@ fn a_client_is_asked_for_its_terminal() {
     assert!(batch.end().0.success());
 }
 
-/// The client gets its stop after 100,000 lines of output.
+/// Sends 100,000 lines of output before the client's stop.
 ///
 /// The output is bounded for the agent and in memory.
 #[test]
@@ -315,8 +318,9 @@ fn a_client_gets_its_stop_after_much_output() {
     assert!(batch.end().0.success());
 }
 
-/// D8: a joined client is asked to start a session for a child of the program, and
-/// joins it too.
+/// Asks a joined client to start a session for a child of the program (D8).
+///
+/// The client joins it too.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_client_joins_a_child_session() {
@@ -352,8 +356,8 @@ fn a_client_joins_a_child_session() {
         let stack = second.ask("stackTrace", json!({"threadId": thread}));
         assert_eq!(stack["stackFrames"][0]["line"], child.1, "{stack}");
         let mut messages = second.end();
-        // js-debug 1.105 sends `deemphasize` in frames, which the schema does not know; it is forwarded
-        // unchanged.
+        // js-debug 1.105 sends `deemphasize` in frames, which the schema does not know. The hub
+        // forwards it unchanged.
         messages.retain(|it| it["command"] != "stackTrace" || !it.to_string().contains("\"deemphasize\""));
         valid(&messages);
         says(&mut batch, &json!({"action": "terminate", "session": "debug-1"}), "ended");
@@ -434,7 +438,7 @@ impl Drop for Scripted {
 
 #[test]
 #[ignore = "slow: needs debugpy's schema; cargo xtask test runs it"]
-fn a_client_that_sends_nvim_dap_messages_works() {
+fn a_client_that_sends_nvim_dap_messages_is_served() {
     let sandbox = stopping();
     let mut batch = Batch::start(&sandbox);
     batch.call("debug", &launch()).ok();
@@ -448,7 +452,7 @@ fn a_client_that_sends_nvim_dap_messages_works() {
         "linesStartAt1": true, "columnsStartAt1": true, "supportsRunInTerminalRequest": true, "locale": "C",
         "supportsVariableType": true, "supportsProgressReporting": true, "supportsStartDebuggingRequest": true});
     assert_eq!(neovim.ask("initialize", about)["success"], true);
-    // Not waited for, as nvim-dap does.
+    // The client does not wait for this answer, as nvim-dap does not.
     neovim.send("attach", json!({"type": "pilcrow", "request": "attach", "name": "the agent's session"}));
     neovim.wait("event", "initialized");
     let path = sandbox.project().join("a.txt").canonicalize().expect("the file");
@@ -477,19 +481,19 @@ fn a_client_that_sends_nvim_dap_messages_works() {
     assert!(stepped.contains("stopped: step"), "{stepped}");
     assert!(batch.end().0.success());
     conforms(&neovim.got);
-    // And what the adapter was sent.
+    // The adapter received these messages.
     let sent = std::fs::read_to_string(sandbox.beside("record.jsonl")).expect("the record");
     let sent: Vec<Value> = sent.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     conforms(&sent);
 }
 
-/// D2: the user takes control while the agent waits, which ends the wait.
+/// The user takes control (D2) while the agent waits, which ends the wait.
 #[test]
 fn the_agents_wait_ends_when_the_user_takes_control() {
     let sandbox = stopping();
     let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
     let mut script = stops(&path.to_string_lossy());
-    // It runs on, and stops at nothing.
+    // The program continues and stops at no breakpoint.
     script["commands"]["continue"] = json!([[{"body": {}}]]);
     script["commands"]["pause"] = json!([[{"body": {}}]]);
     follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &script);
@@ -617,7 +621,7 @@ fn the_agent_inspects_a_session_of_the_user() {
             let batch = &mut batch;
             let call = scope.spawn(move || {
                 let answer = batch.call("debug", &arguments);
-                done.send(()).expect("it is waited for");
+                done.send(()).expect("the process can be awaited");
                 answer
             });
             // The editor answers meanwhile.
@@ -708,7 +712,7 @@ fn an_unsaved_program_asks_before_launch_when_configured() {
         debug launch a.txt
         not saved: a.txt"#]],
     );
-    assert!(!sandbox.beside("record.jsonl").exists(), "its adapter was started all the same");
+    assert!(!sandbox.beside("record.jsonl").exists(), "its adapter was started anyway");
     editor.shut_down();
 }
 
@@ -780,7 +784,7 @@ for (let i = 0; i < 4; i++) {
 console.log(total);
 ";
 
-/// The program stops if either of two conditions on one line holds.
+/// Stops the program if either of two conditions on one line holds.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn both_clients_set_conditions_on_one_line() {

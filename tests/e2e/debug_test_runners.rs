@@ -1,5 +1,7 @@
-//! `test` with real runners on less plain projects: nested projects, file names
-//! with a space, parameterized cases, titles with quotes, equal names. Slow.
+//! `test` with real runners on less simple projects. Slow.
+//!
+//! The projects are nested, have file names with a space, parameterized cases, titles with quotes,
+//! and equal names.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -8,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tests::{Batch, Sandbox};
 
-/// Asserts that the answer to `test` holds all of these.
+/// Asserts that the answer to `test` contains all of these.
 #[track_caller]
 fn test(batch: &mut Batch, mut what: Value, parts: &[&str]) {
     what["action"] = json!("test");
@@ -53,7 +55,7 @@ if so
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn pytest_of_a_nested_project() {
+fn pytest_of_a_nested_project_is_run() {
     let settings = "[tool.pytest.ini_options]\npythonpath = ['src']\n";
     let sandbox = Sandbox::with(&[
         ("packages/my cart/pyproject.toml", settings),
@@ -107,7 +109,7 @@ class TestThree(Doubles, unittest.TestCase):
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn unittest_with_sibling_modules_and_inherited_tests() {
+fn unittest_runs_inherited_tests_beside_sibling_modules() {
     let sandbox = Sandbox::with(&[
         ("my tests/test_double.py", UNITTEST),
         ("my tests/helper.py", "def double(n):\n    return 2 * n\n"),
@@ -190,7 +192,7 @@ fn rust(want: i32) -> String {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn cargo_workspace_with_tests_of_one_name() {
+fn cargo_tests_of_one_name_are_distinguished() {
     let package = |name: &str, more: &str| {
         format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n{more}")
     };
@@ -307,16 +309,16 @@ test('caught', () => {
 });
 ";
 
-/// Nested tests, with equal titles and with distinct ones.
+/// Runs nested tests, with equal titles and with distinct ones.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn node_nested_tests_and_equal_titles() {
+fn node_runs_nested_tests_and_equal_titles() {
     let file = "alike.test.mjs";
     let sandbox = Sandbox::with(&[(file, ALIKE)]);
     let mut batch = Batch::start(&sandbox);
     let named = |name: &str| json!({"file": file, "name": name});
     test(&mut batch, named("two adds"), &["which may be handled", "alike.test.mjs:8", "two = 2 : number"]);
-    // Before Node 22.1 the others of that title run too.
+    // Before Node 22.1 the other tests of that title run too.
     test(&mut batch, json!({"file": file, "line": 10}), &["test adds (node)"]);
     let inner = ["which may be handled", "alike.test.mjs:15", "inner = 1 : number"];
     test(&mut batch, named("GET /a/b"), &inner);
@@ -335,7 +337,7 @@ fn node_nested_tests_and_equal_titles() {
 
 /// Parameterized cases, and two of one title in groups.
 ///
-/// `import` is what vitest needs.
+/// `import` is the line that vitest needs.
 fn cases(import: &str) -> String {
     format!(
         "{import}\ntest.each([\n  [1, 1, 2],\n  [1, 2, 4],\n])('add(%i, %i) -> %i', (a, b, want) => {{\n  \

@@ -1,5 +1,6 @@
-//! `test`, `probe`, `trace` and launch configurations with real adapters, and
-//! attaching to running programs. Slow.
+//! `test`, `probe`, `trace` and launch configurations with real adapters. Slow.
+//!
+//! Also attaches to running programs.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -22,13 +23,13 @@ fn says(batch: &mut Batch, arguments: &Value, parts: &[&str]) -> Value {
     answer.value["details"].clone()
 }
 
-/// The test fails at this place with these values, and another passes.
+/// Asserts that the test fails at this place with these values, and another passes.
 #[track_caller]
 fn fails(sandbox: &Sandbox, test: &Value, place: &str, values: &[&str], passes: &Value) {
     stops(sandbox, test, "fails here", place, values, passes);
 }
 
-/// The same with Node, where the debugger stops at handled exceptions too.
+/// Asserts the same with Node, whose debugger also stops at handled exceptions.
 #[track_caller]
 fn throws(sandbox: &Sandbox, test: &Value, place: &str, values: &[&str], passes: &Value) {
     stops(sandbox, test, "stopped here, which may be handled", place, values, passes);
@@ -200,7 +201,7 @@ fn a_failing_node_test_stops_where_it_fails() {
     throws(&sandbox, &json!({"name": "adds up"}), "add.test.mjs:7", &values, &json!({"name": "nothing"}));
 }
 
-/// A project whose modules are those of the tools directory's `lib/LIB`.
+/// A project with the modules of the tools directory's `lib/LIB`.
 fn with_modules(files: &[(&str, &str)], lib: &str) -> Sandbox {
     let sandbox = Sandbox::with(files);
     let tools = PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env"));
@@ -328,7 +329,7 @@ fn a_probe_is_passive_and_a_trace_shows_changes() {
     sandbox.mark().none_left(Duration::from_secs(20));
 }
 
-/// `exceptions: ["panic"]`, and the adapter's alternatives to an unknown name.
+/// Stops with `exceptions: ["panic"]`, and lists alternatives to an unknown name.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_rust_panic_stops_the_program() {
@@ -354,7 +355,7 @@ fn a_rust_panic_stops_the_program() {
     }
 }
 
-/// A class name works as an exception breakpoint, also for caught exceptions.
+/// Uses a class name as an exception breakpoint, also for caught exceptions.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_python_exception_is_caught_by_name() {
@@ -414,7 +415,7 @@ while not os.path.exists(sys.argv[1]):
 print('over')
 ";
 
-/// Go's own configuration in VS Code, and arguments written as a line.
+/// Runs Go's own configuration of VS Code, with arguments written as a line.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn an_editors_go_configuration_is_run() {
@@ -453,8 +454,8 @@ fn free_port() -> u16 {
 fn python_is_attached_by_port_and_by_process() {
     let tools = PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env"));
     let adapter = tools.join("bin/debugpy-adapter").canonicalize().expect("debugpy is set up");
-    let lib = adapter.parent().and_then(|it| it.parent()).expect("its folder").join("lib");
-    let lib = std::fs::read_dir(lib).expect("a folder").flatten().next().expect("a version").path();
+    let lib = adapter.parent().and_then(|it| it.parent()).expect("its directory").join("lib");
+    let lib = std::fs::read_dir(lib).expect("a directory").flatten().next().expect("a version").path();
     for by_port in [true, false] {
         let sandbox = Sandbox::with(&[("w.py", WAITS)]);
         let (port, stop) = (free_port(), sandbox.beside("stop"));
@@ -482,11 +483,15 @@ fn python_is_attached_by_port_and_by_process() {
         // The attached program continues without the debugger.
         says(&mut batch, &json!({"action": "disconnect"}), &["ended"]);
         assert!(batch.end().0.success());
-        assert!(program.try_wait().expect("it can be waited for").is_none(), "it was ended with the session");
+        assert!(
+            program.try_wait().expect("the process can be awaited").is_none(),
+            "it was ended with the session"
+        );
         std::fs::write(&stop, "").expect("a file");
-        let ended = tests::wait_for(PATIENCE, || program.try_wait().expect("it can be waited for").is_some());
+        let ended =
+            tests::wait_for(PATIENCE, || program.try_wait().expect("the process can be awaited").is_some());
         if !ended {
-            program.kill().expect("it can be ended");
+            program.kill().expect("the process can be killed");
         }
         assert!(ended, "it does not go on (by port: {by_port})");
     }
@@ -507,14 +512,14 @@ fn a_native_process_is_attached() {
             "breakpoints": [{"file": "w.c", "line": 6}]});
         let first = says(&mut batch, &attach, &["stopped"]);
         if first["place"]["line"] != 6 {
-            // Attached inside a system call.
+            // The debugger attaches while the process is inside a system call.
             says(&mut batch, &json!({"action": "continue"}), &["in main at w.c:6"]);
         }
         says(&mut batch, &json!({"action": "evaluate", "expression": "n"}), &["n = "]);
         says(&mut batch, &json!({"action": "disconnect"}), &["ended"]);
         assert!(batch.end().0.success());
-        assert!(program.try_wait().expect("it can be waited for").is_none(), "{adapter} ended it");
-        program.kill().expect("it can be ended");
+        assert!(program.try_wait().expect("the process can be awaited").is_none(), "{adapter} ended it");
+        program.kill().expect("the process can be killed");
         program.wait().expect("it ends");
     }
 }

@@ -1,5 +1,4 @@
-//! The setting `hashline.dialect`: output and instructions follow it, and every
-//! dialect is read.
+//! The setting `hashline.dialect`: output and instructions use it, and every dialect is parsed.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -62,7 +61,7 @@ fn the_json_dialect_takes_the_patch_as_arguments() {
     let (number, check) = two.split_once('#').expect("a check");
     assert!(number == "2" && check.len() == 2 && check == check.to_uppercase(), "{shown}");
 
-    // Without a tag, and then with the rows of the result.
+    // The first edit has no tag, and the second uses the rows of the result.
     let edits = json!([{"op": "replace", "pos": two, "lines": ["zwei", ""]}, {"op": "append", "pos": anchor(&shown, "three"), "lines": "four"}]);
     let said = batch.call("edit", &json!({"path": "a.txt", "edits": edits})).ok();
     assert_eq!(sandbox.read("a.txt"), "one\nzwei\n\nthree\nfour\n");
@@ -78,7 +77,7 @@ fn the_json_dialect_takes_the_patch_as_arguments() {
 }
 
 #[test]
-fn every_dialect_is_read_whichever_is_shown() {
+fn every_dialect_is_parsed_whichever_is_shown() {
     for dialect in ["put", "arrow", "json"] {
         let sandbox = sandbox(dialect);
         let tag = |shown: String| {

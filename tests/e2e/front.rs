@@ -1,5 +1,4 @@
-//! `pilcrow lsp` as a server: its lifecycle, the order of messages, and floods,
-//! hang-ups and panics.
+//! `pilcrow lsp` as a server: its lifecycle, the order of messages, floods, hang-ups and panics.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,7 @@ use tests::editor::{parameters, uri};
 use tests::processes::kill;
 use tests::{Editor, Sandbox, Scripted, wait_for};
 
-/// The promised limit after the editor is gone.
+/// The promised limit after the editor has ended.
 const GONE: Duration = Duration::from_secs(5);
 
 /// A project whose language server never answers, with a process of its own.
@@ -63,7 +62,7 @@ fn the_lifecycle_follows_the_specification() {
 }
 
 #[test]
-fn changes_behind_slow_requests_are_applied_in_order() {
+fn changes_after_slow_requests_are_applied_in_order() {
     let sandbox = Sandbox::with(&[("a.py", "")]);
     let mut editor = Editor::start(&sandbox);
     let file = uri(&sandbox, "a.py");
@@ -103,7 +102,7 @@ fn cancellation_and_changes_pass_hanging_requests() {
     for id in hanging {
         assert_eq!(editor.answer(id)["error"]["code"], -32800);
     }
-    // Above a limit they are refused, and nothing stalls.
+    // Requests above a limit are refused, and no other request waits.
     let many: Vec<i64> = (0..300).map(|_| editor.ask("pilcrow/test/hang", json!({}))).collect();
     assert_eq!(editor.answer(many[299])["error"]["code"], -32803);
     editor.replace(&file, 0..3, "three");
@@ -139,11 +138,11 @@ fn the_end_of_input_ends_every_process() {
 #[test]
 fn the_death_of_the_editor_ends_every_process() {
     let (sandbox, scripted) = silent();
-    // Holds the pipes open, as a child of a killed editor may.
+    // The child holds the pipes open, as a child of a killed editor may.
     let mut sleeper = std::process::Command::new("sleep").arg("3600").spawn().unwrap();
     let (mut editor, _) = busy(&sandbox, &scripted, |params| params["processId"] = json!(sleeper.id()));
     let asked = Instant::now();
-    // Killed and not reaped: its parent has other things to do.
+    // The process is killed and not reaped, as by a busy parent.
     kill(sleeper.id(), Signal::KILL);
     editor.exited(GONE);
     sandbox.mark().none_left(GONE.saturating_sub(asked.elapsed()));
@@ -153,7 +152,7 @@ fn the_death_of_the_editor_ends_every_process() {
 #[test]
 fn an_invisible_editor_process_is_not_dead() {
     let sandbox = Sandbox::new();
-    // No such process here: the editor runs in another container.
+    // No such process exists here: the editor runs in another container.
     let mut editor = Editor::start_with(&sandbox, |params| params["processId"] = json!(4_000_000));
     std::thread::yield_now();
     assert_eq!(editor.request("textDocument/codeLens", json!({}))["result"], json!([]));
@@ -194,7 +193,7 @@ fn a_cancel_counts_before_progress_begins() {
     editor.notify("window/workDoneProgress/cancel", json!({"token": token}));
     editor.wait_for_message("stopped");
     assert_eq!(editor.progress(&session, "begin").len() + editor.progress(&session, "end").len(), 0);
-    // Accepted at last: begun and ended, once.
+    // The token is accepted at last: begun and ended, once.
     let (create, _) = editor.open_questions.remove(0);
     editor.answer_question(&create, None);
     assert_eq!(editor.ended(&session), "stopped");

@@ -1,5 +1,6 @@
-//! An editor without a plugin: commands, questions, `¶` lines, code actions,
-//! settings and workspace folders, over the real pipes of `pilcrow lsp`.
+//! An editor without a plugin, over the real pipes of `pilcrow lsp`.
+//!
+//! Covers commands, questions, `¶` lines, code actions, settings and workspace folders.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +38,7 @@ fn two_files() -> (Sandbox, Scripted) {
     (sandbox, scripted)
 }
 
-/// The directory is trusted by the user's own editor.
+/// Trusts the directory, as the user's own editor does.
 fn trusted(params: &mut Value) {
     params["initializationOptions"] = json!({"pilcrow": {"trusted": true}});
 }
@@ -60,7 +61,7 @@ fn a_rename_command_edits_through_the_editor_and_is_undone() {
     editor.answers.push_back(Some("Yes"));
     let session = rename(&mut editor, &file);
     assert_eq!(editor.ended(&session), "done");
-    // One question, of trust: the user's own command named the change.
+    // The only question is that of trust: the user's own command named the change.
     let asked = editor.all("window/showMessageRequest");
     let root = sandbox.project().canonicalize().unwrap();
     assert_eq!(asked[0]["message"], format!("Trust {}? Its tools may run: basedpyright", root.display()));
@@ -116,8 +117,9 @@ fn a_rename_command_edits_through_the_editor_and_is_undone() {
     editor.shut_down();
 }
 
-/// A language server may show files of the project where the editor can show any,
-/// and nothing else; it gets the true result.
+/// Lets a language server show only files of the project, where the editor can.
+///
+/// The server gets the true result.
 #[test]
 fn show_document_requests_are_limited_to_the_project() {
     let mut sandbox = Sandbox::with(&[("a.py", A), ("b.py", B)]);
@@ -190,7 +192,7 @@ fn the_agent_shows_a_location_if_the_editor_can() {
     }
 }
 
-/// The agent sees the text without the `¶` line; the user has it.
+/// Shows the agent the text without the `¶` line, which the user has.
 #[test]
 fn shown_lines_count_the_request_line_of_the_buffer() {
     let text = "import os\n# ¶ where is greet?\n\ndef greet():\n    pass\n";
@@ -219,7 +221,7 @@ fn a_prompt_needs_the_users_permission_for_changes() {
     let file = uri(&sandbox, "a.py");
     editor.open(&file, "python", A);
     let prompt = json!({"text": "rename greet to welcome in a.py:1"});
-    // Dismissed: no for this time.
+    // The user dismissed the question: no for this time.
     editor.answers.push_back(None);
     let session = editor.run("pilcrow.prompt", prompt.clone());
     assert_eq!(editor.ended(&session), "failed");
@@ -251,7 +253,7 @@ fn an_open_question_blocks_only_its_run() {
     editor.open(&file, "python", A);
     let asking = editor.run("pilcrow.prompt", json!({"text": "rename greet to welcome in a.py:1"}));
     editor.wait("the question", |editor| editor.open_questions.len() == 1);
-    // Another run that asks, and one that does not.
+    // Two more runs start: one that asks, and one that does not.
     let other = editor.run("pilcrow.prompt", json!({"text": "rename greet to hello in a.py:1"}));
     editor.wait("its question", |editor| editor.open_questions.len() == 2);
     let looking = editor.run("pilcrow.prompt", json!({"text": "find references of greet in a.py:1"}));
@@ -273,8 +275,7 @@ fn an_open_question_blocks_only_its_run() {
     editor.shut_down();
 }
 
-/// A client that sends its whole text (a reloaded file, a formatter) does not say
-/// what it changed.
+/// Sends a whole text without its changes, as after a reload or a formatter.
 #[test]
 fn a_command_position_survives_a_full_text_change() {
     let text = "def f(value):\n    return value\ndef g(value):\n    return value\n";
@@ -291,7 +292,7 @@ fn a_command_position_survives_a_full_text_change() {
     editor.send_whole(&file, &format!("#\n#\n{text}"));
     let session = editor.answer(id)["result"]["session"].as_str().unwrap().to_owned();
     assert_eq!(editor.ended(&session), "failed", "the server renames nothing");
-    // Whichever text the server got, the position is the intended one.
+    // The position is the intended one, whichever text the server received.
     let asked = scripted.sent("textDocument/rename").pop().unwrap();
     let mut had = scripted.sent("textDocument/didOpen").pop().unwrap()["textDocument"]["text"].clone();
     if let Some(changed) = scripted.sent("textDocument/didChange").pop() {
@@ -336,14 +337,15 @@ fn a_request_line_is_removed_by_the_first_edit() {
     let actions = editor.request("textDocument/codeAction", params)["result"].clone();
     assert_eq!(actions[0]["title"], "Run ¶ rename greet to welcome", "{actions}");
 
-    // The declaration is found by its name, which the script cannot do: it is named by its line.
+    // The declaration is found by its name, which the script cannot do, so it is named by its line.
     editor.replace(&file, 0.."# ¶ rename greet to welcome".len(), "# ¶ rename greet to welcome in a.py:1");
     editor.answers.push_back(Some("Allow"));
     let session = editor.run("pilcrow.request", command["arguments"][0].clone());
     assert_eq!(editor.ended(&session), "done");
     assert_eq!(editor.text(&file), A.replace("greet", "welcome"));
     assert_eq!(sandbox.read("b.py"), B.replace("greet", "welcome"));
-    // One edit of the document, with the line in it, and the server never saw the line.
+    // The run makes one edit of the document with the line in it, and the server never saw the
+    // line.
     let edits = editor.all("workspace/applyEdit");
     assert_eq!(edits.len(), 1, "{edits:?}");
     let seen = std::fs::read_to_string(sandbox.beside("scripted tools/record.jsonl")).unwrap();
@@ -425,7 +427,7 @@ fn a_question_in_a_comment_is_answered_in_place() {
         editor.open(&file, "python", text);
         let session = editor.run("pilcrow.request", json!({"uri": file, "line": 1}));
         if is_changed {
-            // Before the run can end: it has to open the project first.
+            // The run has to open the project first, so it cannot end before.
             editor.replace(&file, 31..31, "x");
         }
         assert_eq!(editor.ended(&session), "done");
@@ -484,7 +486,7 @@ fn a_request_without_an_answer_stays() {
     editor.shut_down();
 }
 
-/// The README's example, without a model.
+/// Runs the README's example, without a model.
 #[test]
 fn a_request_renames_the_declaration_below_as_this() {
     let text = "# pilcrow: rename this to read_config\ndef parse_config(path):\n    return path\n";
@@ -548,7 +550,7 @@ fn code_actions_are_offered_at_once_during_a_run() {
     assert!(wait_for(Duration::from_secs(30), || titles(&mut editor, none.clone()).len() == 4));
     let all = ["Write a ¶ request here", "Explain this", "Write a test for this", "Organize imports"];
     assert_eq!(titles(&mut editor, none.clone()), all);
-    // Not when a file is saved, and not where another kind was requested.
+    // No action is offered when a file is saved, or where another kind was requested.
     for kind in ["source.organizeImports", "source.fixAll", "quickfix"] {
         assert_eq!(titles(&mut editor, json!({"diagnostics": [], "only": [kind]})), Vec::<String>::new());
     }
@@ -613,7 +615,8 @@ fn settings_come_from_the_editor_and_can_change() {
             .collect::<Vec<_>>()
     };
     assert_eq!(lines(&mut editor), [1]);
-    // Sent with the notification, as some editors do, or asked for after it, as others want.
+    // Settings arrive with the notification, as some editors send them, or on request, as others
+    // do.
     editor.notify(
         "workspace/didChangeConfiguration",
         json!({"settings": {"pilcrow": {"editor": {"request_markers": ["now:"]}}}}),
@@ -642,7 +645,7 @@ fn workspace_folders_change_and_outside_files_are_refused() {
     editor.answers.push_back(Some("Once"));
     let session = editor.run("pilcrow.prompt", prompt.clone());
     assert_eq!(editor.ended(&session), "done");
-    // Outside all folders: only the named file, in its own directory.
+    // Outside all workspace folders only the named file is read, in its own directory.
     let outside =
         format!("file://{}", beside.canonicalize().unwrap().join("c.py").display()).replace(' ', "%20");
     let session = editor.run("pilcrow.prompt", json!({"text": "move c.py to d.py", "uri": outside}));
@@ -667,7 +670,7 @@ fn workspace_folders_change_and_outside_files_are_refused() {
     editor.shut_down();
 }
 
-/// A user who waits sees which server is slow.
+/// Names the slow server to a user who waits.
 #[test]
 fn a_hanging_server_is_named_during_the_wait() {
     let mut sandbox = Sandbox::with(&[("a.py", A)]);
@@ -690,7 +693,7 @@ fn a_hanging_server_is_named_during_the_wait() {
     editor.shut_down();
 }
 
-/// Servers get the files' real paths and so answer with them.
+/// Sends servers the files' real paths, with which they answer.
 #[test]
 fn a_rename_works_in_a_project_opened_through_a_symlink() {
     let mut sandbox = Sandbox::with(&[("a.py", A)]);
@@ -723,8 +726,7 @@ fn a_rename_works_in_a_project_opened_through_a_symlink() {
     editor.shut_down();
 }
 
-/// A document that has no file yet is read, searched and edited in the editor, and
-/// nowhere else.
+/// Reads, searches and edits a document without a file in the editor only.
 #[test]
 fn an_untitled_document_is_edited_in_the_editor() {
     let (name, before) = ("untitled:Untitled-1", "one\n# ¶ make it two\n");
@@ -753,21 +755,21 @@ fn an_untitled_document_is_edited_in_the_editor() {
             .filter(|it| it.contains("ntitled"))
             .count()
     };
-    assert_eq!(made(), 0, "no file is made");
+    assert_eq!(made(), 0, "no file is created");
     let undo = editor.run("pilcrow.undo", json!({"session": session}));
     assert_eq!(editor.ended(&undo), "done");
     assert_eq!(editor.text(name), "one\n");
-    // After the close there is nothing to undo.
+    // After the close no change is left to undo.
     let redo = editor.run("pilcrow.redo", json!({}));
     assert_eq!(editor.ended(&redo), "done");
     editor.notify("textDocument/didClose", json!({"textDocument": {"uri": name}}));
     let undo = editor.run("pilcrow.undo", json!({"session": session}));
     assert_eq!(editor.ended(&undo), "failed");
-    assert_eq!(made(), 0, "no file is made");
+    assert_eq!(made(), 0, "no file is created");
     editor.shut_down();
 }
 
-/// The same answer, in the form that each editor can show unobtrusively.
+/// Renders the same answer in the form that each editor can show unobtrusively.
 #[test]
 fn a_long_answer_is_shortened_for_the_editor() {
     let long = (1..40).map(|line| format!("  line {line}\n\n")).collect::<String>();
@@ -775,7 +777,7 @@ fn a_long_answer_is_shortened_for_the_editor() {
         (json!({"name": "Neovim"}), " · ", 66, false),
         (json!({"name": "Visual Studio Code"}), " · ", 300, true),
         (json!({"name": "Eglot"}), "\n", 600, false),
-        // eglot 1.9.
+        // This form is for eglot 1.9.
         (Value::Null, "\n", 600, false),
     ] {
         let sandbox = with_script(&[], &[json!({"text": long})]);
@@ -797,7 +799,7 @@ fn a_long_answer_is_shortened_for_the_editor() {
         editor.wait("the transcript", |editor| editor.all("window/showDocument").len() == 1);
         editor.shut_down();
     }
-    // The plugin shows any length.
+    // The plugin shows answers of any length.
     let sandbox = with_script(&[], &[json!({"text": long})]);
     let mut editor = Editor::start_with(&sandbox, |params| {
         params["clientInfo"]["name"] = json!("Neovim");
@@ -846,9 +848,9 @@ fn the_plugin_gets_events_and_opens_a_long_answer() {
     editor.shut_down();
 }
 
-/// Clients that take events get no message with the answer.
+/// Sends clients with events no message with the answer.
 ///
-/// Other messages still come.
+/// Other messages still arrive.
 #[test]
 fn event_clients_also_get_messages_without_an_event() {
     let waits = json!({"text": "Thinking.", "wait_for_cancel": true});
@@ -865,9 +867,9 @@ fn event_clients_also_get_messages_without_an_event() {
     editor.command("pilcrow.steer", json!({"text": "and mind the names"}));
     editor.command("pilcrow.stop", json!({}));
     assert_eq!(editor.ended(&session), "stopped");
-    editor.wait("what was not heard", |editor| has(editor, "notice", "and mind the names"));
+    editor.wait("the undelivered message", |editor| has(editor, "notice", "and mind the names"));
     assert!(editor.all("window/showMessage").is_empty());
-    // It fails before there is a session.
+    // The run fails before a session exists.
     std::fs::remove_file(sandbox.beside("script.jsonl")).unwrap();
     let session = editor.run("pilcrow.prompt", json!({"text": "go on"}));
     assert_eq!(editor.ended(&session), "failed");
@@ -875,8 +877,7 @@ fn event_clients_also_get_messages_without_an_event() {
     editor.shut_down();
 }
 
-/// A file outside all folders, such as a library's source, does not select a
-/// conversation.
+/// Opens a file outside all workspace folders, which selects no conversation.
 #[test]
 fn conversations_belong_to_the_active_folder() {
     let sandbox = with_script(&[("one/a.py", A), ("two/b.py", B)], &[json!({"text": "Answered."})]);
@@ -935,7 +936,7 @@ fn an_earlier_conversation_is_continued() {
         (listed["sessions"].as_array().unwrap().len(), &listed["sessions"][0]["messages"]),
         (1, &json!(4))
     );
-    // One at a time, and only existing ones.
+    // One conversation continues at a time, and only an existing one.
     let refused = |editor: &mut Editor, resume: &str| {
         let argument = json!({"text": "x", "resume": resume});
         let params = json!({"command": "pilcrow.prompt", "arguments": [argument]});
@@ -950,7 +951,7 @@ fn an_earlier_conversation_is_continued() {
     std::fs::write(sandbox.beside("script.jsonl"), format!("{}\n", lines[1])).unwrap();
     editor.run("pilcrow.prompt", json!({"text": "and now", "resume": session}));
     assert!(refused(&mut editor, &session).contains("pilcrow.steer"));
-    // The cancel of an ended progress stops nothing; that of its own does.
+    // The cancellation of an ended progress has no effect; that of its own progress stops the run.
     editor.wait("its progress", |editor| editor.progress(&session, "begin").len() == 2);
     let tokens = editor.tokens(&session);
     assert_ne!(tokens[0], tokens[1]);

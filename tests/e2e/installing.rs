@@ -1,5 +1,6 @@
-//! Installation with Cargo, and its progress at a terminal. Scripts stand in for
-//! package managers; one slow test uses Cargo itself.
+//! Installation with Cargo, and its progress at a terminal.
+//!
+//! Scripts replace package managers; one slow test uses Cargo itself.
 
 use std::fs;
 use std::process::Command;
@@ -17,13 +18,14 @@ fn defined(sandbox: &Sandbox, packages: &[&str]) {
         "name = \"tiny\"\n[[languages]]\nid = \"tiny\"\npatterns = [\"*.tiny\"]\n\
          [command]\ncandidates = [\"tiny-server\"]\n[install]\nhow = \"cargo\"\npackages = {packages:?}\n"
     );
-    let folder = sandbox.home().join("config/adapters/servers");
-    fs::create_dir_all(&folder).expect("a folder");
-    fs::write(folder.join("tiny.toml"), text).expect("a file");
+    let directory = sandbox.home().join("config/adapters/servers");
+    fs::create_dir_all(&directory).expect("a directory");
+    fs::write(directory.join("tiny.toml"), text).expect("a file");
 }
 
-/// A fake Cargo: it puts the program, which holds `word`, into the root's `bin`,
-/// and fails when called otherwise.
+/// A fake Cargo that creates a program with the content `word`.
+///
+/// It fails when called otherwise.
 fn cargo(word: &str) -> String {
     format!(
         r#"fail() {{ echo "called otherwise: $1" >&2; exit 101; }}
@@ -46,7 +48,7 @@ fn cargo_installs_the_exact_locked_version() {
     let sandbox = with_managers(&[("cargo", &cargo("first"))]);
     defined(&sandbox, &["tiny-server@1.2.3", "tiny-more@0.4.0-rc.1"]);
     let place = managed(&sandbox).canonicalize().unwrap_or_else(|_| managed(&sandbox)).join("tiny/1.2.3");
-    // Nothing runs before consent, and the command is shown.
+    // No program runs before consent, and the command is shown.
     let said = sandbox.run(&INSTALL[..3]).expect(3).all();
     check_output(
         &said,
@@ -75,7 +77,7 @@ fn cargo_installs_the_exact_locked_version() {
     assert_eq!(ran(&sandbox), calls.concat());
     assert_eq!(found(&sandbox, "tiny"), json!([place.join("bin/tiny-server")]));
     assert!(place.join("bin/tiny-more").is_file());
-    assert!(!place.join("build").exists(), "what was compiled stays behind");
+    assert!(!place.join("build").exists(), "compiled files stay on disk");
     let lock = fs::read(managed(&sandbox).join("lock.json")).expect("a lock file");
     let lock: Value = serde_json::from_slice(&lock).expect("JSON");
     let mut locked = lock["adapters"]["tiny"].clone();
@@ -83,7 +85,7 @@ fn cargo_installs_the_exact_locked_version() {
     let packages = json!(["tiny-server@1.2.3", "tiny-more@0.4.0-rc.1"]);
     let expected = json!({"version": "1.2.3", "how": "cargo", "packages": packages, "installed_at": null});
     assert_eq!(locked, expected);
-    // There already.
+    // The program exists already.
     sandbox.run(&INSTALL[..3]).expect(0);
     assert_eq!(ran(&sandbox).lines().count(), 2);
 }
@@ -94,7 +96,7 @@ fn a_failed_cargo_install_keeps_the_previous_version() {
     defined(&sandbox, &["tiny-server@1.2.3"]);
     sandbox.run(&INSTALL).expect(0);
     let word = || {
-        let program = found(&sandbox, "tiny")[0].as_str().expect("it is found").to_owned();
+        let program = found(&sandbox, "tiny")[0].as_str().expect("the program is found").to_owned();
         fs::read_to_string(program).expect("what was installed").replace("#!/bin/sh\n", "")
     };
     assert_eq!(word(), "# first tiny-server@1.2.3\n");
@@ -114,9 +116,9 @@ fn a_failed_cargo_install_keeps_the_previous_version() {
     defined(&sandbox, &["tiny-server@2.0.0"]);
     sandbox.run(&INSTALL).expect(1);
     assert_eq!(word(), "# first tiny-server@1.2.3\n");
-    let left = fs::read_dir(managed(&sandbox).join("tiny")).expect("it is there").count();
-    assert_eq!(left, 1, "a half stays behind");
-    // One of several is none.
+    let left = fs::read_dir(managed(&sandbox).join("tiny")).expect("the program exists").count();
+    assert_eq!(left, 1, "an incomplete installation stays on disk");
+    // One missing package of several fails the installation.
     manager(&sandbox, "cargo", &cargo("second").replace("name=", "case $5 in none*) exit 1;; esac\nname="));
     defined(&sandbox, &["tiny-server@2.0.0", "none@1.0.0"]);
     sandbox.run(&INSTALL).expect(1);
@@ -144,14 +146,14 @@ fn cargo_itself_installs_a_program_that_runs() {
     let text = fs::read_to_string(&file).expect("the definition").replace("tiny-server", "kibi");
     fs::write(&file, text).expect("the definition");
     sandbox.run(&INSTALL).expect(0);
-    let program = found(&sandbox, "tiny")[0].as_str().expect("it is found").to_owned();
+    let program = found(&sandbox, "tiny")[0].as_str().expect("the program is found").to_owned();
     let ran = Command::new(&program).arg("--version").output().expect("it runs");
     let said = String::from_utf8_lossy(&ran.stdout).into_owned();
     assert_eq!(said.trim(), "kibi, v0.2.2");
-    assert!(!managed(&sandbox).join("tiny/0.2.2/build").exists(), "what was compiled stays behind");
+    assert!(!managed(&sandbox).join("tiny/0.2.2/build").exists(), "compiled files stay on disk");
 }
 
-/// `pilcrow` at a terminal of its own, whose Ctrl-C it gets.
+/// `pilcrow` at its own terminal, which sends it Ctrl-C.
 fn at_a_terminal(sandbox: &Sandbox, args: &[&str], columns: u16) -> Terminal {
     let mut command = Command::new("setsid");
     sandbox.prepare(&mut command);
@@ -159,7 +161,7 @@ fn at_a_terminal(sandbox: &Sandbox, args: &[&str], columns: u16) -> Terminal {
     Terminal::start_wide(&mut command, columns)
 }
 
-/// Continues when the file of this number exists.
+/// A script line that waits until the file of this number exists.
 fn waits(number: u32) -> String {
     format!("while [ ! -e ../../go{number} ]; do sleep 0.02; done")
 }
@@ -196,7 +198,7 @@ fn installer_progress_is_one_rewritten_row() {
     assert_eq!(progress(&terminal), ["fetching [31mthe first[0m of many"]);
     goes(1);
     shows(&terminal, "the second");
-    assert_eq!(progress(&terminal), ["the second"], "of the longer one before nothing is left");
+    assert_eq!(progress(&terminal), ["the second"], "no part of the longer row before is left");
     goes(2);
     shows(&terminal, "yyy");
     let rows = terminal.rows();
@@ -218,7 +220,7 @@ fn without_a_terminal_progress_is_plain_lines() {
     let script = format!("{PUTS}; printf '\\033[31mfetching\\n' >&2; {}", waits(1));
     let sandbox = with_managers(&[("npm", &script)]);
     let child = sandbox.command(&PYRIGHT).spawn().expect("pilcrow starts");
-    // The first report comes as it begins.
+    // The first report appears at the start.
     assert!(wait_for(PATIENCE, || !ran(&sandbox).is_empty()), "npm was never started");
     fs::write(managed(&sandbox).join("go1"), "").expect("a file");
     let said = tests::sandbox::finish(child, PATIENCE).expect(0);

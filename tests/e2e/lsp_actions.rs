@@ -1,5 +1,6 @@
-//! The tool `lsp` over a scripted server: several locations in a call, code
-//! actions, edits of commands, raw requests.
+//! The tool `lsp` over a scripted server.
+//!
+//! Covers several locations in a call, code actions, edits of commands, and raw requests.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -87,7 +88,7 @@ fn callers_are_listed_with_their_call_lines() {
         2ke:def shout(): greet()
     "#]],
     );
-    // The same as plain text.
+    // Plain text has the same content.
     let said = sandbox.run(&["run", "who calls greet", "--yes"]).expect(0).stdout;
     check_output(
         &said,
@@ -105,7 +106,7 @@ fn callers_are_listed_with_their_call_lines() {
 }
 
 #[test]
-fn a_loading_server_is_named_or_not_asked() {
+fn a_loading_server_is_named_or_skipped() {
     let begin = json!({"token": "t", "value": {"kind": "begin", "title": "indexing", "percentage": 43}});
     let methods = json!({
         "initialized": [[{"notify": {"method": "$/progress", "params": begin}}]],
@@ -120,11 +121,11 @@ fn a_loading_server_is_named_or_not_asked() {
     // A server that accepts files before it has loaded answers from its current state.
     let (sandbox, _) = project(json!({}), methods);
     let definition = include_str!("../../adapters/servers/basedpyright.toml");
-    let folder = sandbox.home().join("config/adapters/servers");
-    std::fs::create_dir_all(&folder).expect("a folder");
+    let directory = sandbox.home().join("config/adapters/servers");
+    std::fs::create_dir_all(&directory).expect("a directory");
     let with = definition.replacen("delay_open = true\n", "", 1);
     assert_ne!(definition, with);
-    std::fs::write(folder.join("basedpyright.toml"), with).expect("a definition");
+    std::fs::write(directory.join("basedpyright.toml"), with).expect("a definition");
     let answer = sandbox.tool("lsp", &ask);
     let said = answer.ok();
     check_output(
@@ -144,7 +145,7 @@ fn a_column_past_the_line_end_names_the_length() {
     let at = |column: u64| {
         sandbox.tool("lsp", &json!({"action": "hover", "file": "a.py", "line": 1, "column": column}))
     };
-    // Behind the last character is a place; what stands nowhere has no name.
+    // The position after the last character is valid, but names no symbol.
     let said = at(17).ok();
     check_output(&said, &expect!["basedpyright has no hover text for the position a.py:1"]);
     let said = [18, u64::from(u32::MAX) + 5].map(|column| at(column).fails("invalid_arguments"));
@@ -256,7 +257,7 @@ fn edits_of_a_command_are_committed_and_undoable() {
     );
     let start = sandbox.tree();
     let ask = json!({"action": "code_actions", "file": "a.py", "title": "split", "apply": true});
-    // Without a user to ask nothing is applied, and the server gets `applied: false`.
+    // Without a user to ask the edit is not applied, and the server receives `applied: false`.
     sandbox.run_anywhere(&["trust", &sandbox.project().display().to_string()]).expect(0);
     let ran = sandbox.run(&["tool", "lsp", &ask.to_string(), "--json"]);
     assert_eq!(ran.code(), 3, "{ran:?}");
@@ -385,7 +386,7 @@ fn a_name_path_or_number_selects_among_homonyms() {
         ("A::run", None, (1, 8)),
     ] {
         ask(symbol, line).ok();
-        let sent = scripted.sent("textDocument/implementation").pop().expect("it was asked");
+        let sent = scripted.sent("textDocument/implementation").pop().expect("a request was sent");
         let at = (sent["position"]["line"].as_u64(), sent["position"]["character"].as_u64());
         assert_eq!(at, (Some(expected.0), Some(expected.1)), "{symbol}");
     }
@@ -393,7 +394,7 @@ fn a_name_path_or_number_selects_among_homonyms() {
     ask("C.run", None).fails("not_found");
 }
 
-/// The server's edits for a created file are part of the same commit.
+/// Commits the server's edits for a created file in the same commit.
 #[test]
 fn a_new_file_includes_the_servers_edits() {
     let filters = json!({"filters": [{"pattern": {"glob": "**/*.py"}}]});
@@ -419,7 +420,7 @@ fn a_new_file_includes_the_servers_edits() {
     let asked = scripted.sent("workspace/willCreateFiles");
     assert!(asked[0]["files"][0]["uri"].as_str().is_some_and(|uri| uri.ends_with("/b.py")), "{asked:?}");
     drop(batch);
-    // One edit, so one undo.
+    // The call makes one commit, which one undo reverts.
     sandbox.run(&["undo"]).expect(0);
     assert!(sandbox.read("a.py") == FILE && !sandbox.project().join("b.py").exists());
 }

@@ -1,5 +1,6 @@
-//! Fixes: only preferred ones, each previewed before it is applied; and the code
-//! actions that the editor gets from memory.
+//! Fixes: only preferred ones, each previewed before it is applied.
+//!
+//! Also the code actions that the editor gets from memory.
 
 use std::time::{Duration, Instant};
 
@@ -43,13 +44,14 @@ fn a_fix_is_kept_only_if_it_solves_its_problem() {
         (wrong(0, "unused"), wrong(1, "y is not defined"), wrong(1, "broken by the fix"));
     let diagnostics = json!([
         report(&[first.clone(), second.clone()]),
-        // Both fixes together, the first alone, the second alone: the second breaks something.
+        // The previews are both fixes together, the first alone, the second alone: the second
+        // breaks the file.
         report(std::slice::from_ref(&new)),
         report(&[
             json!({"range": range(0, 0, 5), "severity": 1, "code": "E1", "message": "y is not defined"})
         ]),
         report(std::slice::from_ref(&new)),
-        // Before and after the edit that is made.
+        // These are the requests before and after the edit that is made.
         report(&[first, second]),
         report(&[
             json!({"range": range(0, 0, 5), "severity": 1, "code": "E1", "message": "y is not defined"})
@@ -83,7 +85,7 @@ fn a_fix_is_kept_only_if_it_solves_its_problem() {
         .map(|it| it["contentChanges"][0]["text"].clone())
         .collect();
     assert!(shown.contains(&json!("y = x\n")), "the bad fix was tried: {shown:?}");
-    assert_eq!(shown.last(), Some(&json!("x = y\n")), "and the server sees the file as it is");
+    assert_eq!(shown.last(), Some(&json!("x = y\n")), "and the server has the current text");
     sandbox.run(&["undo"]).expect(0);
     assert_eq!(sandbox.read("a.py"), FILE);
 }
@@ -104,7 +106,7 @@ fn suppressions_and_unpreferred_fixes_are_skipped() {
         assert!(said.starts_with("fix all of E1: fixed 0, left 1, reverted 0\n"), "{what}: {said}");
         assert_eq!(sandbox.read("a.py"), FILE, "{what}");
     }
-    // Diagnostics that never come: unknown is not clean, and nothing is applied.
+    // The diagnostics never arrive: unknown is not clean, and no fix is applied.
     let (sandbox, scripted) = project(json!([["never"]]), json!([]));
     let said = sandbox.tool("lsp", &json!({"action": "fix_all", "file": "a.py", "timeout": 1})).ok();
     check_output(
@@ -202,8 +204,8 @@ fn cached_fixes_are_offered_while_the_server_hangs() {
     assert_eq!(found("quickfix.pilcrow.fixAll")["title"], "Fix all F401 in this file");
     assert_eq!(scripted.got("initialize"), 0, "no server was started for a list");
     assert!(best < Duration::from_millis(20), "a list from memory took {best:?} at best");
-    // Pilcrow offers nothing where no problem is known, and nothing as preferred: editors may run preferred
-    // actions on save.
+    // Pilcrow offers no action where no problem is known, and none as preferred: editors may run
+    // preferred actions on save.
     let quiet =
         json!({"textDocument": {"uri": file}, "range": range(0, 7, 7), "context": {"diagnostics": []}});
     let actions = editor.request("textDocument/codeAction", quiet)["result"].clone();
@@ -224,7 +226,7 @@ fn a_fix_chosen_in_the_editor_edits_its_buffer() {
     let session = editor.run("pilcrow.refactor", argument);
     let end = editor.ended(&session);
     assert_eq!(editor.text(&file), "y = 1\nx = y\n", "{end}");
-    assert_eq!(sandbox.read("a.py"), FILE, "nothing is saved");
+    assert_eq!(sandbox.read("a.py"), FILE, "no file is saved");
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! The tool `lsp` over a scripted server: how locations are named, refused and
-//! reported.
+//! The tool `lsp` over a scripted server: naming of locations, refusals and reports.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -47,8 +46,7 @@ fn an_ambiguous_name_is_refused_with_candidates() {
     assert_eq!(sandbox.tree(), start);
 }
 
-/// A prototype and its definition: clangd's `definition` leads from each to the
-/// other.
+/// Links a prototype and its definition, as clangd's `definition` does.
 #[test]
 fn linked_declarations_are_renamed_together_or_not_at_all() {
     let place = |file: &str| json!([{"uri": format!("${{root}}/{file}"), "range": range(0, 4, 9)}]);
@@ -77,7 +75,7 @@ fn linked_declarations_are_renamed_together_or_not_at_all() {
         1oc:def greet(): ...
     "#]],
     );
-    // Each is its own.
+    // Each declaration is a symbol of its own.
     let (answer, _) = run(leads(["a.py", "b.py"]), &[], references.clone());
     check_output(
         &answer.fails("ambiguous"),
@@ -86,7 +84,7 @@ fn linked_declarations_are_renamed_together_or_not_at_all() {
           a.py:1: def greet(): ...
           b.py:1: def greet(): ..."#]],
     );
-    // One leads to the other, but not back.
+    // One declaration leads to the other, but not back.
     let (answer, _) = run(leads(["b.py", "b.py"]), &[], references);
     check_output(
         &answer.fails("ambiguous"),
@@ -168,7 +166,7 @@ fn a_rename_reports_edits_and_remaining_occurrences() {
         +from a import welcome
     "#]],
     );
-    assert_eq!(sandbox.tree(), start, "what was only to be shown was made");
+    assert_eq!(sandbox.tree(), start, "the preview was applied");
 
     let said = sandbox.tool("lsp", &arguments).ok();
     check_output(
@@ -187,8 +185,9 @@ fn a_rename_reports_edits_and_remaining_occurrences() {
     assert_eq!(sandbox.read("notes.md"), "call greet\n");
 }
 
-/// Files that a server's edit destroys are counted, named and in the diff, applied
-/// or not.
+/// Counts and names files that a server's edit destroys, also in the diff.
+///
+/// This holds whether the edit is applied or not.
 #[test]
 fn files_overwritten_by_a_rename_are_counted() {
     let uri = |file: &str| format!("${{root}}/{file}");
@@ -306,7 +305,7 @@ fn an_edit_reports_the_errors_it_introduces() {
     assert_eq!(answer.value["details"]["diagnostics"]["introduced"].as_array().map(Vec::len), Some(1));
 }
 
-/// The most severe of many diagnostics are shown, also where they come last.
+/// Shows the most severe of many diagnostics, also when they come last.
 #[test]
 fn the_worst_of_many_diagnostics_are_in_the_details() {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\ngreet(1)\n")]);
@@ -375,18 +374,18 @@ fn a_diagnostics_timeout_covers_the_whole_call() {
     );
 }
 
-/// A program that a server runs over saved files (Cargo) did not end in time.
+/// Runs a program over saved files (Cargo) that does not end in time.
 #[test]
 fn an_unfinished_check_on_save_is_named() {
     let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n")]);
     let definition = include_str!("../../adapters/servers/basedpyright.toml");
-    let folder = sandbox.home().join("config/adapters/servers");
-    std::fs::create_dir_all(&folder).expect("a folder");
+    let directory = sandbox.home().join("config/adapters/servers");
+    std::fs::create_dir_all(&directory).expect("a directory");
     let rule = "[diagnostics]\non_save = [\"slow\", \"late\"]\n\
         check = { method = \"x/check\", progress = \"x/check\", debounce_ms = 100 }\n";
     let with = definition.replacen("[diagnostics]\n", rule, 1);
     assert_ne!(definition, with);
-    std::fs::write(folder.join("basedpyright.toml"), with).expect("a definition");
+    std::fs::write(directory.join("basedpyright.toml"), with).expect("a definition");
     let script = json!({"methods": {
         "textDocument/diagnostic": [[{"result": {"kind": "full", "items": []}}]], "x/check": [[]],
     }});
@@ -413,7 +412,7 @@ fn a_timeout_covers_all_requests_of_a_call() {
     let scripted = Scripted::install(&mut sandbox, &[script]);
     let mut batch = tests::Batch::start(&sandbox);
     batch.call("lsp", &json!({"action": "symbols", "file": "f0.py"})).ok();
-    // Seven seconds, of which each question would have had three.
+    // The call has seven seconds; each request alone would have three.
     for arguments in [json!({"action": "references"}), json!({"action": "rename", "new_name": "welcome"})] {
         let (mut arguments, before) = (arguments, scripted.got("textDocument/documentSymbol"));
         (arguments["symbol"], arguments["timeout"]) = (json!("greet"), json!(3));
@@ -424,8 +423,9 @@ fn a_timeout_covers_all_requests_of_a_call() {
     batch.end();
 }
 
-/// A file without an answer delays no other, and a file without an installed server
-/// is named.
+/// Requests a file without an answer, which delays no other.
+///
+/// A file without an installed server is named.
 #[test]
 fn a_glob_checks_every_file_and_names_the_skipped() {
     let names: Vec<String> = (0..70).map(|number| format!("f{number:02}.py")).collect();
@@ -441,7 +441,7 @@ fn a_glob_checks_every_file_and_names_the_skipped() {
     let said = sandbox.tool("lsp", &json!({"action": "diagnostics", "timeout": 60})).ok().to_owned();
     assert!(said.starts_with("69 errors, 0 warnings, 0 hints in 70 files (basedpyright)"), "{said}");
     assert!(!said.contains("pending") && !said.contains("not checked"), "{said}");
-    assert_eq!(scripted.got("textDocument/diagnostic"), 71, "the silent one is asked about once more");
+    assert_eq!(scripted.got("textDocument/diagnostic"), 71, "the silent file is requested once more");
     check_output(
         line_with(&said, "skipped: "),
         &expect!["skipped: 1 file, for which elm-language-server is not installed (a.elm)"],
@@ -455,7 +455,7 @@ fn a_glob_checks_every_file_and_names_the_skipped() {
     );
 }
 
-/// A symbol search in a project of several languages names the uncovered files.
+/// Searches symbols in a project of several languages; uncovered files are named.
 #[test]
 fn symbol_search_names_the_uncovered_files() {
     let files = [("a.py", "Area\n"), ("sub/b.py", "Area\n"), ("x.go", "package x\n")];
@@ -469,7 +469,7 @@ fn symbol_search_names_the_uncovered_files() {
     let said = sandbox.tool("lsp", &json!({"action": "symbols", "query": "Area"})).ok().to_owned();
     let (first, rest) = said.split_once('\n').unwrap();
     assert_eq!(first, "symbols like `Area`: 1 symbol (basedpyright)");
-    // Depends on whether the machine has that server.
+    // The machine may or may not have that server.
     let gone = rest.contains("skipped: 1 file, for which gopls is not installed (x.go)");
     let idle =
         rest.contains("not searched: 1 file, because gopls does not run (x.go);\n`symbols` with one of them");
@@ -611,7 +611,7 @@ fn abandoned_requests_are_named_by_later_failures() {
         ],
     );
     assert_eq!(scripted.got("$/cancelRequest"), 2, "each request is cancelled");
-    // The next answer ended that request.
+    // The next answer shows that the request has ended.
     check_output(
         &call("hover").ok(),
         &expect![[r#"

@@ -1,5 +1,4 @@
-//! End-to-end tests of everything the command line promises, one module per
-//! promise.
+//! End-to-end tests of the promises of the command line, one module for each.
 
 #![expect(clippy::disallowed_methods, reason = "tests write their fixtures and start programs")]
 

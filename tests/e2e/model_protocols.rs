@@ -1,5 +1,6 @@
-//! The same work through each wire protocol, on the command line and in real
-//! Neovim: read, rename, read again, edit, request diagnostics, answer.
+//! The same work through each wire protocol, on the command line and in real Neovim.
+//!
+//! The work is: read, rename, read again, edit, request diagnostics, answer.
 
 use serde_json::{Value, json};
 use testing::model::protocols::{self, ModelOutput, PROTOCOLS};
@@ -40,7 +41,7 @@ fn mind(protocol: &'static str) -> impl FnMut(&Received) -> Reply + Send + 'stat
     }
 }
 
-/// The header of the last read, wherever the protocol has it.
+/// The header of the last read, at its position in the protocol.
 fn header(body: &Value) -> String {
     let text = body.to_string();
     let at = text.rfind("[a.py#").unwrap_or_else(|| panic!("a.py was not read: {text}"));
@@ -55,21 +56,21 @@ fn work(protocol: &'static str, sandbox: &mut Sandbox) -> (tokio::runtime::Runti
         .build()
         .expect("a runtime");
     let server = runtime.block_on(ModelServer::answering(mind(protocol))).expect("the model server");
-    let folder = sandbox.home().join("config");
-    std::fs::create_dir_all(&folder).expect("the configuration's folder");
+    let directory = sandbox.home().join("config");
+    std::fs::create_dir_all(&directory).expect("the configuration's folder");
     let models = format!(
         "[providers.mine]\nprotocol = \"{protocol}\"\nbase_url = \"{}\"\napi_key_env = [\"MINE_KEY\"]\ndefault = \"tiny\"\n",
         server.base_url()
     );
-    std::fs::write(folder.join("models.toml"), models).expect("the catalogue");
+    std::fs::write(directory.join("models.toml"), models).expect("the catalogue");
     let settings = "hashline.line_checks = false\npolicy.mode = \"permissive\"\ntools.discovery = \"off\"\n\
                     model.default = \"mine/tiny\"\n";
-    std::fs::write(folder.join("config.toml"), settings).expect("the settings");
+    std::fs::write(directory.join("config.toml"), settings).expect("the settings");
     sandbox.variables.insert("MINE_KEY".to_owned(), KEY.to_owned());
     (runtime, server)
 }
 
-/// Each request holds the result of the tool call before it.
+/// Checks that each request contains the result of the tool call before it.
 #[track_caller]
 fn seen(protocol: &str, server: &ModelServer, diagnosed: &str) {
     let bodies: Vec<String> = server.received().iter().map(|it| it.body.to_string()).collect();
@@ -89,7 +90,7 @@ fn seen(protocol: &str, server: &ModelServer, diagnosed: &str) {
     }
 }
 
-/// The key is in no file of Pilcrow: no session, log, journal or index.
+/// Checks that no session, log, journal or index contains the key.
 #[track_caller]
 fn keeps_no_key(sandbox: &Sandbox) {
     let kept = crate::models::files(&sandbox.home());
@@ -124,7 +125,8 @@ fn each_protocol_reads_renames_edits_diagnoses_and_answers() {
         let script = json!({"methods": {
             "textDocument/documentSymbol": [[{"result": [symbol]}]],
             "textDocument/rename": [[{"result": {"documentChanges": [document]}}]],
-            // Before and after the rename and the edit, and then what was asked for.
+            // The requests are before and after the rename and the edit, and then the requested
+            // diagnostics.
             "textDocument/diagnostic": [nothing, nothing, nothing, nothing, found],
         }});
         let _scripted = Scripted::install(&mut sandbox, &[script]);

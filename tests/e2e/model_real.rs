@@ -1,7 +1,7 @@
-//! A small real model on loopback: text only, since it cannot call tools. The test
-//! checks that its answer is streamed, counted and stored, not its content.
+//! A small real model on loopback: text only, since it cannot call tools.
 //!
-//! It runs on a processor that other tests use as well, so every wait is long and none is endless.
+//! The test checks that its answer is streamed, counted and stored, not its content. It runs on a
+//! processor that other tests use as well, so every wait is long and none is endless.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use std::time::Duration;
 use serde_json::Value;
 use tests::Sandbox;
 
-/// Until its weights are loaded.
+/// Maximum time until its weights are loaded.
 const LOADING: Duration = Duration::from_secs(300);
-/// Until it has read our instructions and answered.
+/// Maximum time until it has read the instructions and answered.
 const ANSWERING: Duration = Duration::from_secs(900);
 
-/// Ends with the test.
+/// A running server, which ends with the test.
 struct Served(Child);
 
 impl Drop for Served {
@@ -27,9 +27,9 @@ impl Drop for Served {
     }
 }
 
-/// The file with this ending below a folder.
-fn find(folder: &Path, ending: &str) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(folder).ok()?.map(|entry| entry.expect("an entry").path());
+/// The file with this ending below a directory.
+fn find(directory: &Path, ending: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(directory).ok()?.map(|entry| entry.expect("an entry").path());
     entries.into_iter().find_map(|path| match path.is_dir() {
         true => find(&path, ending),
         false => path.to_str()?.ends_with(ending).then_some(path),
@@ -40,7 +40,7 @@ fn serve() -> (Served, String) {
     let tools =
         PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("`cargo xtask env` sets PILCROW_TOOLS"));
     let weights = find(&tools.join("lib/smollm2/lib"), ".gguf")
-        .expect("`cargo xtask setup --for editors` has put it there");
+        .expect("`cargo xtask setup --for editors` installed it");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e/model_real/serve.mjs");
     let mut child = Command::new(tools.join("bin/node24"))
         .args([&script, &tools.join("lib/node-llama-cpp").canonicalize().expect("its modules"), &weights])
@@ -53,7 +53,7 @@ fn serve() -> (Served, String) {
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = BufReader::new(output).read_line(&mut line);
-        // The receiver is gone where the wait timed out.
+        // The receiver was dropped if the wait timed out.
         sender.send(read.map(|_| line)).ok();
     });
     let line = address.recv_timeout(LOADING).expect("its address in time").expect("its output can be read");
@@ -69,7 +69,7 @@ fn a_small_real_model_answers() {
     std::fs::create_dir_all(sandbox.home().join("config")).expect("the configuration's folder");
     let settings = format!("[model]\ndefault = \"local/smollm2\"\n[providers.local]\nbase_url = \"{url}\"\n");
     std::fs::write(sandbox.home().join("config/config.toml"), settings).expect("the configuration");
-    // Long enough to come in several pieces, whatever it says.
+    // The answer is long enough to arrive in several pieces, whatever its content.
     let question = "Explain in three sentences what a compiler does.";
     let child = sandbox.command(&["run", question, "--json"]).spawn().expect("pilcrow starts");
     let ran = tests::sandbox::finish(child, ANSWERING);
@@ -87,11 +87,11 @@ fn a_small_real_model_answers() {
         .iter()
         .filter(|event| event["type"] == "message_end" && event["message"]["role"] == "assistant");
     let (last, more) = (answers.next().expect("an answer"), answers.next());
-    assert_eq!(more, None, "it is asked once");
+    assert_eq!(more, None, "the model receives one request");
     let said = last["message"]["content"][0]["text"].as_str().expect("words");
     eprintln!("it said: {said}");
     assert!(streamed.len() > 3 && streamed.concat() == said, "{streamed:?} is not {said:?}");
-    // The server limits it to 64 tokens; a truncated answer does not count as complete.
+    // The server limits the answer to 64 tokens; a truncated answer does not count as complete.
     let status = match last["message"]["stopReason"].as_str() {
         Some("stop") => 0,
         Some("length") => 1,

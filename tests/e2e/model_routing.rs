@@ -1,5 +1,6 @@
-//! Choice of model and key: roles, paths, fallbacks, several keys, keys from
-//! commands, discovery, costs, proxies; and replay of a recorded session.
+//! Choice of model and key, and replay of a recorded session.
+//!
+//! Covers roles, paths, fallbacks, several keys, keys from commands, discovery, costs, and proxies.
 
 use std::io::{BufRead as _, BufReader};
 
@@ -10,8 +11,9 @@ use tests::editor::uri;
 use tests::sandbox::{DEADLINE, Ran, finish};
 use tests::{Editor, Sandbox, check_output, line_with};
 
-/// A server that answers each request by its content, beside a sandbox with these
-/// settings and models, in which `{server}` is its address.
+/// Runs with a server that answers each request by its content.
+///
+/// The sandbox has these settings and models, in which `{server}` is its address.
 fn with(
     settings: &str,
     models: &str,
@@ -25,7 +27,7 @@ fn with(
     std::fs::create_dir_all(&config).expect("the configuration's folder");
     for (file, text) in [("config.toml", settings), ("models.toml", models)] {
         std::fs::write(config.join(file), text.replace("{server}", &server.base_url()))
-            .expect("a file of ours");
+            .expect("the test's own file");
     }
     work(&sandbox, &server);
 }
@@ -79,7 +81,7 @@ fn a_refused_key_falls_back_to_another() {
         let shown = sandbox.run(&["config", "show"]).expect(0).stdout;
         assert!(shown.contains("${FIRST}") && !shown.contains("key-one"), "{shown}");
     });
-    // Both are refused: the run ends and reports it without the keys.
+    // The provider refuses both: the run ends and reports it without the keys.
     let mind = |received: &Received| {
         let key =
             received.headers.iter().find(|(name, _)| name == "authorization").map(|(_, value)| value.clone());
@@ -117,9 +119,9 @@ fn a_key_from_a_command_is_cached_for_a_time() {
         let ran = run(sandbox, &["run", "hi", "--yes"], &[("COUNT", &count.display().to_string())]).expect(0);
         assert_eq!(ran.stdout.trim(), "read");
         let used: Vec<String> = keys(server).iter().map(|key| key.replace(' ', "")).collect();
-        assert_eq!(used, ["token-1", "token-1"], "it is asked once");
+        assert_eq!(used, ["token-1", "token-1"], "the command runs once");
     });
-    // A tool that reads it does not show it.
+    // A tool that reads the key does not show it.
     const PRINTED: &str = "words-that-a-command-printed";
     let settings = format!(
         "[model]\ndefault = 'mine'\n[providers.mine]\napi_key = {{ command = ['/bin/echo', '{PRINTED}'], ttl = '1h' }}\n"
@@ -184,7 +186,7 @@ fn roles_are_chosen_by_name_or_path_with_fallbacks() {
             assert_eq!(ran.stdout.trim(), format!("I am {}.", asked[asked.len() - 1]));
             assert!(ran.stderr.contains(notes), "{ran:?}");
         }
-        // The last edited file counts where the prompt names none.
+        // The file edited last counts if the prompt names none.
         let shown = sandbox.run(&["read", "docs/b.md"]).expect(0).stdout;
         let head = shown.lines().next().expect("a head");
         sandbox.run_with_input(&["edit"], &format!("{head}\nPUT 1:\n+three\n")).expect(0);
@@ -251,8 +253,7 @@ fn a_role_with_a_level_names_the_fallback_used() {
     });
 }
 
-/// Secrets in the user's files and the environment, as a server or an address may
-/// have them.
+/// Uses secrets in the user's files, the environment, and addresses.
 #[test]
 fn no_failure_shows_a_secret() {
     const SECRETS: [&str; 6] = [
@@ -304,9 +305,9 @@ fn no_failure_shows_a_secret() {
 }
 
 /// Every file below a directory, with its content.
-fn files(folder: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+fn files(directory: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         match path.is_dir() {
             true => found.extend(files(&path)),
@@ -316,8 +317,9 @@ fn files(folder: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     found
 }
 
-/// Accepts one connection as a SOCKS5 proxy does (RFC 1928) and forwards it to
-/// `port`; returns the requested name.
+/// Accepts one connection as a SOCKS5 proxy (RFC 1928) and forwards it to `port`.
+///
+/// Returns the requested name.
 fn socks(port: u16) -> (u16, std::thread::JoinHandle<String>) {
     use std::io::{Read as _, Write as _};
     use std::net::{Shutdown, TcpListener, TcpStream};
@@ -331,7 +333,7 @@ fn socks(port: u16) -> (u16, std::thread::JoinHandle<String>) {
         let mut client = listener.accept().expect("a client").0;
         let mut read = |count: usize| {
             let mut bytes = vec![0; count];
-            client.read_exact(&mut bytes).expect("what a client says");
+            client.read_exact(&mut bytes).expect("the client sends its methods");
             bytes
         };
         let methods = read(2)[1];
@@ -340,11 +342,11 @@ fn socks(port: u16) -> (u16, std::thread::JoinHandle<String>) {
         client_out.write_all(&[5, 0]).expect("no password is needed");
         let mut read = |count: usize| {
             let mut bytes = vec![0; count];
-            client.read_exact(&mut bytes).expect("what a client says");
+            client.read_exact(&mut bytes).expect("the client sends its request");
             bytes
         };
         let (kind, length) = (read(4)[3], read(1)[0]);
-        assert_eq!(kind, 3, "a name is asked for");
+        assert_eq!(kind, 3, "the client requests a name");
         let name = String::from_utf8(read(length.into())).expect("a name");
         read(2);
         client_out.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).expect("it is connected");
@@ -525,13 +527,13 @@ fn a_proxy_asks_with_its_own_keys() {
         let ran =
             run(&client, &["run", "write b.txt", "--yes"], &[("TOKEN", "a-token-of-the-proxy")]).expect(0);
         assert!(ran.stdout.starts_with("It says one, [redacted:api-key]"), "{ran:?}");
-        let written = std::fs::read_to_string(client.project().join("b.txt")).expect("what was called for");
-        assert_eq!(written, "the-databases-password\n", "a call is carried out as it was made");
+        let written = std::fs::read_to_string(client.project().join("b.txt")).expect("the requested call");
+        assert_eq!(written, "the-databases-password\n", "a call is executed with its own arguments");
         for (path, bytes) in files(&client.home()) {
             let text = String::from_utf8_lossy(&bytes);
             assert!(!text.contains("the-proxys-"), "the client has it in {}", path.display());
         }
-        // One session has one key, for which the provider's cache holds.
+        // One session uses one key, since the provider's cache belongs to the key.
         let used = keys(server);
         assert!(used[0].starts_with("the-proxys-") && used == [used[0].clone(), used[0].clone()], "{used:?}");
         let ran = run(&client, &["run", "hi"], &[("TOKEN", "another-token")]).expect(1);
@@ -547,8 +549,8 @@ fn a_proxy_asks_with_its_own_keys() {
         assert_eq!(server.received().len(), 2);
         let refused = by_hand(&url, "bearer a-token-of-the-proxy", "[]");
         assert!(refused.starts_with("HTTP/1.1 400") && refused.contains("not a JSON object"), "{refused}");
-        proxy.kill().expect("it is ended");
-        proxy.wait().expect("it has ended");
+        proxy.kill().expect("the process can be killed");
+        proxy.wait().expect("the process has ended");
     });
     let sandbox = Sandbox::with(&[]);
     assert!(sandbox.run(&["proxy"]).expect(2).all().contains("PILCROW_PROXY_TOKEN"));
@@ -613,11 +615,11 @@ fn without_a_keyring_keys_are_refused_with_the_reason() {
 #[test]
 fn doctor_reports_whether_configured_keys_exist() {
     let sandbox = Sandbox::with(&[]);
-    std::fs::create_dir_all(sandbox.home().join("config")).expect("the configuration's folder");
+    std::fs::create_dir_all(sandbox.home().join("config")).expect("the configuration's directory");
     let settings = "[providers.openai]\napi_keys = ['${WORK_ONE}', '${WORK_TWO}']\n";
     std::fs::write(sandbox.home().join("config/config.toml"), settings).expect("the configuration");
     let both = [("WORK_ONE", "sk-not-to-be-shown-1"), ("WORK_TWO", "sk-not-to-be-shown-2")];
-    // The provider's own variable is ignored where the settings name others.
+    // The provider's own variable is ignored if the settings name others.
     let one = [both[0], ("OPENAI_API_KEY", "sk-not-to-be-shown-3")];
     let missing = "no key: the settings need WORK_TWO, which is not set";
     for (variables, kept, found) in
@@ -642,7 +644,7 @@ fn interrupting_a_key_prompt_restores_the_echo() {
     use std::os::unix::fs::OpenOptionsExt as _;
 
     let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-    grantpt(&near).and_then(|()| unlockpt(&near)).expect("it can be opened");
+    grantpt(&near).and_then(|()| unlockpt(&near)).expect("the terminal can be opened");
     let name = ptsname(&near, Vec::new()).expect("its name");
     let far = std::fs::File::options()
         .read(true)
@@ -655,7 +657,7 @@ fn interrupting_a_key_prompt_restores_the_echo() {
     let sandbox = Sandbox::with(&[]);
     let mut command = sandbox.command(&["auth", "set", "anthropic"]);
     let child = command.stdin(far.try_clone().expect("its other end")).spawn().expect("it starts");
-    assert!(tests::processes::wait_for(DEADLINE, || !echoes()), "what is typed is not shown");
+    assert!(tests::processes::wait_for(DEADLINE, || !echoes()), "the typed key is not shown");
     tests::processes::kill(child.id(), rustix::process::Signal::INT);
     let ran = tests::sandbox::finish(child, DEADLINE).expect(1);
     check_output(

@@ -23,9 +23,9 @@ fn provider_certificates_follow_the_system_store() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let server =
         runtime.block_on(ModelServer::answering(|_| Reply::text("in private"))).expect("the model server");
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e/model_tls");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e/model_tls");
     let mut child = Command::new("python3")
-        .args([folder.join("serve.py"), folder.join("server.pem")])
+        .args([directory.join("serve.py"), directory.join("server.pem")])
         .arg(server.port().to_string())
         .stdout(Stdio::piped())
         .spawn()
@@ -39,10 +39,10 @@ fn provider_certificates_follow_the_system_store() {
     let config = sandbox.home().join("config");
     std::fs::create_dir_all(&config).expect("the configuration's folder");
     let settings = "[model]\ndefault = 'mine/usual'\n[providers.mine]\napi_key = '${MINE_KEY}'\n";
-    std::fs::write(config.join("config.toml"), settings).expect("a file of ours");
+    std::fs::write(config.join("config.toml"), settings).expect("the test's own file");
     let models =
         format!("[providers.mine]\nbase_url = 'https://localhost:{}/v1'\ndefault = 'usual'\n", port.trim());
-    std::fs::write(config.join("models.toml"), models).expect("a file of ours");
+    std::fs::write(config.join("models.toml"), models).expect("the test's own file");
     let run = |authority: Option<&Path>| {
         let mut command = sandbox.command(&["run", "hi", "--yes"]);
         command.env("MINE_KEY", "a-key-for-this-server-only");
@@ -54,8 +54,8 @@ fn provider_certificates_follow_the_system_store() {
 
     let unknown = run(None).expect(1);
     assert!(unknown.all().contains("certificate"), "{unknown:?}");
-    assert!(server.received().is_empty(), "nothing is sent to an untrusted server");
-    let known = run(Some(&folder.join("authority.pem"))).expect(0);
+    assert!(server.received().is_empty(), "no request reaches an untrusted server");
+    let known = run(Some(&directory.join("authority.pem"))).expect(0);
     assert_eq!(known.stdout.trim(), "in private");
     assert_eq!(server.received().len(), 1);
 }

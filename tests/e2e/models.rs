@@ -1,5 +1,4 @@
-//! Runs with a model: one that answers from a script, and one behind a local server
-//! that speaks each protocol.
+//! Runs with a model from a script, and with a local server that speaks each protocol.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -27,8 +26,9 @@ fn call(id: &str, name: &str, arguments: &Value) -> Reply {
     Reply::stream(stream.concat(), 7)
 }
 
-/// Runs `work` beside a model server with these replies, in a sandbox set up to ask
-/// it.
+/// Runs `work` with a model server that gives these replies.
+///
+/// The sandbox is configured to use it.
 fn with_server(replies: Vec<Reply>, work: impl FnOnce(&Sandbox, &ModelServer)) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let server = runtime.block_on(ModelServer::start(replies)).expect("the model server");
@@ -66,7 +66,7 @@ fn a_local_server_reads_and_writes_through_the_tools() {
             received[1].body["messages"].as_array().and_then(|all| all.last()).cloned().unwrap_or_default();
         assert_eq!((last["role"].as_str(), last["tool_call_id"].as_str()), (Some("tool"), Some("c1")));
         assert!(last["content"].as_str().is_some_and(|text| text.contains(":one")), "{last}");
-        // The key is in no file of Pilcrow: no session, log or journal.
+        // No file of Pilcrow contains the key: no session, log or journal.
         for (path, bytes) in files(&sandbox.home()) {
             assert!(!String::from_utf8_lossy(&bytes).contains(KEY), "the key is in {}", path.display());
         }
@@ -74,7 +74,7 @@ fn a_local_server_reads_and_writes_through_the_tools() {
 }
 
 #[test]
-fn a_server_that_fails_ends_the_run_and_says_why() {
+fn a_failing_server_ends_the_run_with_a_reason() {
     with_server(vec![Reply::status(401).body("{\"error\": {\"message\": \"bad key\"}}")], |sandbox, _| {
         let mut command = sandbox.command(&["run", "hello", "--yes"]);
         command.env("TINY_API_KEY", KEY);
@@ -111,7 +111,7 @@ fn a_truncated_or_empty_answer_is_not_complete() {
 }
 
 #[test]
-fn a_scripted_model_edits_what_it_read() {
+fn a_scripted_model_edits_the_lines_it_read() {
     let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\n")]);
     let script = sandbox.beside("script.jsonl");
     let lines = [
@@ -183,7 +183,7 @@ fn streams(protocol: &str) -> [Reply; 2] {
     }
 }
 
-/// A provider that a user defines in `models.toml` alone, in each of the protocols.
+/// Uses a provider that a user defines in `models.toml` alone, in each protocol.
 #[test]
 fn each_protocol_works_through_a_custom_provider() {
     let mut rows = std::collections::BTreeSet::new();
@@ -238,14 +238,14 @@ fn each_protocol_works_through_a_custom_provider() {
     );
 }
 
-pub fn files(folder: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+pub fn files(directory: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut out = Vec::new();
-    for entry in std::fs::read_dir(folder).expect("a folder of ours").map(Result::unwrap) {
+    for entry in std::fs::read_dir(directory).expect("the test's own directory").map(Result::unwrap) {
         let path = entry.path();
         if path.is_dir() {
             out.extend(files(&path));
         } else if path.is_file() {
-            out.push((path.clone(), std::fs::read(&path).expect("a file of ours")));
+            out.push((path.clone(), std::fs::read(&path).expect("the test's own file")));
         }
     }
     out

@@ -1,14 +1,13 @@
-//! A rename with a real server on the known hazards: an alias import, a method of
-//! the same name, the name in strings and comments, characters outside the basic
-//! plane before it on the line, CRLF, a byte order mark, a path with a space, no
-//! final line ending.
+//! A rename with a real server on the known hazards.
 //!
-//! The expected texts are written by hand, byte for byte.
+//! These are an alias import, a method of the same name, the name in strings and comments,
+//! characters outside the basic plane before it on the line, CRLF, a byte order mark, a path with a
+//! space, and no final line ending. The expected texts are written by hand, byte for byte.
 
 use serde_json::json;
 use tests::Sandbox;
 
-/// Path, bytes before, bytes after.
+/// Path, bytes before, and bytes after.
 const FILES: &[(&str, &str, &str)] = &[
     (
         "pyproject.toml",
@@ -76,7 +75,7 @@ fn a_rename_changes_exactly_the_symbol() {
     holds(&sandbox, |(_, _, after)| (*after).to_owned());
 
     sandbox.run(&["undo"]).expect(0);
-    assert_eq!(sandbox.tree(), start, "undo did not give every byte back");
+    assert_eq!(sandbox.tree(), start, "undo did not restore every byte");
 
     sandbox.run(&["redo"]).expect(0);
     holds(&sandbox, |(_, _, after)| (*after).to_owned());
@@ -103,7 +102,7 @@ fn a_method_of_the_same_name_is_another_symbol() {
     rename("no_such_name", "x").fails("not_found");
     rename("Machine", "class").fails("invalid_arguments");
     assert_eq!(sandbox.tree(), start);
-    // A name that exists beside it already: renamed as requested, and reported.
+    // The new name exists already in the file: the rename is made as requested, and reported.
     let clash = rename("Machine", "greet").ok();
     assert!(clash.contains("`greet`") && clash.contains("app/names.py:4"), "{clash}");
 }

@@ -1,4 +1,4 @@
-//! Odd names and unknown words, as opposed to slips.
+//! Unusual names and unknown words, as opposed to typing mistakes.
 
 use expect_test::expect;
 use serde_json::json;
@@ -12,7 +12,7 @@ fn leading_and_trailing_blanks_belong_to_a_name() {
     let blank = batch.view("tw ");
     batch.edit(&blank.put("blank", "changed")).ok();
     assert_eq!((sandbox.read("tw"), sandbox.read("tw ")), ("bare\n".into(), "changed\n".into()));
-    // Without such a file the blanks are a slip.
+    // Without such a file the blanks are a mistake.
     let bare = batch.view("tw");
     batch.edit(&bare.put("bare", "found").replacen("[tw#", "[ tw#", 1)).ok();
     assert_eq!(sandbox.read("tw"), "found\n");

@@ -1,5 +1,6 @@
-//! Shell commands while an editor has the project open: they go through the editor,
-//! and no unsaved text is saved or overwritten.
+//! Shell commands while an editor has the project open.
+//!
+//! They go through the editor, and no unsaved text is saved or overwritten.
 
 use std::io::Write;
 use std::process::{Child, Stdio};
@@ -22,7 +23,7 @@ fn open() -> (Sandbox, Editor, String) {
     let file = uri(&sandbox, "a.txt");
     editor.open(&file, "plaintext", SAVED);
     editor.replace(&file, 4..7, "typed");
-    // Answered after the earlier messages.
+    // The editor answers after the earlier messages.
     editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}));
     (sandbox, editor, file)
 }
@@ -49,12 +50,12 @@ fn read_edit_and_undo_in_a_shell_go_through_the_editor() {
     editor.replace(&file, 0..0, "zero\n");
     editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}));
     let child = start(&sandbox, &["undo"], "");
-    editor.wait("the way back", |editor| edits(editor) == 2);
+    editor.wait("the undo", |editor| edits(editor) == 2);
     sandbox::finish(child, sandbox::DEADLINE).expect(0);
     assert_eq!(editor.text(&file), "zero\none\ntyped\n");
     assert_eq!(sandbox.read("a.txt"), SAVED, "an unsaved text was saved");
 
-    // Once the editor is closed, commands write by themselves.
+    // Once the editor is closed, commands write files themselves.
     editor.shut_down();
     let shown = sandbox.run(&["read", "a.txt"]).expect(0).stdout;
     assert!(shown.contains(":two"), "{shown}");
@@ -175,8 +176,9 @@ fn consent_in_a_shell_starts_no_server_for_the_editor() {
     servers(false, 2, 2);
 }
 
-/// basedpyright, shown a text that it did not find on the disk, renamed in no other
-/// file it had open.
+/// basedpyright did not rename in other open files after it received unsaved text.
+///
+/// This happened if it did not find the text on the disk.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn a_real_server_renames_in_unsaved_text() {
@@ -199,7 +201,7 @@ fn a_real_server_renames_in_unsaved_text() {
     let said = sandbox.tool("lsp", &rename);
     let said = said.ok();
     assert!(said.contains("+    def twirl(self)") && said.contains("+Widget().twirl()"), "{said}");
-    // Unsaved typing breaks its users.
+    // Unsaved typing breaks the callers of the symbol.
     let from = editor.text(&file).find("spin").expect("it is there");
     editor.replace(&file, from..from + 4, "turn");
     editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}));

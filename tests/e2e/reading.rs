@@ -1,11 +1,11 @@
-//! The tool `read`: its output is bounded, numbered, and says what it leaves out.
+//! The tool `read`: its output is bounded, numbered, and reports omissions.
 
 use expect_test::expect;
 use serde_json::json;
 use tests::{Batch, Sandbox, check_output};
 
 #[test]
-fn a_long_file_is_truncated_with_how_to_continue() {
+fn a_truncated_file_names_the_call_that_continues() {
     let text: String = (1..=3000).map(|line| format!("line {line}\n")).collect();
     let sandbox = Sandbox::with(&[("long.txt", &text)]);
     let first = sandbox.tool("read", &json!({"path": "long.txt"})).ok();

@@ -1,6 +1,7 @@
-//! Every action of the tool `lsp` on real servers without any setup: found by the
-//! project's files, started by the first request. Slow. `languages` tests each
-//! server.
+//! Every action of the tool `lsp` on real servers without any setup. Slow.
+//!
+//! The servers are found by the project's files and started by the first request. `languages` tests
+//! each server.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +53,7 @@ impl Asker {
         self.batch.call("lsp", &arguments)
     }
 
-    /// Asserts that the answer holds all of these.
+    /// Asserts that the answer contains all of these.
     #[track_caller]
     fn holds(&mut self, arguments: Value, parts: &[&str]) {
         let answer = self.ask(arguments.clone());
@@ -62,7 +63,7 @@ impl Asker {
         }
     }
 
-    /// Asserts that it is refused as such, with all of these.
+    /// Asserts that the call is refused with this code and all of these texts.
     #[track_caller]
     fn refused(&mut self, arguments: Value, code: &str, parts: &[&str]) {
         let said = self.ask(arguments).fails(code);
@@ -100,7 +101,7 @@ fn look(asker: &mut Asker) {
     asker.holds(json!({"action": "diagnostics", "file": "use.ts"}), &["0 errors", "in 1 file"]);
     asker
         .holds(json!({"action": "diagnostics"}), &["basedpyright, clangd, ruff, typescript-language-server"]);
-    // Several in one call, by their name paths.
+    // The call has several symbols, by their name paths.
     asker.holds(
         json!({"action": "definition", "symbols": ["Square.area", "total"], "file": "shapes.py"}),
         &[":    def area(self) -> int:\n", ":def total(shapes", "… 1..=9 not shown"],
@@ -205,7 +206,7 @@ fn actions(asker: &mut Asker, sandbox: &Sandbox) {
     let ask = json!({"action": "code_actions", "file": "other.py", "title": "Remove unused import: `os`", "apply": true});
     asker.holds(ask, &["+0 -1 lines in 1 file (ruff)", "fixed: "]);
     assert_eq!(sandbox.read("other.py"), "import sys\n\nx = total(1)\n");
-    // Lines of a file, and no others.
+    // The edit replaces lines of a file, and no others.
     asker.holds(json!({"action": "format", "file": "a.cpp", "range": "14-14"}), &["a.cpp: changed"]);
     let formatted = sandbox.read("a.cpp");
     assert!(formatted.ends_with("\nint ugly(int n) { return n; }\n"), "{formatted}");
@@ -216,7 +217,7 @@ fn actions(asker: &mut Asker, sandbox: &Sandbox) {
 }
 
 fn edits(asker: &mut Asker, sandbox: &Sandbox) {
-    // The server is asked first whether that can be renamed.
+    // The server is asked first whether the symbol can be renamed.
     asker.refused(
         json!({"action": "rename", "file": "main.py", "line": 4, "symbol": "def", "new_name": "x"}),
         "invalid_arguments",
@@ -258,8 +259,9 @@ const HEADER: [(&str, &str); 4] = [
     ("b.c", "#include \"a.h\"\nvoid b_use(int *p) { a_drop(p); puts(\"x\"); }\n"),
 ];
 
-/// clangd 22.1.1 first reports each file with the old header, and sees no change of
-/// a header that keeps its size within a second.
+/// Renames in a header, which clangd 22.1.1 first checks with the old text.
+///
+/// It notices no change of a header that keeps its size within a second.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn renaming_in_a_header_introduces_no_errors() {
@@ -279,7 +281,7 @@ fn renaming_in_a_header_introduces_no_errors() {
             let verdicts = said.matches("no new errors or warnings in 3 files (clangd)").count();
             assert_eq!(verdicts, if verify == "before" { 2 } else { 1 }, "{verify}: {said}");
         }
-        // One thing, though it is declared twice.
+        // The symbol is one, although it is declared twice.
         let ask = json!({"action": "references", "symbol": "a_drop", "timeout": 120});
         let answer = batch.call("lsp", &ask);
         let said = answer.ok();
@@ -298,7 +300,7 @@ fn moving_a_header_checks_or_counts_its_includers() {
     sandbox.write("b.c", HEADER[3].1.replace("\"a.h\"", "<a.h>"));
     give(&mut sandbox, &["clangd"]);
     let moves = |from: &str, to: &str| json!({"action": "rename_file", "file": from, "to": to});
-    // A separate call, which starts no server.
+    // This is a separate call, which starts no server.
     let moved = sandbox.tool("lsp", &moves("a.h", "b.h")).ok().to_owned();
     let unchecked = "diagnostics not checked for 3 files (no language server of the project's root runs)";
     assert!(moved.contains(unchecked), "{moved}");
@@ -311,7 +313,7 @@ fn moving_a_header_checks_or_counts_its_includers() {
     batch.end();
 }
 
-/// One that is not named `.venv` is not found by the server itself.
+/// Uses an environment not named `.venv`, which the server does not find itself.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn both_pyrights_find_the_projects_packages() {

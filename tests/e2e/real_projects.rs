@@ -1,6 +1,7 @@
-//! Real refactors of foreign projects, one per language: their own tests pass, a
-//! widely used symbol is renamed, a file is renamed, their own tests still pass,
-//! and undo restores every byte.
+//! Real refactorings of foreign projects, one for each language.
+//!
+//! Their own tests pass, a widely used symbol is renamed, a file is renamed, their own tests still
+//! pass, and undo restores every byte.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,27 +15,27 @@ use tests::{Batch, Sandbox};
 
 use crate::languages::lab::give;
 
-/// Tests of a project may take so long on a busy machine.
+/// Maximum time of a project's tests on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 struct Project {
-    /// Programs of the server in the tools folder.
+    /// Programs of the server in the tools directory.
     server: &'static [&'static str],
-    /// Endings of the files that the symbol stands in.
+    /// Endings of the files that contain the symbol.
     code: &'static [&'static str],
     /// The file where the symbol is declared, and the line's text.
     declared: (&'static str, &'static str),
     /// The replaced text of each use, and the replacement; in at least this many files.
     rename: (&'static str, &'static str, usize),
-    /// Lines that hold one of these, and files of that name, may have either: comments,
-    /// code outside the build.
+    /// Parts of lines, and file names, that may have either name.
+    ///
+    /// These are comments, and code outside the build.
     either: &'static [&'static str],
-    /// A file and its new name, and files with what they must hold then.
+    /// A file and its new name, and files with the texts they must contain then.
     moved: (&'static str, &'static str, &'static [(&'static str, &'static str)]),
-    /// The lines that the result lists as still naming the old path, no more and no
-    /// fewer.
+    /// The exact lines that the result lists as still naming the old path.
     left: &'static [&'static str],
-    /// Runs its tests in a folder; gives how many passed.
+    /// Runs the project's tests in a directory and returns how many passed.
     tests: fn(&Sandbox, &Path) -> u32,
 }
 
@@ -43,10 +44,10 @@ fn tools() -> PathBuf {
 }
 
 fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a folder");
+    fs::create_dir_all(to).expect("a directory");
     for entry in fs::read_dir(from).expect("the sources").map(|entry| entry.expect("an entry")) {
         let (path, target) = (entry.path(), to.join(entry.file_name()));
-        // `metadata` follows links; of what cargo adds nothing is copied.
+        // `metadata` follows links; files that cargo adds are not copied.
         if entry.file_name() == ".cargo-checksum.json" {
             continue;
         }
@@ -67,11 +68,11 @@ fn code(sandbox: &Sandbox, endings: &[&str]) -> BTreeMap<String, String> {
 
 fn refactor(sandbox: &mut Sandbox, project: &Project) {
     let before = sandbox.tree();
-    // The tests run in a copy: they build and write where they are.
+    // The tests run in a copy, because they build and write in their directory.
     let run = |sandbox: &Sandbox, name: &str| {
-        let folder = sandbox.beside(name);
-        copy(&sandbox.project(), &folder);
-        (project.tests)(sandbox, &folder)
+        let directory = sandbox.beside(name);
+        copy(&sandbox.project(), &directory);
+        (project.tests)(sandbox, &directory)
     };
     let passed = run(sandbox, "tests before");
     assert!(passed > 0, "no test passed");
@@ -112,7 +113,7 @@ fn refactor(sandbox: &mut Sandbox, project: &Project) {
         assert!(sandbox.read(user).contains(holds), "{holds:?} is missing in {user}\n{said}");
     }
     assert!(!sandbox.project().join(from).exists() && sandbox.project().join(to).exists(), "{said}");
-    // A text that is too large to be searched (a manual in PostScript) may be named in between.
+    // The result may also name a text that is too large to be searched (a manual in PostScript).
     let listed =
         said.split_once("still names the old place, as text").and_then(|(_, rest)| rest.split_once(": "));
     let listed = listed.map_or("", |(_, rest)| rest);
@@ -129,7 +130,7 @@ fn refactor(sandbox: &mut Sandbox, project: &Project) {
     sandbox.mark().none_left(Duration::from_secs(10));
 }
 
-/// The verdict of a correct edit: no new problem, as far as known.
+/// The verdict for a correct edit: no new problem, as far as known.
 #[track_caller]
 fn harmless(answer: &Answer) -> String {
     let said = answer.ok();
@@ -139,7 +140,7 @@ fn harmless(answer: &Answer) -> String {
     said
 }
 
-/// Every whole word `old` replaced.
+/// Replaces every whole word `old`.
 fn replaced(text: &str, old: &str, new: &str) -> String {
     let word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let mut out = String::new();
@@ -155,10 +156,10 @@ fn replaced(text: &str, old: &str, new: &str) -> String {
 }
 
 /// Runs a command of the project, with the machine's tools and not the sandbox's.
-fn run(sandbox: &Sandbox, folder: &Path, program: &str, args: &[&str], env: &[(&str, &str)]) -> String {
+fn run(sandbox: &Sandbox, directory: &Path, program: &str, args: &[&str], env: &[(&str, &str)]) -> String {
     let mut command = Command::new(program);
     sandbox.prepare(&mut command);
-    command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).current_dir(folder).args(args);
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).current_dir(directory).args(args);
     command.env_remove("RUSTFLAGS").envs(env.iter().copied());
     let ran = finish(command.spawn().unwrap_or_else(|error| panic!("{program}: {error}")), PATIENCE);
     assert!(ran.status.success(), "{program} {args:?}: {}\n{}", ran.status, ran.all());
@@ -179,7 +180,7 @@ fn rust_semver_is_refactored_without_errors() {
     let mut sandbox = Sandbox::new();
     let source = tools().join("lib/semver");
     copy(&source, &sandbox.project());
-    // Optional dependencies would have to be downloaded.
+    // The test removes optional dependencies, which would have to be downloaded.
     let manifest = sandbox.read("Cargo.toml");
     let manifest =
         manifest.split("[dependencies.serde]").next().expect("text").replace("serde = [\"dep:serde\"]\n", "");
@@ -194,10 +195,10 @@ fn rust_semver_is_refactored_without_errors() {
         either: &["//", "src/serde.rs"],
         moved: ("src/eval.rs", "src/matching.rs", &[("src/lib.rs", "mod matching;")]),
         left: &[],
-        tests: |sandbox, folder| {
+        tests: |sandbox, directory| {
             let target = sandbox.beside("target").display().to_string();
             let args = ["test", "--offline", "--quiet", "--tests", "--lib"];
-            sum(&run(sandbox, folder, "cargo", &args, &[("CARGO_TARGET_DIR", &target)]), "passed")
+            sum(&run(sandbox, directory, "cargo", &args, &[("CARGO_TARGET_DIR", &target)]), "passed")
         },
     };
     refactor(&mut sandbox, &project);
@@ -233,10 +234,11 @@ fn typescript_zod_is_refactored_without_errors() {
             &[("src/v3/types.ts", "\"./helpers/parsing.js\"")],
         ),
         left: &[],
-        tests: |sandbox, folder| {
-            std::os::unix::fs::symlink(tools().join("lib/zod"), folder.join("node_modules")).expect("a link");
+        tests: |sandbox, directory| {
+            std::os::unix::fs::symlink(tools().join("lib/zod"), directory.join("node_modules"))
+                .expect("a link");
             let vitest = tools().join("lib/zod/.bin/vitest").display().to_string();
-            let said = run(sandbox, folder, &vitest, &["run", "--reporter=basic"], &[("NO_COLOR", "1")]);
+            let said = run(sandbox, directory, &vitest, &["run", "--reporter=basic"], &[("NO_COLOR", "1")]);
             let line = said.lines().find(|line| line.trim_start().starts_with("Tests ")).unwrap_or_default();
             sum(line, "passed")
         },
@@ -268,10 +270,10 @@ fn python_h11_is_refactored_without_errors() {
             &[("h11/_connection.py", "from ._inputbuffer import InputBuffer")],
         ),
         left: &["h11.egg-info/SOURCES.txt:35"],
-        tests: |sandbox, folder| {
+        tests: |sandbox, directory| {
             let python = tools().join("lib/python-tests/bin/python").display().to_string();
             let args = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no"];
-            sum(&run(sandbox, folder, &python, &args, &[("PYTHONPATH", ".")]), "passed")
+            sum(&run(sandbox, directory, &python, &args, &[("PYTHONPATH", ".")]), "passed")
         },
     };
     refactor(&mut sandbox, &project);
@@ -289,13 +291,13 @@ fn go_pflag_is_refactored_without_errors() {
         declared: ("flag.go", "func (f *FlagSet) VarPF("),
         rename: ("VarPF", "BindPF", 3),
         either: &["//"],
-        // Within its package nothing names a file.
+        // Within its package no line names a file.
         moved: ("flag.go", "flags.go", &[("flags.go", "package pflag")]),
         left: &[],
-        tests: |sandbox, folder| {
+        tests: |sandbox, directory| {
             let cache = sandbox.beside("go cache").display().to_string();
             let env = [("GOCACHE", cache.as_str()), ("GOFLAGS", "-mod=mod"), ("GOPROXY", "off")];
-            let said = run(sandbox, folder, "go", &["test", "-v", "-vet=off", "./..."], &env);
+            let said = run(sandbox, directory, "go", &["test", "-v", "-vet=off", "./..."], &env);
             u32::try_from(said.lines().filter(|line| line.starts_with("--- PASS")).count()).expect("few")
         },
     };
@@ -308,7 +310,8 @@ fn c_bzip2_is_refactored_without_errors() {
     let mut sandbox = Sandbox::new();
     let source = tools().join("lib/bzip2-sys/bzip2-1.0.8");
     copy(&source, &sandbox.project());
-    // The file that `bear -- make` writes: without it clangd takes a header for C++ and finds no use of it.
+    // `bear -- make` writes this file. Without it clangd takes a header for C++ and finds no use of
+    // it.
     let commands: Vec<serde_json::Value> = code(&sandbox, &[".c"])
         .keys()
         .map(|file| json!({"directory": sandbox.project(), "file": file, "arguments": ["cc", "-D_FILE_OFFSET_BITS=64", "-c", file]}))
@@ -320,7 +323,7 @@ fn c_bzip2_is_refactored_without_errors() {
         declared: ("bzlib_private.h", "BZ2_hbMakeCodeLengths ("),
         rename: ("BZ2_hbMakeCodeLengths", "BZ2_makeCodeLengths", 3),
         either: &[],
-        // Its own lines are fixed too; only the release's packing list is left.
+        // The project's own lines are fixed too; only the release's packing list is left.
         moved: (
             "bzlib_private.h",
             "internal/private.h",
@@ -336,8 +339,8 @@ fn c_bzip2_is_refactored_without_errors() {
             ],
         ),
         left: &["Makefile:155"],
-        tests: |sandbox, folder| {
-            let said = run(sandbox, folder, "make", &["test"], &[]);
+        tests: |sandbox, directory| {
+            let said = run(sandbox, directory, "make", &["test"], &[]);
             u32::try_from(said.matches("cmp sample").count()).expect("few")
         },
     };

@@ -1,4 +1,5 @@
 //! Edits of real servers through the command line, and their undo. Slow.
+//!
 //! `languages` tests each server.
 
 use serde_json::json;
@@ -36,7 +37,7 @@ fn typescript_moves_a_symbol_to_a_new_file_undoably() {
     sandbox.run(&["undo"]).expect(0);
     assert_eq!((sandbox.read("main.ts").as_str(), sandbox.read("other.ts").as_str()), (main, other));
     // The server makes the empty file itself before it sends its edit (5.3.0).
-    assert!(!sandbox.project().join("callee.ts").exists(), "what the server made for the edit goes with it");
+    assert!(!sandbox.project().join("callee.ts").exists(), "undo removes the file that the server created");
 }
 
 #[test]
@@ -56,8 +57,9 @@ fn ruff_fixes_a_rule_and_leaves_unsafe_fixes() {
     assert!(!sandbox.read("a.py").contains("noqa"));
 }
 
-/// A name that crosses a program's boundary stays when a variable is renamed, and
-/// the other way round.
+/// Keeps a name that crosses a program's boundary when a variable is renamed.
+///
+/// The reverse holds too.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn typescript_renames_the_chosen_side_of_a_shorthand() {
@@ -99,7 +101,8 @@ fn python_is_renamed_in_unsaved_documents() {
     });
     let [first, gone, new] = ["a.py", "gone.py", "new.py"].map(|name| uri(&sandbox, name));
     editor.open(&first, "python", a);
-    // A file that disappears after its document was opened is another matter: that document stays open.
+    // A file that disappears after its document was opened is another case: that document stays
+    // open.
     std::fs::remove_file(sandbox.project().join("gone.py")).unwrap();
     editor.open(&gone, "python", uses);
     editor.open(&new, "python", uses);
@@ -115,9 +118,9 @@ fn python_is_renamed_in_unsaved_documents() {
     editor.shut_down();
 }
 
-/// `lsp diagnostics` reports an error that only Cargo finds.
+/// Reports an error by `lsp diagnostics` that only Cargo finds.
 ///
-/// An edit says that it was not checked.
+/// An edit reports that it was not checked.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn rust_analyzer_runs_cargo_check() {
@@ -127,12 +130,12 @@ fn rust_analyzer_runs_cargo_check() {
         ("src/main.rs", "fn main() {\n    x::twice(String::new());\n}\n"),
     ]);
     let mut batch = Batch::start(&sandbox);
-    // On a busy machine it loads for minutes.
+    // The server loads for minutes on a busy machine.
     let ask = json!({"action": "diagnostics", "file": "src/lib.rs", "timeout": 60});
     let known =
         |answer: &tests::Answer| answer.value["details"]["pending"].as_array().is_some_and(Vec::is_empty);
     let first = (0..10).map(|_| batch.call("lsp", &ask)).find(known).expect("it loads");
-    // Cargo wrote the lock file that was not there, and what it said counts.
+    // Cargo wrote the missing lock file, and its result counts.
     let said = first.ok().to_owned();
     assert!(said.starts_with("0 errors") && !said.contains("omitted: "), "{said}");
     assert!(sandbox.tree().contains_key("Cargo.lock"));
@@ -143,7 +146,7 @@ fn rust_analyzer_runs_cargo_check() {
     assert_eq!(answer.value["details"]["diagnostics"]["on_save"], json!(["clippy", "rustc"]), "{said}");
     let said = batch.call("lsp", &ask).ok().to_owned();
     assert!(said.starts_with("1 error") && said.contains("E0382") && !said.contains("left out"), "{said}");
-    // Cargo reports nothing about the dependents of that.
+    // Cargo reports nothing about the dependents of the broken file.
     let main = json!({"action": "diagnostics", "file": "src/main.rs", "timeout": 60});
     let said = batch.call("lsp", &main).ok().to_owned();
     assert!(said.starts_with("0 errors, 0 warnings, 0 hints in 1 file without clippy and rustc"), "{said}");
@@ -152,7 +155,7 @@ fn rust_analyzer_runs_cargo_check() {
         said.contains("rust-analyzer may not have checked all saved files, because of errors in src/lib.rs"),
         "{said}"
     );
-    // For a project that Cargo cannot read, Cargo's diagnostics are unknown.
+    // If Cargo cannot read a project, its diagnostics are unknown.
     sandbox.write("Cargo.toml", "[package]\nname = \"x\"\n[dependencies]\ny = { path = \"../y\" }\n");
     let said = batch.call("lsp", &ask).ok().to_owned();
     assert!(said.contains("omitted: clippy and rustc, which rust-analyzer cannot give now"), "{said}");

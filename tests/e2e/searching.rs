@@ -1,5 +1,5 @@
-//! `grep`, `find` and `ls`: their output, their reports of omissions, and edits by
-//! the rows they show.
+//! `grep`, `find` and `ls`: their output, their reports of omissions, and edits by the rows they
+//! show.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -36,7 +36,7 @@ fn only_the_row_shown_by_a_match_is_edited() {
     let (a, b) = (section(&said, "a.py"), section(&said, "src/b c.py"));
     assert_eq!(texts(&a), ["", "def parse(x):", "    return x"]);
     assert_eq!(texts(&b), ["from a import parse", "parse(1)"]);
-    // The match begins its row; the text beside it does not.
+    // The match begins its row; the text next to it does not.
     assert!(said.contains(&format!("\n{}:def parse(x):\n", a.anchor("def parse(x):"))), "{said}");
     assert!(said.contains(&format!("\n {}:    return x\n", a.anchor("    return x"))), "{said}");
     let patch = format!("{}{}", a.put("    return x", "    return x + 1"), b.put("parse(1)", "parse(2)"));
@@ -97,7 +97,7 @@ fn unsaved_editor_text_is_searched_and_edited() {
     editor.replace(&file, 0..5, "typed");
     let new = uri(&sandbox, "new.txt");
     editor.open(&new, "plaintext", "typed too\n");
-    // Answered after the earlier messages.
+    // The editor answers after the earlier messages.
     editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}));
     let grep = |pattern: &str| sandbox.tool("grep", &json!({"pattern": pattern}));
     let said = grep("saved").ok();
@@ -213,7 +213,7 @@ fn a_huge_line_is_shown_around_its_match() {
     batch.edit(&view.put("needle", "pin")).ok();
     let said = batch.call("grep", &json!({"pattern": ".{0,5}needle.{0,300}"})).ok();
     assert!(said.contains("=1;needle(42);") && said.contains(&"x=1;".repeat(70)), "{said}");
-    // One of many megabytes is not recorded unless it is named.
+    // A file of many megabytes is not recorded unless it is named.
     sandbox.write("large.js", format!("needle\n{}", text.repeat(2)));
     let said = batch.call("grep", &json!({"pattern": "needle", "glob": "large.js"})).ok();
     check_output(
@@ -233,7 +233,7 @@ fn a_huge_line_is_shown_around_its_match() {
     );
     let said = batch.call("grep", &json!({"pattern": "^needle", "path": "large.js"})).ok();
     batch.edit(&format!("[{}]\nPUT 1:\n+pin\n", section(&said, "large.js").header)).ok();
-    // Its matches are many: still it is short.
+    // A file with many matches still gives a short result.
     let said = batch.call("grep", &json!({"pattern": "x"})).ok();
     assert!(said.len() < 4000, "{} bytes", said.len());
     let said = batch.call("grep", &json!({"pattern": "(?s).*", "multiline": true, "path": "min.js"})).ok();
@@ -262,7 +262,7 @@ fn omitted_matches_are_counted() {
         (5,200 hits in 101 files, 100 of them shown; 101 files searched; narrow `path`, `glob` or the pattern, or raise `limit` (up to 1000))
         (hits also in f039.txt (2), f040.txt (2), f041.txt (2), f042.txt (2), f043.txt (2), f044.txt (2), f045.txt (2), f046.txt (2), f047.txt (2), f048.txt (2), f049.txt (2), f050.txt (2), f051.txt (2), f052.txt (2), f053.txt (2), f054.txt (2), f055.txt (2), f056.txt (2), f057.txt (2), f058.txt (2), f059.txt (2), f060.txt (2), f061.txt (2), f062.txt (2), f063.txt (2), f064.txt (2), f065.txt (2), f066.txt (2), f067.txt (2), f068.txt (2), f069.txt (2), f070.txt (2), f071.txt (2), f072.txt (2), f073.txt (2), f074.txt (2), f075.txt (2), f076.txt (2), f077.txt (2), f078.txt (2), and 21 more files)"#]],
     );
-    // One file alone shows more, and never more than 50 KiB.
+    // A search of one file shows more, and never more than 50 KiB.
     let answer = sandbox.tool("grep", &json!({"pattern": "^hit", "path": "a.txt", "limit": 1000}));
     assert_eq!(answer.value["details"]["shown"], json!(1000));
     let answer =
@@ -285,7 +285,7 @@ fn omitted_matches_are_counted() {
 }
 
 #[test]
-fn no_hit_says_what_was_searched() {
+fn a_search_without_hits_reports_the_searched_files() {
     let sandbox = Sandbox::with(&[
         (".gitignore", "out/\n"),
         ("src/a.rs", "fn main() {}\n"),
@@ -347,7 +347,7 @@ fn no_hit_says_what_was_searched() {
 }
 
 #[test]
-fn an_invalid_search_is_refused_with_what_to_do() {
+fn an_invalid_search_is_refused_with_a_next_step() {
     let sandbox = Sandbox::with(&[("a.txt", "foo(\nbar\n")]);
     let fails = |tool: &str, arguments: Value, code: &str| sandbox.tool(tool, &arguments).fails(code);
     let said = fails("grep", json!({"pattern": "foo("}), "invalid_arguments");
@@ -393,7 +393,7 @@ fn secret_files_are_searched_only_when_named_and_allowed() {
 }
 
 #[test]
-fn odd_names_are_shown_unambiguously() {
+fn unusual_names_are_shown_unambiguously() {
     let sandbox = Sandbox::with(&[("plain name.txt", "hit\n"), ("it's \"q\".txt", "hit\n")]);
     for name in [&b"new\nline"[..], b"\xff\xfe", b" blank"] {
         fs::write(sandbox.project().join(OsStr::from_bytes(name)), "hit\n").unwrap();

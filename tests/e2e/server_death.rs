@@ -1,5 +1,4 @@
-//! A language server that dies during a request: the call reports it, and the next
-//! call works.
+//! A language server that ends during a request: the call reports it, and the next call succeeds.
 
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ fn one_place() -> Value {
 }
 
 #[test]
-fn a_killed_server_is_an_error_and_the_next_call_works() {
+fn a_killed_server_is_an_error_and_the_next_call_succeeds() {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n\ngreet()\n")]);
     let scripts = [
         json!({"methods": {"textDocument/references": [["never"]]}}),
@@ -38,7 +37,7 @@ fn a_killed_server_is_an_error_and_the_next_call_works() {
     let server = living.iter().find(|found| found.command.contains("scripted-language-server"));
     kill(server.unwrap_or_else(|| panic!("no server in {living:?}")).pid, Signal::KILL);
 
-    let answer = batch.answer(PATIENCE).expect("the batch goes on");
+    let answer = batch.answer(PATIENCE).expect("the batch continues");
     answer.fails("server_crashed");
     let said = batch.call("lsp", &references()).ok();
     assert!(said.contains("a.py") && said.contains("greet()"), "{said}");
@@ -47,7 +46,7 @@ fn a_killed_server_is_an_error_and_the_next_call_works() {
 }
 
 #[test]
-fn a_server_that_cannot_start_says_why() {
+fn a_server_that_cannot_start_reports_the_reason() {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
     let dying = json!({"start": [{"stderr": "no licence found\n"}, {"crash": 3}]});
     Scripted::install(&mut sandbox, &[dying]);

@@ -1,5 +1,4 @@
-//! Speculative edits (`edit.verify = "before"`) with a user at the editor who is
-//! asked and who types meanwhile.
+//! Speculative edits (`edit.verify = "before"`) with a user who is asked and who types meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +12,7 @@ const B: &str = "from a import greet\ngreet()\n";
 const LONG: Duration = Duration::from_secs(60);
 const PULL: &str = "textDocument/diagnostic";
 
-/// A server that renames `greet` in both files, and answers diagnostics in these
-/// turns.
+/// A server that renames `greet` in both files, with these diagnostics turns.
 fn renaming(policy: &str, turns: Value) -> (Sandbox, Scripted) {
     let mut sandbox = Sandbox::with(&[("a.py", A), ("b.py", B), ("c.py", "x = 1\n")]);
     let edit = |line: usize, start: usize| {
@@ -41,7 +39,7 @@ fn bad() -> Value {
     full(json!([{"range": place, "severity": 1, "message": "it is bad", "code": "E1"}]))
 }
 
-/// The directory is trusted, and the client takes events.
+/// Starts an editor that trusts the directory and accepts events.
 fn start(sandbox: &Sandbox) -> Editor {
     Editor::start_with(sandbox, |params| {
         params["initializationOptions"] = json!({"pilcrow": {"trusted": true}});
@@ -62,7 +60,7 @@ fn events(editor: &Editor) -> String {
     editor.all("pilcrow/event").iter().map(|event| format!("{event}\n")).collect()
 }
 
-/// The server's open documents by the messages it got: names and texts.
+/// Names and texts of the server's open documents, by its received messages.
 fn server_has(sandbox: &Sandbox) -> Vec<(String, String)> {
     let mut documents = Documents::default();
     for message in testing::recorded(&sandbox.beside("scripted tools/record.jsonl")) {
@@ -95,7 +93,7 @@ fn the_answer_about_new_errors_decides_the_edit() {
         let is_made = answer == Some("Allow");
         let text = |text: &str| if is_made { welcome(text) } else { text.to_owned() };
         assert_eq!((editor.text(&file).to_owned(), sandbox.read("b.py")), (text(A), text(B)), "{answer:?}");
-        assert_eq!(sandbox.read("a.py"), A, "what is open is not written");
+        assert_eq!(sandbox.read("a.py"), A, "an open file is not written");
         let seen_events = events(&editor);
         assert_eq!(
             seen_events.contains("previewed before the edit:\\nintroduced: 2 errors"),
@@ -110,14 +108,16 @@ fn the_answer_about_new_errors_decides_the_edit() {
     }
 }
 
-/// Typing in another file of the server during the preview makes Pilcrow plan and
-/// preview the edit again, once.
+/// Types in another file of the server during the preview.
+///
+/// Pilcrow plans and previews the edit again, once.
 #[test]
 fn a_speculative_edit_retries_once_after_typing() {
     let clean = || full(json!([]));
     let never = || json!(["never"]);
     for times in [1, 2] {
-        // The turns: the baseline of all three files, the preview, both again, then the diagnostics after it.
+        // The turns are the baseline of all three files, the preview, both again, then the
+        // diagnostics after it.
         let second = if times == 1 { clean() } else { never() };
         let rounds = [clean(), never(), clean(), second];
         let mut turns: Vec<Value> = rounds.iter().flat_map(|turn| vec![turn.clone(); 3]).collect();
@@ -132,12 +132,12 @@ fn a_speculative_edit_retries_once_after_typing() {
         for time in 1..=times {
             let began = Instant::now();
             while scripted.got(PULL) < time * 6 {
-                assert!(began.elapsed() < LONG, "trial {time}: {}", scripted.got(PULL));
+                assert!(began.elapsed() < LONG, "attempt {time}: {}", scripted.got(PULL));
                 editor.pump(Duration::from_millis(20));
             }
             let tried = server_has(&sandbox);
             assert!(tried.contains(&("b.py".to_owned(), welcome(B))), "{tried:?}");
-            assert_eq!((editor.text(&file), sandbox.read("b.py").as_str()), (A, B), "it is only tried");
+            assert_eq!((editor.text(&file), sandbox.read("b.py").as_str()), (A, B), "it is only previewed");
             editor.replace(&other, 0..0, &format!("# typed {time}\n"));
         }
         assert_eq!(editor.ended(&session), "done");

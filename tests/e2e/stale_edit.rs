@@ -1,5 +1,6 @@
-//! An edit of a stale text: refused with the current lines under a new tag, nothing
-//! written, and the edit that uses them succeeds.
+//! An edit of a stale text: refused with the current lines under a new tag.
+//!
+//! No file is written, and the edit that uses those lines succeeds.
 
 use expect_test::expect;
 use serde_json::json;
@@ -22,7 +23,7 @@ fn a_stale_edit_is_refused_with_the_current_lines() {
     let start = sandbox.tree();
     let patch = format!("{}{}", other.put("other", "OTHER"), shown.put("two", "zwei"));
     let refusal = batch.edit(&patch).fails("stale_text");
-    assert_eq!(sandbox.tree(), start, "a refused edit wrote something");
+    assert_eq!(sandbox.tree(), start, "a refused edit wrote a file");
     check_output(
         &refusal,
         &expect![[r#"
@@ -81,7 +82,7 @@ fn snapshots_carry_over_to_the_next_process() {
     let patch = View::parse(&sandbox.run(&["read", "a.txt"]).expect(0).stdout).put("two", "zwei");
     sandbox.run_with_input(&["edit"], &patch).expect(0);
     assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
-    // A repeated call is no mistake and changes nothing.
+    // A repeated call is no mistake and changes no file.
     sandbox.run_with_input(&["edit"], &patch).expect(0);
     assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
 
@@ -98,7 +99,7 @@ fn snapshots_carry_over_to_the_next_process() {
         3wu:three
     "#]],
     );
-    // The lines of a refusal are good for the next process too.
+    // The lines of a refusal are valid for the next process too.
     let fresh = View::parse(&refused.all()).put("another user", "zwei");
     sandbox.run_with_input(&["edit"], &fresh).expect(0);
     assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");

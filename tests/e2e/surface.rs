@@ -1,5 +1,4 @@
-//! The user in front of a run: questions at a terminal, stopping, and
-//! disconnecting.
+//! The user of a run: questions at a terminal, stopping, and disconnecting.
 
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
@@ -10,12 +9,12 @@ use serde_json::{Value, json};
 use tests::processes::kill;
 use tests::{Sandbox, Terminal, check_output, line_with, sandbox};
 
-/// A long time for a busy machine.
+/// A long limit for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a run that is stopped may take, on such a machine.
+/// Maximum time to stop a run on such a machine.
 const STOP: Duration = Duration::from_secs(10);
 
-/// A run of a script with these turns, not begun.
+/// A command that runs a script with these turns, not started yet.
 fn run(sandbox: &Sandbox, turns: &[Value], more: &[&str]) -> std::process::Command {
     let script = sandbox.beside("script.jsonl");
     let lines: String = turns.iter().map(|turn| format!("{turn}\n")).collect();
@@ -90,7 +89,7 @@ fn a_byte_order_mark_before_a_prompt_is_ignored() {
 
 #[test]
 fn a_batch_starts_no_call_after_its_reader_left() {
-    // With two ready futures the choice could be chance.
+    // The order could be chance if both futures are ready.
     for _ in 0..2 {
         let sandbox = Sandbox::new();
         let mut command = sandbox.command(&["tool", "--batch", "--yes", "--json"]);

@@ -32,8 +32,8 @@ fn a_folded_body_in_an_outline_can_be_replaced() {
     let patch = format!("[{}]\nPUT {first}..={last}:\n+fn f3() {{}}\n", view.header);
     batch.edit(&patch).ok();
     let after = sandbox.read("long.rs");
-    assert!(after.contains("} // f2\n\nfn f3() {}\n\nfn f4() {\n"), "the body is not gone");
-    // A part of the file is shown as it is.
+    assert!(after.contains("} // f2\n\nfn f3() {}\n\nfn f4() {\n"), "the body still exists");
+    // A part of the file is shown without an outline.
     let part = batch.call("read", &json!({"path": "long.rs", "offset": 1, "limit": 30})).ok();
     assert!(part.contains("    call(0, 19);\n"), "{part}");
 }
@@ -88,7 +88,7 @@ fn syntax_errors_are_refused_when_configured() {
     let text = "fn a() {\n    x();\n}\nfn b() {}\n";
     let sandbox = Sandbox::with(&[("b.rs", text)]);
     let settings = "edit.parse_regression = \"refuse\"\n";
-    std::fs::create_dir_all(sandbox.home().join("config")).expect("its folder");
+    std::fs::create_dir_all(sandbox.home().join("config")).expect("its directory");
     std::fs::write(sandbox.home().join("config/config.toml"), settings).expect("the configuration");
     let mut batch = Batch::start(&sandbox);
     let view = batch.view("b.rs");
@@ -109,7 +109,7 @@ fn syntax_errors_are_refused_when_configured() {
     // A repeated closing line is dropped instead.
     let patch = format!("[{}]\nPUT {}:\n+    y();\n+}}\n", view.header, view.anchor("    x();"));
     let said = batch.edit(&patch).ok();
-    // A language server of the machine may or may not run by now.
+    // The machine's language server may or may not run by now.
     let edited = said.split("diagnostics pending").next().unwrap_or_default();
     check_output(
         edited,

@@ -1,5 +1,6 @@
-//! Errors that an edit introduces or fixes in other files, which use the changed
-//! names and are not open.
+//! Errors that an edit introduces or fixes in other files.
+//!
+//! These files use the changed names and are not open.
 
 use std::time::Duration;
 
@@ -57,9 +58,9 @@ fn dependents_are_opened_closed_and_bounded() {
     };
     let opened = uris("textDocument/didOpen");
     let users = opened.iter().filter(|uri| uri.contains("user")).count();
-    // The baseline is not needed: the new diagnostics are empty.
+    // The baseline is not needed, since the new diagnostics are empty.
     assert_eq!((users, opened.len()), (20, 21), "{opened:?}");
-    // Notifications: the answer does not wait for the server to read them.
+    // Notifications may arrive later: the answer does not wait for the server to read them.
     tests::wait_for(Duration::from_secs(60), || scripted.got("textDocument/didClose") >= 20);
     let closed = uris("textDocument/didClose");
     assert!(closed.len() == 20 && closed.iter().all(|uri| uri.contains("user")), "{closed:?}");
@@ -78,9 +79,9 @@ fn importers_of_a_moved_file_are_checked() {
     assert!(moved.ok().contains(expected), "{}", moved.ok());
 }
 
-/// A server that pushes reports nothing of one file.
+/// A server that pushes reports nothing about one file.
 ///
-/// Another has an old problem and a new one.
+/// Another file has an old problem and a new one.
 #[test]
 fn partial_results_are_reported_per_file() {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet():\n    return 1\n")]);
@@ -94,7 +95,8 @@ fn partial_results_are_reported_per_file() {
             json!({"uri": "${params.textDocument.uri}", "version": "${version}", "diagnostics": items});
         json!([{"notify": {"method": "textDocument/publishDiagnostics", "params": params}}])
     };
-    // Opened are the file itself, then the others after the edit; one of them for its baseline.
+    // The server opens the file itself, then the others after the edit; one of them for its
+    // baseline.
     let mut opened = vec![publish(vec![]), json!([]), publish(vec![item("it was bad"), item("it is worse")])];
     opened.extend((0..10).map(|_| publish(vec![])));
     opened.push(publish(vec![item("it was bad")]));
@@ -171,7 +173,8 @@ fn a_missing_baseline_is_requested_after_the_edit() {
     let place = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
     let item = |message: &str| json!({"range": place, "severity": 1, "message": message, "code": "E1"});
     let full = |items: Value| json!({"result": {"kind": "full", "items": items}});
-    // Silent before the edit; then asked about the new text, then about the old one.
+    // The server is silent before the edit. Then it receives requests about the new text, then
+    // about the old one.
     let script = script(json!([
         ["never"],
         [full(json!([item("x was bad"), item("x is bad")]))],
@@ -287,7 +290,7 @@ fn command_edits_report_servers_without_a_preview() {
     assert_eq!(tried, "basedpyright", "{:#}", answer.value);
 }
 
-/// `x = 1` becomes `x = 2` after a preview in which the server found a new error.
+/// Previews `x = 1` becoming `x = 2`, in which the server finds a new error.
 fn tried_with(policy: &str) -> (Sandbox, Scripted, Batch) {
     let (sandbox, scripted, mut batch) = cold_with(policy, 1);
     batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
@@ -295,14 +298,14 @@ fn tried_with(policy: &str) -> (Sandbox, Scripted, Batch) {
     (sandbox, scripted, batch)
 }
 
-/// The same before a server runs, with this many requests about the unchanged text.
+/// Does the same before a server runs, with this many requests about the old text.
 fn cold_with(policy: &str, before: usize) -> (Sandbox, Scripted, Batch) {
     cold_loading(policy, before, None)
 }
 
-/// The same with the server's reaction to `initialized`.
+/// Does the same with the server's reaction to `initialized`.
 ///
-/// Without it, it has loaded at once.
+/// Without a reaction, the server has loaded at once.
 fn cold_loading(policy: &str, before: usize, loads: Option<Value>) -> (Sandbox, Scripted, Batch) {
     let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n")]);
     let place = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
@@ -469,7 +472,7 @@ fn the_policy_reports_asks_about_or_refuses_errors() {
         let said = answer.fails(code);
         check_output(&said, &expected);
         assert_eq!(sandbox.read("a.py"), "x = 1\n");
-        // A notification reverts it; the answer does not wait for the server to read that.
+        // A notification reverts it; the answer does not wait for the server to read it.
         tests::wait_for(Duration::from_secs(20), || scripted.got("textDocument/didChange") >= 2);
         let texts: Vec<Value> = scripted.sent("textDocument/didChange");
         let texts: Vec<&Value> = texts.iter().map(|sent| &sent["contentChanges"][0]["text"]).collect();
@@ -478,8 +481,9 @@ fn the_policy_reports_asks_about_or_refuses_errors() {
     }
 }
 
-/// The user has to decide, so every question shows the new errors, whichever rule
-/// asks.
+/// Shows the new errors in every question, whichever rule asks.
+///
+/// The user has to decide.
 #[test]
 fn a_denial_without_a_user_names_the_new_errors() {
     let (sandbox, _, mut batch) = tried_with("ask");
@@ -500,7 +504,7 @@ fn a_denial_without_a_user_names_the_new_errors() {
     assert_eq!(sandbox.read("a.py"), "x = 1\n");
 }
 
-/// `a.py` is edited while `b.py` uses its name; a preview asks about both.
+/// Edits `a.py` while `b.py` uses its name; a preview requests both.
 fn tried_in_two(answers: Value) -> (Sandbox, Batch) {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet():\n    return 1\n"), ("b.py", "greet\n")]);
     Scripted::install(&mut sandbox, &[script(answers)]);
@@ -565,18 +569,18 @@ fn a_partly_answered_preview_names_the_missing_file() {
     );
 }
 
-/// A server leaves errors in other files to a tool that runs on save.
+/// Leaves errors in other files to a tool that runs on save.
 ///
 /// rust-analyzer does this.
 #[test]
 fn partial_checks_give_no_verdict_on_other_files() {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet():\n    return 1\n"), ("b.py", "greet\n")]);
     let definition = include_str!("../../adapters/servers/basedpyright.toml");
-    let folder = sandbox.home().join("config/adapters/servers");
-    std::fs::create_dir_all(&folder).expect("a folder");
+    let directory = sandbox.home().join("config/adapters/servers");
+    std::fs::create_dir_all(&directory).expect("a directory");
     let with = definition.replacen("[diagnostics]\n", "[diagnostics]\non_save = [\"slow\"]\n", 1);
     assert_ne!(definition, with);
-    std::fs::write(folder.join("basedpyright.toml"), with).expect("a definition");
+    std::fs::write(directory.join("basedpyright.toml"), with).expect("a definition");
     let clean = json!([[{"result": {"kind": "full", "items": []}}]]);
     Scripted::install(&mut sandbox, &[script(clean)]);
     let mut batch = Batch::start(&sandbox);
@@ -685,7 +689,7 @@ fn errors_in_unopened_files_are_reported_and_their_fix() {
     sandbox.mark().none_left(Duration::from_secs(10));
 }
 
-/// Two packages of which the server covers one at a time.
+/// Two packages, of which the server covers one at a time.
 ///
 /// Each text gets a diagnostic with its content.
 fn two_packages() -> (Sandbox, Scripted) {
@@ -716,7 +720,7 @@ fn a_package_without_a_server_hides_no_dependents() {
     let mut batch = Batch::start(&sandbox);
     batch.call("lsp", &json!({"action": "symbols", "file": "lib/a.py"})).ok();
     let said = replace(&mut batch, "lib/a.py", "def greet():\n    return 2\n");
-    // The other package's file holds the name too, but no server was asked about it.
+    // The other package's file also contains the name, but no server was asked about it.
     check_output(
         &said,
         &expect![[r#"
@@ -820,7 +824,7 @@ fn servers_start_only_as_configured_and_in_a_batch() {
     let (mut sandbox, scripted, go) = starts_when_let();
     std::fs::write(go, "").expect("it may start");
     let edit = |text: &str| json!({"path": "a.py", "content": text, "overwrite": true});
-    // One call, after which the process ends.
+    // The process makes one call and ends.
     sandbox.tool("read", &json!({"path": "a.py"})).ok();
     sandbox.tool("write", &edit("x = 2\n")).ok();
     let started = |batch: &mut Batch| {
@@ -843,7 +847,7 @@ fn servers_start_only_as_configured_and_in_a_batch() {
     assert_eq!(scripted.got("initialize"), 0);
     let mut batch = Batch::start(&sandbox);
     batch.call("read", &json!({"path": "a.py"})).ok();
-    assert!(started(&mut batch), "reading starts it when that is wanted");
+    assert!(started(&mut batch), "reading starts it when configured");
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! `pilcrow tool --batch`: several calls to one process, so that an edit can use
-//! the snapshots of an earlier read.
+//! `pilcrow tool --batch`: several calls to one process.
+//!
+//! An edit can then use the snapshots of an earlier read.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -22,7 +23,7 @@ pub struct Batch {
 /// One line of a file as `read` shows it: `12kq:text`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
-    /// `12kq`, the name of the line in an edit.
+    /// Name of the line in an edit, such as `12kq`.
     pub anchor: String,
     pub text: String,
 }
@@ -30,23 +31,23 @@ pub struct Shown {
 /// A file as `read` shows it.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// `path#TAG`, the header of an edit.
+    /// Header of an edit: `path#TAG`.
     pub header: String,
     pub lines: Vec<Shown>,
 }
 
 impl Batch {
-    /// Starts one in the sandbox's project, with `--yes --json`.
+    /// Starts a batch in the sandbox's project, with `--yes --json`.
     pub fn start(sandbox: &Sandbox) -> Batch {
         Batch::start_in(sandbox, &sandbox.project())
     }
 
-    /// Starts one in another project, with the sandbox's homes.
+    /// Starts a batch in another project, with the sandbox's homes.
     pub fn start_in(sandbox: &Sandbox, project: &Path) -> Batch {
         Batch::spawn(sandbox, &["tool", "--batch", "--yes", "--json", "-C"], project)
     }
 
-    /// Starts one without `--yes` and without a user to ask.
+    /// Starts a batch without `--yes` and without a user to ask.
     pub fn start_without_yes(sandbox: &Sandbox) -> Batch {
         Batch::spawn(sandbox, &["tool", "--batch", "--json", "-C"], &sandbox.project())
     }
@@ -56,7 +57,7 @@ impl Batch {
         command.arg(project);
         let mut child = command.stdin(Stdio::piped()).spawn().expect("pilcrow starts");
         let stdout = BufReader::new(child.stdout.take().expect("piped"));
-        // One call is answered before the next is sent, so more than a line never waits here.
+        // A call is answered before the next is sent, so at most one line waits here.
         let (send, lines) = sync_channel(16);
         std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
         let mut stderr = child.stderr.take().expect("piped");
@@ -131,12 +132,12 @@ impl Batch {
         drop(self.stdin.take());
         let mut status = None;
         let ended = crate::wait_for(DEADLINE, || {
-            status = self.child.try_wait().expect("it can be waited for");
+            status = self.child.try_wait().expect("the process can be awaited");
             status.is_some()
         });
         if !ended {
-            self.child.kill().expect("it can be ended");
-            panic!("the batch did not end after its input did");
+            self.child.kill().expect("the process can be killed");
+            panic!("the batch did not end after its input");
         }
         let said = self.stderr.take().map(|stderr| stderr.join().expect("its messages")).unwrap_or_default();
         (status.expect("it ended"), said)
@@ -156,7 +157,7 @@ impl View {
             .unwrap_or_else(|| panic!("no [path#TAG] in: {text}"))
             .to_owned();
         let rows = lines.filter_map(|line| {
-            // The rows of an edit's answer: new ones with a plus, context with a blank.
+            // Rows of an edit's answer: new ones begin with a plus, context rows with a blank.
             let line = line.strip_prefix(['+', ' ']).unwrap_or(line);
             let (anchor, text) = line.split_once(':')?;
             let digits = anchor.find(|c: char| !c.is_ascii_digit()).unwrap_or(anchor.len());
@@ -178,7 +179,7 @@ impl View {
         }
     }
 
-    /// A section that replaces the line `old` by `new`.
+    /// Builds a section that replaces the line `old` by `new`.
     #[track_caller]
     pub fn put(&self, old: &str, new: &str) -> String {
         format!("[{}]\nPUT {}:\n+{new}\n", self.header, self.anchor(old))

@@ -1,7 +1,7 @@
-//! A small editor for tests: it speaks to `pilcrow lsp` over real pipes, has
-//! documents, answers requests at once, and logs every message in order.
+//! A small editor for tests: it speaks to `pilcrow lsp` over real pipes.
 //!
-//! Characters are counted in UTF-8 bytes here; the traps of real editors have a client of their own.
+//! It has documents, answers requests at once, and logs every message in order. It counts
+//! characters in UTF-8 bytes; `testing::editor` covers the peculiarities of real editors.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Write};
@@ -24,17 +24,17 @@ pub struct Editor {
     pub documents: BTreeMap<String, (String, i64)>,
     /// Answers to `window/showMessageRequest`, by title; `None` dismisses the question.
     ///
-    /// Without one left the question stays open.
+    /// A question without an answer stays open.
     pub answers: VecDeque<Option<&'static str>>,
     /// Questions that stayed open: id and parameters.
     pub open_questions: Vec<(Value, Value)>,
     /// Whether the editor accepts a progress token; else that request stays open.
     pub takes_progress: bool,
-    /// The section `pilcrow`.
+    /// Settings in the section `pilcrow`.
     pub settings: Value,
-    /// Answers of the adapter of a session of its own, by command.
+    /// Answers of the adapter of the editor's own session, by command.
     pub debugged: BTreeMap<String, Value>,
-    /// How many runs were started, by session.
+    /// Number of started runs, by session.
     runs: BTreeMap<String, usize>,
 }
 
@@ -114,9 +114,10 @@ impl Editor {
     #[track_caller]
     pub fn send(&mut self, message: &Value) {
         let body = message.to_string();
-        // In one piece, as editors do: `write!` to a pipe would wake the server four times.
+        // The message is written in one piece, as editors do: `write!` to a pipe would wake the
+        // server four times.
         let message = format!("Content-Length: {}\r\n\r\n{body}", body.len());
-        let stdin = self.stdin.as_mut().expect("its input is open");
+        let stdin = self.stdin.as_mut().expect("the server's input is open");
         stdin.write_all(message.as_bytes()).and_then(|()| stdin.flush()).expect("it reads");
     }
 
@@ -137,9 +138,9 @@ impl Editor {
     #[track_caller]
     pub fn answer(&mut self, id: i64) -> Value {
         let is_it = |message: &Value| message["id"] == id && message.get("method").is_none();
-        // The newest first: it is most often the last one.
+        // The search begins with the newest message, which is most often the answer.
         self.wait("an answer", |editor| editor.log.iter().rev().any(is_it));
-        self.log.iter().rev().find(|message| is_it(message)).cloned().expect("it was just seen")
+        self.log.iter().rev().find(|message| is_it(message)).cloned().expect("the message was just found")
     }
 
     #[track_caller]
@@ -165,7 +166,7 @@ impl Editor {
         session
     }
 
-    /// Handles what comes until `done`.
+    /// Handles messages until `done`.
     #[track_caller]
     pub fn wait(&mut self, what: &str, done: impl Fn(&Editor) -> bool) {
         let started = Instant::now();
@@ -181,7 +182,7 @@ impl Editor {
         }
     }
 
-    /// Handles what comes within `time`.
+    /// Handles messages within `time`.
     #[track_caller]
     pub fn pump(&mut self, time: Duration) {
         match self.incoming.recv_timeout(time) {
@@ -201,8 +202,7 @@ impl Editor {
         self.progress(session, "end")[runs - 1]["message"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The tokens of the progress of `session`'s runs, in the order in which they were
-    /// made.
+    /// The tokens of the progress of `session`'s runs, in order of creation.
     pub fn tokens(&self, session: &str) -> Vec<String> {
         let made = self.all("window/workDoneProgress/create");
         let tokens = made.iter().filter_map(|params| params["token"].as_str());
@@ -225,7 +225,7 @@ impl Editor {
             .collect()
     }
 
-    /// Waits for a message to the user that holds `part`.
+    /// Waits for a message to the user that contains `part`.
     #[track_caller]
     pub fn wait_for_message(&mut self, part: &str) -> String {
         let find = |editor: &Editor| {
@@ -235,7 +235,7 @@ impl Editor {
             texts.find(|text| text.contains(part))
         };
         self.wait(&format!("a message with {part:?}"), |editor| find(editor).is_some());
-        find(self).expect("it was just seen")
+        find(self).expect("the message was just found")
     }
 
     #[track_caller]
@@ -266,7 +266,7 @@ impl Editor {
         json!({ "jsonrpc": "2.0", "method": "textDocument/didChange", "params": params })
     }
 
-    /// Sends a new text as clients do that do not say what changed.
+    /// Sends a new text like a client that does not report its changes.
     #[track_caller]
     pub fn send_whole(&mut self, uri: &str, new_text: &str) {
         let (text, version) = self.documents.get_mut(uri).expect("an open document");
@@ -299,7 +299,7 @@ impl Editor {
     pub fn exited(&mut self, deadline: Duration) -> ExitStatus {
         let mut status = None;
         let ended = crate::wait_for(deadline, || {
-            status = self.child.try_wait().expect("it can be waited for");
+            status = self.child.try_wait().expect("the process can be awaited");
             status.is_some()
         });
         assert!(ended, "the server did not end in {deadline:?}");
@@ -345,7 +345,7 @@ impl Editor {
         for change in edit["documentChanges"].as_array().into_iter().flatten() {
             let uri = change["textDocument"]["uri"].as_str().expect("a text edit").to_owned();
             let mut edits: Vec<Value> = change["edits"].as_array().cloned().unwrap_or_default();
-            // From the end, so that earlier positions stay true.
+            // The loop starts from the end, so that earlier positions stay valid.
             edits.reverse();
             edits.sort_by_key(|edit| std::cmp::Reverse(offset(self.text(&uri), &edit["range"]["start"])));
             let mut changes = Vec::new();
@@ -374,7 +374,7 @@ impl Editor {
 impl Drop for Editor {
     fn drop(&mut self) {
         drop(self.stdin.take());
-        // One that does not end by itself is a failure of the test that looks at it.
+        // A process that does not end by itself fails the test that checks it.
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {
             self.child.kill().ok();
         }

@@ -1,11 +1,10 @@
-//! Shared parts of the end-to-end tests: the built executable, a sandbox to run it
-//! in, and a view of processes.
+//! Shared parts of the end-to-end tests: the built executable, a sandbox, and processes.
 //!
-//! The tests use Pilcrow as an executable only. Every wait is for a condition, with a deadline; nothing reads
-//! or writes the settings of the user who runs the tests.
+//! The tests use Pilcrow as an executable only. Every wait is for a condition, with a deadline. No
+//! test reads or writes the settings of the user who runs it.
 
 #![expect(clippy::disallowed_methods, reason = "tests write their fixtures and start the executable")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should end with where it stood")]
+#![expect(clippy::unwrap_used, reason = "a failing test should end with its location")]
 
 pub mod batch;
 pub mod built;

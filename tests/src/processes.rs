@@ -1,20 +1,20 @@
 //! The processes that a test started, directly or not, and their end.
 //!
 //! A mark in the environment is inherited by every descendant, also by one that left its group and
-//! was adopted by another process, so nothing escapes the count. Linux only: it reads `/proc`.
+//! was adopted by another process, so no process escapes the count. Linux only: it reads `/proc`.
 
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The variable that holds the mark.
+/// Name of the variable with the mark.
 pub const VARIABLE: &str = "TEST_PROCESS_MARK";
 
 /// A process that carries a mark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     pub pid: u32,
-    /// Its command line, for messages.
+    /// Command line, for messages.
     pub command: String,
 }
 
@@ -22,25 +22,25 @@ pub struct Found {
 pub struct Mark(String);
 
 impl Mark {
-    /// A mark that no other test has.
+    /// Creates a mark that no other test has.
     pub fn new() -> Mark {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let now = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |it| it.as_nanos());
         Mark(format!("{}-{now}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// Its value, for the environment.
+    /// The value of the variable.
     pub fn value(&self) -> &str {
         &self.0
     }
 
-    /// Every living process that carries it. A zombie is not living.
+    /// Every living process with the mark. A zombie is not living.
     pub fn living(&self) -> Vec<Found> {
         let wanted = format!("{VARIABLE}={}", self.0);
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc").expect("/proc").flatten() {
             let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
-            // A process may end between these reads: then it is not living.
+            // A process may end between these reads; then it is not living.
             let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { continue };
             if environment.split(|&byte| byte == 0).any(|line| line == wanted.as_bytes()) {
                 let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -61,7 +61,7 @@ impl Mark {
         assert!(gone, "still running after {deadline:?}: {left:?}");
     }
 
-    /// Kills the rest, so that a failing test leaves nothing behind.
+    /// Kills the rest, so that a failing test leaves no process.
     pub fn kill_all(&self) {
         for Found { pid, .. } in self.living() {
             kill(pid, rustix::process::Signal::KILL);
@@ -75,7 +75,7 @@ impl Default for Mark {
     }
 }
 
-/// Sends a signal; a process that is already gone is fine.
+/// Sends a signal to a process, if it still exists.
 pub fn kill(pid: u32, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("not zero");
     match rustix::process::kill_process(pid, signal) {
@@ -84,7 +84,9 @@ pub fn kill(pid: u32, signal: rustix::process::Signal) {
     }
 }
 
-/// Polls until the condition holds or `deadline` passes; returns which.
+/// Polls until the condition holds or `deadline` passes.
+///
+/// Returns whether the condition holds.
 pub fn wait_for(deadline: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let until = Instant::now() + deadline;
     loop {

@@ -1,5 +1,6 @@
-//! A project in a temporary directory (with a space in its path), a Pilcrow home
-//! beside it, and calls of the executable without the user's own settings.
+//! A project in a temporary directory, a Pilcrow home next to it, and calls of the executable.
+//!
+//! The path has a space, and the user's own settings are not used.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,30 +16,30 @@ use serde_json::Value;
 use crate::built;
 use crate::processes::{Mark, VARIABLE, wait_for};
 
-/// Limit of every call; a hang becomes a failure that shows the output.
+/// Maximum time of every call; a hang becomes a failure that shows the output.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
 /// User id without rights, for tests of permissions when the tests run as root.
 const UNPRIVILEGED: u32 = 65534;
 
-/// A project and a Pilcrow home, removed at the end with all that was started in
-/// them.
+/// A project and a Pilcrow home.
+///
+/// They are removed at the end, with all processes that were started in them.
 pub struct Sandbox {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     /// Variables of every call, besides the sandbox's own.
     pub variables: BTreeMap<String, String>,
     mark: Mark,
     unprivileged: bool,
 }
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Debug)]
 pub struct Ran {
     pub status: ExitStatus,
     pub stdout: String,
-    /// Its standard error.
     pub stderr: String,
-    /// How long it took.
+    /// Duration of the call.
     pub took: Duration,
 }
 
@@ -51,16 +52,16 @@ pub struct Answer {
 }
 
 impl Sandbox {
-    #[expect(clippy::new_without_default, reason = "it makes folders and starts nothing by default")]
+    #[expect(clippy::new_without_default, reason = "it creates directories and starts nothing by default")]
     pub fn new() -> Sandbox {
-        let folder = tempfile::Builder::new().prefix("pilcrow e2e ").tempdir().expect("temporary folder");
+        let directory = tempfile::Builder::new().prefix("pilcrow e2e ").tempdir().expect("temporary folder");
         for name in ["the project", "home", "user"] {
-            fs::create_dir(folder.path().join(name)).unwrap();
+            fs::create_dir(directory.path().join(name)).unwrap();
         }
-        Sandbox { folder, variables: BTreeMap::new(), mark: Mark::new(), unprivileged: false }
+        Sandbox { directory, variables: BTreeMap::new(), mark: Mark::new(), unprivileged: false }
     }
 
-    /// A project with these files.
+    /// Creates a project with these files.
     pub fn with(files: &[(&str, &str)]) -> Sandbox {
         let sandbox = Sandbox::new();
         for (path, text) in files {
@@ -70,17 +71,17 @@ impl Sandbox {
     }
 
     pub fn project(&self) -> PathBuf {
-        self.folder.path().join("the project")
+        self.directory.path().join("the project")
     }
 
     /// Pilcrow's home (`PILCROW_HOME`).
     pub fn home(&self) -> PathBuf {
-        self.folder.path().join("home")
+        self.directory.path().join("home")
     }
 
-    /// A path beside the project, outside it.
+    /// A path next to the project, outside of it.
     pub fn beside(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     /// The mark of all processes of this sandbox.
@@ -95,7 +96,7 @@ impl Sandbox {
         fs::write(path, bytes).unwrap();
     }
 
-    /// A file's bytes, lossy, for comparing whole texts.
+    /// A file's bytes as lossy text, to compare whole texts.
     #[track_caller]
     pub fn read(&self, path: &str) -> String {
         String::from_utf8_lossy(&fs::read(self.project().join(path)).unwrap()).into_owned()
@@ -103,12 +104,12 @@ impl Sandbox {
 
     /// Every file of the project with its bytes.
     ///
-    /// Directories end with `/` and are empty, links end with `@` and hold their target.
+    /// Directories end with `/` and are empty, links end with `@` and contain their target.
     pub fn tree(&self) -> BTreeMap<String, Vec<u8>> {
         let mut tree = BTreeMap::new();
         let mut pending = vec![(self.project(), String::new())];
-        while let Some((folder, prefix)) = pending.pop() {
-            for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        while let Some((directory, prefix)) = pending.pop() {
+            for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
                 let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
                 let kind = entry.file_type().unwrap();
                 if kind.is_symlink() {
@@ -120,7 +121,7 @@ impl Sandbox {
                 } else {
                     match fs::read(entry.path()) {
                         Ok(bytes) => drop(tree.insert(name, bytes)),
-                        // It disappeared after the listing: temporary files do while files are written.
+                        // The file disappeared after the listing, as temporary files do.
                         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                         Err(error) => panic!("{name}: {error}"),
                     }
@@ -137,15 +138,15 @@ impl Sandbox {
         if !rustix::process::geteuid().is_root() {
             return;
         }
-        // The executable may lie in a folder that only root can enter.
-        let copy = self.folder.path().join("pilcrow");
-        // By another process: if this one had the copy open for writing while another test starts a program,
-        // that program would inherit the descriptor for a moment, and the copy could not start ("text file
-        // busy").
+        // The executable may be in a directory that only root can enter.
+        let copy = self.directory.path().join("pilcrow");
+        // Another process copies it: if this one had the copy open for writing while another test
+        // starts a program, that program would inherit the descriptor for a moment, and the copy
+        // could not start ("text file busy").
         let copied = Command::new("cp").arg(built::pilcrow()).arg(&copy).status().unwrap();
         assert!(copied.success(), "the executable can be copied");
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut pending = vec![self.folder.path().to_owned()];
+        let mut pending = vec![self.directory.path().to_owned()];
         while let Some(path) = pending.pop() {
             std::os::unix::fs::lchown(&path, Some(UNPRIVILEGED), Some(UNPRIVILEGED)).unwrap();
             if path.symlink_metadata().unwrap().is_dir() {
@@ -162,9 +163,9 @@ impl Sandbox {
         command
     }
 
-    /// A command without `-C`, for calls that are not about a project.
+    /// A command without `-C`, for calls that concern no project.
     pub fn command_anywhere(&self, args: &[&str]) -> Command {
-        let copy = self.folder.path().join("pilcrow");
+        let copy = self.directory.path().join("pilcrow");
         let mut command = Command::new(if self.unprivileged { &copy } else { built::pilcrow() });
         self.prepare(&mut command);
         if self.unprivileged {
@@ -174,10 +175,11 @@ impl Sandbox {
         command
     }
 
-    /// Gives any command the sandbox's environment: its mark, its homes, no keys, no
-    /// settings.
+    /// Sets the sandbox's environment for a command.
+    ///
+    /// It has the mark and the homes, but no keys and no settings.
     pub fn prepare(&self, command: &mut Command) {
-        command.env_clear().current_dir(self.folder.path());
+        command.env_clear().current_dir(self.directory.path());
         for name in ["PATH", "PILCROW_TOOLS", "RUST_SRC_PATH", "LANG", "TMPDIR"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
@@ -185,14 +187,14 @@ impl Sandbox {
         }
         // rustup's cargo, which rust-analyzer calls, has its toolchains by default below the home.
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-        for (name, folder) in [("RUSTUP_HOME", ".rustup"), ("CARGO_HOME", ".cargo")] {
-            command.env(name, std::env::var_os(name).map_or_else(|| home.join(folder), PathBuf::from));
+        for (name, directory) in [("RUSTUP_HOME", ".rustup"), ("CARGO_HOME", ".cargo")] {
+            command.env(name, std::env::var_os(name).map_or_else(|| home.join(directory), PathBuf::from));
         }
         command
-            .env("HOME", self.folder.path().join("user"))
+            .env("HOME", self.directory.path().join("user"))
             .env("PILCROW_HOME", self.home())
             .env(VARIABLE, self.mark.value())
-            // Other servers on this machine do not matter to the tests.
+            // The tests must not find other servers on this machine.
             .env("PILCROW_MODEL_DISCOVERY", "off")
             .envs(&self.variables)
             .process_group(0)
@@ -219,7 +221,7 @@ impl Sandbox {
         let mut child = self.command(args).stdin(Stdio::piped()).spawn().expect("pilcrow starts");
         let mut stdin = child.stdin.take().unwrap();
         let input = input.to_owned();
-        // A process that ends without reading closes the pipe; its status says the rest.
+        // A process that ends without reading closes the pipe; its status shows the reason.
         let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
         let ran = finish(child, DEADLINE);
         drop(writer.join().unwrap());
@@ -265,13 +267,13 @@ impl Ran {
 }
 
 impl Answer {
-    /// All of its text.
+    /// The text of all content blocks.
     pub fn text(&self) -> String {
         let blocks = self.value["content"].as_array().cloned().unwrap_or_default();
         blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
     }
 
-    /// The error's code, if it is one.
+    /// The error's code, if the answer is an error.
     pub fn error(&self) -> Option<&str> {
         self.value["error"]["code"].as_str()
     }
@@ -297,7 +299,7 @@ impl Answer {
 
 /// Waits for a process to end and collects its output.
 ///
-/// After `deadline` kills it and panics.
+/// Kills it after `deadline` and panics.
 #[track_caller]
 pub fn finish(mut child: Child, deadline: Duration) -> Ran {
     let started = Instant::now();
@@ -315,10 +317,10 @@ pub fn finish(mut child: Child, deadline: Duration) -> Ran {
     let stderr = read(child.stderr.take().map(|stream| Box::new(stream) as Box<dyn Read + Send>));
     let mut status = None;
     if !wait_for(deadline, || {
-        status = child.try_wait().expect("it can be waited for");
+        status = child.try_wait().expect("the process can be awaited");
         status.is_some()
     }) {
-        child.kill().expect("it can be ended");
+        child.kill().expect("the process can be killed");
         child.wait().expect("it ended");
         panic!("not finished after {deadline:?}\n{}\n{}", stdout.join().unwrap(), stderr.join().unwrap());
     }

@@ -1,7 +1,7 @@
 //! A sandbox whose Python language server is the scripted one.
 //!
-//! It stands in the tools directory under the name of the built-in definition's program, so Pilcrow needs no
-//! configuration. The n-th start runs the n-th script, later starts the last one.
+//! It is in the tools directory under the name of the built-in definition's program, so Pilcrow
+//! needs no configuration. The n-th start runs the n-th script, later starts the last one.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,14 +20,15 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// Puts it into the sandbox.
+    /// Installs it in the sandbox.
     ///
-    /// A script's `methods` are enough: the server reports that it has loaded, unless the script has a turn
-    /// for `initialized`, and records its messages. `capabilities` extend the announced ones.
+    /// A script's `methods` are enough: the server reports that it has loaded, unless the script
+    /// has a turn for `initialized`, and records its messages. `capabilities` extend the announced
+    /// ones.
     pub fn install(sandbox: &mut Sandbox, scripts: &[Value]) -> Scripted {
         let tools = sandbox.beside("scripted tools");
         let bin = tools.join("bin");
-        fs::create_dir_all(&bin).expect("the tools folder");
+        fs::create_dir_all(&bin).expect("the tools directory");
         let record = tools.join("record.jsonl");
         for (index, script) in scripts.iter().enumerate() {
             let mut script = script.clone();
@@ -63,7 +64,7 @@ impl Scripted {
         fs::write(&program, launcher).expect("the launcher");
         make_executable(&program);
         sandbox.variables.insert("PILCROW_TOOLS".to_owned(), tools.display().to_string());
-        // Hides every other server.
+        // The tools directory hides every other server.
         sandbox.variables.insert("PATH".to_owned(), "/usr/bin:/bin".to_owned());
         Scripted { record }
     }

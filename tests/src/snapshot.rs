@@ -1,4 +1,4 @@
-//! Snapshots of output, with the parts masked that differ between runs.
+//! Snapshots of output, with masks for the parts that differ between runs.
 
 use std::sync::LazyLock;
 
@@ -19,19 +19,19 @@ static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     masks.into_iter().map(|(pattern, mask)| (Regex::new(pattern).expect("a pattern"), mask)).collect()
 });
 
-/// Compares a text with its snapshot, without paths, ids and times.
+/// Compares a text with its snapshot, with paths, ids and times masked.
 #[track_caller]
 pub fn check_output(actual: &str, expected: &Expect) {
     expected.assert_eq(&masked(actual));
 }
 
-/// Returns the first line that holds a part, to compare it with its snapshot.
+/// Returns the first line that contains a part, to compare it with its snapshot.
 #[track_caller]
 pub fn line_with<'a>(text: &'a str, part: &str) -> &'a str {
     text.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("no line holds `{part}`: {text}"))
 }
 
-/// The text with its paths, ids and times masked.
+/// Masks paths, ids and times of a text.
 pub fn masked(text: &str) -> String {
     MASKS.iter().fold(text.to_owned(), |text, (pattern, mask)| pattern.replace_all(&text, *mask).into_owned())
 }

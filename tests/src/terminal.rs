@@ -29,11 +29,11 @@ impl Terminal {
     /// Starts a command in a terminal with this many columns.
     pub fn start_wide(command: &mut Command, columns: u16) -> Terminal {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-        grantpt(&master).expect("it is ours");
-        unlockpt(&master).expect("it can be opened");
+        grantpt(&master).expect("this process owns the terminal");
+        unlockpt(&master).expect("the terminal can be opened");
         let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&master, size).expect("it takes a size");
-        let name = ptsname(&master, Vec::new()).expect("it has a name");
+        tcsetwinsize(&master, size).expect("the terminal accepts a size");
+        let name = ptsname(&master, Vec::new()).expect("the terminal has a name");
         let path = std::path::Path::new(name.to_str().expect("a path"));
         let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
         let end = || {
@@ -47,7 +47,7 @@ impl Terminal {
         let mut screen = keys.try_clone().expect("its screen");
         let shown = Arc::new(Mutex::new(Vec::new()));
         let fills = Arc::clone(&shown);
-        // Ends with the terminal: the last holder of its other end closes it.
+        // The thread ends with the terminal: the last holder of its other end closes it.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = screen.read(&mut bytes) {
@@ -85,7 +85,7 @@ impl Terminal {
     pub fn ends(&mut self, deadline: Duration) -> ExitStatus {
         let mut status = None;
         let ended = wait_for(deadline, || {
-            status = self.child.try_wait().expect("it can be waited for");
+            status = self.child.try_wait().expect("the process can be awaited");
             status.is_some()
         });
         assert!(ended, "it did not end: {}", self.shown());
@@ -93,8 +93,9 @@ impl Terminal {
     }
 }
 
-/// The rows of a terminal that handles line ends, returns, and erasing to the end
-/// of a row. Zero columns: rows of any length.
+/// Interprets the output of a terminal as rows.
+///
+/// Handles line ends, returns, and erasing to the end of a row. Zero columns: rows of any length.
 fn rows(shown: &str, columns: usize) -> Vec<String> {
     let mut rows: Vec<Vec<char>> = vec![Vec::new()];
     let (mut row, mut column) = (0, 0);

@@ -1,15 +1,13 @@
-//! Overhead of a session over the debug adapter's own time, and of the hub for each
-//! message.
+//! Time that a session adds to the debug adapter's own, and that the hub adds to each message.
 //!
-//! Started by `cargo xtask bench dap`. Prints figures with meaning and aim, and
-//! never fails. The adapter is scripted, so that its own time is small and
-//! constant.
+//! Started by `cargo xtask bench dap`. Prints figures with meaning and aim, and never fails. The
+//! adapter is scripted, so that its own time is small and constant.
 
 #![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
-#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on should end with where it stood")]
+#![expect(clippy::unwrap_used, reason = "a benchmark that fails should end with its location")]
 #![expect(
     clippy::disallowed_methods,
-    reason = "a measuring tool writes its files and starts what it measures"
+    reason = "a benchmark writes its own files and starts its own adapters"
 )]
 
 use std::sync::Arc;
@@ -145,7 +143,7 @@ async fn alone(bench: &Bench) -> (Child, Wire<ChildStdout, ChildStdin>) {
     (child, wire)
 }
 
-/// The same messages, without a session.
+/// Measures the same messages without a session.
 async fn bare(bench: &Bench) -> Duration {
     let begin = Instant::now();
     let (mut child, mut wire) = alone(bench).await;
@@ -194,7 +192,7 @@ async fn steps() {
     let tenth = |at: usize| median(times[at * STEPS / 10..(at + 1) * STEPS / 10].to_vec());
     row("1,000 steps, each with its snapshot", milliseconds(median(times.clone())), "", "one step, median");
     let growth = tenth(9).as_secs_f64() / tenth(0).as_secs_f64();
-    // Medians, because a few steps on a busy machine would outweigh a tenth of them.
+    // The figures are medians: a few steps on a busy machine would outweigh a tenth of them.
     row("1,000 steps, last tenth over the first", format!("{growth:.2}"), "linear: 1", "medians of a step");
 }
 
@@ -355,7 +353,7 @@ impl Handler for RefuseRequests {
     }
 }
 
-/// The median round trip of a client.
+/// Measures the median round trip of a client.
 async fn round(client: &Client, command: &str) -> Duration {
     let (never, minute) = (CancellationToken::new(), Duration::from_secs(60));
     let mut times = Vec::new();
@@ -409,7 +407,7 @@ async fn hub() {
         users.push(user);
     }
     let with = (round(&users[0], "threads").await, round(&users[0], "x/notify").await);
-    // Two messages: there and back.
+    // A round trip has two messages: a request and its answer.
     let added = |with: Duration, without: Duration, messages: u32| {
         milliseconds(with.saturating_sub(without) / messages)
     };

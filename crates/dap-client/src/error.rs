@@ -1,4 +1,4 @@
-//! Typed failures of debug sessions, with the codes for surfaces.
+//! Typed errors of debug sessions, with the codes for surfaces.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::client::RequestError;
 use crate::debuggee::BadHandle;
 use crate::debuggee::WrongState;
 
-/// Failure of a debug operation.
+/// Error of a debug operation.
 #[derive(Debug, thiserror::Error)]
 pub enum DapError {
     /// No suitable adapter is installed.
@@ -22,11 +22,7 @@ pub enum DapError {
     },
     /// No adapter is known for the target.
     #[error("no debug adapter is known for {what}; name one with `adapter`: {known}")]
-    NoAdapter {
-        what: String,
-        /// The known adapters.
-        known: String,
-    },
+    NoAdapter { what: String, known: String },
     /// The adapter's program did not start.
     #[error("{adapter} did not start: {source}")]
     Spawn {
@@ -45,7 +41,7 @@ pub enum DapError {
     #[error("{adapter}: {why}; it was ended")]
     Late {
         adapter: String,
-        /// The missing step, with the end of its standard error.
+        /// The step that is missing, with the end of its standard error.
         why: String,
     },
     /// The adapter refused a request.
@@ -56,12 +52,7 @@ pub enum DapError {
     Answer { adapter: String, command: String, reason: String },
     /// The adapter did not answer in time.
     #[error("{adapter} did not answer `{command}` within {after:?}; the session is still there")]
-    Timeout {
-        adapter: String,
-        command: String,
-        /// The deadline.
-        after: Duration,
-    },
+    Timeout { adapter: String, command: String, after: Duration },
     /// No program or adapter answered at the given address.
     #[error("{adapter}: cannot connect to {address} ({why})")]
     Unreachable {
@@ -73,7 +64,7 @@ pub enum DapError {
     /// The caller cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// The user has control.
+    /// The user has control, so the agent may only inspect.
     #[error(
         "control_taken_by_user: `{0}` is refused while the user has control; you may inspect the program"
     )]
@@ -103,7 +94,6 @@ pub enum DapError {
 }
 
 impl DapError {
-    /// The code for surfaces and models.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Missing { .. } => ErrorCode::MissingTool,

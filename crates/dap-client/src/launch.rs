@@ -37,7 +37,6 @@ impl Target {
     }
 }
 
-/// A request to launch or attach.
 #[derive(Debug, Clone)]
 pub struct LaunchSpec {
     pub target: Target,
@@ -49,9 +48,9 @@ pub struct LaunchSpec {
     /// Environment variables, added to the inherited ones.
     pub env: Vec<(String, String)>,
     pub stop_on_entry: bool,
-    /// Set before the program runs.
+    /// Breakpoints to set before the program runs.
     pub breakpoints: Breakpoints,
-    /// Merged over the arguments from the adapter's definition.
+    /// Members to merge over the arguments from the adapter's definition.
     pub arguments: Option<Value>,
     /// The test runner, if a test runs.
     pub test: Option<String>,
@@ -66,20 +65,19 @@ pub struct LaunchPlan {
     /// The adapter's command; its port is chosen at the start.
     pub command: CommandLine,
     pub root: AbsPath,
-    /// `launch` or `attach`.
+    /// Request that starts the session: `launch` or `attach`.
     pub request: &'static str,
     pub arguments: Value,
     /// The debugged program, for messages.
     pub title: String,
-    /// The program's command, if one is started.
+    /// The program's command; `None` if no program is started.
     pub program: Option<CommandLine>,
-    /// Set before the program runs.
+    /// Breakpoints to set before the program runs.
     pub breakpoints: Breakpoints,
-    /// The user's breakpoints from the previous session, for a relaunch or a child
-    /// session.
+    /// The user's breakpoints from the previous session, for a relaunch or a child.
     pub user_breakpoints: Vec<BreakpointRequest>,
-    /// The user's editor owns the session, so Pilcrow starts, sets and ends nothing.
+    /// Whether the user's editor owns the session, which Pilcrow only observes.
     pub external: bool,
-    /// The address of a running adapter; none is started then.
+    /// The address of a running adapter; then none is started.
     pub connect: Option<(String, u16)>,
 }

@@ -1,12 +1,11 @@
-//! Client for debug adapters: launch, protocol, sessions, and the hub that clients
-//! join.
+//! Client for debug adapters: launch, protocol, sessions, and the hub that clients join.
 //!
-//! Knows nothing of agents, models or tools, asks for no permission (callers pass a
-//! grant) and writes no file.
+//! Knows nothing of agents, models or tools, asks for no permission (callers pass a grant) and
+//! writes no file.
 //!
-//! Invariants: a pure state machine derives a session's state, in wire order; every
-//! request ends with an answer or a [`DapError`] that says what to do next;
-//! everything that a session started ends with it.
+//! Invariants: a pure state machine derives a session's state, in wire order; every request ends
+//! with an answer or a [`DapError`] that says what to do next; everything that a session started
+//! ends with it.
 
 mod client;
 mod debuggee;

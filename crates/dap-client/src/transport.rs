@@ -1,9 +1,10 @@
-//! Starts an adapter and connects to it: over its standard streams, a port that it
-//! prints or that Pilcrow chooses, a port on which Pilcrow listens, or a Unix
-//! socket.
+//! Starts an adapter and connects to it.
 //!
-//! Uses the loopback network only. Invariants: a wait ends when the deadline passes or the adapter ends; the
-//! returned or dropped [`Process`] owns everything that was started.
+//! The connection uses its standard streams, a port that it prints or that Pilcrow chooses, a port
+//! on which Pilcrow listens, or a Unix socket. Uses the loopback network only.
+//!
+//! Invariants: a wait ends when the deadline passes or the adapter ends; the returned or dropped
+//! [`Process`] owns everything that was started.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -27,9 +28,9 @@ use adapters::Transport;
 
 /// First and longest pause between two attempts to connect.
 ///
-/// Nothing signals an open port.
+/// No event reports an open port, so Pilcrow polls.
 const RETRY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(15));
-/// Bytes of an adapter's output searched for its port.
+/// Maximum number of bytes of an adapter's output that are searched for its port.
 const HEAD: usize = 64 * 1024;
 
 pub(crate) struct Connection {
@@ -123,7 +124,7 @@ fn over_socket(stream: local::Stream, process: Option<Process>, name: &Arc<local
 
 /// Reserves a path for an adapter's socket.
 ///
-/// In `directory`, which is private, else in the temporary directory.
+/// Uses `directory`, which is private, else the temporary directory.
 fn reserve(directory: Option<&StateDir>) -> Result<local::Reserved, local::LocalError> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -205,7 +206,7 @@ pub(crate) async fn open(
             drop(drain(stdout, stdin, None, output, tracker));
             match listener {
                 Some(listener) => accept(&process, listener, deadline).await.map(AdapterStream::Port),
-                None => Err(ConnectFailure::Failed("no port is open for it".to_owned())),
+                None => Err(ConnectFailure::Failed("it has no open port".to_owned())),
             }
         }
         Transport::Socket => {
@@ -217,7 +218,7 @@ pub(crate) async fn open(
                         before_exit(&process, reach, deadline, "it did not open its socket in time").await;
                     stream.map(|stream| AdapterStream::Socket(stream, name))
                 }
-                None => Err(ConnectFailure::Failed("no socket has a name for it".to_owned())),
+                None => Err(ConnectFailure::Failed("it has no named socket".to_owned())),
             }
         }
     };
@@ -234,7 +235,7 @@ pub(crate) async fn open(
         }
         Err(failure) => {
             let status = process.end(Duration::from_millis(200)).await;
-            tracing::debug!(adapter, %status, "an adapter that was not reached is ended");
+            tracing::debug!(adapter, %status, "ending an adapter that did not connect");
             let tail = process.stderr_tail();
             Err(match failure {
                 ConnectFailure::Failed(why) => failed(with_tail(&why, &tail)),
@@ -361,7 +362,7 @@ async fn before_exit<S>(
     late: &'static str,
 ) -> Result<S, ConnectFailure> {
     tokio::select! {
-        // Dropping either loses only the attempt.
+        // Dropping either future loses only the attempt.
         status = process.exited() => {
             Err(ConnectFailure::Failed(format!("it ended before it could be reached ({status})")))
         }

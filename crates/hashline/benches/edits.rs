@@ -11,7 +11,7 @@
 //! Times are processor times where the system reports them (Linux), which excludes other programs' work.
 
 #![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
-#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on should end with where it stood")]
+#![expect(clippy::unwrap_used, reason = "a benchmark that fails should end with its location")]
 
 use std::hint::black_box;
 use std::sync::{Arc, OnceLock};
@@ -24,16 +24,16 @@ use text::TextEdit;
 
 const SIZES: [usize; 4] = [200, 2_000, 20_000, 200_000];
 const LANGUAGES: [&str; 3] = ["ts", "rs", "py"];
-/// A figure ends after this time, or this many turns.
+/// Maximum time of a figure; fewer turns if it takes longer.
 const BUDGET: Duration = Duration::from_secs(2);
 const TURNS: usize = 300;
 const FEWEST: usize = 7;
 
-/// A syntax check that has the tree, parses it, or parses the surroundings.
+/// A syntax check that has the tree, parses the text, or parses the surroundings.
 #[derive(Debug)]
 enum Gate {
     Warm(Box<Tree>),
-    /// The parsed tree becomes the next edit's, or is dropped elsewhere.
+    /// The parsed tree becomes the next edit's, or another thread drops it.
     Full(Mutex<Option<Tree>>),
     Window,
 }
@@ -140,9 +140,9 @@ fn drifted(text: &str) -> String {
     out
 }
 
-/// The thread's processor time since some moment, or a clock's time.
+/// The thread's processor time since an arbitrary moment, or a clock's time.
 fn now() -> Duration {
-    // The system counts time since the last switch at the next switch.
+    // The system counts time up to the last switch at the next switch.
     std::thread::yield_now();
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanos = stat.and_then(|stat| stat.split(' ').next()?.parse().ok());

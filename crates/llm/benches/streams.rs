@@ -5,7 +5,7 @@
 //! first event, 3 µs an event also for a million, memory in proportion, and no mixed-up text.
 
 #![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
-#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on should end with where it stood")]
+#![expect(clippy::unwrap_used, reason = "a benchmark that fails should end with its location")]
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
-/// Bytes of one socket read.
+/// Size of one socket read, in bytes.
 const PIECE: usize = 16 * 1024;
 
 fn chunk(delta: &Value, reason: Value) -> String {
@@ -56,7 +56,7 @@ async fn serve(body: impl Fn(&str) -> String + Send + Sync + 'static) -> SocketA
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let body = Arc::new(body);
-    // Lives as long as the measurement's runtime.
+    // The server lives as long as the runtime of the measurement.
     let _server = tokio::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -94,7 +94,7 @@ fn decoded(bytes: Arc<Vec<u8>>) -> MessageStream {
     MessageStream::spawn(empty, CancellationToken::new(), move |writer| async move {
         for piece in bytes.chunks(PIECE) {
             decoder.feed(piece).into_iter().for_each(|event| writer.push(event));
-            // As a socket would.
+            // The bytes arrive in pieces, as from a socket.
             tokio::task::yield_now().await;
         }
         decoder.finish(None).into_iter().for_each(|event| writer.push(event));

@@ -1,4 +1,4 @@
-//! An endpoint that serves a model, and how it differs from others of its protocol.
+//! An endpoint that serves a model, and its deviations from others of its protocol.
 //!
 //! All of it is data, so that a user can add a provider without code.
 
@@ -16,14 +16,13 @@ use crate::retry::RetryPolicy;
 use crate::secret::ApiKey;
 use crate::sigv4::AwsCredentials;
 
-/// An endpoint that serves a model.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     /// The provider's name, for users and messages.
     pub provider: String,
-    /// For example `http://127.0.0.1:8080/v1`; a trailing slash is ignored.
+    /// Base URL such as `http://127.0.0.1:8080/v1`; a trailing slash is ignored.
     pub base_url: String,
-    /// The model's id as the server spells it.
+    /// The model's id in the server's spelling.
     pub model: String,
     /// The key; local servers need none.
     pub api_key: Option<ApiKey>,
@@ -33,7 +32,7 @@ pub struct Endpoint {
     pub aws: Option<AwsCredentials>,
     /// Further secrets: environment values in the address or in headers.
     pub secrets: Vec<ApiKey>,
-    /// How the key is sent; `None` for the protocol's default.
+    /// Header that carries the key; `None` for the protocol's default.
     pub auth: Option<Auth>,
     pub headers: Vec<(String, String)>,
     /// Whether the model accepts images.
@@ -48,7 +47,7 @@ pub struct Endpoint {
     pub late_tools: bool,
     /// Token prices, if known.
     pub price: Option<Price>,
-    /// How a thinking level is requested.
+    /// Rule by which a thinking level is requested.
     pub thinking: Thinking,
     /// Default thinking level of requests.
     pub level: Option<ThinkingLevel>,
@@ -56,14 +55,14 @@ pub struct Endpoint {
     pub texts: BTreeMap<u16, String>,
     /// Deviations of this server from its protocol.
     pub compat: Compat,
-    /// [`Timeouts::for_url`] by default.
+    /// Timeouts; `None` for [`Timeouts::for_url`].
     pub timeouts: Option<Timeouts>,
     /// Retries of a request that does not stream yet.
     pub retry: RetryPolicy,
 }
 
 impl Endpoint {
-    /// An endpoint without a key and with defaults.
+    /// Creates an endpoint without a key and with defaults.
     pub fn new(provider: &str, base_url: &str, model: &str) -> Endpoint {
         Endpoint {
             provider: provider.to_owned(),
@@ -106,20 +105,20 @@ impl Endpoint {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Auth {
-    /// For example `x-api-key`.
+    /// Name of the header, such as `x-api-key`.
     pub header: String,
-    /// For example `Bearer ` with its space.
+    /// Text before the key, such as `Bearer ` with its space.
     #[serde(default)]
     pub prefix: String,
 }
 
 impl Auth {
-    /// `Authorization: Bearer KEY`.
+    /// Sends `Authorization: Bearer KEY`.
     pub fn bearer() -> Auth {
         Auth { header: "authorization".to_owned(), prefix: "Bearer ".to_owned() }
     }
 
-    /// The key alone in this header.
+    /// Sends the key alone in this header.
     pub fn header(name: &str) -> Auth {
         Auth { header: name.to_owned(), prefix: String::new() }
     }
@@ -152,7 +151,8 @@ impl Effort {
 impl Thinking {
     /// The level used for `asked`, and its value.
     ///
-    /// `asked`, else the next lower, else the lowest one; `None` if the model has no levels.
+    /// Falls back to the next lower level, else to the lowest one; `None` if the model has no
+    /// levels.
     pub fn at(&self, asked: ThinkingLevel) -> Option<(ThinkingLevel, &Effort)> {
         let lower = self.0.range(..=asked).next_back();
         lower.or_else(|| self.0.first_key_value()).map(|(level, effort)| (*level, effort))
@@ -163,9 +163,9 @@ impl Thinking {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Compat {
-    /// `openai-completions`: the field that limits the output.
+    /// Field that limits the output in `openai-completions`.
     pub max_tokens_field: MaxTokensField,
-    /// `openai-completions`: whether `stream_options.include_usage` is supported.
+    /// Whether `openai-completions` supports `stream_options.include_usage`.
     pub usage_in_streaming: bool,
     /// Whether every `openai-completions` stream ends with a `finish_reason`.
     ///
@@ -173,13 +173,13 @@ pub struct Compat {
     pub finish_reason: bool,
     /// Whether a message with only tool calls needs the content `""` instead of `null`.
     ///
-    /// For `openai-completions`.
+    /// Applies to `openai-completions`.
     pub non_null_assistant_content: bool,
     /// Whether assistant messages of any model need `reasoning_content`.
     ///
-    /// For `openai-completions`.
+    /// Applies to `openai-completions`.
     pub reasoning_content: bool,
-    /// `openai-completions`: the field for the thinking level.
+    /// Field for the thinking level in `openai-completions`.
     pub thinking_field: ThinkingField,
     /// Whether `prompt_cache_key` is supported.
     pub prompt_cache_key: bool,
@@ -189,8 +189,9 @@ pub struct Compat {
     ///
     /// Applies to each tool whose schema allows it, and for Claude within the limits of a request.
     pub strict_tools: bool,
-    /// `anthropic-messages`: whether arguments are streamed while they are generated
-    /// (`eager_input_streaming`).
+    /// Whether `anthropic-messages` streams arguments while they are generated.
+    ///
+    /// This is the option `eager_input_streaming`.
     pub eager_input_streaming: bool,
     /// Support for forced tool calls (`tool_choice`).
     ///
@@ -202,7 +203,7 @@ pub struct Compat {
     ///
     /// Longer ones are cut and repeated in the instructions.
     pub longest_description: Option<usize>,
-    /// `azure-openai-responses`: deployments by model id; the default is the id itself.
+    /// Deployments of `azure-openai-responses` by model id; the default is the id.
     pub deployments: BTreeMap<String, String>,
 }
 
@@ -210,7 +211,7 @@ pub struct Compat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ForcedTools {
-    /// None: the model decides.
+    /// The model decides; no call can be forced.
     Auto,
     Any,
     /// A named tool can be forced.
@@ -221,9 +222,9 @@ pub enum ForcedTools {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MaxTokensField {
-    /// `max_completion_tokens`, as OpenAI names it.
+    /// Field `max_completion_tokens`, as OpenAI names it.
     MaxCompletionTokens,
-    /// `max_tokens`, accepted by every local server.
+    /// Field `max_tokens`, which every local server accepts.
     MaxTokens,
 }
 
@@ -231,17 +232,17 @@ pub enum MaxTokensField {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThinkingField {
-    /// `reasoning_effort`, OpenAI's own.
+    /// Field `reasoning_effort` of OpenAI.
     ReasoningEffort,
-    /// `reasoning = { effort }`, as in OpenRouter.
+    /// Field `reasoning = { effort }`, as in OpenRouter.
     Reasoning,
-    /// `thinking = { type: enabled | disabled }`, as in DeepSeek and Z.ai.
+    /// Field `thinking = { type: enabled | disabled }`, as in DeepSeek and Z.ai.
     ///
-    /// With `reasoning_effort` for values other than `on` and `off`.
+    /// `reasoning_effort` has values other than `on` and `off`.
     Thinking,
-    /// `enable_thinking`, as in Qwen.
+    /// Field `enable_thinking`, as in Qwen.
     ///
-    /// With `reasoning_effort` for values other than `on` and `off`.
+    /// `reasoning_effort` has values other than `on` and `off`.
     EnableThinking,
 }
 

@@ -1,9 +1,9 @@
-//! The HTTP transport of all protocols: sends requests with timeouts and retries, and feeds the answer to a
-//! decoder.
+//! HTTP transport of all protocols: sends requests with timeouts and retries, and decodes the
+//! answer.
 //!
-//! Dropping the future cancels it; nothing outlives it. The client is created by the first request, since
-//! that takes milliseconds. Redirects are not followed, so that a key goes only to its own address. No log or
-//! error contains the key.
+//! Dropping the future cancels it; nothing outlives it. The first request creates the client, since
+//! that takes milliseconds. Redirects are not followed, so that a key goes only to its own address.
+//! No log or error contains the key.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -29,7 +29,7 @@ const WHOLE_LIMIT: usize = 64 * 1024 * 1024;
 /// Maximum size of an error body, and maximum time to read it.
 const ERROR_LIMIT: usize = 64 * 1024;
 const ERROR_DEADLINE: Duration = Duration::from_secs(10);
-/// Maximum bytes of an answer to detect its form, and of an excerpt.
+/// Maximum number of bytes that detect an answer's form, and of an excerpt.
 const HEAD_LIMIT: usize = 64 * 1024;
 const EXCERPT_LIMIT: usize = 4096;
 /// Maximum number of keys tried for one request.
@@ -45,17 +45,17 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     pub connect: Duration,
-    /// From the request to the first byte of the body.
+    /// Time from the request to the first byte of the body.
     pub first_byte: Duration,
-    /// Between bytes; comments and pings count.
+    /// Maximum time between bytes; comments and pings count.
     pub idle: Duration,
 }
 
 impl Timeouts {
-    /// 30 s, 120 s and 120 s.
+    /// Timeouts by address: 30 s, 120 s and 120 s by default.
     ///
-    /// 15 minutes to the first byte for a server on this machine or local network, which may have to load the
-    /// model.
+    /// A server on this machine or local network gets 15 minutes to the first byte, because it may
+    /// have to load the model.
     pub(crate) fn for_url(url: &str) -> Timeouts {
         let first_byte = if is_local(url) { 15 * 60 } else { 120 };
         Timeouts {
@@ -105,7 +105,7 @@ struct RequestFailure {
     kind: ErrorKind,
     error: String,
     retryable: bool,
-    /// The defect of the key, if that is the reason.
+    /// The defect of the key, if it caused the failure.
     key: Option<RejectionReason>,
     headers: RetryHeaders,
 }
@@ -325,7 +325,7 @@ impl Transport {
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let mut headers = RetryHeaders::read(header, jiff::Timestamp::now());
         let request_id = request_id(&response);
-        // Before shortening: a part of a key would not be found.
+        // The key is redacted before shortening: a part of a key would not be found.
         let body = self.without_key(request, read_some(response).await);
         headers.after = headers.after.or_else(|| asked_delay(&body));
         let parsed = serde_json::from_str::<Value>(&body).unwrap_or_default();
@@ -365,7 +365,7 @@ impl Transport {
 
     /// Reads the answer according to its form.
     ///
-    /// The error says why it is none, or why it broke off.
+    /// The error states why it is no answer, or why it broke off.
     async fn answer(
         &self,
         exchange: Exchange<'_>,
@@ -409,7 +409,7 @@ impl Transport {
                 if timeout(ERROR_DEADLINE, read).await.is_err() {
                     tracing::debug!("reading a web page timed out");
                 }
-                // Before shortening: a part of a key would not be found.
+                // The key is redacted before shortening: a part of a key would not be found.
                 let excerpt =
                     excerpt(&self.without_key(exchange.request, String::from_utf8_lossy(&head).into_owned()));
                 let provider = &self.provider;
@@ -484,7 +484,7 @@ impl Transport {
         let mut whole = head;
         while let Some(chunk) = body.next().await.map_err(|stop| self.stopped(stop))? {
             if whole.len() + chunk.len() > WHOLE_LIMIT {
-                // Not retryable: the same answer would come again.
+                // The error is not retryable: the same answer would come again.
                 let error = format!("{} sent an answer of more than {WHOLE_LIMIT} bytes", self.provider);
                 return Err(ModelError::new(ErrorKind::Provider, error));
             }
@@ -523,7 +523,7 @@ impl RequestFailure {
 fn status_words(status: StatusCode) -> String {
     match (status.as_u16(), status.canonical_reason()) {
         (_, Some(_)) => status.to_string(),
-        // Anthropic's.
+        // This type is Anthropic's.
         (529, None) => "529 (overloaded)".to_owned(),
         (number, None) => number.to_string(),
     }
@@ -538,7 +538,9 @@ fn shown(url: &str) -> String {
     format!("{scheme}://{host}{path}")
 }
 
-/// A connect timeout counts as unreachable; only a connected server can be silent.
+/// Kind of a request that was not sent.
+///
+/// A connect timeout counts as unreachable: only a connected server can be silent.
 fn not_sent_kind(is_timeout: bool, is_connect: bool) -> ErrorKind {
     if is_timeout && !is_connect { ErrorKind::Timeout } else { ErrorKind::Network }
 }
@@ -547,7 +549,7 @@ fn not_sent_kind(is_timeout: bool, is_connect: bool) -> ErrorKind {
 fn is_bad_key(status: StatusCode, body: &str) -> bool {
     match status {
         StatusCode::UNAUTHORIZED => true,
-        // Some providers use it for quotas.
+        // Some providers use this status for quotas.
         StatusCode::FORBIDDEN => !is_quota_exhausted(body),
         // Google's code for an unknown key.
         StatusCode::BAD_REQUEST => body.contains("API_KEY_INVALID"),
@@ -609,7 +611,7 @@ fn headers(request: &HttpRequest, body: &[u8]) -> Result<HeaderMap, RequestFailu
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        // It is part of the signature.
+        // The header is part of the signature.
         headers.insert(CONTENT_TYPE, JSON);
     }
     Ok(headers)
@@ -629,7 +631,7 @@ struct Body {
     waited: Duration,
 }
 
-/// Why no more bytes came.
+/// Reason why no more bytes came.
 enum Stop {
     Broke(reqwest::Error),
     Silent(Duration),
@@ -679,7 +681,7 @@ fn error_message(body: &Value, status: u16) -> Option<String> {
     Some(shorten(text.trim(), 2000))
 }
 
-/// The id by which the provider finds the request, if present.
+/// The id by which the provider can find the request.
 fn request_id(response: &Response) -> Option<String> {
     let names = ["x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "cf-ray"];
     let mut found = names.iter().filter_map(|name| response.headers().get(*name)?.to_str().ok());
@@ -765,7 +767,7 @@ mod tests {
         let request = protocol.encode(&endpoint, &crate::Request::default()).unwrap();
         let signature = |body: &[u8]| {
             let Ok(headers) = headers(&request, body) else { panic!("it is signed") };
-            assert_eq!(headers[CONTENT_TYPE], "application/json", "what is signed is sent");
+            assert_eq!(headers[CONTENT_TYPE], "application/json", "the signed body is sent");
             assert!(!format!("{headers:?}").contains("aws-"), "{headers:?}");
             headers["authorization"].to_str().unwrap().to_owned()
         };

@@ -1,4 +1,4 @@
-//! The port for keys that are resolved when used: rotating keys, or keys that last for minutes.
+//! Port for keys that are resolved on use: rotating keys, or keys valid for minutes.
 //!
 //! This crate does not know where keys are stored.
 
@@ -9,41 +9,41 @@ use futures_util::future::BoxFuture;
 
 use crate::secret::ApiKey;
 
-/// Provides the key of each request.
+/// Source of the key of each request.
 pub trait KeySource: Debug + Send + Sync {
-    /// The key for the next attempt; `None` if none is needed.
+    /// Returns the key for the next attempt; `None` if none is needed.
     ///
-    /// `Err` says why there is none, and nothing is sent. Called before each attempt; dropped if the request
-    /// is cancelled.
+    /// On `Err`, which has the reason, the request is not sent. Called before each attempt; dropped
+    /// if the request is cancelled.
     fn key(&self) -> BoxFuture<'_, Result<Option<ApiKey>, KeyError>>;
 
-    /// The provider rejected this key.
+    /// Records that the provider rejected this key.
     ///
-    /// Returns whether [`KeySource::key`] now provides another one, with which the request is retried at
-    /// once. Must not block.
+    /// Returns whether [`KeySource::key`] now provides another one, with which the request is
+    /// retried at once. Must not block.
     fn rejected(&self, key: &ApiKey, refusal: KeyRejection) -> bool;
 }
 
-/// Why a key was rejected.
+/// Rejection of a key by the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyRejection {
     pub why: RejectionReason,
-    /// How long the provider asks not to use it.
+    /// Time for which the provider asks not to use the key.
     pub after: Option<Duration>,
 }
 
 /// The defect of a rejected key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RejectionReason {
-    /// Too many requests for now.
+    /// The key has too many requests for now.
     Rate,
-    /// Its quota or credit is exhausted.
+    /// The key's quota or credit is exhausted.
     Quota,
-    /// It is invalid, or lacks permission.
+    /// The key is invalid, or lacks permission.
     Unknown,
 }
 
-/// Why a source has no key, for users.
+/// Reason why a source has no key, for users.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct KeyError(pub String);

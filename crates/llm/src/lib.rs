@@ -1,7 +1,7 @@
-//! Models: messages, the [`Model`] port, streaming, providers' wire protocols, and a scripted model.
+//! Models: messages, the [`Model`] port, streaming, wire protocols, and a scripted model.
 //!
-//! This crate knows no tool, session or file: scripts and keys are passed in. A model's stream never fails
-//! with `Err`; it ends with a final message whose stop reason reports the failure.
+//! This crate knows no tool, session or file: callers pass in scripts and keys. A model's stream
+//! never fails with `Err`; it ends with a final message whose stop reason reports the failure.
 
 mod endpoint;
 mod key_source;

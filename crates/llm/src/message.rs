@@ -23,7 +23,6 @@ pub enum Message {
     ToolResult(ToolResultMessage),
 }
 
-/// A message of the user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UserMessage {
@@ -115,7 +114,7 @@ pub struct ToolResultMessage {
 pub enum Content {
     Text {
         text: String,
-        /// Opaque; sent back only to the same provider and model.
+        /// Opaque data, sent back only to the same provider and model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text_signature: Option<String>,
     },
@@ -127,7 +126,7 @@ pub enum Content {
     },
     /// The model's reasoning, if the provider shows it.
     Thinking {
-        /// Empty if redacted.
+        /// The reasoning text; empty if redacted.
         thinking: String,
         /// Opaque data of the protocol.
         ///
@@ -146,21 +145,21 @@ pub enum Content {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCall {
-    /// Unique within its message.
+    /// The id, unique within its message.
     pub id: String,
     pub name: String,
     /// The arguments, always an object; empty if the model's text was not one.
     #[serde(default)]
     pub arguments: Map<String, Value>,
-    /// Why the arguments could not be parsed. Such a call must not be run.
+    /// Reason why the arguments could not be parsed. Such a call must not be run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments_error: Option<String>,
-    /// Opaque; sent back only to the same provider and model.
+    /// Opaque data, sent back only to the same provider and model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thought_signature: Option<String>,
 }
 
-/// Why a response ended, the same for all providers.
+/// Reason why a response ended, the same for all providers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StopReason {
@@ -170,9 +169,9 @@ pub enum StopReason {
     Length,
     /// The model waits for tool results.
     ToolUse,
-    /// It failed; `error_message` has the reason.
+    /// The response failed; `error_message` has the reason.
     Error,
-    /// It was cancelled.
+    /// The response was cancelled.
     Aborted,
 }
 
@@ -223,12 +222,12 @@ pub struct Usage {
     /// Output tokens spent on reasoning, if reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
-    /// The sum of all four.
+    /// Sum of input, output, cache reads and cache writes.
     pub total_tokens: u64,
     /// The cost, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
-    /// Some of the answer's tokens were not counted, so that the cost is unknown.
+    /// Whether some tokens were not counted, so that the cost is unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub uncounted: bool,
 }
@@ -238,12 +237,12 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Why a model gave no answer, or broke off.
+/// Reason why a model gave no answer, or broke off.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
     pub kind: ErrorKind,
-    /// For users, redacted.
+    /// The redacted message for users.
     pub message: String,
 }
 
@@ -254,7 +253,7 @@ impl ModelError {
 }
 
 impl ErrorKind {
-    /// The kind for an error code: an HTTP status as a number or digits, or a word.
+    /// The kind of an error code: an HTTP status as a number or digits, or a word.
     ///
     /// [`ErrorKind::Provider`] if the code is unknown. Pure.
     pub(crate) fn of_code(code: &Value) -> ErrorKind {
@@ -356,7 +355,7 @@ impl Message {
         }
     }
 
-    /// `user`, `assistant` or `toolResult`.
+    /// The role: `user`, `assistant` or `toolResult`.
     pub fn role(&self) -> &'static str {
         match self {
             Message::User(_) => "user",
@@ -410,7 +409,7 @@ impl AssistantMessage {
         }
     }
 
-    /// Its tool calls, in the model's order.
+    /// Tool calls of the message, in the model's order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|content| match content {
             Content::ToolCall(call) => Some(call),
@@ -418,7 +417,7 @@ impl AssistantMessage {
         })
     }
 
-    /// Its text blocks joined by line breaks.
+    /// Text blocks of the message, joined by line breaks.
     pub fn text(&self) -> String {
         joined_text(&self.content)
     }

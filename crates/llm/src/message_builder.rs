@@ -10,7 +10,6 @@ use crate::message::{AssistantMessage, Content, ErrorKind, ModelError, StopReaso
 use crate::partial_json::PartialJson;
 use crate::stream::StreamEvent;
 
-/// A message under construction.
 #[derive(Debug, Clone)]
 pub struct MessageBuilder {
     message: AssistantMessage,
@@ -87,9 +86,9 @@ impl MessageBuilder {
         message
     }
 
-    /// The message ended by an error or a cancel.
+    /// Builds the message that an error or a cancellation ends.
     ///
-    /// Received parts are kept, and a call whose arguments were still streaming is marked as cut.
+    /// Keeps received parts, and marks a call whose arguments were still streaming as cut.
     pub fn ended(&self, error: Option<ModelError>) -> AssistantMessage {
         let mut message = self.snapshot();
         for index in self.arguments.keys() {
@@ -124,7 +123,7 @@ impl MessageBuilder {
         &self.message
     }
 
-    /// For fields other than content: usage, ids, the stop reason.
+    /// The message under construction, to set usage, ids and the stop reason.
     pub(crate) fn message_mut(&mut self) -> &mut AssistantMessage {
         &mut self.message
     }

@@ -1,6 +1,6 @@
 //! The port to a model.
 //!
-//! It knows nothing of tools' effects and of stored transcripts.
+//! Knows nothing of tools' effects or of stored transcripts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::options::{CacheRetention, ThinkingLevel, ToolChoice};
 use crate::secret::ApiKey;
 use crate::stream::MessageStream;
 
-/// A model that can be asked for the next message of a transcript.
+/// A model that returns the next message of a transcript.
 pub trait Model: Send + Sync {
-    /// Its identity and abilities. Does not block.
+    /// Identity and abilities of the model. Does not block.
     fn info(&self) -> &ModelInfo;
 
-    /// Asks for the next message.
+    /// Requests the next message.
     ///
-    /// Returns at once, inside a tokio runtime; the returned stream owns the task. There is no `Err`: a
-    /// failure is the stream's final message with stop reason `error`, and a cancelled one ends at once with
-    /// `aborted`. Both keep the received parts.
+    /// Returns at once, inside a tokio runtime; the returned stream owns the task. There is no
+    /// `Err`: a failure is the stream's final message with stop reason `error`, and a cancelled one
+    /// ends at once with `aborted`. Both keep the received parts.
     fn stream(&self, request: Request, cancel: CancellationToken) -> MessageStream;
 
     /// Whether it can summarize a conversation; a model that answers by rules cannot.
@@ -49,7 +49,7 @@ pub struct ModelInfo {
 }
 
 impl ModelInfo {
-    /// `PROVIDER/ID`.
+    /// The name `PROVIDER/ID`.
     pub fn name(&self) -> String {
         format!("{}/{}", self.provider, self.id)
     }
@@ -75,19 +75,19 @@ pub struct Request {
     ///
     /// An unsupported level becomes the next lower one, which the message reports.
     pub thinking: Option<ThinkingLevel>,
-    /// Which tool may or must be called.
+    /// The tool that may or must be called.
     pub tool_choice: ToolChoice,
-    /// How long the provider caches the start of the request.
+    /// Time for which the provider caches the start of the request.
     pub cache: CacheRetention,
     /// Id of the conversation, by which providers route to their cache; empty for none.
     pub session_id: String,
-    /// A key for this request instead of the model's own.
+    /// A key for this request, used instead of the model's.
     pub api_key: Option<ApiKey>,
     /// Observes the request.
     pub observer: Option<SharedObserver>,
 }
 
-/// Observes a request and its answer; called only by models behind a network.
+/// Observer of a request and its answer; called only by models behind a network.
 pub trait RequestObserver: Send + Sync {
     /// Receives the request's body; a returned body replaces it. Awaited.
     fn payload<'a>(&'a self, body: &'a Value) -> BoxFuture<'a, Option<Value>>;

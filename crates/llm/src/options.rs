@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How much a model thinks, least first.
+/// Amount of thinking, least first.
 ///
 /// An unsupported level becomes the next lower one ([`crate::Thinking::at`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -54,27 +54,27 @@ impl ThinkingLevel {
     }
 }
 
-/// Which tool a model may or must call.
+/// The tool that a model may or must call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ToolChoice {
     /// The model decides.
     #[default]
     Auto,
     Any,
-    /// No tool, although they are sent.
+    /// The model calls no tool, although tools are sent.
     None,
     /// The tool of this name.
     Tool(String),
 }
 
-/// How long a provider caches the start of a request.
+/// Time for which a provider caches the start of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CacheRetention {
-    /// No caching is requested.
+    /// Requests no caching.
     None,
-    /// The provider's default, some minutes.
+    /// Caches for the provider's default, usually minutes.
     #[default]
     Short,
-    /// An hour or a day, if offered.
+    /// Caches for an hour or a day, if offered.
     Long,
 }

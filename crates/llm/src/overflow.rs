@@ -36,7 +36,7 @@ const WORDS: [&str; 30] = [
     "range of input length should be",
 ];
 
-/// Phrases of similar errors that are none.
+/// Phrases of similar errors that are no overflow.
 const NOT: [&str; 4] = ["rate limit", "too many requests", "throttling", "service unavailable"];
 
 /// Whether an error answer with this status and body reports an overflow.
@@ -60,7 +60,7 @@ pub(crate) fn mentions_overflow(text: &str) -> bool {
 
 /// Whether the request was longer than the model's window.
 ///
-/// Either the provider says so, or its counts do if it truncates silently.
+/// Uses the provider's error, or the counts of a provider that truncates silently.
 pub fn is_overflow(message: &AssistantMessage, context_window: Option<u64>) -> bool {
     let usage = &message.usage;
     let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);

@@ -1,8 +1,9 @@
-//! Parses tool call arguments, while they stream and when they are complete.
+//! Parser of tool call arguments, while they stream and when they are complete.
 //!
-//! [`PartialJson`] takes text in any pieces and builds the value in linear time, for display at any moment.
-//! It never fails: after the first character that is not JSON, nothing more is added. [`parse_arguments`]
-//! parses the complete text once, strictly apart from two repairs; its result is authoritative.
+//! [`PartialJson`] takes text in any pieces and builds the value in linear time, for display at any
+//! moment. It never fails: after the first character that is not JSON, it adds nothing more.
+//! [`parse_arguments`] parses the complete text once, strictly apart from two repairs; its result
+//! is authoritative.
 
 use std::borrow::Cow;
 
@@ -44,7 +45,7 @@ enum Token {
         escape: Escape,
         high: Option<u16>,
     },
-    /// A number, `true`, `false` or `null`: known when the next character ends it.
+    /// A number, `true`, `false` or `null`, which is complete at the next character.
     Word(String),
     Broken,
 }
@@ -227,8 +228,8 @@ impl PartialJson {
 
 /// Parses the complete arguments of a call.
 ///
-/// White space alone is an empty object. If strict parsing fails, it is repeated with raw control characters,
-/// invalid escapes and lone surrogates in strings repaired. `Err` is written for the model.
+/// White space alone is an empty object. If strict parsing fails, the parser repairs raw control
+/// characters, invalid escapes and lone surrogates in strings. `Err` is written for the model.
 pub(crate) fn parse_arguments(text: &str) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Ok(Map::new());

@@ -37,21 +37,21 @@ pub struct Price {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceTier {
-    /// Applies to requests with more input than this, cached input included.
+    /// Input tokens above which it applies, including cached input.
     pub tokens: u64,
-    /// Replaces the value in [`Price`].
+    /// Replacement for the value in [`Price`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<f64>,
-    /// Replaces the value in [`Price`], where it is known.
+    /// Replacement for the value in [`Price`], if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<f64>,
-    /// Replaces the value in [`Price`].
+    /// Replacement for the value in [`Price`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<f64>,
-    /// Replaces the value in [`Price`].
+    /// Replacement for the value in [`Price`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<f64>,
-    /// Replaces the value in [`Price`].
+    /// Replacement for the value in [`Price`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write_1h: Option<f64>,
 }
@@ -105,7 +105,7 @@ impl Cost {
 }
 
 impl fmt::Display for Cost {
-    /// `$1.25`, with more digits below a cent.
+    /// Formats as `$1.25`, with more digits below a cent.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             0 => f.write_str("$0"),
@@ -208,7 +208,7 @@ mod tests {
         };
         let stored = |hour| Usage { cache_write: 100, cache_write_1h: hour, ..usage(0, 0, 0) };
         assert_eq!(price.of(&stored(0)), Some(Cost::dollars(0.0005)));
-        assert_eq!(price.of(&stored(1)), None, "an hour costs more, and how much is not known");
+        assert_eq!(price.of(&stored(1)), None, "caching for an hour costs more, but the price is unknown");
         let hourly = Price { cache_write_1h: Some(8.0), ..price.clone() };
         assert_eq!(hourly.of(&stored(100)), Some(Cost::dollars(0.0008)));
         assert_eq!(price.of(&usage(1000, 100, 0)), Some(Cost::dollars(0.006)));
@@ -224,10 +224,10 @@ mod tests {
         assert_eq!(known.plus(known).cost, Some(Cost::dollars(1.0)));
         assert_eq!(known.plus(unknown).cost, None);
         assert_eq!(known.plus(unknown).plus(known).cost, None, "it stays unknown");
-        assert_eq!(Usage::default().plus(known).cost, Some(Cost::dollars(0.5)), "nothing costs nothing");
+        assert_eq!(Usage::default().plus(known).cost, Some(Cost::dollars(0.5)), "zero tokens are free");
         assert_eq!(Usage::default().plus(Usage::default()).cost, None);
         let uncounted = Usage { uncounted: true, ..Usage::default() };
-        assert_eq!(known.plus(uncounted).plus(known).cost, None, "what was not counted was not free");
+        assert_eq!(known.plus(uncounted).plus(known).cost, None, "uncounted tokens are not free");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::protocol::Protocol;
 use crate::protocol::tools::Renamed;
 use crate::stream::MessageStream;
 
-/// A model that is asked over HTTP. The first request creates the client.
+/// A model behind HTTP. The first request creates the client.
 pub struct RemoteModel {
     protocol: Arc<dyn Protocol>,
     endpoint: Endpoint,
@@ -22,7 +22,7 @@ pub struct RemoteModel {
 }
 
 impl RemoteModel {
-    /// The model at this endpoint. Does nothing yet.
+    /// Creates the model at this endpoint. Does nothing yet.
     pub fn new(protocol: Arc<dyn Protocol>, endpoint: Endpoint) -> RemoteModel {
         let info = ModelInfo {
             provider: endpoint.provider.clone(),

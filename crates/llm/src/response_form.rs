@@ -1,9 +1,8 @@
-//! Detects the form of an answer by its first bytes. Pure.
+//! Detection of an answer's form by its first bytes. Pure.
 //!
-//! The content type is unreliable: servers and gateways send event streams as JSON or web pages, and errors
-//! as event streams.
+//! The content type is unreliable: servers and gateways send event streams as JSON or web pages,
+//! and errors as event streams.
 
-/// The form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResponseForm {
     /// A stream of text events or binary frames.

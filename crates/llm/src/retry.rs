@@ -1,4 +1,4 @@
-//! Decides whether a request that does not stream yet is retried, and when. Pure.
+//! Decision whether and when a request that does not stream yet is retried. Pure.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -9,9 +9,9 @@ use serde_json::Value;
 /// Limits of retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Attempts after the first.
+    /// Maximum number of attempts after the first.
     pub max_retries: u32,
-    /// A server that asks for a longer delay is not retried.
+    /// Maximum delay; a server that asks for a longer one is not retried.
     pub max_delay: Duration,
 }
 
@@ -23,7 +23,7 @@ impl Default for RetryPolicy {
 
 /// A random number from 0 to 1, so that clients do not retry simultaneously.
 ///
-/// Not from the clock, whose resolution is too coarse on some systems.
+/// The clock is no source, because its resolution is too coarse on some systems.
 #[must_use]
 pub fn random() -> f64 {
     let bits = RandomState::new().hash_one(0_u8);
@@ -73,7 +73,7 @@ fn http_date(text: &str) -> Option<jiff::Timestamp> {
 /// The delay requested in a body, as by Google (`"retryDelay": "26s"`).
 pub(crate) fn asked_delay(body: &str) -> Option<Duration> {
     let body: Value = serde_json::from_str(body).ok()?;
-    // Google puts an error into a list of one.
+    // Google wraps an error in a list of one.
     let body = if body.is_array() { &body[0] } else { &body };
     let delay = body["error"]["details"].as_array()?.iter().find_map(|it| it["retryDelay"].as_str())?;
     Duration::try_from_secs_f64(delay.trim().strip_suffix('s')?.parse().ok()?).ok()
@@ -81,7 +81,8 @@ pub(crate) fn asked_delay(body: &str) -> Option<Duration> {
 
 /// Whether an answer with this status is retryable.
 ///
-/// The server's header decides, else 408, 409, 429 and 5xx are, unless a quota is exhausted.
+/// The server's header decides; else 408, 409, 429 and 5xx are retryable, unless a quota is
+/// exhausted.
 pub(crate) fn is_retryable(status: u16, headers: &RetryHeaders, body: &str) -> bool {
     if let Some(should_retry) = headers.should_retry {
         return should_retry;
@@ -116,8 +117,8 @@ pub fn is_quota_exhausted(body: &str) -> bool {
 
 /// The delay before retry `attempt` (from 0).
 ///
-/// The server's delay, else 0.5 s doubling up to 8 s, reduced by up to a quarter by `random` (0 to 1). `Err`
-/// has the server's delay if it is too long.
+/// This is the server's delay, else 0.5 s doubling up to 8 s, reduced by up to a quarter by
+/// `random` (0 to 1). `Err` has the server's delay if it is too long.
 pub(crate) fn delay(
     policy: &RetryPolicy,
     headers: &RetryHeaders,

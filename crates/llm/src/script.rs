@@ -1,7 +1,8 @@
-//! A model that answers from a script (`docs/formats/script.md`), for tests, bug reports and demonstrations.
+//! A model that answers from a script (`docs/formats/script.md`), for tests, bug reports and
+//! demonstrations.
 //!
-//! The text is passed in; this module opens no file. An answer may state expectations about the request; an
-//! unmet one ends the response with an error, and with it the run.
+//! Callers pass in the text; this module opens no file. An answer may state expectations about the
+//! request; an unmet one ends the response with an error, and with it the run.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,12 +20,12 @@ use crate::stream::{MessageStream, StreamEvent, StreamWriter};
 /// The newest supported format.
 const FORMAT: u64 = 1;
 
-/// Why a script cannot be used.
+/// Reason why a script cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     #[error("cannot parse line {line} of the script: {reason}; see docs/formats/script.md")]
     Line {
-        /// Counts from 1.
+        /// Line number, from 1.
         line: usize,
         reason: String,
     },
@@ -189,7 +190,7 @@ impl ScriptModel {
         self.state.lock()
     }
 
-    /// The next answer with captured values inserted, or why there is none.
+    /// The next answer with captured values inserted, or the reason why there is none.
     fn take(&self, request: &Request) -> Result<Answer, String> {
         let mut state = self.lock();
         if self.keeps {

@@ -35,7 +35,7 @@ impl ApiKey {
     pub(crate) fn redact(&self, text: &str) -> String {
         const REDACTED: &str = "[redacted:api-key]";
         let text = text.replace(&self.0, REDACTED);
-        // As encoded in a URL.
+        // The key may also appear encoded in a URL.
         let upper: String = utf8_percent_encode(&self.0, RESERVED).collect();
         if upper == self.0 {
             return text;

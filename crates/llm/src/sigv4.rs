@@ -1,7 +1,7 @@
 //! AWS Signature Version 4, by `aws-sigv4`.
 //!
-//! Each attempt is signed again, since a signature lasts for minutes. Credentials are passed in; nothing here
-//! reads the machine or a file.
+//! Each attempt is signed again, since a signature is valid for minutes. Callers pass in the
+//! credentials; nothing here reads the machine or a file.
 
 use std::time::SystemTime;
 
@@ -16,7 +16,7 @@ use crate::secret::ApiKey;
 pub struct AwsCredentials {
     /// Key id; not secret.
     pub access_key_id: String,
-    /// Signs requests and is not sent.
+    /// Key that signs requests and is not sent.
     pub secret_access_key: ApiKey,
     /// Session token of temporary credentials.
     pub session_token: Option<ApiKey>,
@@ -24,7 +24,7 @@ pub struct AwsCredentials {
     pub region: Option<String>,
 }
 
-/// How a request is signed.
+/// Parameters of a request's signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signing {
     pub keys: AwsCredentials,
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// The expected signature is computed independently from Amazon's documentation.
+    /// Compares with a signature computed independently from Amazon's documentation.
     #[test]
     fn a_request_is_signed_as_amazon_documents_it() {
         let signing = Signing {

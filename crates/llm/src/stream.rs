@@ -1,10 +1,12 @@
 //! The stream of one response: its events and its final message.
 //!
-//! The two sides are independent: events and the final message can be read by different tasks, in any order,
-//! or only one of them. The producer therefore never waits. The queue of unread events is bounded: from
-//! [`QUEUE`] events on, a delta is joined to the previous one of its block, so that at most three further
-//! events per block are kept, and never more text than the message has. The first final event ends the
-//! stream; later ones are dropped and logged.
+//! The two sides are independent: different tasks can read events and the final message, in any
+//! order, or only one of them. The producer therefore never waits.
+//!
+//! The queue of unread events is bounded: from [`QUEUE`] events on, a delta is joined to the
+//! previous one of its block. So at most three further events per block are kept, and never more
+//! text than the message has. The first final event ends the stream; later ones are dropped and
+//! logged.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -19,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::message::{AssistantMessage, Content, ErrorKind, ModelError, ToolCall};
 use crate::message_builder::MessageBuilder;
 
-/// Unread events before deltas are joined.
+/// Number of unread events from which deltas are joined.
 const QUEUE: usize = 256;
 
 /// One step of a response.
@@ -93,7 +95,7 @@ pub enum StreamEvent {
 }
 
 impl StreamEvent {
-    /// `Done` or `Error`, according to the message's stop reason.
+    /// Builds `Done` or `Error`, according to the message's stop reason.
     pub fn end(message: AssistantMessage) -> StreamEvent {
         let message = Arc::new(message);
         if message.failed() { StreamEvent::Error { message } } else { StreamEvent::Done { message } }
@@ -168,7 +170,7 @@ impl MessageStream {
         let work = produce(StreamWriter { shared: shared.clone() });
         let for_task = shared.clone();
         let task = tokio::spawn(async move {
-            // Pinned here, so that it is dropped after the end was written.
+            // The future is pinned here, so that it is dropped after the end was written.
             let mut work = std::pin::pin!(work);
             tokio::select! {
                 biased;

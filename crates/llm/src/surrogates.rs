@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-/// Marks the next character as an encoded surrogate.
+/// Character that marks the next one as an encoded surrogate.
 const MARKER: char = '\u{fdd0}';
 /// Encodes the first surrogate, U+D800.
 const FIRST: u32 = 0xf_0000;
@@ -25,7 +25,7 @@ fn unit(shown: char) -> Option<u16> {
     u16::try_from(unit).ok()
 }
 
-/// `text` with placeholders replaced by U+FFFD.
+/// Replaces the placeholders in `text` by U+FFFD.
 pub(crate) fn replace_placeholders(text: &str) -> Cow<'_, str> {
     if !text.contains(MARKER) {
         return Cow::Borrowed(text);
@@ -42,12 +42,12 @@ pub(crate) fn replace_placeholders(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The high surrogate that a stream of text ends with.
+/// State of a text stream that may end with a high surrogate.
 #[derive(Debug, Default)]
 pub(crate) struct SurrogateJoiner(Option<u16>);
 
 impl SurrogateJoiner {
-    /// The next piece with complete characters, without a high surrogate at its end.
+    /// Returns the next piece, without a high surrogate at its end.
     pub fn join<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
         if (self.0.is_none() && !piece.contains(MARKER)) || piece.is_empty() {
             return Cow::Borrowed(piece);
@@ -77,7 +77,7 @@ impl SurrogateJoiner {
         Cow::Owned(out)
     }
 
-    /// U+FFFD if a surrogate is still held back.
+    /// Returns U+FFFD if a surrogate is still held back.
     pub fn rest(&mut self) -> &'static str {
         if self.0.take().is_some() { "\u{fffd}" } else { "" }
     }

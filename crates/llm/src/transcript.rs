@@ -1,4 +1,4 @@
-//! Repairs a transcript so that providers accept it. Pure and idempotent.
+//! Repair of a transcript so that providers accept it. Pure and idempotent.
 
 use std::collections::{HashMap, HashSet};
 

@@ -4,11 +4,8 @@
 //! are scripted, so that their own time is small and constant.
 
 #![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
-#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on should end with where it stood")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a measuring tool writes its files and starts what it measures"
-)]
+#![expect(clippy::unwrap_used, reason = "a benchmark that fails should end with its location")]
+#![expect(clippy::disallowed_methods, reason = "a benchmark writes its own files and starts its own servers")]
 
 use std::collections::HashMap;
 use std::io::Cursor;
@@ -40,7 +37,7 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     println!("{:<42} {:>12}  {:<12} meaning", "figure", "value", "aim");
     runtime.block_on(async {
-        // First, while no freed memory can be reused.
+        // Runs first: no freed memory can be reused yet.
         memory().await;
         throughput(220, 64 << 20, "300 MB/s").await;
         throughput(1 << 20, 256 << 20, "500 MB/s").await;
@@ -109,12 +106,12 @@ struct Rig {
 }
 
 impl Rig {
-    /// Servers `0..count`, of which the n-th speaks `*.tn`.
+    /// Servers `0..count`; the n-th handles `*.tn`.
     fn new(count: usize, script: &Script) -> Self {
         Self::with(count, script, "")
     }
 
-    /// The same, with more in their definitions.
+    /// Creates servers like `new`, with `more` appended to each definition.
     fn with(count: usize, script: &Script, more: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let base = directory.path().canonicalize().unwrap();
@@ -182,17 +179,17 @@ fn script() -> Script {
         .on("textDocument/hover", [Step::Result(json!({"contents": "x"}))])
 }
 
-/// Milliseconds at 50 and 99 percent.
+/// The 50th and 99th percentile in milliseconds.
 fn percentiles(mut times: Vec<Duration>) -> (f64, f64) {
     times.sort();
     let at = |percent: usize| times[(times.len() * percent / 100).min(times.len() - 1)].as_secs_f64() * 1e3;
     (at(50), at(99))
 }
 
-/// The processor time of this process so far.
+/// The processor time of this process since its start.
 ///
-/// `/proc` counts a running thread only up to when it last yielded, so work from before a measurement would
-/// count in it.
+/// `/proc` counts a running thread only up to its last yield. The caller yields first, so that work
+/// from before a measurement does not count in it.
 fn processor() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
@@ -243,7 +240,7 @@ async fn overhead() {
     let (mut process, peer) = alone(&rig).await;
     let mut direct = Vec::new();
     let params = json!({"textDocument": {"uri": "file:///a"}, "position": {"line": 0, "character": 0}});
-    // In turns, so that other load of the machine is the same for both.
+    // The requests alternate: other load of the machine then affects both equally.
     for _ in 0..REQUESTS {
         let started = Instant::now();
         rig.hover("a.t0").await;
@@ -262,7 +259,7 @@ async fn overhead() {
     row("request over the server, p50", format!("{:.3} ms", pooled.0 - direct.0), "0.3 ms", &meaning);
     row("request over the server, p99", format!("{:.3} ms", pooled.1 - direct.1), "2 ms", "");
     let alone = format!("{:.3} {:.3}", direct.0, direct.1);
-    row("  the server alone, p50 p99 (ms)", alone, "", "what the machine and the server take");
+    row("  the server alone, p50 p99 (ms)", alone, "", "share of the machine and the server");
     rig.end().await;
 }
 
@@ -270,7 +267,7 @@ struct Deaf;
 
 impl Handler for Deaf {}
 
-/// The same server, connected without a pool.
+/// Connects the same server without a pool.
 async fn alone(rig: &Rig) -> (tokio::process::Child, Peer) {
     let mut process = tokio::process::Command::new(executable())
         .arg(rig.directory.path().join("script.json"))
@@ -356,7 +353,7 @@ async fn opening() {
     rig.end().await;
 }
 
-/// Every package's root is found from its file upward, with nothing open.
+/// Finds each package's root from its file upward, with nothing open.
 async fn monorepo() {
     let mut script = script();
     script.capabilities["workspace"] =
@@ -381,9 +378,9 @@ async fn monorepo() {
         }
     }
     let places = rig.pool.status().await;
-    assert_eq!(places.len(), PACKAGES, "a place for each package");
+    assert_eq!(places.len(), PACKAGES, "each package has a location");
     let pids: std::collections::BTreeSet<_> = places.iter().filter_map(|it| it.pid).collect();
-    assert_eq!(pids.len(), 1, "one server has them all");
+    assert_eq!(pids.len(), 1, "one server handles all packages");
     // The first request starts the server.
     let shown = format!("{:.2} {:.2}", percentiles(first.split_off(1)).0, percentiles(again).0);
     let meaning = "median of the first question in each of 100 packages of one server, and of the next in each, about a file not open";

@@ -6,7 +6,7 @@ use policy::{Denied, ErrorCode};
 
 use adapters::Feature;
 
-/// Why a request has no answer. Each error names the server.
+/// Reason why a request has no answer. Each error names the server.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ServerError {
     /// The program of the server was not found.
@@ -36,7 +36,7 @@ pub enum ServerError {
     #[error("{server} is still starting: {detail}; try again, or wait longer")]
     Starting {
         server: String,
-        /// The server's progress.
+        /// The server's last progress report.
         detail: String,
     },
     /// The server ended. The next request restarts it.
@@ -52,7 +52,6 @@ pub enum ServerError {
     #[error("{}{}", late(server, method, *after), tail(" (", detail, ")"))]
     Timeout {
         server: String,
-        /// The request.
         method: String,
         /// The time that the call had; zero if it was over before the request was sent.
         after: Duration,
@@ -73,9 +72,8 @@ pub enum ServerError {
     #[error("{server} sent an invalid answer to {method}: {reason}")]
     Protocol {
         server: String,
-        /// The request.
         method: String,
-        /// The fault of the answer.
+        /// The problem of the answer.
         reason: String,
     },
     /// The server refused the request, or its answer was refused.
@@ -106,7 +104,6 @@ fn tail(before: &str, text: &str, after: &str) -> String {
 }
 
 impl ServerError {
-    /// The error code for surfaces and models.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Missing { .. } => ErrorCode::MissingTool,

@@ -1,9 +1,11 @@
 //! Language-server client: a pool of servers, their documents, requests, diagnostics and edits.
 //!
-//! Knows nothing of agents, models or tools, and never writes a file of a project: edits of servers are
-//! returned as [`workspace::WorkspaceEdit`]. Invariants: positions are byte offsets, and each server's
-//! encoding stays inside; a server receives the current texts before a request; every request ends with an
-//! answer or with a [`ServerError`] that says what to do.
+//! Knows nothing of agents, models or tools, and never writes a file of a project: edits of servers
+//! are returned as [`workspace::WorkspaceEdit`].
+//!
+//! Invariants: positions are byte offsets, and each server's encoding stays inside; a server
+//! receives the current texts before a request; every request ends with an answer or with a
+//! [`ServerError`] that says what to do.
 
 mod answer;
 mod diagnostics;

@@ -1,4 +1,4 @@
-//! Notes: why an answer may be incomplete, as data to be rendered.
+//! Notes: reasons why an answer may be incomplete, as data to render.
 
 use paths::AbsPath;
 
@@ -11,7 +11,7 @@ pub enum Note {
     /// The server has not loaded its project.
     Loading {
         server: String,
-        /// Its progress, as the server reports it.
+        /// The progress that the server reports.
         detail: Option<String>,
     },
     /// The server is still reloading its projects after files were created or deleted.
@@ -28,12 +28,12 @@ pub enum Note {
     ScanUnfinished { server: String },
     /// The server is not verified: it may be silent before it has read the project.
     Unverified { server: String },
-    /// A server that did not answer, and why.
+    /// A server that did not answer, with its error.
     Failed(ServerError),
     /// Files that contain the name and were not opened in the server.
     CandidatesOmitted {
         omitted: usize,
-        /// Whether there may be more, in files that were not read.
+        /// Whether files that were not read may contain the name too.
         is_cut: bool,
     },
     /// Files that contain the name and are not part of the answer.
@@ -46,7 +46,7 @@ pub enum Note {
     OutsideSaveCheck { server: String, sources: Vec<String> },
     /// Files with errors may keep the server from checking all saved files.
     SaveCheckIncomplete { server: String, failing: Vec<AbsPath> },
-    /// Not all packages were asked.
+    /// Some packages were not asked.
     PackagesFailed(ServerError),
     /// Packages whose files contain the name, which the server may not have searched.
     PackagesUnsearched { server: String, packages: Vec<AbsPath> },

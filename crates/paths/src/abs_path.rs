@@ -1,4 +1,4 @@
-//! Absolute paths: the only kind a long-lived process may use.
+//! Absolute paths, the only kind that a long-lived process may use.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -46,7 +46,7 @@ impl AbsPath {
         &self.0
     }
 
-    /// Its last component, lossily as text; empty for the root.
+    /// Last component of the path, lossily as text; empty for the root.
     pub fn file_name(&self) -> String {
         self.0.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }

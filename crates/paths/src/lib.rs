@@ -1,7 +1,7 @@
 //! Absolute paths, `file:` URIs, and Pilcrow's own directories.
 //!
-//! The lowest crate that touches the file system: [`resolve`] follows links, and [`StateDir`] is the only
-//! access to the files that Pilcrow keeps for itself. It knows nothing of the user's project.
+//! The lowest crate that accesses the file system: [`resolve`] follows links, and [`StateDir`] is
+//! the only access to Pilcrow's own files. Knows nothing of the user's project.
 #![expect(clippy::disallowed_methods, reason = "StateDir writes Pilcrow's own files")]
 
 mod abs_path;

@@ -1,5 +1,6 @@
-//! Resolves paths: `.`, `..` and links, one component after the other, for files that need not exist. Callers
-//! check whether the result is inside a workspace.
+//! Resolution of `.`, `..` and links in paths, one component after the other.
+//!
+//! The files need not exist. Callers check whether the result is inside a workspace.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -7,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::AbsPath;
 
-/// Links to follow before a path counts as a loop; the limit of Linux.
+/// Maximum number of links before a path counts as a loop; the limit of Linux.
 const MAX_LINKS: usize = 40;
 
 /// The canonical form of an absolute path, links resolved. Blocks.
@@ -15,6 +16,7 @@ const MAX_LINKS: usize = 40;
 /// The file need not exist.
 ///
 /// # Errors
+///
 /// A message: the path is relative, or its links form a loop.
 pub fn canonical(path: &Path) -> Result<AbsPath, String> {
     if !path.is_absolute() {
@@ -67,7 +69,7 @@ pub fn resolve(base: &AbsPath, path: &Path) -> Result<AbsPath, String> {
     if cfg!(target_os = "macos")
         && let Ok(exact) = std::fs::canonicalize(&out)
     {
-        // The spelling on a case-insensitive disk.
+        // The disk's spelling is used on a case-insensitive file system.
         out = exact;
     }
     AbsPath::new(&out).ok_or_else(|| "it is not absolute".to_owned())

@@ -7,13 +7,13 @@ use crate::AbsPath;
 /// The reason why a file's name makes it sensitive, the strictest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sensitive {
-    /// Keys and logins.
+    /// The file contains keys or logins.
     Credentials,
-    /// Files of git and other version control.
+    /// The file belongs to git or other version control.
     VersionControl,
-    /// Files like `.env`, which contain secrets among other things.
+    /// The file is like `.env`, which contains secrets among other values.
     Environment,
-    /// Pilcrow's settings in the project.
+    /// The file contains Pilcrow's settings in the project.
     Settings,
 }
 
@@ -42,7 +42,7 @@ struct Kind {
     harmless: &'static [&'static str],
 }
 
-/// The first match counts, so the strictest come first.
+/// Kinds of sensitive names, the strictest first because the first match counts.
 const KINDS: &[Kind] = &[
     Kind {
         kind: Sensitive::Credentials,
@@ -109,10 +109,10 @@ const KINDS: &[Kind] = &[
     },
 ];
 
-/// Beginnings of [`Kind::prefixes`] without secrets, made to be committed.
+/// Beginnings of [`Kind::prefixes`] without secrets, meant to be committed.
 const TEMPLATES: &[&str] = &[".env.example", ".env.sample", ".env.template", ".env.dist"];
 
-/// Why the name of `path` is sensitive, and the part of it that makes it so.
+/// Reason why the name of `path` is sensitive, and the component that makes it so.
 ///
 /// Names above `root` do not count.
 pub fn sensitive_name(path: &AbsPath, root: &AbsPath) -> Option<(Sensitive, String)> {
@@ -132,7 +132,7 @@ impl Kind {
         if let Some(directory) = directories.iter().find(|name| self.directories.contains(&name.as_str())) {
             return Some(directory.clone());
         }
-        // The path may be the directory itself, to be moved or created.
+        // The path may be the directory itself, as when it is moved or created.
         if self.files.contains(&file.as_str()) || self.directories.contains(&file.as_str()) {
             return Some(file.clone());
         }

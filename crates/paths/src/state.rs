@@ -1,5 +1,7 @@
-//! Pilcrow's own directories. A [`StateDir`] can name no path outside itself. Directories are 0700, files
-//! 0600; every call blocks on the file system.
+//! Pilcrow's own directories.
+//!
+//! A [`StateDir`] can name no path outside itself. Directories are 0700, files 0600; every call
+//! blocks on the file system.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -11,14 +13,13 @@ use std::time::Duration;
 
 use crate::AbsPath;
 
-/// Pilcrow's directories.
 #[derive(Debug, Clone)]
 pub struct Homes {
     /// Configuration, written by the user.
     pub config: AbsPath,
     /// Lasting state: workspaces, sessions, journals, trust, logs.
     pub state: StateDir,
-    /// Installed adapters.
+    /// Installed language servers and debug adapters.
     pub data: StateDir,
     /// Files that Pilcrow can create again.
     pub cache: StateDir,
@@ -39,27 +40,26 @@ pub struct StateLock {
 
 impl Drop for StateLock {
     fn drop(&mut self) {
-        // Closing is not enough: a child that is starting has a copy of the file, and the lock with it, until
-        // it executes its program.
+        // Closing is not enough: a child that is starting has a copy of the file, and with it the
+        // lock, until it executes its program.
         if let Err(error) = self.file.unlock() {
-            tracing::warn!(%error, "a lock goes when its file is closed");
+            tracing::warn!(%error, "closing the file releases the lock");
         }
     }
 }
 
-/// An error in Pilcrow's own files.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// No home directory is known.
     #[error("neither PILCROW_HOME nor HOME is set to an absolute path; set one of them")]
     NoHome,
-    /// A name that would leave the directory.
+    /// A name that points outside the directory.
     #[error("{name:?} is not a name inside our own directory")]
     BadName { name: String },
     /// Another process holds the lock.
     #[error("{path} is locked by another process; waited {waited:?}")]
     Locked { path: AbsPath, waited: Duration },
-    /// A file of a newer program.
+    /// A file in the format of a newer program.
     #[error("{path} has format {found}, this program knows up to {known}; use a newer Pilcrow")]
     NewerFormat { path: AbsPath, found: u64, known: u64 },
     /// A malformed file.
@@ -70,9 +70,12 @@ pub enum StateError {
 }
 
 impl Homes {
-    /// From `PILCROW_HOME`, else the XDG variables, else their defaults under `HOME`.
+    /// Finds the directories in the environment.
+    ///
+    /// Uses `PILCROW_HOME`, else the XDG variables, else their defaults under `HOME`.
     ///
     /// # Errors
+    ///
     /// [`StateError::NoHome`].
     pub fn from_env() -> Result<Self, StateError> {
         Self::from(|name| std::env::var_os(name))
@@ -111,7 +114,7 @@ impl Homes {
 }
 
 impl StateDir {
-    /// Pilcrow's own directory at `path`; created (0700) on first use.
+    /// A directory at `path`, created (0700) on first use.
     pub fn new(path: AbsPath) -> Self {
         Self { path }
     }
@@ -187,9 +190,10 @@ impl StateDir {
 
     /// Names of its entries, sorted; empty if the directory does not exist.
     ///
-    /// Temporary files are left out.
+    /// Omits temporary files.
     ///
     /// # Errors
+    ///
     /// [`StateError::Io`].
     pub fn list(&self) -> Result<Vec<String>, StateError> {
         let list = || {
@@ -273,13 +277,13 @@ impl StateDir {
             Err(TryLockError::Error(source)) => return Err(io(source)),
             Err(TryLockError::WouldBlock) => {}
         }
-        // The system has no wait with a deadline, so a thread waits. Without a receiver, it releases the lock
-        // as soon as it has it.
+        // The system has no wait with a deadline, so a thread waits. Without a receiver, it
+        // releases the lock as soon as it holds it.
         let (send, receive) = mpsc::sync_channel(1);
         let waiter = move || {
             let locked = file.lock().map(|()| file);
             if send.send(locked).is_err() {
-                tracing::debug!("a lock came after its deadline and was let go");
+                tracing::debug!("a lock was acquired after its deadline and released");
             }
         };
         std::thread::Builder::new().name("lock".into()).spawn(waiter).map_err(io)?;
@@ -306,7 +310,7 @@ impl StateDir {
 
     /// Writes a new file durably, except for its entry in the directory.
     ///
-    /// [`StateDir::sync`] flushes that.
+    /// [`StateDir::sync`] flushes the entry.
     pub fn write_new(&self, name: &str, parts: &[&[u8]]) -> Result<(), StateError> {
         let path = self.prepare(name)?;
         let write = || {
@@ -332,7 +336,7 @@ impl StateDir {
         self.sync()
     }
 
-    /// Removes what a crash left of [`StateDir::write_atomic`].
+    /// Removes the temporary files that a crash of [`StateDir::write_atomic`] left.
     ///
     /// Call it only under a lock that every writer of this directory holds.
     pub fn remove_temps(&self) -> Result<(), StateError> {
@@ -428,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_ours_alone() {
+    fn files_are_readable_by_the_user_only() {
         let (_temp, dir) = dir();
         dir.append("log/a", b"1", true).unwrap();
         dir.append("log/a", b"2", false).unwrap();
@@ -468,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_waited_for_until_the_deadline() {
+    fn lock_waits_until_the_deadline() {
         let (_temp, dir) = dir();
         let held = dir.lock("l", Duration::from_secs(5)).unwrap();
         assert!(dir.try_lock("l").unwrap().is_none());
@@ -481,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn homes_follow_the_variables() {
+    fn environment_variables_select_the_directories() {
         let homes = |variables: &[(&str, &str)]| {
             let variables: Vec<(String, OsString)> =
                 variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();

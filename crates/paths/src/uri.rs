@@ -1,4 +1,6 @@
-//! Maps `file:` URIs to paths and back (RFC 8089), without I/O. Bytes that are not UTF-8 survive both ways.
+//! Mapping of `file:` URIs to paths and back (RFC 8089), without I/O.
+//!
+//! Bytes that are not UTF-8 survive both ways.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -19,7 +21,7 @@ pub fn uri_to_path(uri: &str) -> Option<PathBuf> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Style {
     Unix,
-    /// Used by tests only until Pilcrow is built there.
+    /// Used by tests only until Pilcrow supports Windows.
     Windows,
 }
 
@@ -32,7 +34,7 @@ fn encode(path: &[u8], style: Style) -> String {
             path[0].make_ascii_lowercase();
             path.insert(0, b'/');
         } else if path.starts_with(b"//") {
-            // A share: its server is the URI's host.
+            // The path is a share, whose server is the URI's host.
             path.drain(..2);
         }
     }
@@ -136,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_path_comes_back(bytes in prop::collection::vec(1u8..=255, 0..20)) {
+        fn every_path_round_trips(bytes in prop::collection::vec(1u8..=255, 0..20)) {
             let path = PathBuf::from(OsString::from_vec([b"/".as_slice(), &bytes].concat()));
             prop_assert_eq!(uri_to_path(&path_to_uri(&path)), Some(path));
         }

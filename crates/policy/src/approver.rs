@@ -3,14 +3,13 @@
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-/// The subject of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuestionKind {
-    /// Read the text of a protected file.
+    /// The agent wants to read the text of a protected file.
     Read,
-    /// A change of files.
+    /// The agent wants to change files.
     Write,
-    /// Trust in a workspace.
+    /// The agent needs trust in a workspace.
     Trust,
     Exec,
 }
@@ -20,7 +19,7 @@ pub enum QuestionKind {
 pub struct Question {
     pub kind: QuestionKind,
     pub title: String,
-    /// The lines to confirm by themselves, then the diff or the command.
+    /// The lines to confirm, then the diff or the command.
     pub detail: String,
     pub files: Vec<String>,
 }
@@ -32,49 +31,47 @@ impl Question {
         format!("{TO_CONFIRM}{}\n", what.join(" "))
     }
 
-    /// The lines to confirm, before the diff; to be shown where the diff is not.
+    /// The lines to confirm, without the diff, for surfaces that do not show it.
     pub fn to_confirm(&self) -> impl Iterator<Item = &str> {
         self.detail.lines().take_while(|line| line.starts_with(TO_CONFIRM))
     }
 }
 
-/// Beginning of such a line.
+/// Beginning of a line that the user must confirm.
 const TO_CONFIRM: &str = "to be confirmed: ";
 
-/// An answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// This time. For a question of trust: while this process runs.
+    /// The user agrees once. For a question of trust: while this process runs.
     Once,
     Session,
     Always,
-    /// The user's no, with a text for the model.
+    /// The user refuses, with a text for the model.
     No {
         text: String,
     },
-    /// No, without a question to the user.
+    /// The request is refused without a question to the user.
     Refused {
-        /// For the user and the model.
+        /// The reason, for the user and the model.
         reason: String,
     },
-    /// The user dismissed the question: no for now; it may be asked again.
+    /// The user dismissed the question, which may be asked again.
     Dismissed,
     /// There is no user to ask.
     Unattended,
 }
 
-/// The agent's own question, which permits nothing.
+/// A question that the agent asks, whose answer permits nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     pub question: String,
-    /// The choices offered.
     pub options: Vec<String>,
 }
 
 /// An answer to a [`Choice`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Chosen {
-    /// One of the options, or the user's own words.
+    /// The user chose an option, or wrote another answer.
     Said(String),
     /// The user dismissed the question.
     Dismissed,
@@ -82,7 +79,7 @@ pub enum Chosen {
     Unattended,
 }
 
-/// Asks the user. Implemented by surfaces.
+/// Port through which the policy asks the user. Implemented by surfaces.
 pub trait Approver: Send + Sync {
     /// Returns the answer; on cancel returns [`Answer::No`] soon.
     fn ask<'a>(&'a self, question: Question, cancel: &'a CancellationToken) -> BoxFuture<'a, Answer>;

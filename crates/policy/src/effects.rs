@@ -1,15 +1,15 @@
-//! Effects of a call, as far as they are known before the call.
+//! Effects of a call, as far as they are known before it starts.
 
 use paths::AbsPath;
 use shell::CommandLine;
 
 /// The effects of a call or plan.
 ///
-/// A call declares them before it starts, for scheduling and early refusal; those of a finished plan are
-/// permitted.
+/// A call declares them before it starts, for scheduling and early refusal. The policy permits
+/// those of a finished plan.
 #[derive(Debug, Clone, Default)]
 pub struct Effects {
-    /// Reads files of the workspace.
+    /// Whether it reads files of the workspace.
     pub reads: bool,
     pub writes: Writes,
     /// A command that the call runs.
@@ -19,11 +19,11 @@ pub struct Effects {
 /// Files that a call changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Writes {
-    /// None.
+    /// The call changes no files.
     #[default]
     None,
     Paths(Vec<AbsPath>),
-    /// Some, known when its plan is made.
+    /// The call changes files that are known when its plan is made.
     Unknown,
 }
 
@@ -31,7 +31,7 @@ pub enum Writes {
 ///
 /// The workspace's plan implements it.
 pub trait PlannedChange: Sync {
-    /// One line for the user.
+    /// One line that describes the change to the user.
     fn label(&self) -> &str;
 
     /// Every path that the change touches, sorted.
@@ -43,9 +43,9 @@ pub trait PlannedChange: Sync {
     /// A unified diff, paths relative to `root`.
     fn diff(&self, root: &AbsPath) -> String;
 
-    /// Lines that the user must confirm whatever the rules allow.
+    /// Lines that the user must confirm, whatever the rules allow.
     fn confirm(&self) -> &[String];
 
-    /// Identifies exactly this change: a permit fits one digest.
+    /// Digest of exactly this change; a permit is for one digest.
     fn digest(&self) -> u128;
 }

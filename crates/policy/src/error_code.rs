@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// An error's kind, for programs. `docs/formats/errors.md` has the remedies.
+/// Kind of an error, for programs. `docs/formats/errors.md` has the remedies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {

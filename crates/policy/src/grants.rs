@@ -1,7 +1,7 @@
 //! Remembered answers: rules, and commands of the project's definitions.
 //!
-//! Answers for the session live here; answers given with "always" also in the workspace's `answers.json`
-//! (`docs/formats/trust.md`), written whole under a lock.
+//! Answers for the session are kept in memory. Answers given with "always" are also in the
+//! workspace's `answers.json` (`docs/formats/trust.md`), written whole under a lock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const FILE: &str = "answers.json";
 const LOCK: &str = "answers.lock";
 const LOCK_TIME: Duration = Duration::from_secs(5);
 
-/// How long an answer holds.
+/// Time for which an answer holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Term {
     Session,
@@ -43,19 +43,21 @@ pub(crate) struct Grants {
     commands: BTreeMap<String, String>,
     /// Roots trusted while this process runs.
     pub(crate) trusts: Vec<AbsPath>,
-    /// The user refused trust: do not ask again.
+    /// Whether the user refused trust, so that the policy does not ask again.
     pub(crate) refused: bool,
 }
 
 impl Grants {
-    /// Reads the grants in `state`. An unusable file is logged and left as it is.
+    /// Reads the grants in `state`.
+    ///
+    /// An unusable file is logged and left unchanged.
     pub(crate) fn load(state: Option<StateDir>) -> Self {
         let mut grants = Self { state, ..Self::default() };
         let stored = match grants.state.as_ref().map(read) {
             None => return grants,
             Some(Ok(stored)) => stored,
             Some(Err(error)) => {
-                tracing::warn!(%error, "cannot use the stored answers; the user is asked again");
+                tracing::warn!(%error, "cannot use the stored answers; the policy asks again");
                 return grants;
             }
         };
@@ -126,9 +128,9 @@ pub(crate) fn check_format(bytes: &[u8], known: u64, path: &AbsPath) -> Result<(
     Ok(())
 }
 
-/// The format of our JSON files: indented, with a final newline.
+/// Renders Pilcrow's format of JSON files: indented, with a final newline.
 pub(crate) fn to_json(value: &impl Serialize) -> Vec<u8> {
-    let mut bytes = serde_json::to_vec_pretty(value).expect("a struct of texts and numbers is valid JSON");
+    let mut bytes = serde_json::to_vec_pretty(value).expect("a struct of strings and numbers is valid JSON");
     bytes.push(b'\n');
     bytes
 }
@@ -138,11 +140,11 @@ fn parse(text: &str) -> Option<Rule> {
     rule.inspect_err(|error| tracing::warn!(%error, "a remembered answer cannot be used")).ok()
 }
 
-/// A fingerprint of a shown command: program, arguments and variables.
+/// Fingerprint of a shown command: program, arguments and variables.
 ///
 /// The directory is not part of it, since a definition serves many roots.
 fn fingerprint(command: &CommandLine) -> String {
     let parts = (command.program.to_string_lossy(), &command.args, &command.env);
-    let bytes = serde_json::to_vec(&parts).expect("texts are valid JSON");
+    let bytes = serde_json::to_vec(&parts).expect("strings are valid JSON");
     format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&bytes))
 }

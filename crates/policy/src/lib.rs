@@ -2,7 +2,7 @@
 //!
 //! Pure decisions over values, without edits or processes: only [`Policy`] issues a [`Permit`] for one
 //! planned change and a [`SpawnGrant`] for one program.
-#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "the tests make files to decide about"))]
+#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "the tests create files"))]
 
 mod approver;
 mod effects;

@@ -1,4 +1,4 @@
-//! Proofs of a permission. Only this crate's policy creates them.
+//! Proofs of a permission, which only this crate's policy creates.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use shell::CommandLine;
 
 use crate::PlannedChange;
 
-/// Allows one commit of one plan, which consumes it.
+/// Permission for one commit of one plan, which consumes it.
 #[derive(Debug)]
 pub struct Permit {
     pub(crate) digest: u128,
@@ -20,7 +20,7 @@ impl Permit {
     }
 }
 
-/// Allows a definition's program to be started, also again, for one root.
+/// Permission to start a definition's program, also again, for one root.
 #[derive(Debug, Clone)]
 pub struct SpawnGrant {
     pub(crate) definition: String,
@@ -31,7 +31,7 @@ pub struct SpawnGrant {
 }
 
 impl SpawnGrant {
-    /// For exactly `command`, including its arguments.
+    /// Creates a grant for exactly `command`, including its arguments.
     pub(crate) fn exactly(definition: &str, command: &CommandLine) -> Self {
         Self {
             definition: definition.to_owned(),
@@ -41,9 +41,9 @@ impl SpawnGrant {
         }
     }
 
-    /// `git cat-file --batch` on `git_dir`, the one command that runs unasked.
+    /// Grant for `git cat-file --batch` on `git_dir`, which runs unasked.
     ///
-    /// It prints objects, and runs neither filters nor hooks of the repository.
+    /// The command prints objects, and runs neither filters nor hooks of the repository.
     pub fn for_git_objects(root: &AbsPath, git_dir: &Path) -> (CommandLine, Self) {
         let args = ["--git-dir", &git_dir.to_string_lossy(), "cat-file", "--batch"].map(str::to_owned);
         let command =
@@ -59,7 +59,7 @@ impl SpawnGrant {
 
     /// Whether `command` was granted: this program, in this root or below.
     ///
-    /// Where the user was shown the arguments, they must be the same.
+    /// If the user was shown the arguments, they must be the same.
     pub fn covers(&self, command: &CommandLine) -> bool {
         command.program == self.program
             && command.cwd.starts_with(&self.root)

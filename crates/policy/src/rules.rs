@@ -10,7 +10,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use paths::AbsPath;
 use shell::CommandLine;
 
-/// The three answers of a policy. Later ones are stricter.
+/// Answer of a policy. Later ones are stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
     Allow,
@@ -21,14 +21,14 @@ pub enum Decision {
 /// A kind of effect that rules can allow or deny.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Capability {
-    /// Show a file's text to the model.
+    /// Showing a file's text to the model.
     Read,
-    /// Change, create, move or delete a file.
+    /// Changing, creating, moving or deleting a file.
     Write,
     Exec,
-    /// Talk to a host.
+    /// Connecting to a host.
     Http,
-    /// Change a debugged program, or evaluate an expression that may.
+    /// Changing a debugged program, or evaluating an expression that may.
     Debug,
 }
 
@@ -50,7 +50,7 @@ impl Capability {
 /// The source of rules that come from the user's answers to questions.
 pub(crate) const ANSWER: &str = "your earlier answer";
 
-/// One rule; see [`Rule::parse`].
+/// A parsed rule; see [`Rule::parse`].
 #[derive(Debug, Clone)]
 pub struct Rule {
     pub decision: Decision,
@@ -63,7 +63,7 @@ pub struct Rule {
 
 #[derive(Debug, Clone)]
 enum Pattern {
-    /// All of the capability.
+    /// The rule applies to all of the capability.
     All,
     Path(PathPattern),
     /// The first words of a command.
@@ -92,19 +92,21 @@ pub(crate) struct Specificity {
 #[error("the rule {text:?} cannot be used: {detail}")]
 pub struct RuleError {
     pub text: String,
-    /// The problem and its fix.
+    /// The problem, and how to fix it.
     pub detail: String,
 }
 
 impl Rule {
-    /// Parses a rule; `source` is where it was written.
+    /// Parses a rule; `source` is the place where it was written.
     ///
-    /// A path pattern is a glob (`*`, `?`, `[a-z]`, `{a,b}` within a name, `**` across directories) below the
-    /// workspace's root; one without `/` matches in every directory (`./a.md`: only in the root), one that
-    /// ends in `/` everything below that directory, and one that begins with `/` or `~/` whole paths. A
-    /// command pattern is the first words of the command. A host may begin with `*.`.
+    /// A path pattern is a glob (`*`, `?`, `[a-z]`, `{a,b}` within a name, `**` across directories)
+    /// below the workspace's root. One without `/` matches in every directory (`./a.md`: only in
+    /// the root), one that ends in `/` everything below that directory, and one that begins with
+    /// `/` or `~/` whole paths. A command pattern is the first words of the command. A host may
+    /// begin with `*.`.
     ///
     /// # Errors
+    ///
     /// [`RuleError`] with the problem.
     pub fn parse(text: &str, source: &str) -> Result<Self, RuleError> {
         let fail = |detail: String| RuleError { text: text.to_owned(), detail };
@@ -119,7 +121,7 @@ impl Rule {
         let Some(capability) = Capability::ALL.into_iter().find(|it| it.name() == name) else {
             return Err(fail("its second word must be read, write, exec, http or debug".into()));
         };
-        // The rest as written: a path may contain spaces.
+        // The rest is taken as written: a path may contain spaces.
         let rest = text.split_once(name).map_or("", |(_, rest)| rest.trim());
         let pattern = match capability {
             _ if rest.is_empty() => Pattern::All,
@@ -134,9 +136,9 @@ impl Rule {
         Ok(Self { decision, capability, pattern, text, source, tightens: false })
     }
 
-    /// The rule, limited to making decisions stricter.
+    /// Limits the rule to making decisions stricter.
     ///
-    /// For a project's rules beside the user's, however specific they are.
+    /// Used for a project's rules, however specific they are compared to the user's.
     pub fn tightening(self) -> Self {
         Self { tightens: true, ..self }
     }
@@ -235,7 +237,7 @@ impl Rule {
         match (&self.pattern, name) {
             (Pattern::Path(pattern), None) => pattern.absolute,
             (Pattern::Path(_), Some(name)) => {
-                // Escapes (`[*]`) are undone roughly: no name here needs them.
+                // Escapes (`[*]`) are removed only roughly: no name here needs them.
                 self.text.to_ascii_lowercase().contains(&name.to_ascii_lowercase())
             }
             _ => false,

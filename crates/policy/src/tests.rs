@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::*;
 
-/// A workspace's directories: the root and its state.
+/// The directories of a workspace: the root and its state.
 pub(crate) struct Fixture {
     pub(crate) base: AbsPath,
     pub(crate) root: AbsPath,
@@ -87,7 +87,9 @@ impl PlannedChange for Change {
     }
 }
 
-/// Gives its answers in turn and records the questions; panics when out of answers.
+/// Gives its answers in turn and records the questions.
+///
+/// Panics when it has no answers left.
 #[derive(Default)]
 pub(crate) struct Script {
     answers: Mutex<VecDeque<Answer>>,
@@ -107,7 +109,7 @@ impl Script {
 impl Approver for Script {
     fn ask<'a>(&'a self, question: Question, _: &'a CancellationToken) -> BoxFuture<'a, Answer> {
         self.asked.lock().push(question);
-        let answer = self.answers.lock().pop_front().expect("a question too many");
+        let answer = self.answers.lock().pop_front().expect("an unexpected question");
         Box::pin(async move { answer })
     }
 }
@@ -120,7 +122,7 @@ fn trust_store(fixture: &Fixture) -> TrustStore {
     TrustStore::new(StateDir::new(fixture.base.join("state")))
 }
 
-/// A policy for the fixture's workspace, trusted.
+/// A trusted policy for the fixture's workspace.
 pub(crate) fn policy(fixture: &Fixture, change: impl FnOnce(&mut PolicyOptions)) -> Policy {
     trust_store(fixture).trust(&fixture.root).unwrap();
     untrusted(fixture, change)
@@ -172,7 +174,7 @@ fn writes_by_path_mode_and_rule() {
         (Mode::Strict, &["allow write src/**"], "src/a.rs", Allow),
         (Mode::Permissive, &["deny write *.lock"], "Cargo.lock", Deny),
         (Mode::Permissive, &["ask write"], "src/a.rs", Ask),
-        // Protected: only a rule of its own opens it, and denials always hold.
+        // Protected paths: only a specific rule permits them, and denials always hold.
         (Mode::Permissive, &[], ".git/config", Deny),
         (Mode::Permissive, &["allow write", "allow write **"], ".git/config", Deny),
         (Mode::Permissive, &["allow write .git/hooks/**"], ".git/hooks/x", Allow),
@@ -185,7 +187,7 @@ fn writes_by_path_mode_and_rule() {
         (Mode::Permissive, &["allow write certs/**"], "certs/a.pem", Deny),
         (Mode::Permissive, &["allow write certs/*.pem"], "certs/a.pem", Allow),
         (Mode::Permissive, &[], ".pilcrow/config.toml", Ask),
-        // Outside: only a rule about whole paths opens it.
+        // Paths outside the workspace: only a rule about whole paths permits them.
         (Mode::Permissive, &["allow write"], "/somewhere/else", Deny),
         (Mode::Permissive, &["allow write /somewhere/**"], "/somewhere/else", Allow),
         (Mode::Permissive, &["allow write /somewhere/**"], "/somewhere/.ssh/config", Deny),
@@ -274,7 +276,7 @@ async fn a_question_about_a_write_has_files_counts_and_diff() {
     assert!(question.title.starts_with("a change: 3 files, +1 −1"), "{}", question.title);
     assert!(question.detail.contains("-two\n+three"), "{}", question.detail);
     assert_eq!(question.files, ["b.md", "c.md", "src/a.rs"]);
-    // "Once" held once.
+    // The answer "once" held for one change.
     let denied = policy.permit(&plan, &script, &cancel()).await.unwrap_err();
     assert_eq!((denied.code, denied.unattended), (ErrorCode::Denied, false));
     assert_eq!(denied.to_string(), "the user said no: not now");
@@ -298,11 +300,11 @@ async fn answers_hold_once_for_the_session_or_always() {
     let script = Script::new([Answer::Session, Answer::Always]);
     first.permit(&ordinary, &script, &cancel()).await.unwrap();
     first.permit(&ordinary, &script, &cancel()).await.unwrap();
-    // An ordinary yes does not open a secret.
+    // An ordinary yes does not permit a secret.
     first.permit(&secret, &script, &cancel()).await.unwrap();
     first.permit(&secret, &script, &cancel()).await.unwrap();
     assert_eq!(script.titles().len(), 2);
-    // In another process the session's answers are gone, "always" holds.
+    // In another process the session's answers do not hold, but "always" holds.
     let second = policy(&fixture, |_| ());
     second.permit(&secret, &Unattended, &cancel()).await.unwrap();
     let denied = second.permit(&ordinary, &Unattended, &cancel()).await.unwrap_err();
@@ -448,7 +450,7 @@ async fn trust_once_holds_for_the_process() {
     let denied = policy.grant_spawn(&server, &Unattended, &cancel()).await.unwrap_err();
     assert!(denied.unattended, "{denied}");
     expect_test::expect!["<base>/root is not trusted, so ruff is not started, and there is no user to ask: run `pilcrow trust <base>/root`, or repeat with --yes"].assert_eq(&fixture.without_base(&denied.reason));
-    // A missing user is not a no: one may come later.
+    // A missing user is no refusal: one may come later.
     policy.grant_spawn(&server, &Script::new([Answer::Once]), &cancel()).await.unwrap();
 }
 
@@ -464,7 +466,7 @@ async fn a_project_command_is_asked_again_when_it_changes() {
     let question = script.asked.lock()[0].clone();
     assert_eq!(question.kind, QuestionKind::Exec);
     assert!(question.detail.starts_with("MODE=1 odd --stdio\nin "), "{}", question.detail);
-    // Another process remembers; a changed command is another question.
+    // Another process remembers the answer; a changed command is another question.
     let policy_two = policy(&fixture, |_| ());
     policy_two.grant_spawn(&server, &Unattended, &cancel()).await.unwrap();
     server.command.env[0].1 = "2".into();
@@ -472,8 +474,8 @@ async fn a_project_command_is_asked_again_when_it_changes() {
     assert!(denied.unattended && denied.code == ErrorCode::Denied, "{denied}");
     policy_two.grant_spawn(&server, &script, &cancel()).await.unwrap();
     assert_eq!(script.titles().len(), 2);
-    // In a trusted root no question is asked about built-in and user definitions, nor about the project's
-    // that a rule allows.
+    // In a trusted root the policy asks about neither built-in nor user definitions, nor about the
+    // project's definitions that a rule allows.
     policy_two.grant_spawn(&request(&fixture, "ruff", false), &Unattended, &cancel()).await.unwrap();
     let ruled = policy(&fixture, |options| options.rules = rules(&["allow exec odder", "deny exec bad"]));
     ruled.grant_spawn(&request(&fixture, "odder", true), &Unattended, &cancel()).await.unwrap();
@@ -496,7 +498,7 @@ async fn a_linked_root_outside_is_not_trusted() {
     assert_eq!(denied.code, ErrorCode::Untrusted);
 }
 
-/// Never answers.
+/// An approver that never answers.
 struct Silent;
 
 impl Approver for Silent {
@@ -570,7 +572,7 @@ async fn lines_to_confirm_are_asked_whatever_the_rules_allow() {
     let denied = policy.permit(&plan, &Unattended, &cancel()).await.unwrap_err();
     assert!(denied.unattended, "{denied}");
     expect_test::expect!["write: to be confirmed: in comments (3 places), and there is no user to ask: look at the change with apply: false, then repeat with --yes"].assert_eq(&fixture.without_base(&denied.reason));
-    // A yes is for this plan: the next one is asked about again.
+    // An answer applies to this plan only: the policy asks about the next one again.
     let script = Script::new([Answer::Always, Answer::No { text: String::new() }]);
     policy.permit(&plan, &script, &cancel()).await.unwrap();
     policy.permit(&plan, &script, &cancel()).await.unwrap_err();

@@ -1,7 +1,7 @@
 //! Trusted workspaces by canonical path; a trusted parent counts.
 //!
-//! The file is `trust.json` in our state directory (`docs/formats/trust.md`). It is read at each question, so
-//! that `pilcrow trust` affects running processes.
+//! The file is `trust.json` in Pilcrow's state directory (`docs/formats/trust.md`). The store reads
+//! it at each question, so that `pilcrow trust` affects running processes.
 
 use std::time::Duration;
 
@@ -41,14 +41,14 @@ pub fn trust_command(root: &AbsPath) -> String {
 }
 
 impl TrustStore {
-    /// Opens `trust.json` in our state directory.
+    /// Opens `trust.json` in `state`.
     pub fn new(state: StateDir) -> Self {
         Self { state }
     }
 
     /// Whether `root` or one of its parents is trusted, links resolved.
     ///
-    /// A list that cannot be read trusts nothing; the reason is logged.
+    /// An unreadable list trusts nothing; the reason is logged.
     pub fn is_trusted(&self, root: &AbsPath) -> bool {
         match self.read() {
             Ok(stored) => {
@@ -89,7 +89,7 @@ impl TrustStore {
         let mut stored = self.read()?;
         let path = canonical(root);
         let before = stored.trusted.len();
-        // Also as spelled: a deleted directory cannot be resolved.
+        // The path as spelled is removed too: a deleted directory cannot be resolved.
         stored.trusted.retain(|trusted| trusted.path != path && trusted.path != *root);
         if stored.trusted.len() == before {
             return Ok(false);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn two_writers_lose_nothing() {
+    fn concurrent_writers_lose_no_entry() {
         let (_temp, store, base) = store();
         std::thread::scope(|scope| {
             for index in 0..8 {

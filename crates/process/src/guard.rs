@@ -1,13 +1,15 @@
-//! The guard: a small process of ours that ends our children if we cannot.
+//! The guard: a small process that ends Pilcrow's children if Pilcrow cannot.
 //!
-//! Pilcrow starts `pilcrow __guard` before its first child, in a group of its own so that the terminal's
-//! signals do not reach it, and holds the only writing end of its stdin. The guard reads which groups exist,
-//! one line each; when the pipe closes, however Pilcrow died, it ends them.
+//! Pilcrow starts `pilcrow __guard` before its first child, in a group of its own so that the
+//! terminal's signals do not reach it. Pilcrow holds the only writing end of its stdin. The guard
+//! reads which groups exist, one line each; when the pipe closes, however Pilcrow died, it ends
+//! them.
 //!
-//! Lines: `mark ID` (children of this Pilcrow carry ID in their environment), `add PGID`, `remove PGID`,
-//! `gently PGID` (it may first end by itself), `sign URI` (a file to lock until the groups without extra time
-//! have ended, and to write to then). Pilcrow reports a child right after its start, since its number is not
-//! known sooner: a Pilcrow killed between these two steps, some microseconds, leaves that child behind.
+//! Lines: `mark ID` (children of this Pilcrow carry ID in their environment), `add PGID`, `remove
+//! PGID`, `gently PGID` (the group may first end by itself), `sign URI` (a file to lock until the
+//! groups without extra time have ended, and to write to then). Pilcrow reports a child right after
+//! its start, since its number is not known sooner. A Pilcrow killed between these two steps, some
+//! microseconds apart, leaves that child behind.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -24,16 +26,14 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 use crate::process_table::{Table, mark_names};
 
-/// How long the guard waits between SIGTERM and SIGKILL.
+/// Time that the guard waits between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(300);
-/// How long it waits for a process that ends when its streams close.
+/// Time that it waits for a process that ends when its streams close.
 const GENTLE: Duration = Duration::from_secs(2);
 
 /// Runs the guard: reads group ids from stdin until it closes, then ends them.
 ///
-/// Blocks.
-///
-/// Ignores SIGINT, SIGTERM and SIGHUP: it ends when Pilcrow does.
+/// Blocks. Ignores SIGINT, SIGTERM and SIGHUP: the guard ends when Pilcrow does.
 pub fn guard_main() {
     // Handlers stay for the life of the process, so the signals are ignored.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
@@ -102,28 +102,28 @@ fn end_groups(groups: &[i32]) {
         groups.into_iter().filter(|group| kill_process_group(*group, Signal::TERM).is_ok()).collect();
     wait_until_gone(&there, Instant::now() + GRACE);
     for group in there {
-        // An error means that the group is gone, as intended.
+        // An error means that the group has ended, as intended.
         kill_process_group(group, Signal::KILL).ok();
     }
 }
 
-/// Writes a line break, so that the file is newer than everything written before.
+/// Writes a line break, so that the file is newer than all earlier writes.
 ///
-/// Where the system has fine timestamps it gives them to files whose last time was read; else they advance by
-/// steps.
+/// A system with fine timestamps gives them to files whose last time was read; else the timestamps
+/// advance in steps.
 pub fn stamp(file: &mut File) -> std::io::Result<()> {
     file.metadata()?;
     file.write_all(b"\n")
 }
 
 fn wait_until_gone(groups: &[Pid], deadline: Instant) {
-    // They are not our children, so no signal reports their end: poll.
+    // They are not children of this process, so no signal reports their end: poll.
     while groups.iter().any(|group| test_kill_process_group(*group).is_ok()) && Instant::now() < deadline {
         std::thread::park_timeout(Duration::from_millis(10));
     }
 }
 
-/// Sends SIGKILL to processes that left their group but carry our mark.
+/// Sends SIGKILL to processes that left their group but carry this Pilcrow's mark.
 fn end_marked(mark: Option<&str>) {
     let Some(mark) = mark else { return };
     let marked = |entry: &&crate::process_table::Entry| {
@@ -152,7 +152,7 @@ struct State {
 }
 
 impl Guard {
-    /// A guard that is not running yet.
+    /// Creates a guard that is not running yet.
     pub(crate) fn new(program: PathBuf, mark: String) -> Self {
         Self { program, mark, state: Mutex::default() }
     }
@@ -175,7 +175,7 @@ impl Guard {
             .spawn()?;
         let stdin = child.stdin.take().expect("its stdin was asked to be a pipe");
         let pipe: OwnedFd = stdin.into_owned_fd()?;
-        // A guard that does not read, because it is stopped, must not stop us.
+        // A stopped guard does not read; it must not block Pilcrow.
         rustix::fs::fcntl_setfl(&pipe, rustix::fs::OFlags::NONBLOCK)?;
         let mut pipe = File::from(pipe);
         let mut orders = format!("mark {}\n", self.mark);
@@ -193,7 +193,7 @@ impl Guard {
         Ok(Some(child))
     }
 
-    /// Adds a group to end when we are gone.
+    /// Adds a group to end when Pilcrow has ended.
     pub(crate) fn add(&self, group: u32) {
         let mut state = self.state.lock();
         state.groups.insert(group);

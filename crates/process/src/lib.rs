@@ -1,7 +1,8 @@
 //! Child processes: started under a grant, ended with everything they started.
 //!
-//! The only crate that starts programs. Each child leads a group or a session of its own; a guard
-//! process ends them when this process is killed, and on Linux the reaper ends what left its group.
+//! The only crate that starts programs. Each child leads a group or a session of its own. A guard
+//! process ends them when this process is killed, and on Linux the reaper ends processes that left
+//! their group.
 #![expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
 
 mod guard;

@@ -27,18 +27,17 @@ use crate::guard::Guard;
 use crate::process_table::{MARK, Table};
 use crate::reaper;
 
-/// Maximum of a child's standard error to store.
+/// Maximum number of stored bytes of a child's standard error.
 const STDERR_TAIL: usize = 64 * 1024;
 
 /// Time to wait for the last output of a child that has ended.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// The isolation of a child.
 #[derive(Clone, Copy)]
 enum Place {
-    /// In a group of its own.
+    /// The child has a group of its own.
     Group,
-    /// In a session of its own, without a terminal.
+    /// The child has a session of its own, without a terminal.
     Session,
 }
 
@@ -46,11 +45,11 @@ enum Place {
 #[derive(Clone, Copy)]
 enum Streams<'a> {
     Apart,
-    /// No input; both kinds of output go into this pipe, in order.
+    /// The child has no input; both kinds of output go into this pipe, in order.
     Merged(&'a PipeWriter),
 }
 
-/// Starts, lists and ends all children.
+/// Table of all children, which starts and ends them.
 #[derive(Debug)]
 pub struct Processes {
     shared: Arc<Shared>,
@@ -67,7 +66,7 @@ pub struct Process {
     stdout: Option<ChildStdout>,
 }
 
-/// A view of another owner's child: standard error and exit status.
+/// View of another owner's child: standard error and exit status.
 ///
 /// Keeps nothing alive.
 #[derive(Debug, Clone)]
@@ -75,7 +74,7 @@ pub struct ProcessView {
     child: Arc<Child>,
 }
 
-/// Why a child did not start.
+/// Reason why a child did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     #[error("{program} was not found")]
@@ -83,7 +82,7 @@ pub enum SpawnError {
         /// The missing program.
         program: String,
     },
-    /// The grant is for another command: an error in Pilcrow.
+    /// The grant is for another command, which is an error in Pilcrow.
     #[error("the permission for {definition} does not cover {program} in {cwd}")]
     Grant {
         /// The granted definition.
@@ -101,7 +100,6 @@ pub enum SpawnError {
 }
 
 impl SpawnError {
-    /// The code for surfaces and models.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::MissingProgram { .. } => ErrorCode::MissingTool,
@@ -114,11 +112,11 @@ impl SpawnError {
 /// State shared by the owners of children and the reaper.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Marks our children's environment, unique to this Pilcrow.
+    /// Mark in the children's environment, unique to this Pilcrow.
     pub(crate) id: String,
     pub(crate) guard: Option<Guard>,
     pub(crate) children: Mutex<HashMap<u32, Arc<Child>>>,
-    /// Woken when a child of this process changed, ours or an adopted orphan.
+    /// Signal that a child of this process changed, started by Pilcrow or adopted.
     pub(crate) changed: Notify,
     /// Owns the tasks that wait for children and end them.
     pub(crate) tasks: TaskTracker,
@@ -144,10 +142,11 @@ impl Child {
         self.status.borrow().is_some()
     }
 
-    /// Resolves when the child has ended.
+    /// Waits until the child has ended.
     pub(crate) async fn exited(&self) -> ExitStatus {
         let mut status = self.status.clone();
-        // The sender is gone without a status only if the runtime was shut down, which kills the child.
+        // The channel has no sender and no status only if the runtime was shut down, which kills
+        // the child.
         let status = status.wait_for(Option::is_some).await.ok().and_then(|status| *status);
         status.unwrap_or_else(reaper::killed)
     }
@@ -157,7 +156,7 @@ impl Child {
 #[derive(Debug, Default)]
 struct Tail {
     bytes: VecDeque<u8>,
-    /// Number of bytes in all.
+    /// Total number of bytes written.
     all: u64,
 }
 
@@ -169,7 +168,7 @@ impl Tail {
         self.all += bytes.len() as u64;
     }
 
-    /// The tail as text; of a truncated stream only whole lines.
+    /// The tail as text; if it is truncated, only whole lines.
     fn text(&self) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
         let cut = self.all > bytes.len() as u64;
@@ -187,10 +186,11 @@ impl Tail {
 impl Processes {
     /// Creates the table of this process's children, once for the process.
     ///
-    /// `guard` is Pilcrow's own executable, started as `__guard` before the first child; `None` does without
-    /// (tests).
+    /// `guard` is Pilcrow's own executable, started as `__guard` before the first child; `None`
+    /// starts no guard (tests).
     ///
-    /// On Linux this process becomes the reaper of its descendants: it adopts those that lose their parent.
+    /// On Linux this process becomes the reaper of its descendants: it adopts those that lose their
+    /// parent.
     pub fn new(guard: Option<PathBuf>) -> Arc<Self> {
         reaper::adopt_orphans();
         let id = uuid::Uuid::new_v4().simple().to_string();
@@ -220,9 +220,9 @@ impl Processes {
         self.spawn_with(command, grant, Place::Group, Streams::Apart, &[])
     }
 
-    /// Has the guard lock the file, and write to it when this process has ended.
+    /// Makes the guard lock the file, and write to it when this process has ended.
     ///
-    /// The guard waits for everything that the process had started, too.
+    /// The guard also waits for everything that the process had started.
     pub fn sign_end(&self, path: &AbsPath) {
         if let Some(guard) = &self.shared.guard {
             guard.sign(path);
@@ -248,12 +248,13 @@ impl Processes {
         Ok((process, output))
     }
 
-    /// [`Self::spawn`] in its own session, without our terminal.
+    /// [`Self::spawn`] in its own session, without Pilcrow's terminal.
     ///
-    /// The grant is for `command` as it is; `later` replaces words of its arguments that are known only now:
-    /// a port.
+    /// The grant is for `command` as it is; `later` replaces words of its arguments that are known
+    /// only now: a port.
     ///
     /// # Errors
+    ///
     /// [`SpawnError`]; nothing runs then.
     pub async fn spawn_apart(
         self: &Arc<Self>,
@@ -289,8 +290,9 @@ impl Processes {
 
     /// Ends every child with its group, and adopted orphans.
     ///
-    /// SIGTERM, SIGKILL after a third of `deadline` (at most 500 ms), reaped. Then the guard ends too.
-    /// Returns the processes that the system does not end within `deadline`.
+    /// Sends SIGTERM, then SIGKILL after a third of `deadline` (at most 500 ms), and reaps them.
+    /// Then the guard ends too. Returns the processes that the system does not end within
+    /// `deadline`.
     pub async fn end_all(&self, deadline: Duration) -> Vec<u32> {
         reaper::end_all(&self.shared, deadline).await
     }
@@ -310,46 +312,48 @@ impl Process {
         self.child.id
     }
 
-    /// The id of the process that works: this one, or the oldest it left behind.
+    /// The id of the working process: this one, or the oldest that it started.
     ///
     /// A launcher ends before the process that it starts. `None` when none lives. Blocks for some
-    /// milliseconds after its own process ended.
+    /// milliseconds after the child's own process ended.
     pub fn worker(&self) -> Option<u32> {
         if self.child.has_exited() { reaper::oldest_left(&self.child) } else { Some(self.child.id) }
     }
 
-    /// Its standard input, once.
+    /// Takes the child's standard input; `None` the second time.
     pub fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.stdin.take()
     }
 
-    /// Its standard output, once.
+    /// Takes the child's standard output; `None` the second time.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.stdout.take()
     }
 
-    /// The newest lines of its standard error, at most 64 KiB.
+    /// The newest lines of the child's standard error, at most 64 KiB.
     ///
-    /// Complete when [`Self::exited`] has resolved, unless a descendant still writes.
+    /// Complete when [`Self::exited`] has returned, unless a descendant still writes.
     pub fn stderr_tail(&self) -> String {
         self.child.stderr.lock().text()
     }
 
-    /// A view of it for observers that do not own it.
+    /// A view of the child for observers that do not own it.
     pub fn view(&self) -> ProcessView {
         ProcessView { child: Arc::clone(&self.child) }
     }
 
-    /// Gives it two seconds to end when its streams close, should we die suddenly.
+    /// Gives the child two seconds to end when its streams close, if Pilcrow is killed.
     ///
-    /// For a child that holds processes that are not ours, because it is attached to them.
+    /// Used for a child that is attached to processes that Pilcrow did not start.
     pub fn end_gently(&self) {
         if let Some(guard) = &self.shared.guard {
             guard.gently(self.child.id);
         }
     }
 
-    /// Resolves when it has ended; may be called again and from several tasks.
+    /// Waits until the child has ended.
+    ///
+    /// May be called again and from several tasks.
     pub async fn exited(&self) -> ExitStatus {
         self.child.exited().await
     }
@@ -361,22 +365,23 @@ impl Process {
         self.child.has_exited() && reaper::has_members(self.child.id)
     }
 
-    /// Ends it with its group: SIGTERM, `grace`, SIGKILL; then descendants outside it.
+    /// Ends the child with its group, and then descendants outside it.
     ///
-    /// Reaped when this returns. A process that the system does not end delays this for at most 2 s over
-    /// `grace`; the answer is then that of SIGKILL, and [`Processes::end_all`] names it.
+    /// Sends SIGTERM, and SIGKILL after `grace`. The child is reaped when this returns. A process that the system does not end delays this
+    /// for at most 2 s over `grace`; the answer is then that of SIGKILL, and [`Processes::end_all`]
+    /// names it.
     pub async fn end(&self, grace: Duration) -> ExitStatus {
         reaper::end(&self.shared, &self.child, grace).await
     }
 }
 
 impl ProcessView {
-    /// [`Process::exited`]; also after its owner is gone.
+    /// [`Process::exited`], which also works after the owner is dropped.
     pub async fn exited(&self) -> ExitStatus {
         self.child.exited().await
     }
 
-    /// Its standard error after the first `known` bytes, and the total number written.
+    /// The child's standard error after the first `known` bytes, and the total number.
     ///
     /// Limited to the newest 64 KiB.
     pub fn stderr_since(&self, known: u64) -> (Vec<u8>, u64) {
@@ -453,7 +458,7 @@ impl Shared {
             let reads = drain(stderr, Arc::clone(&child), drained.clone());
             let waits = async {
                 let status = running.wait().await;
-                // A descendant may keep stderr open: do not wait longer for its output.
+                // A descendant may keep stderr open, so do not wait longer for its output.
                 tokio::time::timeout(LAST_WORDS, drained.cancelled()).await.ok();
                 reaper::unregister(id);
                 let status = status.unwrap_or_else(|error| {
@@ -480,7 +485,7 @@ impl Shared {
 
     /// Starts the guard before the first child, and again if it was killed.
     ///
-    /// Without one we continue: it only matters when we are killed ourselves.
+    /// A failure is only logged, since the guard matters only when Pilcrow is killed.
     fn start_guard(&self) {
         let Some(guard) = &self.guard else { return };
         match reaper::register_some(&self.id, || guard.ensure()) {
@@ -533,7 +538,7 @@ fn spawn_error(command: &CommandLine, program: String, source: std::io::Error) -
     }
     let has_directory = command.program.parent().is_some_and(|parent| parent != Path::new(""));
     if has_directory && command.cwd.as_path().join(&command.program).exists() {
-        let source = message("the file is there, but what should interpret it is missing".to_owned());
+        let source = message("the file exists, but its interpreter is missing".to_owned());
         return SpawnError::Io { program, source };
     }
     SpawnError::MissingProgram { program }

@@ -1,11 +1,11 @@
-//! The system's processes as a table, read from `/proc`: who is whose child, and which carry our mark.
+//! The system's processes as a table, read from `/proc`, with their parents and marks.
 //!
-//! A table shows one moment: check an entry again before acting on it ([`Entry::kill`]). Systems other than
-//! Linux have an empty table; there only process groups are ended.
+//! A table shows one moment: check an entry again before acting on it ([`Entry::kill`]). Systems
+//! other than Linux have an empty table; there only process groups are ended.
 
 use std::collections::HashSet;
 
-/// The variable that every child inherits, with the names of its ancestors of ours.
+/// The variable with the names of a child's ancestors in Pilcrow.
 pub(crate) const MARK: &str = "PILCROW_CHILD";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Table {
         Self(pids.filter_map(Entry::read).collect())
     }
 
-    /// Everything below `pid`, without itself.
+    /// All processes below `pid`, without itself.
     pub(crate) fn descendants(&self, pid: u32) -> Vec<Entry> {
         let mut known = HashSet::from([pid]);
         let mut found = Vec::new();
@@ -50,7 +50,7 @@ impl Table {
         }
     }
 
-    /// Bytes of memory of `pid` and its descendants; shared memory counts for each.
+    /// Memory of `pid` and its descendants in bytes; shared memory counts for each.
     pub(crate) fn resident(&self, pid: u32) -> u64 {
         let below = self.descendants(pid).into_iter().map(|entry| entry.pid);
         std::iter::once(pid).chain(below).filter_map(resident).sum()
@@ -67,7 +67,7 @@ impl Table {
 }
 
 impl Entry {
-    /// The present process `pid`, if any.
+    /// The running process `pid`, if any.
     pub(crate) fn read(pid: u32) -> Option<Self> {
         Self::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
@@ -110,12 +110,12 @@ impl Entry {
         }
     }
 
-    /// Tables are empty here, so there is no entry to kill.
+    /// Does nothing: tables are empty here, so there is no entry to kill.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn kill(&self) {}
 }
 
-/// `VmRSS` of a process.
+/// `VmRSS` of a process, in bytes.
 fn resident(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stat_line_with_parentheses_in_the_name() {
+    fn a_stat_line_with_parentheses_in_the_name_is_parsed() {
         let line = "42 (a) b (c)) S 7 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 9876 1 2";
         let entry = Entry::parse(line).unwrap();
         assert_eq!(entry, Entry { pid: 42, parent: 7, group: 42, zombie: false, started: 9876 });

@@ -1,10 +1,10 @@
-//! Ends children: groups by signal, and processes that left their group by descent.
+//! End of children: groups by signal, and processes that left their group by descent.
 //!
-//! On Linux this process is the subreaper of its descendants: one that loses its parent (a daemon, a `setsid`
-//! grandchild) becomes our child. Three things distinguish it from a child that other code in this process
-//! started: it is not registered, its group is not ours, and the mark in its environment names us or is gone.
-//! Such orphans are reaped when they end, and killed when the child that they descend from is ended.
-//! Elsewhere only groups are ended.
+//! On Linux this process is the subreaper of its descendants: one that loses its parent (a daemon,
+//! a `setsid` grandchild) becomes its child. Three properties distinguish it from a child that
+//! other code in this process started: it is not registered, its group is not Pilcrow's, and the
+//! mark in its environment names this Pilcrow or is missing. Such orphans are reaped when they end,
+//! and killed when the child that they descend from is ended. Elsewhere only groups are ended.
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::unix::process::ExitStatusExt;
@@ -20,12 +20,12 @@ use tokio_util::sync::CancellationToken;
 use crate::process::{Child, Shared};
 use crate::process_table::{Entry, Table, mark_names};
 
-/// Time for the system to end a process after SIGKILL.
+/// Maximum time for the system to end a process after SIGKILL.
 const KILL_TIME: Duration = Duration::from_secs(2);
 
 /// Interval of polling for the end of a process whose parent still lives.
 ///
-/// It sends us no signal.
+/// Such a process sends no signal to Pilcrow.
 const LOOK: Duration = Duration::from_millis(15);
 
 /// Children of [`Processes`](crate::Processes), with their owner's mark.
@@ -51,7 +51,7 @@ pub(crate) fn register(
     start: impl FnOnce() -> std::io::Result<tokio::process::Child>,
 ) -> std::io::Result<(tokio::process::Child, u32)> {
     let started = register_some(mark, || start().map(Some))?;
-    Ok(started.expect("`start` gave a child"))
+    Ok(started.expect("`start` returned a child"))
 }
 
 /// [`register`] for a call that may start nothing.
@@ -92,7 +92,7 @@ pub(crate) async fn reap_orphans(shared: Weak<Shared>, stop: CancellationToken) 
         }
     };
     loop {
-        // Both may be dropped: the next poll finds a missed signal.
+        // Both futures may be dropped: the next poll finds a missed signal.
         tokio::select! {
             () = stop.cancelled() => return,
             _ = ended.recv() => {}
@@ -111,9 +111,9 @@ pub(crate) async fn reap_orphans(shared: Weak<Shared>, stop: CancellationToken) 
     }
 }
 
-/// Whether a child of ours is an unreaped zombie.
+/// Whether a child is an unreaped zombie.
 ///
-/// Only then is the system's table read, since that takes as long as there are processes.
+/// The system's table is read only then, since that takes time for every process.
 fn has_zombies() -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     // Having no children is an error.
@@ -126,10 +126,10 @@ pub(crate) async fn end(shared: &Arc<Shared>, child: &Arc<Child>, grace: Duratio
         shared.children.lock().get(&child.id).is_some_and(|known| Arc::ptr_eq(known, child))
     };
     if !ours(shared) {
-        // It ended before.
+        // The child ended before.
         return child.exited().await;
     }
-    // Its descendants are collected now: one that cleans its environment cannot be recognized later.
+    // Collect its descendants now: one that clears its environment cannot be recognized later.
     let mut left: HashSet<(u32, u64)> = HashSet::new();
     if !child.has_exited() {
         left.extend(read_table().await.descendants(child.id).iter().map(|entry| (entry.pid, entry.started)));
@@ -152,7 +152,7 @@ pub(crate) async fn end(shared: &Arc<Shared>, child: &Arc<Child>, grace: Duratio
     status.unwrap_or_else(|_| killed())
 }
 
-/// Whether `child` and its group are gone.
+/// Whether `child` and its group have ended.
 async fn is_gone(child: &Child) -> bool {
     child.has_exited() && group_is_empty(child).await
 }
@@ -161,7 +161,7 @@ async fn is_gone(child: &Child) -> bool {
 pub(crate) fn kill_now(shared: &Arc<Shared>, child: &Arc<Child>) {
     signal_group(child, Signal::KILL);
     let (strong, child) = (Arc::clone(shared), Arc::clone(child));
-    // Outside a runtime nothing more can be done: it is shutting down, and the guard ends the rest.
+    // Without a runtime nothing more can be done: it is shutting down, and the guard ends the rest.
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         let work = async move {
             end(&strong, &child, Duration::ZERO).await;
@@ -178,7 +178,7 @@ pub(crate) async fn end_all(shared: &Arc<Shared>, deadline: Duration) -> Vec<u32
     let ends = futures_util::future::join_all(children.iter().map(|child| end(shared, child, grace)));
     timeout_at(deadline, ends).await.ok();
 
-    // Strays without a known child: they cleaned their environment and left early.
+    // Stray processes without a known child: they cleared their environment and left early.
     let mut rest;
     loop {
         let table = read_table().await;
@@ -211,7 +211,7 @@ pub(crate) async fn end_all(shared: &Arc<Shared>, deadline: Duration) -> Vec<u32
     rest
 }
 
-/// Kills descendants of `child` outside our groups until none is left.
+/// Kills descendants of `child` outside Pilcrow's groups until none is left.
 ///
 /// Returns those left at the deadline.
 async fn end_left_behind(
@@ -287,7 +287,7 @@ pub(crate) fn oldest_left(child: &Child) -> Option<u32> {
     left.min_by_key(|entry| (entry.started, entry.pid)).map(|entry| entry.pid)
 }
 
-/// The living members of a group that descend from us.
+/// The living members of a group that descend from this process.
 fn members(table: &Table, group: u32) -> Vec<Entry> {
     let descendants = table.descendants(std::process::id());
     descendants.into_iter().filter(|entry| entry.group == group && !entry.zombie).collect()
@@ -301,7 +301,7 @@ fn orphans(table: &Table) -> impl Iterator<Item = &Entry> {
     table.children(me).filter(move |entry| !known.contains_key(&entry.pid) && entry.group != our_group)
 }
 
-/// Reaps children of ours that no [`Process`](crate::Process) waits for.
+/// Reaps children of this process that no [`Process`](crate::Process) waits for.
 fn reap<'a>(entries: impl Iterator<Item = &'a Entry>) {
     let me = std::process::id();
     let registered = REGISTERED.lock();

@@ -1,7 +1,8 @@
-//! Real children: how they end with their groups, with processes that left the group, and with us.
+//! Real children: how they end with their groups, with processes that left the group, and with
+//! Pilcrow.
 //!
-//! Some tests run this test program again, in a role (`PILCROW_TEST_ROLE`), as a process that can be killed
-//! or that is alone with its orphans.
+//! Some tests run this test program again in a role (`PILCROW_TEST_ROLE`), as a process that can be
+//! killed or that is alone with its orphans.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -82,7 +83,7 @@ async fn a_child_session_ends_with_its_child() {
     process.end(Duration::from_millis(100)).await;
     assert!(!lives(pids[0]) && !lives(pids[1]));
 
-    // At once: it may not lead its session yet.
+    // End it at once, when it may not lead its session yet.
     for _ in 0..10 {
         let process = processes.spawn_apart(&command, &grant(&command), &[]).await.unwrap();
         let id = process.id();
@@ -225,7 +226,7 @@ async fn end_kills_a_group_that_ignores_sigterm() {
     let status = process.end(Duration::from_millis(50)).await;
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
     for pid in pids {
-        assert!(Entry::read(pid).is_none(), "{pid} is still there, if only as a zombie");
+        assert!(Entry::read(pid).is_none(), "{pid} still exists, maybe as a zombie");
     }
 }
 
@@ -237,12 +238,12 @@ async fn end_reaches_grandchildren_that_left_the_group() {
     assert_ne!(Entry::read(pids[1]).unwrap().group, pids[0]);
     process.end(Duration::from_millis(200)).await;
     for pid in pids {
-        assert!(Entry::read(pid).is_none(), "{pid} is still there");
+        assert!(Entry::read(pid).is_none(), "{pid} still exists");
     }
 }
 
 #[tokio::test]
-async fn end_reaches_a_daemon_whose_starter_is_gone() {
+async fn end_reaches_a_daemon_whose_starter_has_ended() {
     let processes = Processes::new(None);
     let mut process = spawn(&processes, "setsid sh -c 'echo $$; exec sleep 1000' & sleep 0.05; exit 0").await;
     let daemon = pids(&mut process, 1).await[0];
@@ -302,7 +303,7 @@ fn children_do_not_outlive_their_runtime() {
     let pid = runtime.block_on(pids(&mut process, 1))[0];
     drop(runtime);
     drop(process);
-    wait_for("the child is gone", || !lives(pid));
+    wait_for("the child has ended", || !lives(pid));
 }
 
 /// Starts this test program in a role; returns what it prints after `pids:`.
@@ -316,7 +317,7 @@ fn start_role(role: &str) -> (std::process::Child, impl Sized, Vec<u32>) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // Returned, so that the program can go on printing.
+    // The program is returned, so that it can continue to print.
     let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines();
     let pids = lines
         .by_ref()
@@ -332,7 +333,7 @@ fn after_kill_9_the_guard_ends_groups_and_strays() {
     assert!(pids.len() == 3 && pids.iter().all(|pid| lives(*pid)), "{pids:?}");
     owner.kill().unwrap();
     owner.wait().unwrap();
-    wait_for("all are gone", || !pids.iter().any(|pid| lives(*pid)));
+    wait_for("all have ended", || !pids.iter().any(|pid| lives(*pid)));
 }
 
 /// A Pilcrow that is killed: it owns children and has a guard.
@@ -367,7 +368,7 @@ fn a_daemon_without_the_mark_ends_with_the_program() {
     assert!(!pids.is_empty() && pids.iter().all(|pid| Entry::read(*pid).is_none()), "{pids:?}");
 }
 
-/// Alone in its process, since nothing marks such a daemon's owner.
+/// Runs alone in its process, since nothing marks such a daemon's owner.
 #[tokio::test]
 async fn role_cleaned() {
     if std::env::var(ROLE).as_deref() != Ok("cleaned") {

@@ -1,22 +1,22 @@
-//! Waits for a process that we do not own.
+//! Waiting for a process that this process did not start.
 
 use std::time::Duration;
 
 use crate::process_table::Entry;
 
-/// Interval between two checks whether it exists.
+/// Interval between two checks whether the process exists.
 const LOOKS: Duration = Duration::from_millis(500);
 
-/// Ends when the process `id` does, reaped or not. Cancel-safe.
+/// Waits until the process `id` ends, reaped or not. Cancel-safe.
 ///
-/// Never ends for one that does not exist at the start: it may run in another container, about which nothing
-/// can be known.
+/// Never returns for one that does not exist at the start: it may run in another container, whose
+/// processes are not visible.
 pub async fn process_ended(id: u32) {
     let Some(pid) = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw) else {
         return std::future::pending().await;
     };
     if rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH) {
-        tracing::debug!(id, "no such process, so its end is not waited for");
+        tracing::debug!(id, "no such process, so no wait for its end");
         return std::future::pending().await;
     }
     let first = Entry::read(id);
@@ -24,7 +24,7 @@ pub async fn process_ended(id: u32) {
     loop {
         looks.tick().await;
         let there = match (&first, Entry::read(id)) {
-            // Reaped or not, and not another process with the same number.
+            // The process has ended, reaped or not, or the number belongs to another one.
             (Some(first), now) => now.is_some_and(|now| !now.zombie && now.started == first.started),
             (None, _) => rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH),
         };

@@ -1,6 +1,7 @@
-//! tantivy's directory over a state directory.
+//! Directory of tantivy over a state directory.
 //!
-//! Nothing is written outside it. Files are read completely, since they are opened only for a search.
+//! Writes nothing outside of it. Files are read completely, since they are opened only for a
+//! search.
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};
@@ -38,7 +39,7 @@ impl tantivy::Directory for Files {
     fn get_file_handle(&self, path: &Path) -> Result<Arc<dyn FileHandle>, OpenReadError> {
         let bytes = self.read(path)?;
         if bytes.len() < SHORTEST {
-            let error = io::Error::new(io::ErrorKind::InvalidData, "it is cut short");
+            let error = io::Error::new(io::ErrorKind::InvalidData, "it is truncated");
             return Err(OpenReadError::wrap_io_error(error, path.to_path_buf()));
         }
         Ok(Arc::new(OwnedBytes::new(bytes)))
@@ -116,7 +117,7 @@ impl TerminatingWrite for Growing {
 }
 
 fn name(path: &Path) -> io::Result<&str> {
-    path.to_str().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a name that is no text"))
+    path.to_str().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a file name that is not UTF-8"))
 }
 
 fn io_error(error: StateError) -> io::Error {

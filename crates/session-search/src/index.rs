@@ -104,7 +104,7 @@ impl SessionIndex {
             }
         };
         if known.format != FORMAT {
-            return Err(Failed::Index(format!("it is of format {}", known.format)));
+            return Err(Failed::Index(format!("it has format {}", known.format)));
         }
         Ok(SessionIndex { index, fields, known })
     }
@@ -246,13 +246,13 @@ fn hash(text: &str) -> String {
     format!("{:032x}", xxh3_128(text.as_bytes()))
 }
 
-/// The words of the tool index, and compounds.
+/// Tokenizer with the words of the tool index, and compounds.
 ///
 /// `header` finds `parseHeader`, and `typescript` finds `TypeScript`.
 #[derive(Clone)]
 struct Words;
 
-/// Longer words are data.
+/// Maximum length of a word in bytes; longer ones are data.
 const LONGEST: usize = 200;
 
 impl Tokenizer for Words {

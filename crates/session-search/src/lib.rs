@@ -1,8 +1,8 @@
 //! Full-text search over the sessions of a project.
 //!
-//! The index is derived: it is built by the first search, updated before each search, and rebuilt if it is
-//! missing, damaged or of another version. Session files stay authoritative: excerpts are read from them. All
-//! functions block. One search runs at a time, under a lock.
+//! The index is derived: the first search builds it, each search updates it, and a search rebuilds
+//! it if it is missing, damaged or of another version. Session files stay authoritative: excerpts
+//! are read from them. All functions block. One search runs at a time, under a lock.
 
 mod directory;
 mod excerpt;
@@ -36,11 +36,11 @@ pub struct SessionSearch<'a> {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
-    /// The best first, at most as many as requested.
+    /// The best hits first, at most as many as requested.
     pub hits: Vec<Hit>,
-    /// Whether no entry has all words of the query, so that these have some.
+    /// Whether no entry has all words of the query, so that the hits have only some.
     pub only_some_words: bool,
-    /// Unreadable sessions, which were not searched, and why.
+    /// Sessions that could not be read, with the reason.
     pub warnings: Vec<String>,
 }
 
@@ -51,17 +51,17 @@ pub struct Hit {
     pub cwd: String,
     /// Id of the entry in its session.
     pub entry: String,
-    /// `user`, `assistant`, `toolResult`, or the type of another entry.
+    /// Kind: `user`, `assistant`, `toolResult`, or the type of another entry.
     pub kind: String,
     /// Time of writing, in RFC 3339.
     pub timestamp: String,
-    /// Above 0; comparable within one answer only.
+    /// Rank above 0; comparable within one answer only.
     pub score: f32,
     /// Words around the first match, in one line.
     pub excerpt: String,
 }
 
-/// Why a search failed.
+/// Reason why a search failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
     #[error("the query has no words; give at least one word without a leading `-`")]
@@ -85,11 +85,12 @@ impl SearchError {
     }
 }
 
-/// Deletes the index, so that nothing of a deleted session remains.
+/// Deletes the index, so that no text of a deleted session remains.
 ///
 /// The next search rebuilds it.
 ///
 /// # Errors
+///
 /// [`SearchError::State`] if another search is running, or the directory cannot be removed.
 pub fn forget(dir: &StateDir) -> Result<(), SearchError> {
     if dir.list()?.is_empty() {
@@ -136,7 +137,7 @@ impl<'a> SessionSearch<'a> {
     fn ask(&self, query: &Query, limit: usize) -> Result<(Found, Vec<String>), Failed> {
         // A partial state is deleted with the index.
         std::panic::catch_unwind(AssertUnwindSafe(|| self.ask_index(query, limit)))
-            .unwrap_or_else(|_| Err(Failed::Index("it cannot be read at all".to_owned())))
+            .unwrap_or_else(|_| Err(Failed::Index("it cannot be read".to_owned())))
     }
 
     fn ask_index(&self, query: &Query, limit: usize) -> Result<(Found, Vec<String>), Failed> {
@@ -190,7 +191,7 @@ impl<'a> SessionSearch<'a> {
     }
 }
 
-/// Why an attempt failed.
+/// Reason why an attempt failed.
 #[derive(Debug)]
 enum Failed {
     Store(StoreError),

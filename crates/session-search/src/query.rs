@@ -1,4 +1,4 @@
-//! Parses search queries. Every text is a valid query.
+//! Parser of search queries. Every text is a valid query.
 
 use crate::index::{each_run, joined, parts};
 

@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "what happens to an index and to sessions behind our back is done here"
+    reason = "the tests change indexes and sessions as other programs would"
 )]
 
 use std::sync::Arc;
@@ -110,7 +110,7 @@ fn an_inherited_entry_is_one_hit_and_deletion_leaves_none() {
     let place = Place::new();
     drop(place.session("parent", &["an inherited word", "another"]));
     let child = place.store.fork(&place.store.load("parent").unwrap(), None, "/p").unwrap();
-    // As if both began in one millisecond, with the child's name sorting first.
+    // The names are as if both began in one millisecond, with the child's name sorting first.
     let directory = place.directory.path().join("sessions");
     let names =
         std::fs::read_dir(&directory).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());

@@ -13,8 +13,8 @@ pub struct CommandLine {
     pub args: Vec<String>,
     /// Variables set in addition to the inherited ones.
     ///
-    /// Variables that look like secrets are not inherited: a definition that needs one names it here with
-    /// its value.
+    /// Variables that look like secrets are not inherited: a definition that needs one names it
+    /// here with its value.
     pub env: Vec<(String, String)>,
     pub cwd: AbsPath,
 }
@@ -32,7 +32,7 @@ impl std::fmt::Display for CommandLine {
     }
 }
 
-/// A word as a POSIX shell reads it, quoted where it has to be.
+/// Quotes a word where a POSIX shell requires it.
 pub fn quote(word: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -20,12 +20,12 @@ pub(super) struct Hit {
     pub why: String,
     pub sure: bool,
     pub words: Option<Vec<String>>,
-    /// Overrides the tier of the class.
+    /// Tier that replaces the tier of the class.
     pub tier: Option<Tier>,
 }
 
 impl Hit {
-    /// A hit of `command`; `about` describes the effect.
+    /// Creates a hit of `command`; `about` describes the effect.
     pub fn of(command: &Command, about: impl std::fmt::Display) -> Self {
         let words = command.words.iter().all(Word::is_known);
         let words = words.then(|| command.words.iter().map(|word| word.text.clone()).collect());

@@ -8,7 +8,7 @@ use super::word::UNKNOWN;
 
 type Report<'a> = &'a mut dyn FnMut(Hit);
 
-/// Directories that go with all that is in them, where they must not.
+/// Checks for the deletion of directories that must not be deleted.
 pub(super) fn recursive_delete(cx: &CheckContext<'_>, report: Report<'_>) {
     for command in &cx.script.commands {
         let precious = |path: &str| cx.places.precious(path, &command.cwd);
@@ -26,7 +26,7 @@ pub(super) fn recursive_delete(cx: &CheckContext<'_>, report: Report<'_>) {
             "rm" | "rimraf" | "del-cli" | "srm" | "trash" => {
                 let recursive =
                     command.name() != "rm" || command.has('r', "recursive") || command.has('R', "");
-                // An unknown word may be this option.
+                // An unknown word may be the option that deletes recursively.
                 if recursive {
                     command.operands().for_each(|path| all_of(&path.text));
                 }
@@ -44,8 +44,8 @@ pub(super) fn recursive_delete(cx: &CheckContext<'_>, report: Report<'_>) {
                 if deletes {
                     let starts: Vec<_> =
                         args.iter().take_while(|word| !word.text.starts_with(['-', '(', '!'])).collect();
-                    // A predicate narrows the match to less than the directory; below the workspace or
-                    // its parents it is a usual thing to do.
+                    // A predicate limits the match to a part of the directory. Below the workspace
+                    // or its parents this is usual.
                     let narrowed = args.iter().any(|word| {
                         matches!(
                             word.text.as_str(),
@@ -116,7 +116,7 @@ pub(super) fn recursive_delete(cx: &CheckContext<'_>, report: Report<'_>) {
     }
 }
 
-/// Writes onto a disk that bypass its file system.
+/// Checks for writes to a disk that bypass its file system.
 pub(super) fn device_write(cx: &CheckContext<'_>, report: Report<'_>) {
     for command in &cx.script.commands {
         let mut to = |path: &str, unknown_counts: bool| match places::device(
@@ -175,7 +175,7 @@ pub(super) fn disk_wipe(cx: &CheckContext<'_>, report: Report<'_>) {
         if !wipes {
             continue;
         }
-        // These name no device.
+        // These words name no device.
         if matches!(name, "pvremove" | "vgremove" | "lvremove" | "zpool" | "zfs" | "diskutil") {
             report(Hit::of(command, "takes a file system away"));
             continue;
@@ -190,7 +190,7 @@ pub(super) fn disk_wipe(cx: &CheckContext<'_>, report: Report<'_>) {
     }
 }
 
-/// Commands that start themselves without end.
+/// Checks for commands that start themselves without end.
 pub(super) fn fork_bomb(cx: &CheckContext<'_>, report: Report<'_>) {
     for bomb in &cx.script.bombs {
         let why = format!("`{bomb}` starts itself more than once");

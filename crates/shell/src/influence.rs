@@ -4,7 +4,7 @@
 
 use super::script::Command;
 
-/// Names of variables that determine what a shell or program runs.
+/// Names of variables that determine which programs or code a shell runs.
 const NAMES: &[&str] = &[
     "AR",
     "AS",
@@ -74,7 +74,7 @@ const ENDS: &[&str] = &[
     "_PAGER", "_PATH", "_PRELOAD", "_RSH", "_RUNNER", "_SHELL", "_WRAPPER", "RC",
 ];
 
-/// Those that only set how output looks, where it goes and how much there is.
+/// Variables that only affect the format, place and amount of output.
 const HARMLESS: &[&str] = &[
     "CARGO_BUILD_JOBS",
     "CARGO_INCREMENTAL",
@@ -115,14 +115,14 @@ fn of_variable(name: &str) -> Option<String> {
         .then(|| format!("the variable {name}, which determines what programs run"))
 }
 
-/// The code that a text may run as a shell expression or variable name: `a[$(…)]`.
+/// The code in a text that a shell evaluates as an expression: `a[$(…)]`.
 pub(super) fn of_expression(text: &str) -> Option<String> {
     let mut places = text.match_indices('[').map(|(at, _)| at);
     let runs = places.any(|at| {
         let is_index = text[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
         is_index && (text[at..].contains("$(") || text[at..].contains('`'))
     });
-    runs.then(|| "an index in which a command stands".to_owned())
+    runs.then(|| "an index that contains a command".to_owned())
 }
 
 /// The code that a builtin, or a wrapper with variables, may run.
@@ -143,7 +143,7 @@ pub(super) fn of(command: &Command) -> Option<String> {
             let at = texts().position(|text| text == "-v")?;
             texts().nth(at + 1).and_then(of_variable)
         }
-        "hash" if command.has('p', "") => Some("a name that another program is given".to_owned()),
+        "hash" if command.has('p', "") => Some("a name that is assigned to another program".to_owned()),
         "enable" if command.has('f', "") => Some("a builtin from a file".to_owned()),
         _ => None,
     }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_that_say_what_runs() {
+    fn variables_that_select_programs_are_recognized() {
         for name in [
             "PATH",
             "PATH+",

@@ -15,11 +15,11 @@ pub(super) enum Inner {
 /// A command that runs the command in its last words.
 struct Wrapper {
     names: &'static [&'static str],
-    /// Options that take the word after them.
+    /// Options that take the next word as value.
     valued: &'static [&'static str],
-    /// Words that come before the command.
+    /// Number of words before the command.
     operands: usize,
-    /// Words with `=` before the command are variables.
+    /// Whether words with `=` before the command are variables.
     assigns: bool,
 }
 
@@ -143,7 +143,7 @@ fn interpreter(name: &str) -> Option<&'static (&'static str, &'static [&'static 
     INTERPRETERS.iter().find(|(known, _)| *known == plain || *known == name)
 }
 
-/// Whether the program runs code at all.
+/// Whether the program runs any code.
 pub(super) fn runs_code(name: &str) -> bool {
     is_shell(name) || interpreter(name).is_some()
 }
@@ -155,7 +155,7 @@ pub(super) fn code(command: &Command) -> Option<&Word> {
         return command.operands().next();
     }
     let args = command.args();
-    // Among other letters (`-ne`), or with the code in the same word (`-e'…'`).
+    // The option may be among other letters (`-ne`), or have the code in the same word (`-e'…'`).
     let letters = |text: &str| text.len() <= 6 && text[1..].chars().all(|c| c.is_ascii_alphabetic());
     let is_option = |text: &str| {
         letters(text) && options.iter().any(|option| option.len() == 2 && text.ends_with(&option[1..]))
@@ -215,12 +215,12 @@ const STARTS: &[&str] = &[
 
 /// Command lines that code of another language starts with literal words.
 ///
-/// The flag says whether the code also starts command lines that are not literal.
+/// The flag is true if the code also starts command lines that are not literal.
 pub(super) fn started(command: &Command, code: &str) -> (Vec<Word>, bool) {
     let language = interpreter(command.name()).map_or("", |(name, _)| name);
     let (mut lines, mut is_unknown) = (Vec::new(), false);
     for name in STARTS {
-        // That of Python runs code of Python.
+        // Python's `exec` runs code of Python.
         if *name == "exec" && language == "python" {
             continue;
         }
@@ -233,7 +233,8 @@ pub(super) fn started(command: &Command, code: &str) -> (Vec<Word>, bool) {
             }
             let words = literals(rest);
             match words.as_slice() {
-                // A word of a text, a function that is only named, or another that needs nothing.
+                // The match is a word in a text, a function that is only named, or another harmless
+                // use.
                 [] if !rest.trim_start().starts_with('(')
                     || rest.trim_start()[1..].trim_start().starts_with(')') => {}
                 [] => is_unknown = true,
@@ -281,7 +282,9 @@ fn literals(given: &str) -> Vec<String> {
     }
 }
 
-/// The files that a command runs as code; what comes after them it is only given.
+/// The files that a command runs as code.
+///
+/// The words after such a file are only its arguments.
 pub(super) fn code_files(command: &Command) -> Vec<&Word> {
     let (name, args) = (command.name(), command.args());
     if is_shell(name) {
@@ -369,7 +372,7 @@ fn first_script(command: &Command) -> Option<&Word> {
     None
 }
 
-/// `-c`, also among other letters: `-lc`.
+/// Whether an option is `-c`, also among other letters: `-lc`.
 fn is_code_option(text: &str) -> bool {
     text.strip_prefix('-').is_some_and(|letters| {
         letters.contains('c') && !letters.starts_with('-') && letters.chars().all(|c| c.is_ascii_alphabetic())
@@ -471,7 +474,7 @@ pub(super) fn of(command: &Command) -> Inner {
     }
 }
 
-/// The words after a wrapper's own.
+/// The words after a wrapper's own words.
 fn wrapped(wrapper: &Wrapper, args: &[Word]) -> Option<Vec<Word>> {
     let mut at = 0;
     let mut operands = wrapper.operands;
@@ -501,7 +504,7 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// `su -c CODE`, `ssh HOST CODE`.
+/// The code of `su -c CODE` or `ssh HOST CODE`.
 fn script_after(command: &Command) -> Inner {
     let args = command.args();
     if command.name() == "ssh" {
@@ -532,7 +535,7 @@ fn found(command: &Command) -> Inner {
             continue;
         }
         let words = args[at + 1..].iter().take_while(|word| !matches!(word.text.as_str(), ";" | "+"));
-        // Each file found is below where it looks.
+        // Each found file is below the searched directory.
         let below = command.operands().next().map(|start| start.text.as_str()).unwrap_or(".");
         let file =
             if below.ends_with('/') { format!("{below}{UNKNOWN}") } else { format!("{below}/{UNKNOWN}") };
@@ -543,7 +546,7 @@ fn found(command: &Command) -> Inner {
     if all.is_empty() { Inner::None } else { Inner::Commands(all) }
 }
 
-/// `git -c alias.x='…' x`.
+/// The alias that `git -c alias.x='…' x` runs.
 fn git_alias(command: &Command) -> Inner {
     let mut all = Vec::new();
     for word in command.args() {

@@ -21,7 +21,7 @@ const FETCHERS: &[&str] = &[
 /// Programs that connect to any host.
 const TALKERS: &[&str] = &["nc", "ncat", "netcat", "telnet", "socat"];
 
-/// The commands that write what `command` reads, those before them included.
+/// The commands that write the input of `command`, and those before them.
 fn upstream<'a>(cx: &'a CheckContext<'_>, command: &'a Command) -> Vec<&'a Command> {
     let mut found = Vec::new();
     let mut ranges = vec![command.input.clone()];
@@ -51,7 +51,7 @@ pub(super) fn reverse_shell(cx: &CheckContext<'_>, report: Report<'_>) {
         let args = || command.args().iter().map(|word| word.text.as_str());
         let runs = match name {
             "nc" | "ncat" | "netcat" => {
-                // With `-z` it only scans for a listener.
+                // With `-z` the command only scans for a listener.
                 !command.has('z', "")
                     && (command.has('e', "exec")
                         || command.has('c', "")
@@ -80,7 +80,7 @@ pub(super) fn reverse_shell(cx: &CheckContext<'_>, report: Report<'_>) {
     }
 }
 
-/// Whether a script by itself downloads something.
+/// Whether a script by itself downloads a file.
 fn fetches(script: &str) -> bool {
     let script = script::read(script, "/work", Variables::default());
     script.commands.iter().any(|command| FETCHERS.contains(&command.name()))
@@ -95,7 +95,7 @@ fn decodes(command: &Command) -> bool {
         "xxd" => command.has('r', "revert"),
         "openssl" => command.has('d', "") || command.args().iter().any(|word| word.text == "base64"),
         "gpg" => command.has('d', "decrypt"),
-        // Unpacking hides nothing: an archive is a file like another.
+        // Unpacking hides nothing: an archive is an ordinary file.
         "rev" | "tr" => true,
         _ => false,
     }
@@ -159,9 +159,9 @@ pub(super) fn unseen_code(cx: &CheckContext<'_>, report: Report<'_>) {
     }
 }
 
-/// Files into which a command that fetches writes.
+/// Files into which a downloading command writes.
 fn kept_as(command: &Command) -> Vec<String> {
-    // The letter of the option that names the file; of curl, `-O` takes the address's own name.
+    // The letter of the option that names the file. With curl's `-O`, the address names it.
     let letter = if command.name() == "wget" { 'O' } else { 'o' };
     let own_name = match command.name() {
         "curl" => command.has('O', "remote-name") || command.has('\0', "remote-name-all"),
@@ -222,7 +222,7 @@ pub(super) fn shutdown(cx: &CheckContext<'_>, report: Report<'_>) {
     }
 }
 
-/// Files whose change gives rights.
+/// Files that grant rights when changed.
 const RIGHTS: &[&str] = &[
     "/etc/sudoers",
     "/etc/passwd",
@@ -241,7 +241,7 @@ pub(super) fn escalation(cx: &CheckContext<'_>, report: Report<'_>) {
     for command in &cx.script.commands {
         let args = || command.args().iter().map(|word| word.text.as_str());
         let (name, recursive) = (command.name(), command.has('R', "recursive"));
-        // All of the project is the project's own.
+        // The project may change all of its own files.
         let precious = || {
             command.operands().skip(1).any(|path| {
                 !cx.places.is_project(&path.text, &command.cwd)
@@ -307,7 +307,9 @@ fn mode_of(command: &Command) -> Option<&str> {
     attached.or_else(|| args.get(at + 1).map(|word| word.text.as_str()))
 }
 
-/// Whether a mode of `chmod` sets the setuid bit. Shared directories use setgid.
+/// Whether a mode of `chmod` sets the setuid bit.
+///
+/// Shared directories use setgid, which does not count.
 fn sets_owner(mode: &str) -> bool {
     if mode.chars().all(|c| c.is_digit(8)) {
         let digits = mode.trim_start_matches('0');
@@ -320,7 +322,7 @@ fn sets_owner(mode: &str) -> bool {
     })
 }
 
-/// Whether a container gets the host's rights, or its files from the root on.
+/// Whether a container gets the host's rights, or its root file system.
 fn gives_machine(command: &Command) -> bool {
     let args: Vec<&str> = command.args().iter().map(|word| word.text.as_str()).collect();
     let value = |names: &[&str]| {
@@ -362,7 +364,7 @@ fn gives_machine(command: &Command) -> bool {
         || sources.any(root)
 }
 
-/// Processes that must not be ended by name.
+/// Names of processes that must not be ended.
 const VITAL: &[&str] = &["init", "systemd", "launchd", "pilcrow", "sshd", "dbus-daemon"];
 
 fn is_vital(name: &str) -> bool {
@@ -384,7 +386,7 @@ fn finds_vital(pattern: &str, exact: bool) -> bool {
 
 /// Patterns of `pkill` and `killall`, without option values.
 ///
-/// The flag says whether a user is given.
+/// The flag is true if the command names a user.
 fn looked_for(command: &Command) -> (Vec<&Word>, bool) {
     const VALUED: &[&str] = &[
         "-F",
@@ -418,7 +420,7 @@ fn looked_for(command: &Command) -> (Vec<&Word>, bool) {
         "--nslist",
         "--env",
     ];
-    // Some of these letters are flags of one program and take a word of the other.
+    // Some of these letters are flags of one program and take a value in the other.
     let flags: &[&str] =
         if command.name() == "killall" { &["-c", "-F", "-d", "-g"] } else { &["-n", "-o", "-c"] };
     let (mut found, mut whose, mut args) = (Vec::new(), false, command.args().iter());
@@ -441,7 +443,7 @@ pub(super) fn killing(cx: &CheckContext<'_>, report: Report<'_>) {
         match command.name() {
             "kill" => {
                 let texts = || command.args().iter().map(|word| word.text.as_str());
-                // A signal's letters are no options, and the signal 0 only looks.
+                // The letters of a signal's name are no options, and signal 0 only tests.
                 if texts().any(|it| matches!(it, "-l" | "-L" | "--list" | "--table"))
                     || texts()
                         .next()
@@ -452,7 +454,7 @@ pub(super) fn killing(cx: &CheckContext<'_>, report: Report<'_>) {
                     continue;
                 }
                 let mut args = command.args().iter().peekable();
-                // The first word with a stroke is the signal.
+                // The first word that begins with a hyphen is the signal.
                 match args.peek().map(|word| word.text.as_str()) {
                     Some("-s" | "-n" | "--signal") => {
                         args.next();
@@ -511,9 +513,9 @@ fn names_vital(script: &str) -> bool {
     })
 }
 
-/// Programs that read, copy, send or change the files that they are given.
+/// Programs that read, copy, send or change the files in their arguments.
 ///
-/// A word of another program may be anything.
+/// An argument of another program may not be a file.
 const READERS: &[&str] = &[
     "cat", "tac", "nl", "less", "more", "head", "tail", "cp", "mv", "scp", "rsync", "tar", "zip", "7z",
     "gzip", "base64", "base32", "xxd", "od", "hexdump", "strings", "sort", "uniq", "cut", "paste", "awk",
@@ -541,7 +543,7 @@ pub(super) fn credentials(cx: &CheckContext<'_>, report: Report<'_>) {
             command.name(),
             "grep" | "egrep" | "fgrep" | "rg" | "ag" | "sed" | "awk" | "gawk" | "jq" | "yq"
         );
-        // The first word of a search is what is searched for.
+        // The first word of a search command is the pattern.
         let pattern = searches.then(|| command.operands().next()).flatten();
         let words =
             command.args().iter().filter(|word| reads && !pattern.is_some_and(|it| std::ptr::eq(it, *word)));
@@ -570,7 +572,7 @@ pub(super) fn credentials(cx: &CheckContext<'_>, report: Report<'_>) {
     }
 }
 
-/// Whether a command shows the login of a program.
+/// Whether a command prints the credentials of a program.
 fn prints_login(command: &Command) -> bool {
     let mut operands = command.operands().map(|word| word.text.as_str());
     let words = (operands.next().unwrap_or_default(), operands.next().unwrap_or_default());
@@ -581,7 +583,7 @@ fn prints_login(command: &Command) -> bool {
     }
 }
 
-/// The files that `find` looks for by name and gives to a program that reads them.
+/// The files that `find` searches by name and passes to a program that reads them.
 fn found_and_read(command: &Command) -> Vec<String> {
     let args = command.args();
     let is_any = |word: &Word, any: &[&str]| any.contains(&word.text.as_str());
@@ -596,7 +598,7 @@ fn found_and_read(command: &Command) -> Vec<String> {
     names.map(|pair| format!("{start}/{}", pair[1].text)).collect()
 }
 
-/// Files in which programs keep logins, by their ends.
+/// Ends of the paths of files in which programs store credentials.
 const LOGINS: &[&str] = &["/.cargo/credentials", "/.cargo/credentials.toml", "/gh/hosts.yml"];
 
 /// Whether a word is a pattern of names, or a certificate, which is public.
@@ -625,7 +627,7 @@ fn names_no_key(command: &Command, word: &Word) -> bool {
     is_pattern || is_authority || is_certificate
 }
 
-/// Paths that a word may hold.
+/// Paths that a word may contain.
 ///
 /// These are the word itself, and the parts after the signs of `-F f=@path`.
 fn paths_in(word: &Word) -> impl Iterator<Item = &str> {
@@ -647,7 +649,7 @@ fn secret(cx: &CheckContext<'_>, path: &str) -> Option<(&'static str, Tier)> {
     if path.starts_with("/proc/") && path.ends_with("/environ") && path != "/proc/self/environ" {
         return Some(("the variables of a process", Tier::High));
     }
-    // A login's own directory, where something may be in it that is a key.
+    // The directory of a credential counts if it may contain a key.
     let clean = path.replace(UNKNOWN, "");
     let path = AbsPath::new(&clean)?;
     let root = AbsPath::new(&cx.places.root).or_else(|| AbsPath::new("/"))?;

@@ -1,7 +1,8 @@
 //! Static analysis of the effects of a command line, from its syntax tree.
 //!
-//! Pure: it reads only the text. A finding is sure if the text determines it; otherwise it is a doubt, reported
-//! with its worst case. The analysis protects from mistakes, not from malice: a program can do anything.
+//! Pure: it reads only the text. A finding is sure if the text determines it; otherwise it is a
+//! doubt, reported with its worst case. The analysis protects from mistakes, not from malice: a
+//! program can have any effect.
 
 mod command_line;
 mod dangers;
@@ -33,16 +34,16 @@ use word::{UNKNOWN, Variables, Word};
 pub enum Tier {
     /// The command has no known danger.
     Low,
-    /// Visible to others, or not reversible by itself.
+    /// The effect is visible to others, or not reversible by itself.
     Medium,
-    /// Reaches beyond the project.
+    /// The effect reaches beyond the project.
     High,
-    /// Destroys the machine or gives it away.
+    /// The effect destroys the machine or gives others control of it.
     Critical,
 }
 
 impl Tier {
-    /// Its name in settings.
+    /// The tier's name in settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -56,12 +57,12 @@ impl Tier {
 /// A dangerous effect of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The class, for messages and the audit log: `recursive delete`.
+    /// The class, for messages and the audit log, such as `recursive delete`.
     pub class: &'static str,
     pub tier: Tier,
     /// The reason, for messages: the command and its subject.
     pub why: String,
-    /// The text determines it; otherwise it is the worst case.
+    /// Whether the text determines it; otherwise it is the worst case.
     pub sure: bool,
     /// The command's words if all are known; rules match against them.
     pub words: Option<Vec<String>>,
@@ -78,7 +79,7 @@ pub struct Judged {
     pub commands: Vec<Named>,
     /// Files that redirections open, or that commands like `cp` and `tee` write.
     ///
-    /// A word of the command names such a file.
+    /// The command names each file in a word.
     pub files: Vec<Opened>,
 }
 
@@ -119,7 +120,7 @@ pub struct Surroundings {
     pub own: Vec<u32>,
 }
 
-/// Maximum number of readings for variables with several values.
+/// Maximum number of combinations of values that are analyzed.
 const MAX_READINGS: usize = 16;
 
 /// Analyses a command line of bash.

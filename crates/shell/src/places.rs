@@ -2,7 +2,7 @@
 
 use super::word::UNKNOWN;
 
-/// Directories that are not to go, themselves or as a whole. `*` is one name.
+/// Directories that must not be deleted, themselves or as a whole. `*` is one name.
 const DIRECTORIES: &[&str] = &[
     "/",
     "/home",
@@ -54,10 +54,10 @@ pub(super) struct Places {
     pub home: Option<String>,
 }
 
-/// A path that is not to be deleted.
+/// A path that must not be deleted.
 pub(super) struct Precious {
     pub what: String,
-    /// Whether it is that path whatever is unknown in it.
+    /// Whether it is that path whatever its unknown parts are.
     pub sure: bool,
 }
 
@@ -73,7 +73,7 @@ impl Places {
         if sure && !root.is_empty() && root != "/" && is_below(&path, root) {
             return None;
         }
-        // Within what is known of it, it stays where nothing is lost.
+        // The known part of the path is in a directory whose loss does no harm.
         let before = path.split(UNKNOWN).next().unwrap_or_default();
         let harmless = [root, "/tmp", "/var/tmp", "/private/tmp"];
         let stays = |directory: &&str| {
@@ -97,7 +97,7 @@ impl Places {
         directory.or(system).map(|known| Precious { what: format!("the system path {known}"), sure })
     }
 
-    /// Whether `path` is the workspace as a whole, and that no more than a project.
+    /// Whether `path` is the whole workspace, which is no more than a project.
     pub fn is_project(&self, path: &str, cwd: &str) -> bool {
         let path = absolute(path, cwd);
         path == self.root && path != "/" && self.home.as_deref() != Some(path.as_str())
@@ -109,7 +109,7 @@ impl Places {
     }
 }
 
-/// Directories of `/dev` in which no disk is.
+/// Directories of `/dev` that contain no disk.
 const NO_DISKS: &[&str] = &[
     "bus",
     "char",
@@ -139,14 +139,15 @@ pub(super) fn device(path: &str) -> Option<bool> {
         return if path.starts_with(UNKNOWN) { None } else { Some(false) };
     };
     if let Some((directory, _)) = name.split_once('/') {
-        // Other directories hold disks by other names (`disk/by-id`, `mapper`) or those of a volume group.
+        // Other directories contain disks by other names (`disk/by-id`, `mapper`) or those of a
+        // volume group.
         return if directory.contains(UNKNOWN) { None } else { Some(!NO_DISKS.contains(&directory)) };
     }
     let starts = [
         "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "md", "dm-", "nbd", "mem", "kmem",
         "port", "loop", "sr", "zd", "ram", "pmem", "mtd", "mtdblock", "bcache", "drbd", "rbd", "zram",
     ];
-    // `/dev/stdout` and `/dev/shm` are none.
+    // `/dev/stdout` and `/dev/shm` are no disks.
     let is_disk = starts.iter().any(|start| {
         name.strip_prefix(start).is_some_and(|rest| {
             let first = rest.chars().next();
@@ -170,7 +171,7 @@ pub(super) fn device(path: &str) -> Option<bool> {
     }
 }
 
-/// `path` from the root, without `.`, `..` and doubled strokes.
+/// Returns `path` from the root, without `.`, `..` and doubled slashes.
 ///
 /// A pattern at its end means the directory itself.
 fn absolute(path: &str, cwd: &str) -> String {
@@ -189,7 +190,7 @@ fn absolute(path: &str, cwd: &str) -> String {
             name => names.push(name),
         }
     }
-    // All that is in a directory, hidden or not.
+    // The pattern covers all entries of a directory, hidden or not.
     while let Some(last) = names.last() {
         let all = last.chars().all(|c| "*.?[]!".contains(c)) && last.contains('*');
         if !all {
@@ -212,10 +213,11 @@ fn is_below(path: &str, directory: &str) -> bool {
 
 /// Whether the pattern `pattern` may name `path`.
 ///
-/// `*` and `?` match within a name, an unknown part across directories. A `*` in `path` is any one name.
+/// `*` and `?` match within a name, an unknown part across directories. A `*` in `path` is any one
+/// name.
 fn like(pattern: &str, path: &str) -> bool {
-    // An unknown part followed by text that `path` lacks is another path; no unknown part
-    // is left out.
+    // An unknown part followed by text that `path` lacks belongs to another path; no unknown part
+    // is omitted.
     let (pattern, path): (Vec<char>, Vec<char>) = (pattern.chars().collect(), path.chars().collect());
     let mut reached = vec![false; path.len() + 1];
     reached[0] = true;
@@ -239,7 +241,7 @@ fn like(pattern: &str, path: &str) -> bool {
                 for i in 0..path.len() {
                     let any = c == '?' || set_end.is_some();
                     let same = path[i] == c || (any && path[i] != '/');
-                    // Any name stands for whatever the pattern has there.
+                    // Any name in the path matches the pattern's text at this position.
                     if path[i] == '*' && c != '/' {
                         next[i] |= reached[i];
                         next[i + 1] |= reached[i];

@@ -7,7 +7,7 @@ use super::word::{UNKNOWN, Word};
 
 type Report<'a> = &'a mut dyn FnMut(Hit);
 
-/// The subcommand and the words after it, over options before it.
+/// The subcommand and the words after it, without the options before it.
 fn subcommand<'a>(command: &'a Command, valued: &[&str]) -> Option<(&'a str, &'a [Word])> {
     let args = command.args();
     let mut at = 0;
@@ -74,7 +74,7 @@ fn git(command: &Command, report: Report<'_>) {
     else {
         return;
     };
-    // As git reads them: their beginnings will do.
+    // Options are read as git reads them: their beginnings suffice.
     let long = |wanted: &str| {
         let given = rest.iter().filter_map(|word| word.text.split('=').next());
         given.filter(|name| name.starts_with("--") && name.len() > 2).any(|name| wanted.starts_with(name))
@@ -115,7 +115,7 @@ fn git(command: &Command, report: Report<'_>) {
         {
             "rewrites history"
         }
-        // Without a word it lists, too.
+        // The subcommand without a word lists entries, too.
         "replace" if rest.is_empty() || short('l') || long("--list") => return,
         "filter-branch" | "filter-repo" | "replace" => "rewrites history",
         "commit" if long("--amend") => "rewrites the last commit",
@@ -135,7 +135,7 @@ fn git(command: &Command, report: Report<'_>) {
     report(Hit::of(command, about));
 }
 
-/// Options before a subcommand that take the word after them.
+/// Options before a subcommand that take the next word as value.
 const VALUED: &[&str] = &[
     "-C",
     "-F",
@@ -174,7 +174,7 @@ const VALUED: &[&str] = &[
 pub(super) fn publish(cx: &CheckContext<'_>, report: Report<'_>) {
     for command in &cx.script.commands {
         let Some((name, rest)) = subcommand(command, VALUED) else { continue };
-        // `gh` has another meaning for `-n`.
+        // `gh` uses `-n` for another option.
         let only_tries = has(command.args(), &["--dry-run", "--help", "-h"])
             || (command.name() == "cargo" && has(rest, &["-n"]));
         if only_tries {

@@ -1,7 +1,7 @@
-//! Extraction of all commands from a script: lists, pipes, substitutions, functions, and the scripts and
-//! commands in arguments.
+//! Extraction of all commands from a script.
 //!
-//! Lists every command, reachable or not. Something known only at run time is a [`Doubt`].
+//! Includes lists, pipes, substitutions, functions, and the scripts and commands in arguments.
+//! Lists every command, reachable or not. A value that is known only at run time is a [`Doubt`].
 
 use tree_sitter::{Node, Parser};
 
@@ -41,15 +41,15 @@ pub(super) struct Redirect {
 /// A command with its arguments, input and redirections.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Command {
-    /// Its name and arguments. Never empty.
+    /// The name and the arguments. Never empty.
     pub words: Vec<Word>,
     pub input: Input,
     pub redirects: Vec<Redirect>,
-    /// The directory it runs in, as far as `cd` determines it; else [`UNKNOWN`].
+    /// The working directory, as far as `cd` determines it; else [`UNKNOWN`].
     pub cwd: String,
-    /// The text around it does not parse.
+    /// Whether the text around it does not parse.
     pub is_guess: bool,
-    /// The script on its input was analysed.
+    /// Whether the script on its input was analysed.
     is_fed: bool,
 }
 
@@ -66,7 +66,7 @@ impl Command {
 
     /// Whether an argument is this option.
     ///
-    /// A letter among short options counts, and the beginning of a long one.
+    /// A short option may be one of several letters, and a long one may be abbreviated.
     pub fn has(&self, short: char, long: &str) -> bool {
         let options = self.args().iter().take_while(|word| word.text != "--");
         options.into_iter().any(|word| is_option(&word.text, short, long))
@@ -97,7 +97,7 @@ fn is_option(text: &str, short: char, long: &str) -> bool {
     text.strip_prefix('-').is_some_and(|letters| letters.contains(short))
 }
 
-/// Something known only at run time.
+/// An effect that is known only at run time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Doubt {
     pub what: String,
@@ -105,7 +105,7 @@ pub(super) struct Doubt {
     pub worst: String,
 }
 
-/// All that a script runs.
+/// All commands that a script runs.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     pub commands: Vec<Command>,
@@ -137,7 +137,7 @@ pub(super) fn read(text: &str, cwd: &str, variables: Variables) -> Script {
 }
 
 impl Script {
-    /// Takes in the commands of `text`.
+    /// Adds the commands of `text`.
     fn source(&mut self, text: &str) {
         if text.len() > MAX_LENGTH || self.nested >= MAX_NESTED || self.commands.len() >= MAX_COMMANDS {
             self.doubt("a script too long or too deeply nested to analyse");
@@ -176,7 +176,7 @@ impl Script {
 
     /// Guesses the commands of a text that does not parse.
     ///
-    /// Each piece between the signs that separate commands is one.
+    /// Each piece between the operators that separate commands is one command.
     fn guess(&mut self, text: &str) {
         let pieces = text.split(['\n', ';', '|', '&', '(', ')', '`']).take(200);
         let before = self.commands.len();
@@ -207,7 +207,7 @@ impl Script {
                     inner.input = Input::Pipe(before..self.commands.len());
                 }
             }
-            // A directory that is changed inside is not changed after it.
+            // A directory that is changed inside a subshell is not changed after it.
             "subshell" => {
                 let cwd = self.cwd.clone();
                 children(node).into_iter().for_each(|child| self.node(child, src, context));
@@ -225,7 +225,7 @@ impl Script {
                 children(node).into_iter().for_each(|child| self.node(child, src, context));
                 let name = node.child_by_field_name("name").map(|name| text(name, src)).unwrap_or_default();
                 let calls = self.commands[before..].iter().filter(|it| it.name() == name).count();
-                // One after the other they are a recursion, as over a tree.
+                // Calls one after the other are a recursion, as over a tree.
                 let body = text(node, src).replace("&&", "").replace("||", "").replace(">&", "");
                 if calls > 1 && body.contains(['&', '|']) {
                     self.bombs.push(name.to_owned());
@@ -249,7 +249,7 @@ impl Script {
         }
     }
 
-    /// Only the commands in substitutions below `node`.
+    /// Adds only the commands in substitutions below `node`.
     fn inside(&mut self, node: Node<'_>, src: &str, context: &CommandContext) {
         if context.depth > MAX_DEPTH {
             return;
@@ -275,7 +275,7 @@ impl Script {
         if let Some(body) = body {
             self.node(body, src, &inner);
         }
-        // A test or an assignment is no command, and its redirection writes all the same.
+        // A test or an assignment is no command, but its redirection writes too.
         if self.commands.len() == before {
             self.bare(&inner);
         }
@@ -289,7 +289,7 @@ impl Script {
         }
     }
 
-    /// A redirection without a command empties or makes the file.
+    /// Adds a redirection without a command, which empties or creates the file.
     fn bare(&mut self, context: &CommandContext) {
         if !context.redirects.is_empty() {
             self.add(vec![Word::known(":")], context);
@@ -298,8 +298,8 @@ impl Script {
 
     /// Adds a redirection to `context`.
     ///
-    /// Returns the nodes after the beginning of a here-document, and for each whether it reads the command's
-    /// output.
+    /// Returns the nodes after the beginning of a here-document, and for each whether it reads the
+    /// command's output.
     fn redirect<'t>(
         &mut self,
         node: Node<'t>,
@@ -331,7 +331,7 @@ impl Script {
                         context.redirects.push(Redirect { writes, to });
                     }
                 }
-                // The grammar takes the command's further words for the redirection's.
+                // The grammar attributes further words of the command to the redirection.
                 context.more.extend(raws.flat_map(|raw| word::words(&raw, &self.variables)));
             }
             "herestring_redirect" => {
@@ -395,14 +395,14 @@ impl Script {
         });
         self.add(words, &context);
         if let Some(alias) = alias {
-            // An alias may name itself; deeper it is the program.
+            // An alias may name itself; deeper it means the program.
             let kept = std::mem::take(&mut self.aliases);
             self.source(&alias);
             self.aliases = kept;
         }
     }
 
-    /// Lists a command and what it runs.
+    /// Adds a command and the commands that it runs.
     fn add(&mut self, mut words: Vec<Word>, context: &CommandContext) {
         words.extend(context.more.iter().cloned());
         for _ in 0..MAX_NESTED {
@@ -501,7 +501,7 @@ impl Script {
         }
     }
 
-    /// The effect of a command on those after it.
+    /// Applies the effect of a command on those after it.
     fn note(&mut self, command: &Command) {
         self.influenced(influence::of(command));
         match command.name() {
@@ -528,7 +528,7 @@ impl Script {
         }
     }
 
-    /// Adds the scripts that interpreters among the commands since `from` read.
+    /// Adds the scripts that interpreters read from commands since `from`.
     fn fed(&mut self, from: usize) {
         let mut scripts = Vec::new();
         for at in from..self.commands.len() {
@@ -557,7 +557,7 @@ impl Script {
         scripts.iter().for_each(|script| self.nest(script));
     }
 
-    /// Notes what variables are given anywhere in the script.
+    /// Records the values of variables anywhere in the script.
     fn assignments(&mut self, node: Node<'_>, src: &str, depth: usize) {
         if depth > MAX_DEPTH {
             return;
@@ -611,9 +611,9 @@ impl Script {
     }
 }
 
-/// The text with a neutral sign for non-ASCII right after `{`, `{1` and `{1..2`.
+/// Replaces a non-ASCII character right after `{`, `{1` and `{1..2`.
 ///
-/// tree-sitter-bash 0.25.1 asks there whether it is a digit in a way that reads past a table of the C
+/// tree-sitter-bash 0.25.1 tests there for a digit with a function that reads past a table of the C
 /// library.
 fn after_braces(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -650,7 +650,8 @@ fn text<'s>(node: Node<'_>, src: &'s str) -> &'s str {
 
 /// The words of `nodes`, as written.
 ///
-/// The grammar cuts some words into several nodes: those with nothing between them are one.
+/// The grammar splits some words into several nodes: nodes without a space between them are one
+/// word.
 fn joined(nodes: &[Node<'_>], src: &str) -> Vec<String> {
     let mut ranges: Vec<std::ops::Range<usize>> = Vec::new();
     for node in nodes {
@@ -679,7 +680,7 @@ fn separates(gap: &str) -> bool {
 
 /// Whether a text contains a command that the tree does not show.
 ///
-/// The grammar takes backquotes in here-documents and in `${x:=…}` for text.
+/// The grammar parses backquotes in here-documents and in `${x:=…}` as text.
 fn hides_substitution(root: Node<'_>, src: &str) -> bool {
     let mut shown = std::collections::HashSet::new();
     let mut silent: Vec<std::ops::Range<usize>> = Vec::new();

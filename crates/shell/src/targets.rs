@@ -4,7 +4,7 @@ use super::inner;
 use super::script::Command;
 use super::word::{UNKNOWN, Word};
 
-/// A file or directory among a command's words that it writes.
+/// A file or directory in the arguments of a command that writes it.
 pub(super) struct Target {
     pub to: Word,
     /// Names of the files put into `to`, if it is a directory.
@@ -76,7 +76,7 @@ fn placed(command: &Command) -> Vec<Target> {
     gone.chain([Target { to, names, is_directory }]).collect()
 }
 
-/// Whether the last part of a path says that it is a directory.
+/// Whether the last component of a path is `.` or `..`.
 fn is_dots(path: &str) -> bool {
     matches!(path.rsplit('/').next(), Some("" | "." | ".."))
 }
@@ -104,14 +104,14 @@ fn operands(command: &Command) -> Vec<&Word> {
         } else if text == "--" {
             only = true;
         } else {
-            // A value in the same word is none of the next.
+            // A value in the same word is not the next word.
             is_value = is_valued(text, letters, names);
         }
     }
     found
 }
 
-/// Whether the option takes the word after it.
+/// Whether the option takes the next word as value.
 ///
 /// It does if it is one of `names`, or if its last letter is one of `letters`.
 fn is_valued(text: &str, letters: &str, names: &[&str]) -> bool {
@@ -125,7 +125,7 @@ fn is_valued(text: &str, letters: &str, names: &[&str]) -> bool {
 
 /// Part of a path before its first wildcard, up to a directory.
 ///
-/// The whole path if it has no wildcard.
+/// Returns the whole path if it has no wildcard.
 pub(super) fn before_wildcards(path: &str) -> &str {
     match path.find(['*', '?', '[']) {
         Some(at) if !path[..at].contains(UNKNOWN) => {

@@ -1,4 +1,4 @@
-//! The judge of command lines: traps both ways, doubts, and properties.
+//! Analysis of command lines: harmful and harmless examples, doubts, and properties.
 
 use proptest::prelude::*;
 
@@ -40,7 +40,7 @@ fn check(line: &str, tier: Tier) {
     }
 }
 
-/// In doubt, with a worst reading that says `worst`.
+/// Checks that the effect is in doubt, with a worst case that contains `worst`.
 #[track_caller]
 fn doubts(line: &str, worst: &str) {
     let judged = judge(line, &surroundings());
@@ -48,7 +48,7 @@ fn doubts(line: &str, worst: &str) {
 }
 
 #[test]
-fn code_of_other_languages_is_looked_into() {
+fn code_of_other_languages_is_analysed() {
     for line in [
         "python3 -c \"import os; os.system('rm -rf /')\"",
         "python3 -Ic \"__import__('os').system('rm -rf /')\"",
@@ -183,7 +183,7 @@ fn dangers_that_a_word_search_misses_are_found() {
 }
 
 #[test]
-fn what_a_search_for_words_would_find() {
+fn harmless_lines_with_dangerous_words_are_accepted() {
     for line in [
         "rm -rf -- node_modules",
         "find . -xtype l -delete",
@@ -309,7 +309,7 @@ fn read_only_command_lines_are_recognized() {
     }
 }
 
-/// Ways to write a word that a shell reads as the same.
+/// Spellings of a word that a shell reads as the same.
 fn quoted(word: &str) -> impl Strategy<Value = String> + use<> {
     let word = word.to_owned();
     (0..word.len(), 0..6usize).prop_map(move |(at, how)| {
@@ -326,7 +326,7 @@ fn quoted(word: &str) -> impl Strategy<Value = String> + use<> {
 }
 
 #[test]
-fn signs_after_braces_are_no_crash() {
+fn characters_after_braces_cause_no_crash() {
     for line in [
         "echo {\u{10ffff}",
         "echo {1\u{10ffff}",
@@ -343,12 +343,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_text_is_a_panic(line in "\\PC{0,80}") {
+    fn no_text_causes_a_panic(line in "\\PC{0,80}") {
         judge(&line, &surroundings());
     }
 
     #[test]
-    fn nothing_like_a_script_is_a_panic(parts in prop::collection::vec(prop::sample::select(vec![
+    fn no_script_causes_a_panic(parts in prop::collection::vec(prop::sample::select(vec![
         "rm", "-rf", "/", "$X", "${", "}", "$(", ")", "`", "'", "\"", "|", "&&", ";", "\n", "<<EOF", "EOF", "<<<", ">", "<(",
         "if", "then", "fi", "for", "in", "do", "done", "{", "(", "\\", "é", "\0", "$'", "\\x", "~", "*", "[", "]", "eval",
         "sh", "-c", "xargs", "find", "-exec", "{}", "+", "sudo", "=", "a=", "case", "esac", "function", "f()", "!", "#", "2>&1",

@@ -4,7 +4,9 @@
 
 use std::collections::HashMap;
 
-/// Stands for unknown text of any length. A zero byte, which a word cannot contain.
+/// Placeholder of unknown text of any length.
+///
+/// A zero byte, which a word cannot contain.
 pub(super) const UNKNOWN: char = '\0';
 
 /// Maximum number of words from one brace expansion.
@@ -35,11 +37,11 @@ impl Word {
 
 /// Variables with known values in a script.
 ///
-/// If a variable has several values, each reading of the script takes another one.
+/// If a variable has several values, each reading of the script uses another one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Variables {
     values: HashMap<String, Vec<Word>>,
-    /// Which of several values is taken.
+    /// Index of the value that is used among several.
     pub reading: usize,
 }
 
@@ -51,7 +53,7 @@ impl Variables {
         }
     }
 
-    /// How many readings show every value once.
+    /// Number of readings that use every value once.
     pub fn readings(&self) -> usize {
         self.values.values().map(Vec::len).max().unwrap_or(1)
     }
@@ -62,7 +64,7 @@ impl Variables {
     }
 }
 
-/// The words that the written word `raw` comes to.
+/// Expands the written word `raw` to words.
 pub(super) fn words(raw: &str, variables: &Variables) -> Vec<Word> {
     let mut alternatives = Vec::new();
     braces(raw, &mut alternatives);
@@ -75,9 +77,9 @@ pub(super) fn words(raw: &str, variables: &Variables) -> Vec<Word> {
     out
 }
 
-/// The one text that `raw` is where a shell does not split.
+/// Expands `raw` to one word where a shell does not split.
 ///
-/// Examples are a value and the target of a redirection.
+/// Examples are an assigned value and the target of a redirection.
 pub(super) fn value(raw: &str, variables: &Variables) -> Word {
     let mut reader = Reader::new(raw, variables);
     reader.read(false);
@@ -132,7 +134,7 @@ fn first_brace(raw: &str) -> Option<(usize, Vec<usize>, usize)> {
                 if let Some((start, commas)) = open.pop()
                     && !commas.is_empty()
                 {
-                    // One around it comes first.
+                    // An outer brace comes first.
                     found = Some((start, commas, at));
                     if open.is_empty() {
                         break;
@@ -146,7 +148,7 @@ fn first_brace(raw: &str) -> Option<(usize, Vec<usize>, usize)> {
     found
 }
 
-/// The place of the quote that ends the one at `at`.
+/// Position of the quote that ends the one at `at`.
 fn quoted_end(bytes: &[u8], at: usize) -> usize {
     let quote = bytes[at];
     let mut end = at + 1;
@@ -158,7 +160,7 @@ fn quoted_end(bytes: &[u8], at: usize) -> usize {
 
 /// Position of the bracket that closes the one at `at`.
 ///
-/// Skips quotes and nested brackets. The end of the text when there is none.
+/// Skips quotes and nested brackets. Returns the end of the text if there is none.
 fn closing(raw: &str, at: usize, open: u8, close: u8) -> usize {
     let bytes = raw.as_bytes();
     let (mut depth, mut end) = (0usize, at);
@@ -186,7 +188,7 @@ struct Reader<'a> {
     variables: &'a Variables,
     done: Vec<Word>,
     current: Word,
-    /// There is a word even if it is empty.
+    /// Whether there is a word, even if it is empty.
     is_word: bool,
 }
 
@@ -218,7 +220,7 @@ impl<'a> Reader<'a> {
     }
 
     fn push(&mut self, c: char) {
-        // A zero byte of the text itself means nothing; a shell drops it.
+        // A zero byte of the text itself has no meaning; a shell drops it.
         if c != UNKNOWN {
             self.current.text.push(c);
         }
@@ -268,7 +270,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The text between double quotes, or with `None` all the rest.
+    /// Reads the text between double quotes, or with `None` all the rest.
     fn double(&mut self, until: Option<char>) {
         while let Some(c) = self.next() {
             match c {
@@ -294,7 +296,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Adds what an expansion came to; unquoted, its spaces split.
+    /// Adds the result of an expansion; if unquoted, its spaces split.
     fn put(&mut self, value: Word, splits: bool) {
         self.current.scripts.extend(value.scripts);
         if !splits {
@@ -306,7 +308,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// After the `$`.
+    /// Reads an expansion after the `$`.
     fn expansion(&mut self) -> Word {
         let rest = self.raw.get(self.at..).unwrap_or_default();
         match rest.chars().next() {
@@ -319,7 +321,7 @@ impl<'a> Reader<'a> {
                 let inside = self.bracketed('{', '}');
                 self.parameter(&inside)
             }
-            // A background job of the script's own.
+            // The expansion is a background job of the script.
             Some('!') => {
                 self.at += 1;
                 Word::known("%!")
@@ -337,7 +339,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The content of `${…}`.
+    /// Expands the content of `${…}`.
     fn parameter(&mut self, inside: &str) -> Word {
         let end = inside.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(inside.len());
         let (name, rest) = inside.split_at(end);
@@ -347,7 +349,7 @@ impl<'a> Reader<'a> {
         match operator.chars().next() {
             _ if !is_name => Word::known(UNKNOWN),
             None if rest.is_empty() => known,
-            // Not set as far as is known, so the other text is the one that counts.
+            // The variable is not set as far as is known, so the other text applies.
             Some('-' | '=') if !known.is_known() && known.scripts.is_empty() => {
                 value(&operator[1..], self.variables)
             }
@@ -390,7 +392,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// After `$'`.
+    /// Reads a string after `$'`.
     fn ansi(&mut self) {
         while let Some(c) = self.next().filter(|c| *c != '\'') {
             if c != '\\' {

@@ -115,7 +115,7 @@ fn good(tree: &Tree, text: &str, starts: &[usize], random: &mut Random) -> Optio
 
 /// An edit that most likely breaks brackets.
 ///
-/// It deletes or adds one, or deletes or doubles a line of them.
+/// It deletes or adds one bracket, or deletes or doubles a line of them.
 fn bad(text: &str, starts: &[usize], random: &mut Random) -> Option<TextEdit> {
     let line = (0..200)
         .map(|_| random.below(starts.len()))
@@ -313,7 +313,7 @@ fn parts(files: &[PathBuf]) {
     }
 }
 
-/// An arbitrary edit: inserts a piece of the text, of any kind, elsewhere.
+/// An arbitrary edit: inserts a piece of the text elsewhere.
 fn other(text: &str, starts: &[usize], random: &mut Random) -> Option<TextEdit> {
     let lines = |random: &mut Random, most: usize| {
         let first = random.below(starts.len());

@@ -1,7 +1,7 @@
-//! The tree of a text, and the tree of the text after edits.
+//! Tree of a text, and the tree of the text after edits.
 //!
-//! A tree belongs to one exact text. It does not keep that text: the caller passes it again, and must pass
-//! the right one.
+//! A tree belongs to one exact text, which it does not store: the caller passes the same text
+//! again.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -24,10 +24,10 @@ impl Stop<'_> {
     pub const NEVER: Stop<'static> = Stop(&|| false);
 }
 
-/// The parse ended early.
+/// Error when a parse ended early.
 ///
-/// Its [`Stop`] ended it, or the text nests deeper than its grammar can follow (some hundred levels of Python
-/// or YAML).
+/// Either its [`Stop`] ended it, or the text nests deeper than its grammar can follow (a few
+/// hundred levels of Python or YAML).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("parsing was stopped")]
 pub struct Stopped;
@@ -50,12 +50,13 @@ impl Tree {
         Ok(Self::new(language, parse(language, text, None, stop)?, text))
     }
 
-    /// Follows `edits` and parses what they changed.
+    /// Follows `edits` and parses the parts that they changed.
     ///
-    /// The edits are of `before`, in order of place, not overlapping, and produced `after`. `before` must be
-    /// the text of this tree.
+    /// The edits refer to `before`, are in order of position, do not overlap, and produced `after`.
+    /// `before` must be the text of this tree.
     ///
     /// # Errors
+    ///
     /// [`Stopped`] if `stop` returned true, or the text nests too deep.
     pub fn reparse(
         &self,
@@ -65,7 +66,7 @@ impl Tree {
         stop: Stop<'_>,
     ) -> Result<Self, Stopped> {
         let mut tree = self.tree.clone();
-        // From the last up, so that earlier places stay valid.
+        // The loop starts with the last edit, so that earlier positions stay valid.
         for edit in input_edits(before, edits).iter().rev() {
             tree.edit(edit);
         }
@@ -77,7 +78,6 @@ impl Tree {
         Self { language, tree, layout }
     }
 
-    /// The language it was parsed as.
     pub fn language(&self) -> Language {
         self.language
     }
@@ -109,10 +109,11 @@ fn parse(
     parser.parse_with_options(&mut read, old, Some(options)).ok_or(Stopped)
 }
 
-/// The bytes for the grammar, each in its place.
+/// The bytes for the grammar, each at its position.
 ///
-/// Bash's grammar (0.25.1) calls C's `isdigit` with any character after `{`, `{1` and `{1..2`; for non-ASCII
-/// characters that reads past a table. Such a character is replaced by one with as little meaning there.
+/// Bash's grammar (0.25.1) calls C's `isdigit` with any character after `{`, `{1` and `{1..2`; for
+/// non-ASCII characters that reads past a table. Such a character is replaced by one with as little
+/// meaning there.
 fn readable(language: Language, text: &str) -> Cow<'_, [u8]> {
     let is_asked = |before: u8| matches!(before, b'{' | b'.' | b'0'..=b'9');
     let bytes = text.as_bytes();

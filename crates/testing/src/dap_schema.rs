@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 pub struct Schema {
     definitions: Value,
-    /// By the name of the definition: building one takes long.
+    /// Validators by the name of the definition, since building one takes long.
     validators: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
@@ -56,7 +56,7 @@ impl Schema {
     }
 
     fn validator(&self, definition: &str) -> Result<Arc<Validator>, String> {
-        // Entries are inserted whole.
+        // Entries are inserted whole, so a panic elsewhere has no effect on them.
         let mut validators = self.validators.lock();
         if let Some(validator) = validators.get(definition) {
             return Ok(Arc::clone(validator));

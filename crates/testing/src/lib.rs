@@ -1,8 +1,8 @@
-//! Scripted peers for tests: the far ends of our protocols, under a test's control.
+//! Scripted peers for tests: the other ends of Pilcrow's protocols, under a test's control.
 //!
 //! For tests only. A peer follows its script, right or wrong, and records the messages it receives.
 
-#![expect(clippy::disallowed_methods, reason = "test tools start processes and write files of their own")]
+#![expect(clippy::disallowed_methods, reason = "test tools start processes and write their own files")]
 
 #[cfg(feature = "dap-schema")]
 pub mod dap_schema;

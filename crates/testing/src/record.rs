@@ -1,4 +1,4 @@
-//! Reading a peer's record while the peer may still be writing it.
+//! Messages in a peer's record, read while the peer may still write it.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! HTTP behaviour of the models against the scripted server: timeouts, retries, faults.
 //!
-//! Every fault at every stage of a response ends in exactly one final message, with the output received so
-//! far.
+//! Every fault at every stage of a response ends in exactly one final message, with the output
+//! received so far.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail by panicking")]
 
@@ -107,7 +107,7 @@ async fn a_response_without_streaming_is_decoded() {
     assert_eq!(failing(broken).await.0, ErrorKind::Protocol);
 }
 
-/// Servers and gateways send other content types than their responses have.
+/// Sends other content types than the responses have, as servers and gateways do.
 #[tokio::test]
 async fn the_first_bytes_decide_the_kind_of_a_response() {
     let typed =
@@ -413,12 +413,12 @@ async fn connecting_waits_for_its_timeout() {
     let before = Instant::now();
     let message =
         ask(&RemoteModel::new(Arc::new(OpenAiCompletions), endpoint), CancellationToken::new()).await.message;
-    assert_eq!(message.error_kind, Some(ErrorKind::Network), "it was not reached");
+    assert_eq!(message.error_kind, Some(ErrorKind::Network), "the server was not reached");
     assert!(message.error_message.unwrap().starts_with("cannot reach scripted"));
     assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
 }
 
-/// An embedding program's addition: another address with the same stream.
+/// A protocol that an embedding program adds: another address with the same stream.
 struct Foreign;
 
 impl Protocol for Foreign {

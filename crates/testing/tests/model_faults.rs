@@ -1,7 +1,7 @@
 //! Every kind of failure at every stage of a stream, of every protocol.
 //!
-//! Each ends in one final message with the output received so far, leaves no connection open, and never shows
-//! the key.
+//! Each ends in one final message with the output received so far, leaves no connection open, and
+//! never shows the key.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -23,10 +23,10 @@ use tokio_util::sync::CancellationToken;
 
 const KEY: &str = "sk-very-secret-1234";
 const LONG: Duration = Duration::from_secs(120);
-/// The timeout that is meant to expire.
+/// The timeout that is expected to expire.
 const SHORT: Duration = Duration::from_millis(1500);
 
-/// Everything logged, at every level.
+/// All log output, at every level.
 fn log() -> &'static Arc<Mutex<Vec<u8>>> {
     #[derive(Clone)]
     struct LogBuffer(Arc<Mutex<Vec<u8>>>);
@@ -52,7 +52,7 @@ fn log() -> &'static Arc<Mutex<Vec<u8>>> {
 
 #[track_caller]
 fn without_key(what: &str, text: &str) {
-    // Parts of the key would be a leak, too.
+    // Parts of the key must not leak either.
     assert!(!text.contains(&KEY[..12]), "{what}: the key occurs in {text}");
 }
 
@@ -184,7 +184,7 @@ async fn a_failing_stream_ends_once_with_its_output_so_far() {
                 for (at, (pieces, deltas)) in stages(name).into_iter().enumerate() {
                     let what = format!("{name} {fault:?} after {at} pieces");
                     // The pieces must arrive before the connection is reset.
-                    let settle = Step::Wait(Duration::from_millis(40));
+                    let pause = Step::Wait(Duration::from_millis(40));
                     let torn = whole[at][..20].to_vec();
                     let damage = match name {
                         "bedrock-converse-stream" => vec![0; 64],
@@ -192,14 +192,14 @@ async fn a_failing_stream_ends_once_with_its_output_so_far() {
                     };
                     let reply = protocols::begun(name, &pieces);
                     let (reply, kind) = match fault {
-                        Reset => (reply.steps([settle, Step::Reset]), ErrorKind::Network),
-                        Cut => (reply.steps([settle, Step::Cut]), ErrorKind::Network),
+                        Reset => (reply.steps([pause, Step::Reset]), ErrorKind::Network),
+                        Cut => (reply.steps([pause, Step::Cut]), ErrorKind::Network),
                         Over => (reply, ErrorKind::Protocol),
                         Torn => (reply.body(torn), ErrorKind::Protocol),
-                        TornAndCut => (reply.body(torn).steps([settle, Step::Cut]), ErrorKind::Network),
+                        TornAndCut => (reply.body(torn).steps([pause, Step::Cut]), ErrorKind::Network),
                         Damaged => (reply.body(damage), ErrorKind::Protocol),
                         Reported => (
-                            reply.body(protocols::failure(name, &format!("no more for {KEY}"))),
+                            reply.body(protocols::failure(name, &format!("request limit of {KEY} reached"))),
                             ErrorKind::Unavailable,
                         ),
                         Silent => (reply.steps([Step::Hang]), ErrorKind::Timeout),

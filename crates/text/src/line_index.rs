@@ -1,18 +1,19 @@
 //! Lines of a text, and conversion between byte offsets and protocol positions.
 //!
-//! Lines end with `\n`, `\r\n` or `\r`, as LSP 3.17 §Text Documents says, unless the peer is known to count
-//! otherwise ([`LineEnds`]). The last line may be empty: a text always has one more line than line ends.
+//! Lines end with `\n`, `\r\n` or `\r`, as LSP 3.17 §Text Documents says, unless the peer is known
+//! to use other line ends ([`LineEnds`]). The last line may be empty: a text always has one more
+//! line than line ends.
 
 use std::ops::Range;
 
 /// The unit of a [`Position`]'s character offset (LSP 3.17 §Position Encodings).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PositionEncoding {
-    /// Bytes.
+    /// Counts bytes.
     Utf8,
-    /// UTF-16 code units; the protocol's default.
+    /// Counts UTF-16 code units; the protocol's default.
     Utf16,
-    /// Unicode scalar values.
+    /// Counts Unicode scalar values.
     Utf32,
 }
 
@@ -38,7 +39,7 @@ pub struct Position {
 /// The sequences that end a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum LineEnds {
-    /// `\n`, `\r\n` and `\r`, as LSP says.
+    /// Ends lines at `\n`, `\r\n` and `\r`, as LSP requires.
     #[default]
     Any,
     /// `\n` alone; a `\r` before it is the line's last character.
@@ -47,7 +48,7 @@ pub enum LineEnds {
     CrLf,
 }
 
-/// The line starts of one text. Use it with that text only.
+/// Line starts of one text. Valid for that text only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineIndex {
     starts: Vec<usize>,
@@ -73,7 +74,7 @@ impl LineIndex {
     /// Costs little for a small edit, whatever the size of the text.
     pub fn edit(&mut self, after: &str, range: Range<usize>, new_len: usize) {
         let moved = |offset: usize| offset - range.len() + new_len;
-        // One more line on either side: an edit may join or split `\r` and `\n`.
+        // The window has one more line on either side: an edit may join or split `\r` and `\n`.
         let first = self.line_of(range.start).saturating_sub(1);
         let next = self.line_of(range.end) + 2;
         let window_end = self.starts.get(next).copied().map_or(after.len(), moved);
@@ -127,8 +128,8 @@ impl LineIndex {
 
     /// Byte offset of `position`.
     ///
-    /// A character past the line's end is the line's end, as LSP requires. `None` if the line does not exist
-    /// or the character lies inside one (half a surrogate).
+    /// A character past the line's end maps to the line's end, as LSP requires. `None` if the line
+    /// does not exist or the position splits a character (half a surrogate).
     pub fn offset(&self, text: &str, position: Position, encoding: PositionEncoding) -> Option<usize> {
         let range = self.line(text, position.line as usize)?;
         let wanted = position.character as usize;

@@ -16,9 +16,9 @@ pub mod codes {
     pub const INVALID_PARAMS: i64 = -32602;
     /// The peer failed internally.
     pub const INTERNAL_ERROR: i64 = -32603;
-    /// A request before `initialize`.
+    /// The client sent a request before `initialize`.
     pub const SERVER_NOT_INITIALIZED: i64 = -32002;
-    /// A well-formed request that failed.
+    /// A well-formed request failed.
     pub const REQUEST_FAILED: i64 = -32803;
     /// The server cancelled a request by itself.
     pub const SERVER_CANCELLED: i64 = -32802;
@@ -32,7 +32,7 @@ pub mod codes {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Id {
-    /// A number; our own ids are numbers.
+    /// A number; this side's ids are numbers.
     Number(i64),
     /// A string.
     String(String),
@@ -51,7 +51,7 @@ impl std::fmt::Display for Id {
 #[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct RpcError {
-    /// A number from [`codes`], or the other side's own.
+    /// A number from [`codes`], or one that the other side defines.
     pub code: i64,
     /// The failure, in one sentence.
     #[serde(default)]
@@ -67,7 +67,7 @@ impl RpcError {
         Self { code, message: message.into(), data: None }
     }
 
-    /// [`codes::METHOD_NOT_FOUND`] for `method`.
+    /// Builds a [`codes::METHOD_NOT_FOUND`] error for `method`.
     pub fn method_not_found(method: &str) -> Self {
         Self::new(codes::METHOD_NOT_FOUND, format!("unknown method {method}"))
     }
@@ -76,23 +76,23 @@ impl RpcError {
 /// One message.
 #[derive(Debug, Clone)]
 pub enum Envelope {
-    /// Requires a response with its id.
+    /// A request, which requires a response with its id.
     Request {
-        /// To repeat in the response.
+        /// The id to repeat in the response.
         id: Id,
         /// The requested method.
         method: String,
         /// The unparsed parameters.
         params: Option<Box<RawValue>>,
     },
-    /// Requires no response.
+    /// A notification, which requires no response.
     Notification {
         /// The notified method.
         method: String,
         /// The unparsed parameters.
         params: Option<Box<RawValue>>,
     },
-    /// The response to a request of ours.
+    /// The response to a request of this side.
     Response {
         /// The request's id; `None` if the peer could not read it.
         id: Option<Id>,
@@ -132,11 +132,11 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 
 /// A received message; nothing of a notification is copied.
 pub(crate) enum Incoming<'a> {
-    /// Requires no response.
+    /// A notification, which requires no response.
     Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
-    /// Requires a response with its id.
+    /// A request, which requires a response with its id.
     Request { id: Id, method: String, params: Option<Box<RawValue>> },
-    /// The response to a request of ours.
+    /// The response to a request of this side.
     Response { id: Option<Id>, outcome: Result<Box<RawValue>, RpcError> },
 }
 
@@ -154,9 +154,10 @@ pub fn parse(body: &[u8]) -> Result<Envelope, Malformed> {
     })
 }
 
-/// Parses one body, borrowing what need not be kept.
+/// Parses one body and borrows the parts that need not be stored.
 ///
 /// # Errors
+///
 /// Like [`parse`].
 pub(crate) fn read(body: &[u8]) -> Result<Incoming<'_>, Malformed> {
     let bad = |reason: String, id: Option<Id>| Malformed { reason, id };
@@ -184,7 +185,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Incoming<'_>, Malformed> {
     }
     match raw.result {
         Some(result) => Ok(Incoming::Response { id, outcome: Ok(result.to_owned()) }),
-        // Some servers omit `result: null`; a lone id can only mean that.
+        // Some servers omit `result: null`; an id alone can only mean that.
         None if id.is_some() => Ok(Incoming::Response { id, outcome: Ok(null()) }),
         None => Err(bad("it has no method, no result and no error".to_owned(), id)),
     }

@@ -1,7 +1,7 @@
 //! Message framing: `Content-Length` headers (LSP 3.17 §Base Protocol), or lines.
 //!
-//! Does not parse bodies. Invariants: bytes outside messages are skipped and reported, never an error; memory
-//! is bounded by [`Limits`]; the frames do not depend on how the stream is split into chunks.
+//! Does not parse bodies. Invariants: bytes outside messages are skipped and reported, never an
+//! error; memory is bounded by [`Limits`]; the frames do not depend on the chunks of the stream.
 
 use std::io;
 
@@ -11,23 +11,23 @@ use tokio_util::codec::{Decoder, Encoder};
 /// The separation of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// `Content-Length: N`, an empty line, then N bytes: LSP and DAP.
+    /// Headers `Content-Length: N`, an empty line, then N bytes: LSP and DAP.
     ContentLength,
-    /// One message per line: ACP, MCP, our own `rpc`.
+    /// One message per line: ACP, MCP, Pilcrow's `rpc`.
     Line,
 }
 
 /// Limits of the bytes held while searching for the end of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one header section, and of one run of bytes without a line end in it.
+    /// Maximum bytes of one header section, and of a run of them without a line end.
     pub header: usize,
-    /// Bytes of one body. A longer one is skipped and reported, up to the next message.
+    /// Maximum bytes of one body. A longer one is skipped and reported.
     pub body: usize,
 }
 
 impl Default for Limits {
-    /// 16 KiB of header, 256 MiB of body.
+    /// Allows 16 KiB of header and 256 MiB of body.
     fn default() -> Self {
         Self { header: 16 * 1024, body: 256 * 1024 * 1024 }
     }
@@ -45,7 +45,7 @@ pub enum Frame {
 /// Bytes of a stream that belong to no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Skipped {
-    /// Other output than a header, usually of a program that prints to standard output.
+    /// Output other than a header, usually of a program that prints to standard output.
     #[error("{bytes} bytes that are not a header: {start:?}")]
     Garbage {
         /// Number of skipped bytes.
@@ -75,7 +75,7 @@ pub enum Skipped {
     },
 }
 
-/// Encodes and decodes frames; a `tokio_util::codec` decoder and encoder.
+/// Encoder and decoder of frames for `tokio_util::codec`.
 #[derive(Debug, Clone)]
 pub struct MessageCodec {
     framing: Framing,
@@ -89,20 +89,20 @@ enum DecoderState {
     Idle,
     /// Inside a header section of which `seen` bytes were read.
     Header { length: Option<u64>, seen: usize },
-    /// The next this many bytes are a body.
+    /// Inside a body of which this many bytes remain.
     Body(usize),
-    /// This many bytes of an oversized body remain to be dropped.
+    /// Inside an oversized body of which this many bytes remain to be dropped.
     Discard(u64),
-    /// Dropping an oversized line up to its end.
+    /// Inside an oversized line, which is dropped up to its end.
     DiscardLine,
 }
 
-/// Bytes kept of an overlong line's end, in which a header may begin.
+/// Bytes stored of an overlong line's end, in which a header may begin.
 const TAIL: usize = 64;
 const LENGTH: &[u8] = b"content-length:";
 
 impl MessageCodec {
-    /// A codec for the beginning of a stream.
+    /// Creates a codec for the beginning of a stream.
     pub fn new(framing: Framing, limits: Limits) -> Self {
         let limits = Limits { header: limits.header.max(4 * TAIL), body: limits.body };
         Self { framing, limits, state: DecoderState::Idle }
@@ -116,7 +116,7 @@ impl MessageCodec {
             match self.state {
                 DecoderState::Body(length) => {
                     if buffer.len() < length {
-                        // Not all at once: the length may be wrong.
+                        // Reserve only a part at once: the length may be wrong.
                         buffer.reserve((length - buffer.len()).min(1024 * 1024));
                         return None;
                     }
@@ -157,7 +157,7 @@ impl MessageCodec {
         }
     }
 
-    /// Parses a header of the usual form in one step; leaves anything else.
+    /// Parses a header of the usual form in one step; leaves any other unchanged.
     fn usual_header(&mut self, buffer: &mut BytesMut) -> bool {
         let Some(rest) = buffer.strip_prefix(b"Content-Length: ") else { return false };
         // Fewer digits than could overflow.
@@ -281,7 +281,8 @@ fn find_length(line: &[u8]) -> Option<(usize, u64)> {
 
 /// The position of a complete header line.
 ///
-/// JSON cannot contain one: line ends in strings are escaped, and outside of strings there is no such word.
+/// JSON cannot contain one: line ends in strings are escaped, and no such word occurs outside of
+/// strings.
 fn find_header(bytes: &[u8]) -> Option<usize> {
     let begins = |at: usize| {
         let value = &bytes[at + LENGTH.len()..bytes.len().min(at + TAIL)];
@@ -298,7 +299,7 @@ fn is_known_header(line: &[u8]) -> bool {
     line.get(..13).is_some_and(|start| start.eq_ignore_ascii_case(b"content-type:"))
 }
 
-/// `Name: value` with a name of header characters.
+/// Whether a line is `Name: value` with a name of header characters.
 fn is_header(line: &[u8]) -> bool {
     line.iter().position(|&byte| byte == b':').is_some_and(|colon| {
         colon > 0 && line[..colon].iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')

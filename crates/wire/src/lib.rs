@@ -3,8 +3,9 @@
 //! Works over any `AsyncRead` and `AsyncWrite`. Knows no method name (except the configured one for
 //! cancellation), no process, and no file except the name of a socket.
 //!
-//! Invariants: one bad message never ends a readable stream; bodies stay raw until requested; every request
-//! ends: with its response, its deadline, its cancellation, or the reason why the stream closed.
+//! Invariants: one bad message never ends a readable stream; bodies stay raw until requested; every
+//! request ends with its response, its deadline, its cancellation, or the reason why the stream
+//! closed.
 #![warn(missing_docs)]
 
 mod envelope;

@@ -1,10 +1,10 @@
 //! Streams between processes of one user on one machine: named Unix sockets.
 //!
-//! A name appears, with mode 0600, when its listener is ready, and is removed with the listener; a name left
-//! by a dead process is removed by the process that finds it. Both ends check the uid of the other and accept
-//! only their own. Paths longer than the system's limit for sockets are reached through their directory on
-//! Linux and refused elsewhere. Systems without Unix sockets are not supported yet; named pipes would fit
-//! behind the same functions.
+//! A name appears, with mode 0600, when its listener is ready, and is removed with the listener.
+//! The process that finds the name of a dead process removes it. Both ends check the uid of the
+//! other and accept only their own. Paths longer than the system's limit for sockets are reached
+//! through their directory on Linux and refused elsewhere. Systems without Unix sockets are not
+//! supported yet; named pipes would fit behind the same functions.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixListener as StdListener;
@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{UnixListener, UnixStream};
 
-/// Why two processes do not connect.
+/// Reason why two processes do not connect.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
-    /// The listener is gone. Its stale name is removed.
+    /// The listener has ended. Its stale name is removed.
     #[error("no process listens at {}", path.display())]
     Dead {
         /// Path of the socket.
@@ -32,11 +32,11 @@ pub enum LocalError {
         path: PathBuf,
         /// The uid at the other end.
         found: Option<u32>,
-        /// Id of our user.
+        /// Uid of this process.
         own: u32,
     },
     /// The listener's queue is full: it does not respond.
-    #[error("the listener at {} accepts no more connections", path.display())]
+    #[error("the listener at {} accepts no more connections; try again", path.display())]
     Busy {
         /// Path of the socket.
         path: PathBuf,
@@ -69,7 +69,7 @@ pub struct Listener {
 #[derive(Debug)]
 pub struct Stream(UnixStream);
 
-/// A name for another process to listen at. Dropping it removes the name.
+/// A name at which another process will listen. Dropping it removes the name.
 #[derive(Debug)]
 pub struct Reserved {
     path: PathBuf,
@@ -88,7 +88,7 @@ impl Listener {
     pub fn bind(path: &Path) -> Result<Self, LocalError> {
         let failed = |source| LocalError::Io { path: path.to_owned(), source };
         let name = path.file_name().ok_or_else(|| failed(ErrorKind::InvalidInput.into()))?;
-        // Under a temporary name first: the real name appears with listener and mode.
+        // The listener has a temporary name first: the real name appears with listener and mode.
         let raw = path.with_file_name(format!(".{}.new", name.to_string_lossy()));
         remove(&raw).map_err(failed)?;
         let bound = match StdListener::bind(&raw) {
@@ -129,7 +129,7 @@ impl Listener {
         }
     }
 
-    /// Accepts the next connection of a process of our own user. Cancel-safe.
+    /// Accepts the next connection of a process of the same user. Cancel-safe.
     ///
     /// Other connections are closed and logged.
     ///
@@ -175,11 +175,12 @@ impl Reserved {
         &self.path
     }
 
-    /// Connects to the listener there, if it exists by now.
+    /// Connects to the listener at the name, if it exists by now.
     ///
     /// A name without a listener stays, since the listener may be about to start.
     ///
     /// # Errors
+    ///
     /// [`LocalError::Io`] without a listener, [`LocalError::Foreign`].
     pub async fn connect(&self) -> Result<Stream, LocalError> {
         let failed = |source| LocalError::Io { path: self.path.clone(), source };
@@ -217,7 +218,7 @@ impl Stream {
                 Err(LocalError::Dead { path: path.to_owned() })
             }
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                // Only the entry checked before: a new listener may have this name by now.
+                // Remove only the entry checked before: a new listener may have this name by now.
                 if before.is_some() && node(path) == before {
                     remove(path).map_err(|source| LocalError::Io { path: path.to_owned(), source })?;
                 }
@@ -243,7 +244,7 @@ impl Stream {
     }
 }
 
-/// Checks that the other end belongs to our own user (`SO_PEERCRED`, `getpeereid`).
+/// Checks that the other end belongs to the same user.
 fn checked(stream: UnixStream, path: &Path) -> Result<Stream, LocalError> {
     let own = rustix::process::geteuid().as_raw();
     let found = stream.peer_cred().map(|other| other.uid()).ok();
@@ -292,7 +293,7 @@ fn through_directory(path: &Path) -> Result<(PathBuf, rustix::fd::OwnedFd), Loca
     Ok((address, directory))
 }
 
-/// Fails: this system does not support it.
+/// Fails, because this system does not support it.
 #[cfg(not(target_os = "linux"))]
 fn through_directory(path: &Path) -> Result<(PathBuf, ()), LocalError> {
     Err(LocalError::TooLong { path: path.to_owned() })

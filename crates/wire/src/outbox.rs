@@ -12,7 +12,7 @@ use tokio_util::codec::Encoder;
 
 use crate::framing::MessageCodec;
 
-/// Bytes to gather before a write, if more than one message waits.
+/// Number of bytes to gather before a write, if more than one message waits.
 const GATHER: usize = 64 * 1024;
 
 /// The sending end of the queue. Cheap to clone.
@@ -31,7 +31,7 @@ enum Item {
 /// A place in the queue; freed when all messages of it are written.
 pub(crate) type QueuePlace = Arc<OwnedSemaphorePermit>;
 
-/// The writing task has ended.
+/// Error when the writing task has ended.
 pub(crate) struct OutboxClosed;
 
 impl Outbox {
@@ -46,7 +46,7 @@ impl Outbox {
         Arc::clone(&self.places).acquire_owned().await.map(Arc::new).map_err(|_| OutboxClosed)
     }
 
-    /// A place, if one is free.
+    /// Takes a place if one is free.
     pub(crate) fn try_place(&self) -> Result<Option<QueuePlace>, OutboxClosed> {
         match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => Ok(Some(Arc::new(place))),
@@ -86,8 +86,8 @@ pub(crate) struct Writer {
 impl Writer {
     /// Writes until the outbox is dropped or the stream fails.
     ///
-    /// Not cancel-safe: dropping it may leave half a message written, so it is dropped only when the stream
-    /// is closed.
+    /// Not cancel-safe: dropping it may leave half a message written, so only a closed stream drops
+    /// it.
     pub async fn run(
         mut self,
         mut stream: impl AsyncWrite + Unpin,

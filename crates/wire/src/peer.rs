@@ -1,10 +1,11 @@
 //! One end of a JSON-RPC stream: requests, notifications, and a handler.
 //!
-//! Requests have deadlines and cancellation. Knows no method name except the configured one for cancellation.
+//! Requests have deadlines and cancellation. Knows no method name except the configured one for
+//! cancellation.
 //!
-//! Invariants: notifications and requests reach the handler in the order received; a late, second or unknown
-//! response is logged and does no harm; when the stream closes, all waits end with the reason; every task is
-//! spawned on the caller's tracker and ends after [`Peer::close`].
+//! Invariants: notifications and requests reach the handler in the order received; a late, second
+//! or unknown response is logged and has no other effect; when the stream closes, all waits end
+//! with the reason; every task is spawned on the caller's tracker and ends after [`Peer::close`].
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -30,19 +31,19 @@ use crate::pending::{Outcome, Pending};
 /// The direction of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Sent by the peer.
+    /// The peer sent the message.
     Received,
-    /// Pilcrow sent the message.
+    /// This side sent the message.
     Sent,
 }
 
-/// Observes all traffic.
+/// Observer of all traffic.
 ///
-/// Called from the reading and writing tasks: it must not block.
+/// The reading and writing tasks call it: it must not block.
 pub trait Observer: Send + Sync + 'static {
     /// Receives one body.
     fn message(&self, direction: Direction, body: &[u8]);
-    /// Bytes outside messages, or a body that is not JSON-RPC.
+    /// Receives bytes outside messages, or a body that is not JSON-RPC.
     fn skipped(&self, what: &str);
 }
 
@@ -57,16 +58,16 @@ pub struct PeerOptions {
     pub limits: Limits,
     /// The cancellation method, sent with `{"id": …}` and obeyed when received.
     pub cancel_method: Option<String>,
-    /// Number of ordinary messages that may wait to be written.
+    /// Maximum number of ordinary messages that may wait to be written.
     pub queue: usize,
-    /// Number of concurrent incoming requests; more are refused.
+    /// Maximum number of concurrent incoming requests; more are refused.
     pub incoming: usize,
     /// Observer of all traffic.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl PeerOptions {
-    /// The conventions of LSP: `Content-Length` and `$/cancelRequest`.
+    /// Applies the conventions of LSP: `Content-Length` and `$/cancelRequest`.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -102,8 +103,8 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Handles a request.
     ///
-    /// The call itself is made in wire order and must not block; the future runs in a task of its own, and is
-    /// dropped when the peer cancels or the stream closes.
+    /// The reading task makes the call in wire order, so it must not block. The future runs in a
+    /// task of its own, and is dropped when the peer cancels or the stream closes.
     fn request(
         &self,
         peer: &Peer,
@@ -115,7 +116,7 @@ pub trait Handler: Send + Sync + 'static {
     }
 }
 
-/// Why a stream is closed.
+/// Reason why a stream is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CloseReason {
     /// The peer ended it.
@@ -128,18 +129,18 @@ pub enum CloseReason {
     Local(String),
 }
 
-/// The stream is closed.
+/// Error when the stream is closed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the stream is closed: {}", match reason {
     CloseReason::EndOfStream => "the other side ended it",
     CloseReason::Read(error) | CloseReason::Write(error) | CloseReason::Local(error) => error,
 })]
 pub struct Closed {
-    /// The first reason.
+    /// The first reason why it was closed.
     pub reason: CloseReason,
 }
 
-/// Why a request has no result.
+/// Reason why a request has no result.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RequestError {
     /// The peer responded with an error.
@@ -249,7 +250,7 @@ impl Peer {
             let closed = this.shared.closed.clone().cancelled_owned();
             tokio::pin!(closed);
             let reason = loop {
-                // Buffered frames first, without waiting; but a flood must not hide the end.
+                // Buffered frames come first, without waiting; but a flood must not hide the end.
                 if this.shared.closed.is_cancelled() {
                     return;
                 }
@@ -289,7 +290,7 @@ impl Peer {
             let room =
                 self.room().await.map_err(|closed| RequestError::Closed { method: owned(), closed })?;
             let flight = room.request(method, params)?;
-            // Free the place while waiting.
+            // The place is freed while waiting.
             drop(room);
             flight.answer().await
         };
@@ -493,7 +494,7 @@ impl Peer {
     }
 
     fn incoming(&self) -> parking_lot::MutexGuard<'_, HashMap<Id, CancellationToken>> {
-        // Entries are inserted and removed whole, so a panic elsewhere does no harm.
+        // Entries are inserted and removed whole, so a panic elsewhere has no effect on them.
         self.shared.incoming.lock()
     }
 }
@@ -502,7 +503,7 @@ fn panicked(method: &str) -> RpcError {
     RpcError::new(codes::INTERNAL_ERROR, format!("the handler of {method} panicked"))
 }
 
-/// JSON-RPC allows only objects and arrays as parameters; `null` means none.
+/// Removes `null` parameters, since JSON-RPC allows only objects and arrays.
 fn some_params(params: Box<RawValue>) -> Option<Box<RawValue>> {
     (params.get() != "null").then_some(params)
 }

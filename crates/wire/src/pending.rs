@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use crate::envelope::RpcError;
 use crate::peer::Closed;
 
-/// The end of a request, as far as the stream knows.
+/// The result of a request, or the reason why the stream closed.
 pub(crate) type Outcome = Result<Result<Box<RawValue>, RpcError>, Closed>;
 
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl Pending {
 
     /// Delivers a response.
     ///
-    /// `Err(true)`: the id was ours, so the response is late or a duplicate.
+    /// `Err(true)` means that the id was allocated here, so the response is late or a duplicate.
     pub fn answer(&self, id: i64, outcome: Result<Box<RawValue>, RpcError>) -> Result<(), bool> {
         let mut table = self.lock();
         let Some(sender) = table.waiting.remove(&id) else {
@@ -85,7 +85,7 @@ impl Pending {
     }
 
     fn lock(&self) -> parking_lot::MutexGuard<'_, Table> {
-        // Every method leaves the table consistent, so a panic elsewhere does no harm.
+        // Every method leaves the table consistent, so a panic elsewhere has no effect on it.
         self.table.lock()
     }
 }

@@ -101,24 +101,25 @@ async fn a_path_beyond_the_system_limit_is_reachable() {
     assert!(matches!(Listener::bind(&name), Err(LocalError::TooLong { .. })));
 }
 
-/// Not a test: this program run as the other user.
+/// The role of this program when it runs as the other user. Not a test.
 #[test]
 fn other_user() {
     let Ok(path) = std::env::var("LOCAL_TEST_PATH") else { return };
     match std::env::var("LOCAL_TEST_DOES").unwrap().as_str() {
         "listen" => {
-            // Under its real name only once it listens: a client refused earlier removes the name.
+            // The real name appears only once it listens: a client refused earlier removes the
+            // name.
             let raw = format!("{path}.new");
             let listener = StdListener::bind(&raw).unwrap();
             std::fs::set_permissions(&raw, PermissionsExt::from_mode(0o777)).unwrap();
             std::fs::rename(&raw, &path).unwrap();
-            // Until it is killed.
+            // The process waits until it is killed.
             loop {
                 drop(listener.accept().unwrap());
             }
         }
         _ => {
-            // Refused: the stream ends, and nothing is read from it.
+            // The connection is refused: the stream ends without data.
             let mut stream = StdStream::connect(&path).unwrap();
             stream.set_read_timeout(Some(LONG)).unwrap();
             let read = stream.read(&mut [0; 16]);
@@ -127,7 +128,7 @@ fn other_user() {
     }
 }
 
-/// This program as another user in a world-writable directory.
+/// Runs this program as another user in a world-writable directory.
 fn as_other_user(does: &str) -> (tempfile::TempDir, PathBuf, Command) {
     assert!(rustix::process::geteuid().is_root(), "only root can act as another user");
     let directory = tempfile::tempdir().unwrap();
@@ -170,7 +171,7 @@ async fn another_users_listener_is_refused() {
     let refused = tokio::time::timeout(LONG, async {
         loop {
             match Stream::connect(&path).await {
-                // Not there yet, or not accessible yet.
+                // The socket does not exist yet, or is not accessible yet.
                 Err(LocalError::Dead { .. } | LocalError::Io { .. }) => tokio::task::yield_now().await,
                 other => break other,
             }
@@ -187,7 +188,7 @@ async fn another_users_listener_is_refused() {
 async fn another_users_connection_is_refused() {
     let (_directory, path, mut command) = as_other_user("connect");
     let listener = Listener::bind(&path).unwrap();
-    // More than our own code ever grants.
+    // The mode is wider than any that Pilcrow grants.
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o777)).unwrap();
     let other = tokio::task::spawn_blocking(move || spawn(&mut command).0.wait().unwrap());
     let accepted = tokio::select! {

@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: builds and measures, and reports the load of the machine.
 //!
-//! Prints figures and never fails for a slow one, since a figure belongs to a machine and its load. With
-//! `--compare FILE` it prints the change against the output of an earlier run.
+//! Prints figures and never fails for a slow one, since a figure depends on the machine and its
+//! load. With `--compare FILE` it prints the change against the output of an earlier run.
 
 mod compare;
 

@@ -1,6 +1,6 @@
 //! `cargo xtask env`: prints PATH and variables for a shell, as `export` lines.
 //!
-//! It only prints, so that `eval "$(cargo xtask env)"` is quick and quiet.
+//! Prints nothing else and changes nothing, so that `eval "$(cargo xtask env)"` is fast.
 
 use std::ffi::OsString;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Running other programs: with a deadline, and errors that show their output.
+//! Execution of other programs, with a deadline and errors that show their output.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,7 +20,8 @@ pub(crate) struct Output {
 
 /// Runs a program and captures its output.
 ///
-/// An error if it cannot start or exceeds its deadline; its exit status is the caller's to judge. Blocks.
+/// Fails if the program cannot start or exceeds its deadline. The caller checks its exit status.
+/// Blocks.
 pub(crate) fn capture(command: &mut Command, deadline: Duration) -> Result<Output> {
     capture_with(command, Stdio::null(), deadline)
 }
@@ -44,8 +45,8 @@ fn capture_with(command: &mut Command, stdin: Stdio, deadline: Duration) -> Resu
 
 /// Like [`capture_ok`], for programs that change the tools directory.
 ///
-/// The program and its children inherit the directory's lock (as their standard input), so that it stays
-/// locked while they write, even if we are killed.
+/// The program and its children inherit the directory's lock (as their standard input), so that it
+/// stays locked while they write, even if this process is killed.
 pub(crate) fn install(command: &mut Command, lock: &Lock, deadline: Duration) -> Result<Output> {
     let shown = show(command);
     let output = capture_with(command, lock.as_stdin()?, deadline)?;
@@ -67,7 +68,7 @@ fn succeeded(output: Output, shown: &str) -> Result<Output> {
     Ok(output)
 }
 
-/// Runs a program with our own output, so that the user sees it at once.
+/// Runs a program with this process's output, so that the user sees it at once.
 ///
 /// Fails unless it succeeds.
 pub(crate) fn show_ok(command: &mut Command, deadline: Duration) -> Result<()> {
@@ -138,7 +139,8 @@ fn wait(child: &mut std::process::Child, deadline: Duration, shown: &str) -> Res
             return Ok(status);
         }
         if Instant::now() >= until {
-            // With its descendants. It stays in our own group, so that Ctrl-C ends it as well.
+            // Kill it with its descendants. It stays in this process's group, so that Ctrl-C ends
+            // it as well.
             let mut kill = Command::new("kill");
             kill.arg("-KILL").args(tree_of(child.id()).iter().map(u32::to_string));
             kill.status().with_context(|| format!("cannot end {shown}"))?;
@@ -154,7 +156,7 @@ fn tree_of(pid: u32) -> Vec<u32> {
     let mut tree = vec![pid];
     let mut at = 0;
     while let Some(pid) = tree.get(at) {
-        // A process that ended meanwhile has no children left.
+        // A process that has ended meanwhile has no children.
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         let children: Vec<String> =
             tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok()).collect();
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_program_past_its_deadline_is_killed_with_its_children() {
-        // It would hold the pipes open for its lifetime, and block this test.
+        // A surviving child would hold the pipes open for its lifetime, and block this test.
         let started = Instant::now();
         let error = capture(Command::new("sh").args(["-c", "sleep 600 & wait"]), Duration::from_millis(200));
         assert!(error.err().expect("it overstayed").to_string().contains("not finished"));
@@ -219,7 +221,7 @@ mod tests {
         let pid = fs::read_to_string(pid_file).expect("it started");
         let state = format!("/proc/{}/stat", pid.trim());
         while fs::read_to_string(&state).is_ok_and(|stat| !stat.contains(") Z ")) {
-            assert!(started.elapsed() < Duration::from_secs(60), "its child lives on");
+            assert!(started.elapsed() < Duration::from_secs(60), "its child still runs");
             thread::yield_now();
         }
     }

@@ -1,9 +1,9 @@
 //! `cargo xtask fuzz`: fuzzing of hashline's parser and planner with libFuzzer.
 //!
-//! Built on the stable toolchain: the flags below are those of `cargo fuzz --sanitizer none`, which needs no
-//! more. The stored corpus is the scenarios (`tests/scenarios/hashline`), one input of each for each target,
-//! and `fuzz/corpus` (`fuzz/README.md`). New inputs go to the target directory, with instructions to replay
-//! them. A crash fails the command.
+//! Built on the stable toolchain: the flags below are those of `cargo fuzz --sanitizer none`, which
+//! needs no more. The stored corpus is the scenarios (`tests/scenarios/hashline`), one input of
+//! each for each target, and `fuzz/corpus` (`fuzz/README.md`). New inputs go to the target
+//! directory, with instructions to replay them. A crash fails the command.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,9 +27,9 @@ pub(crate) struct Args {
     /// Seconds to run each target; both run in parallel.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Run these inputs once instead.
+    /// Inputs to run once instead of fuzzing.
     inputs: Vec<PathBuf>,
-    /// Use this target only.
+    /// The only target to use.
     #[arg(long, value_parser = TARGETS)]
     target: Option<String>,
 }
@@ -50,7 +50,7 @@ fn for_seconds(args: &Args, steps: &mut Steps) -> Result<()> {
     steps.run("build the fuzz targets", || {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.current_dir(root.join("fuzz")).args(["build", "--release", "--locked", "--quiet"]);
-        // With an explicit target, build scripts and macros are built without the flags.
+        // An explicit target keeps the flags away from build scripts and macros.
         cargo.args(["--target", &host]);
         cargo.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", &directory);
         exec::show_ok(&mut cargo, BUILD_DEADLINE)?;
@@ -61,7 +61,7 @@ fn for_seconds(args: &Args, steps: &mut Steps) -> Result<()> {
     let programs = directory.join(&host).join("release");
     let title = format!("fuzz {} for {} s", targets.join(" and "), args.seconds);
     steps.run(&title, || {
-        // In parallel threads, so that both take one minute together.
+        // The targets run in parallel threads, so that both take one minute together.
         let said = std::thread::scope(|scope| {
             let started: Vec<_> = targets
                 .iter()
@@ -118,7 +118,7 @@ fn fuzz(name: &str, root: &Path, directory: &Path, programs: &Path, args: &Args)
     Ok(format!("{name}: {} inputs", count.unwrap_or("all").trim()))
 }
 
-/// Writes one input per scenario, and the kept ones.
+/// Writes one input per scenario, and the stored ones.
 fn write_seeds(root: &Path, target: &str, seeds: &Path) -> Result<()> {
     if seeds.exists() {
         fs::remove_dir_all(seeds)?;
@@ -131,7 +131,7 @@ fn write_seeds(root: &Path, target: &str, seeds: &Path) -> Result<()> {
         let base = read("snapshot").unwrap_or_default();
         let current = read("current").unwrap_or_else(|| "=".into());
         let name = directory.file_name().unwrap_or_default();
-        // Checks stand for a text; a patch parses without them too.
+        // Checks refer to a text, so they are removed; a patch parses without them too.
         let patch = patch.replace("#??", "").replace("??", "").replace("?1", "").replace("f.txt#", "f#");
         let seed = match target {
             "parse" => format!("\u{2}{}", patch.replace("TAG", "3F2A")),
@@ -153,9 +153,9 @@ fn write_seeds(root: &Path, target: &str, seeds: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Each scenario with a patch is an input of both targets, in the target's form.
+    /// Writes each scenario with a patch as an input of both targets.
     #[test]
-    fn the_scenarios_are_the_corpus() {
+    fn every_scenario_is_an_input_of_both_targets() {
         let directory = tempfile::tempdir().unwrap();
         let root = tidy::root();
         let scenarios = fs::read_dir(root.join("tests/scenarios/hashline")).unwrap();

@@ -1,13 +1,10 @@
 //! The development commands: install tools, run the demo and all tests, check rules, measure.
 //!
-//! They may write files and start processes, because they are no part of the product. They know Pilcrow only
-//! as an executable: no crate of the product is a dependency.
+//! They may write files and start processes, because they are no part of the product. They use
+//! Pilcrow only as an executable: no crate of the product is a dependency.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a development tool: it installs, unpacks and starts processes"
-)]
-#![expect(clippy::print_stdout, reason = "a command-line tool: the answer goes to standard output")]
+#![expect(clippy::disallowed_methods, reason = "a development tool installs, unpacks and starts processes")]
+#![expect(clippy::print_stdout, reason = "a command-line tool prints results to standard output")]
 
 mod bench;
 mod demo;

@@ -9,7 +9,7 @@ use anyhow::Result;
 /// The steps of one command, in order, with their times.
 pub(crate) struct Steps {
     started: Instant,
-    /// `None` for a step that was ignored.
+    /// Title and time of each step; `None` for a step that was ignored.
     done: Vec<(String, Option<Duration>)>,
 }
 
@@ -66,7 +66,7 @@ impl Steps {
     }
 }
 
-/// A duration for display: `0.42 s`, `3 min 05 s`.
+/// Renders a duration: `0.42 s`, `3 min 05 s`.
 pub(crate) fn seconds(took: Duration) -> String {
     let whole = took.as_secs();
     if whole >= 60 {

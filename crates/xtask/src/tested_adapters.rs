@@ -1,10 +1,10 @@
 //! The results of the tests with each language server and debug adapter.
 //!
-//! They appear as tables in `docs/reference/language-servers.md` and `docs/reference/debuggers.md` and as `verified`
-//! in the definitions. The end-to-end tests write a file for each; this module renders them, and only `cargo
-//! xtask test --update` writes page and definitions.
+//! They appear as tables in `docs/reference/language-servers.md` and `docs/reference/debuggers.md`
+//! and as `verified` in the definitions. The end-to-end tests write a file for each; this module
+//! renders them, and only `cargo xtask test --update` writes page and definitions.
 //!
-//! Invariants: the page and `verified` contain nothing that a test run did not observe.
+//! Invariants: the page and `verified` contain only results that a test run observed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -83,7 +83,7 @@ pub(crate) struct TestResult {
     passed: BTreeMap<String, bool>,
 }
 
-/// A definition, as far as the page needs it.
+/// The part of a definition that the page needs.
 struct Definition {
     name: String,
     about: String,
@@ -92,7 +92,7 @@ struct Definition {
     path: PathBuf,
 }
 
-/// An empty directory for a run's results.
+/// Creates an empty directory for a run's results.
 pub(crate) fn results_directory(kind: &Kind) -> Result<PathBuf> {
     let directory = tidy::target_directory()?.join(format!("tested-{}s", kind.word));
     if directory.exists() {
@@ -122,7 +122,7 @@ pub(crate) fn check(kind: &Kind, results: &Path, update: bool) -> Result<String>
         let today = today()?;
         for result in &passed {
             let definition = definitions.iter().find(|definition| definition.name == result.server);
-            let definition = definition.context("it was found above")?;
+            let definition = definition.context("the line was found above")?;
             if verified(&definition.table) != Some(result.version.as_str()) {
                 write_verified(definition, &result.version, &today)?;
             }
@@ -156,7 +156,7 @@ fn read_results(kind: &Kind, directory: &Path) -> Result<Vec<TestResult>> {
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let result: TestResult = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
         if let Some(odd) = result.passed.keys().find(|check| !kind.checks.contains(&check.as_str())) {
-            bail!("{}: there is no column {odd:?}", path.display());
+            bail!("{}: no column is named {odd:?}", path.display());
         }
         passed.push(result);
     }
@@ -283,7 +283,7 @@ mod tests {
                     Some(version) => (&definition.name, version),
                     None => (&definition.name, definition.about.as_str()),
                 };
-                // One tested with several languages has a row for each: `name (language)`.
+                // A server tested with several languages has a row for each: `name (language)`.
                 let is_row = |line: &str| {
                     let rest = line.strip_prefix(&format!("| {name} ")).unwrap_or_default();
                     let rest =

@@ -17,7 +17,7 @@ for (const n of [1, 2, 3]) {
 console.log('total', total);
 ";
 
-/// Repeats the call until the answer holds all parts.
+/// Repeats the call until the answer contains all parts.
 #[track_caller]
 fn comes_to(batch: &mut Batch, arguments: &Value, parts: &[&str]) -> String {
     let mut said = String::new();
@@ -63,7 +63,7 @@ fn the_agent_inspects_a_session_of_the_user_in_vscode() {
     let refused = batch.call("debug", &json!({"action": "step_over"})).fails("wrong_state");
     assert!(refused.contains("control_taken_by_user"), "{refused}");
 
-    // The user continues, which both see.
+    // The user continues, which both observe.
     code.command("Debug: Continue");
     comes_to(&mut batch, &snapshot, &["in global.add at app.js:2", "b = 2"]);
 
@@ -79,7 +79,7 @@ fn the_agent_inspects_a_session_of_the_user_in_vscode() {
     assert!(batch.end().0.success());
 }
 
-/// D4, and the session that comes after one whose adapter cannot restart it.
+/// Joins a session of the agent (D4), also after its relaunch.
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
 fn the_user_joins_a_session_of_the_agent_in_vscode() {
@@ -136,8 +136,8 @@ fn the_agent_inspects_a_session_of_the_user_in_neovim() {
     let refused = batch.call("debug", &json!({"action": "evaluate", "expression": "m"})).fails("not_applied");
     assert!(refused.contains("no such name"), "{refused}");
 
-    // After the hand-over the agent steps through the user's own debugger, which does not count as the user's
-    // step.
+    // After the hand-over the agent steps through the user's own debugger. That does not count as
+    // the user's step.
     neovim.lua("require('pilcrow').execute('pilcrow.debug.handBack', vim.empty_dict()); return true");
     comes_to(&mut batch, &step, &["stopped: step", "in inner at a.py:3"]);
     let asked = neovim.lua("return require('dap').asked");

@@ -21,7 +21,7 @@ use tests::editors::{Neovim, alone};
 
 const SEEDS: u64 = 30;
 const LINES: usize = 24;
-/// How often the user may be faster than an edit, in one play.
+/// Maximum number of edits that the user overtakes, in one play.
 const MAX_OVERTAKEN: usize = 20;
 
 /// One change to one line of the original text.
@@ -33,19 +33,19 @@ enum Op {
     Delete,
 }
 
-/// The whole of one interleaving.
+/// One interleaving of keys and edits.
 struct Play {
-    /// Keys, some of them in the middle of inserting, with a pause before each.
+    /// Keys, some of them in insert mode, with a pause before each.
     keys: Vec<(Duration, String)>,
     /// The agent's edits, with the lines of the original text.
     edits: Vec<(usize, Op)>,
-    /// How long it thinks before each answer.
+    /// Time that the agent thinks before each answer.
     pauses: Vec<Duration>,
     before: Vec<String>,
     after: Vec<String>,
 }
 
-/// SplitMix64: the same numbers for the same seed, everywhere.
+/// SplitMix64, which gives the same numbers for the same seed everywhere.
 struct Random(u64);
 
 impl Random {
@@ -72,7 +72,7 @@ fn play(seed: u64) -> Play {
     let agents = 3 + usize::try_from(random.below(4)).unwrap();
     let typed = 4 + usize::try_from(random.below(6)).unwrap();
     for &line in &order[..agents] {
-        // An insertion holds on to the lines on both its sides.
+        // An insertion depends on the lines on both its sides.
         let alone = line + 1 < LINES && !order[..agents + typed].contains(&(line + 1));
         let op = match random.below(if alone { 3 } else { 2 }) {
             0 => Op::Replace(format!("agent {line:02} 𝒳")),
@@ -90,7 +90,7 @@ fn play(seed: u64) -> Play {
             _ => (Op::Replace(format!("typed over {line:02}")), "cc", format!("typed over {line:02}")),
         };
         ops[line].push(op);
-        // In pieces, so that edits arrive while the user is in insert mode.
+        // The keys are sent in pieces, so that edits arrive while the user is in insert mode.
         let cut =
             text.char_indices().map(|(at, _)| at).nth(4 + usize::try_from(random.below(6)).unwrap()).unwrap();
         let mut pause = || Duration::from_millis(random.below(80));
@@ -115,7 +115,7 @@ fn play(seed: u64) -> Play {
     Play { keys, edits, pauses, before, after }
 }
 
-/// The agent's side: the model's answers, request by request.
+/// The agent's side: the model's answers, one per request.
 #[derive(Default)]
 struct Agent {
     file: String,
@@ -125,7 +125,7 @@ struct Agent {
     asked: Asked,
     /// Edits refused because the store dropped their version.
     refused: usize,
-    /// Edits that the user was faster than.
+    /// Number of edits that the user overtook.
     overtaken: usize,
     /// The first violation, for the failure message.
     wrong: Option<String>,
@@ -139,7 +139,7 @@ enum Asked {
     #[default]
     Nothing,
     Reading,
-    /// An edit; whether the model read the text again for it.
+    /// An edit, and whether the model read the text again for it.
     Edit {
         reread: bool,
     },
@@ -174,7 +174,7 @@ impl Agent {
                     self.overtaken += 1;
                     return self.edit(reread);
                 }
-                // A kept text could have been mapped; nothing else may refuse the edit.
+                // A stored text could have been mapped; no other reason may refuse the edit.
                 if reread || !said.contains("no text with tag") && !said.contains("no longer") {
                     self.wrong =
                         Some(format!("{:?} is refused, reread: {reread}: {said}", self.edits.front()));
@@ -188,10 +188,10 @@ impl Agent {
         Reply::call("read", "read", &serde_json::json!({"path": self.file}))
     }
 
-    /// The next edit, by the numbers of what was read.
+    /// The next edit, by the line numbers of the last read.
     fn edit(&mut self, reread: bool) -> Reply {
         let reading = self.reading.as_deref().unwrap_or_default();
-        let (line, op) = self.edits.front().expect("an edit is left");
+        let (line, op) = self.edits.front().expect("an edit remains");
         let header = reading.lines().next().unwrap_or_default();
         let row = reading.lines().find(|row| row.contains(&format!("line {line:02} é😀")));
         let number: String = row.unwrap_or_default().chars().take_while(char::is_ascii_digit).collect();
@@ -199,23 +199,23 @@ impl Agent {
             Op::Replace(text) => format!("PUT {number}:\n+{text}"),
             Op::Delete => format!("CUT {number}"),
             Op::Below(text) => format!("PUT >{number}:\n+{text}"),
-            Op::Append(_) => unreachable!("the agent makes whole lines"),
+            Op::Append(_) => unreachable!("the agent edits whole lines"),
         };
         self.asked = Asked::Edit { reread };
         Reply::call("edit", "edit", &serde_json::json!({"patch": format!("{header}\n{operation}\n")}))
     }
 }
 
-/// Makes the sandbox's model one that asks this server.
+/// Installs a model in the sandbox that sends requests to this server.
 fn install(sandbox: &mut Sandbox, server: &ModelServer) {
     let config = format!(
         "hashline.line_checks = false\npolicy.mode = \"permissive\"\nmodel.default = \"local/agent\"\n\
          [providers.local]\nbase_url = \"{}\"\napi_key_env = \"AGENT_KEY\"\n",
         server.base_url()
     );
-    let folder = sandbox.home().join("config");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("config.toml"), config).unwrap();
+    let directory = sandbox.home().join("config");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("config.toml"), config).unwrap();
     sandbox.variables.insert("AGENT_KEY".to_owned(), "none".to_owned());
 }
 
@@ -260,7 +260,7 @@ fn thirty_interleavings_of_typing_and_edits_converge() {
         );
         neovim.lua("require('pilcrow').prompt('go'); return true");
         for (pause, keys) in &play.keys {
-            // Not a wait for anything: the pauses are what is random.
+            // The pause is the random input of this test, not a wait for a condition.
             std::thread::sleep(*pause);
             neovim.keys(keys);
         }

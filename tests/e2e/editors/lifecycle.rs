@@ -1,5 +1,4 @@
-//! The life of the server as the editor lives and dies, and edits in the editor's
-//! undo history.
+//! The life of the server while the editor lives and dies, and edits in the editor's undo history.
 
 use std::time::Duration;
 
@@ -96,11 +95,11 @@ fn neovim_steers_a_run_and_continues_its_conversation() {
     neovim.lua("_G.kinds = {}; vim.api.nvim_create_autocmd('LspProgress', { callback = function(e) table.insert(_G.kinds, e.data.params.value.kind) end }); return true");
     let said = |text: &str| format!("return vim.fn.execute('messages'):find({text:?}, 1, true) ~= nil");
     neovim.keys(":Pilcrow! are you there<CR>");
-    neovim.wait_lua("it is refused", &said("no active run"));
+    neovim.wait_lua("the message is refused", &said("no active run"));
     neovim.keys(":Pilcrow think<CR>");
     neovim.wait_lua("progress is shown", "return vim.tbl_contains(_G.kinds, 'begin')");
     neovim.keys(":Pilcrow! leave the tests alone<CR>");
-    // The queue is the server's by then: the server returns undelivered messages.
+    // The server has the queue now: it returns undelivered messages.
     neovim.keys(":Pilcrow stop<CR>");
     neovim.wait_lua("it was said", "return table.concat(vim.api.nvim_buf_get_lines(vim.fn.bufnr('pilcrow://answer'), 0, -1, false), ' '):find('leave the tests alone', 1, true) ~= nil");
     let expect = serde_json::json!({"last_contains": ["and now"]});

@@ -1,5 +1,6 @@
-//! How editors show an answer: it is readable, it opens whole, and it never makes
-//! the user press a key to continue.
+//! Rendering of an answer in editors.
+//!
+//! The answer is readable, it opens whole, and it never requires a key to continue.
 
 use serde_json::json;
 use tests::editors::emacs::lisp_string;
@@ -34,7 +35,7 @@ fn edits_both(model: &Model<'_>, answer: &str) {
 
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
-fn neovim_never_asks_for_enter() {
+fn neovim_never_requires_enter_to_continue() {
     let _alone = alone();
     for setup in [Setup::Plugin, Setup::Bare] {
         let sandbox = project();
@@ -43,7 +44,7 @@ fn neovim_never_asks_for_enter() {
         let go = "local c = vim.lsp.get_clients({ name = 'pilcrow' })[1]; \
                   c:exec_cmd({ title = 'go', command = 'pilcrow.prompt', arguments = { { text = 'go' } } }); return true";
 
-        // Two documents are edited, each with a request of its own, and two lines are shown.
+        // Two documents are edited, each with its own request, and two lines are shown.
         edits_both(&model, "made both");
         neovim.lua(go);
         neovim.wait_lua("the message is shown", "return vim.fn.execute('messages'):find('made both') ~= nil");
@@ -56,7 +57,7 @@ fn neovim_never_asks_for_enter() {
         neovim.lua(go);
         neovim.wait_lua("the message is shown", "return vim.fn.execute('messages'):find('line 1 of') ~= nil");
         assert!(!neovim.is_blocked(), "{setup:?}: {}", neovim.messages());
-        // The user continues in place.
+        // The user continues at the same place.
         neovim.keys("gg0ityped <Esc>");
         neovim.wait_text("a.txt", "typing goes on", |text| text == "typed ONE");
         match setup {
@@ -75,7 +76,7 @@ fn neovim_never_asks_for_enter() {
                       and vim.fn.search('line 40 of an answer', 'nw') > 0";
         neovim.wait_lua("the transcript is opened", opened);
 
-        // A failure is shown in one line as well.
+        // A failure is shown in one line too.
         model.says(&[json!({"error": "the model is\nnot there\n".repeat(20)})]);
         neovim.lua(go);
         neovim.wait_lua(
@@ -93,12 +94,12 @@ fn neovim_shows_the_end_of_an_answer_whose_lines_are_wide() {
     let sandbox = project();
     let model = Model::install(&sandbox);
     let neovim = Neovim::start_in_terminal(&sandbox, Setup::Plugin, &["a.txt"]);
-    // Wider than the terminal's 80 columns.
+    // The lines are wider than the terminal's 80 columns.
     model.says(&[json!({"text": format!("{}\nthe end", "wide ".repeat(30))})]);
     neovim.keys(":Pilcrow go<CR>");
     let seen = "local w = vim.fn.bufwinid('pilcrow://answer'); \
                 return w ~= -1 and vim.fn.getbufline('pilcrow://answer', vim.fn.line('w$', w))[1] == 'the end'";
-    neovim.wait_lua("its last line is seen", seen);
+    neovim.wait_lua("its last line is visible", seen);
 }
 
 #[test]
@@ -112,7 +113,8 @@ fn emacs_shows_an_answer_and_asks_nothing() {
     emacs.eval_in("a.py", "(progn (eglot-ensure) (run-hooks 'post-command-hook) t)");
     emacs.wait_in("a.py", "eglot manages the file", "(and (eglot-managed-p) t)");
     model.says(&[json!({"text": long()})]);
-    // Not `jsonrpc-request`: that of Emacs 28 leaves what came right behind its answer unread until more comes.
+    // This is not `jsonrpc-request`: in Emacs 28 it leaves a message right after its answer unread
+    // until more arrive.
     let command = |name: &str, argument: &str| {
         let call = format!(
             "(progn (jsonrpc-async-request (eglot-current-server) :workspace/executeCommand (list :command {} :arguments (vector {argument})) :success-fn #'ignore) t)",
@@ -122,8 +124,8 @@ fn emacs_shows_an_answer_and_asks_nothing() {
     };
     command("pilcrow.prompt", "(list :text \"go\")");
     let shown = "(with-current-buffer \"*Messages*\" (save-excursion (goto-char (point-min)) (and (search-forward \"line 3 of an answer\" nil t) (search-forward \"pilcrow.transcript\" nil t) t)))";
-    emacs.wait_in("a.py", "the message with the way to the rest", shown);
-    assert_eq!(emacs.eval("(active-minibuffer-window)"), "nil", "a question stands in the way");
+    emacs.wait_in("a.py", "the message with the command that shows the rest", shown);
+    assert_eq!(emacs.eval("(active-minibuffer-window)"), "nil", "a question blocks the editor");
     command("pilcrow.transcript", "(list)");
 }
 
@@ -174,7 +176,7 @@ fn a_question_waits_for_normal_mode_but_not_after_its_run() {
         assert!(!neovim.is_blocked(), "{enter}: {}", neovim.messages());
         neovim.lua("answers[1] = nil; return true");
     }
-    // It appears while its run is active.
+    // The question appears while its run is active.
     neovim.keys("v");
     neovim.wait("the mode", "mode()", |now| now == "v");
     neovim.lua("ask(2); return true");

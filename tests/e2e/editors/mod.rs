@@ -1,6 +1,6 @@
 //! Pilcrow in real editors. Slow.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should end with where it stood")]
+#![expect(clippy::unwrap_used, reason = "a failing test should end with its location")]
 
 mod debugging;
 mod interleaving;

@@ -1,8 +1,7 @@
-//! A file that an editor has open, in real Neovim and real VS Code: reads see
-//! unsaved typing, an edit follows it or is refused, and neither side overwrites
-//! the other.
+//! A file that an editor has open, in real Neovim and real VS Code.
 //!
-//! The agent is `pilcrow` in a shell, whose calls the editor's own server carries out.
+//! Reads see unsaved typing, an edit follows it or is refused, and neither side overwrites the
+//! other. The agent is `pilcrow` in a shell, whose calls the editor's own server carries out.
 
 use tests::batch::View;
 use tests::editors::neovim::Setup;
@@ -16,7 +15,7 @@ trait OpenEditor {
     fn open_file(&mut self, file: &str);
     /// Types at a position, line and column from 1.
     ///
-    /// Nothing else is on the line before the column.
+    /// The line has no other text before the column.
     fn type_at(&mut self, file: &str, line: u64, column: u64, text: &str);
     /// Types a line above another.
     fn type_line(&mut self, file: &str, line: u64, text: &str);
@@ -110,7 +109,7 @@ fn lines() -> String {
     (1..=12).map(|line| if line == 10 { format!("{HARD}\n") } else { format!("line {line}\n") }).collect()
 }
 
-/// The output of `read` once it holds this.
+/// The output of `read` once it contains this.
 #[track_caller]
 fn read(sandbox: &Sandbox, file: &str, part: &str) -> (View, String) {
     let mut said = String::new();
@@ -126,11 +125,11 @@ fn edit(sandbox: &Sandbox, patch: &str) -> Ran {
     sandbox.run_with_input(&["edit"], patch)
 }
 
-/// The promises that hold for both editors.
+/// Checks the promises that hold for both editors.
 fn check_promises(sandbox: &Sandbox, editor: &mut impl OpenEditor) {
     let original = lines();
 
-    // Reads see unsaved typing and say so.
+    // Reads return unsaved typing and report it.
     editor.open_file("a.txt");
     editor.type_at("a.txt", 5, 1, "typed ");
     let mut now = original.replace("line 5", "typed line 5");
@@ -138,7 +137,7 @@ fn check_promises(sandbox: &Sandbox, editor: &mut impl OpenEditor) {
     let (view, said) = read(sandbox, "a.txt", "typed line 5");
     assert!(said.contains("not saved"), "{said}");
 
-    // Typing above the lines read moves the edit and nothing else.
+    // Typing above the lines read moves the edit, with no other effect.
     editor.type_line("a.txt", 3, "one more");
     now = now.replace("line 3", "one more\nline 3");
     editor.wait_for_text("a.txt", "a line above", &now);
@@ -156,15 +155,15 @@ fn check_promises(sandbox: &Sandbox, editor: &mut impl OpenEditor) {
     read(sandbox, "a.txt", "mine line 11");
     let refused = edit(sandbox, &view.put("line 11", "agent")).expect(1);
     assert!(refused.all().contains("mine line 11"), "{refused:?}");
-    editor.wait_for_text("a.txt", "nothing is changed by it", &now);
+    editor.wait_for_text("a.txt", "it changes no line", &now);
     let (view, _) = read(sandbox, "a.txt", "mine line 11");
     edit(sandbox, &view.put("mine line 11", "agent and mine")).expect(0);
     now = now.replace("mine line 11", "agent and mine");
     editor.wait_for_text("a.txt", "the second attempt", &now);
     assert!(editor.is_unsaved("a.txt"));
-    assert_eq!(sandbox.read("a.txt"), original, "something was saved");
+    assert_eq!(sandbox.read("a.txt"), original, "a file was saved");
 
-    // Unsaved in the editor and changed on the disk: no edit until the user chose.
+    // The file is unsaved in the editor and changed on the disk: no edit until the user has chosen.
     editor.open_file("b.txt");
     editor.type_at("b.txt", 1, 1, "typed ");
     editor.wait_for_text("b.txt", "typing", "typed b\n");
@@ -173,7 +172,7 @@ fn check_promises(sandbox: &Sandbox, editor: &mut impl OpenEditor) {
     let (view, _) = read(sandbox, "b.txt", "typed b");
     let refused = edit(sandbox, &view.put("typed b", "edited")).expect(1);
     assert!(refused.all().contains("another program changed"), "{refused:?}");
-    editor.wait_for_text("b.txt", "nothing is changed", "typed b\n");
+    editor.wait_for_text("b.txt", "no file changes", "typed b\n");
     assert_eq!(sandbox.read("b.txt"), "b of another branch\n");
     editor.reload("b.txt");
     editor.wait_for_text("b.txt", "the user chose the disk", "b of another branch\n");
@@ -190,9 +189,10 @@ fn check_promises(sandbox: &Sandbox, editor: &mut impl OpenEditor) {
     read(sandbox, "c.txt", "bar");
     assert!(!editor.is_unsaved("c.txt"));
 
-    // An open file that another program changed is read again, and the edit applies to the new text.
+    // The editor reads an open file again that another program changed, and the edit applies to the
+    // new text.
     editor.open_file("d.txt");
-    editor.wait_for_text("d.txt", "it is open", "old\nfoo\n");
+    editor.wait_for_text("d.txt", "the file is open", "old\nfoo\n");
     read(sandbox, "d.txt", "old");
     sandbox.write("d.txt", "new\nnew\nfoo\n");
     editor.check_disk();
@@ -227,7 +227,7 @@ fn neovim_edits_respect_unsaved_typing() {
     check_promises(&sandbox, &mut neovim);
     assert!(!neovim.messages().contains("W1"), "{}", neovim.messages());
 
-    // Reloaded, wiped out and opened again: the same version numbers, another text.
+    // The file is reloaded, wiped out and opened again: the same version numbers, another text.
     neovim.type_at("e.txt", 1, 1, "typed ");
     let (stale, _) = read(&sandbox, "e.txt", "typed e");
     neovim.keys(":edit!<CR>");
@@ -239,7 +239,7 @@ fn neovim_edits_respect_unsaved_typing() {
     edit(&sandbox, &stale.put("typed e", "lost")).expect(1);
     let (view, _) = read(&sandbox, "e.txt", "another e");
     edit(&sandbox, &view.put("another e", "edited")).expect(0);
-    neovim.wait_for_text("e.txt", "the edit in the text of now", "edited\n");
+    neovim.wait_for_text("e.txt", "the edit in the current text", "edited\n");
 }
 
 #[test]
@@ -261,10 +261,10 @@ fn neovim_does_not_edit_a_buffer_closed_during_the_edit() {
     let file = "a (1) [x].txt";
     let mut neovim = Neovim::start(&sandbox, Setup::Plugin, &["b.txt"]);
     neovim.lua(&format!("vim.cmd.edit(vim.fn.fnameescape('{file}')); return true"));
-    neovim.wait_lua("it is known", "return #vim.lsp.get_clients({ name = 'pilcrow', bufnr = 0 }) == 1");
+    neovim.wait_lua("the file is known", "return #vim.lsp.get_clients({ name = 'pilcrow', bufnr = 0 }) == 1");
     neovim.keys("ggItyped <Esc>");
     let (view, _) = read(&sandbox, file, "typed one");
-    // Spelled with brackets and blanks, it is found while it is open.
+    // The path is spelled with brackets and blanks, and is found while it is open.
     edit(&sandbox, &view.put("two", "due")).expect(0);
     neovim.wait_lua("the edit", "return vim.fn.getline(2) == 'due'");
     let (view, _) = read(&sandbox, file, "due");
@@ -280,8 +280,7 @@ fn neovim_does_not_edit_a_buffer_closed_during_the_edit() {
     neovim.open_file("b.txt");
 }
 
-/// Neovim without the plugin drops an edit whose version is stale and says that it
-/// applied it.
+/// Neovim without the plugin drops a stale edit and reports it as applied.
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
 fn bare_neovim_retries_or_reports_a_dropped_edit() {
@@ -289,7 +288,7 @@ fn bare_neovim_retries_or_reports_a_dropped_edit() {
     let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\n")]);
     sandbox.make_repository();
     let mut neovim = Neovim::start(&sandbox, Setup::Bare, &["a.txt"]);
-    // Version 0 is not looked at.
+    // Neovim does not check version 0.
     neovim.type_at("a.txt", 1, 1, "typed ");
     let (view, _) = read(&sandbox, "a.txt", "typed one");
     neovim.lua(
@@ -309,7 +308,7 @@ fn bare_neovim_retries_or_reports_a_dropped_edit() {
     assert!(refused.all().contains("reported the edit as applied, but did not apply it"), "{refused:?}");
     neovim.wait_for_text(
         "a.txt",
-        "only what was typed",
+        "only the typed text",
         "in between\nin between\nin between\ntyped one\ndue\n",
     );
 }

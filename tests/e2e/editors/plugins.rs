@@ -1,5 +1,4 @@
-//! The plugins by themselves: they load, say what is missing, and are what their
-//! manifests claim.
+//! The plugins by themselves: they load, report missing parts, and match their manifests.
 
 use tests::Sandbox;
 use tests::editors::neovim::{Setup, lua_string};
@@ -19,7 +18,7 @@ fn the_neovim_plugin_loads_and_reports_its_health() {
     assert!(said.contains("pilcrow: pilcrow 0."), "{said}");
     assert!(!said.contains("ERROR"), "{said}");
 
-    // Tags are made beside the help page, and this checkout is to stay as it is.
+    // Neovim writes tags next to the help page, but this checkout must not change.
     let copy = sandbox.beside("plugin/doc");
     std::fs::create_dir_all(&copy).unwrap();
     std::fs::copy(plugin("neovim/doc/pilcrow.txt"), copy.join("pilcrow.txt")).unwrap();

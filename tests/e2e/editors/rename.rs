@@ -1,5 +1,6 @@
-//! The main job in the editors: a rename across a package, with two files open and
-//! unsaved typing in one of them.
+//! The main use case in the editors: a rename across a package.
+//!
+//! Two files are open, with unsaved typing in one of them.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +14,10 @@ const DEFINED: &str = "src/itsdangerous/encoding.py";
 const TYPED_IN: &str = "src/itsdangerous/signer.py";
 const TYPING: &str = "# typed by hand";
 
-/// The expected text of every file: in Python files each whole word becomes
-/// another, nothing else changes. (In this package words and code agree, except in
-/// the text that the test types.)
+/// The expected text of every file.
+///
+/// In Python files each whole word is replaced; no other text changes. (In this package words and
+/// code agree, except in the text that the test types.)
 fn renamed(tree: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
     let rename = |path: &String, bytes: &Vec<u8>| {
         if path.ends_with(".py") {
@@ -27,7 +29,7 @@ fn renamed(tree: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
     tree.iter().map(|(path, bytes)| (path.clone(), rename(path, bytes))).collect()
 }
 
-/// Whole words `OLD` become `NEW`.
+/// Replaces whole words `OLD` by `NEW`.
 fn words(text: &str) -> String {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut out = String::new();
@@ -43,8 +45,9 @@ fn words(text: &str) -> String {
     out + rest
 }
 
-/// The errors that a server finds in the open files, as messages in order, with the
-/// new name for the old. Through Pilcrow's server, which has the editor's texts.
+/// The errors that a server finds in the open files, with the new name.
+///
+/// They come through Pilcrow's server, which has the editor's texts.
 #[track_caller]
 fn errors(sandbox: &Sandbox) -> Vec<String> {
     let mut found = Vec::new();
@@ -62,9 +65,9 @@ fn errors(sandbox: &Sandbox) -> Vec<String> {
     found
 }
 
-/// Neovim's own client of the language server, beside Pilcrow's.
+/// Neovim's own client of the language server, next to Pilcrow's.
 ///
-/// Its diagnostics carry a version.
+/// Its diagnostics have a version.
 const OWN_CLIENT: &str = "_G.checked = {}; \
     local own = vim.lsp.handlers['textDocument/publishDiagnostics']; \
     vim.lsp.config('basedpyright', { \
@@ -87,9 +90,9 @@ fn shown_errors(neovim: &Neovim<'_>, file: &str) -> String {
     words(neovim.lua(&look).as_str().unwrap())
 }
 
-/// Closed files are as `wanted`.
+/// Checks that closed files are as `wanted`.
 ///
-/// Open ones as at the start, since nothing was saved.
+/// Open ones are as at the start, since no file was saved.
 #[track_caller]
 fn on_disk(sandbox: &Sandbox, start: &BTreeMap<String, Vec<u8>>, wanted: &BTreeMap<String, Vec<u8>>) {
     let mut expected = wanted.clone();
@@ -134,7 +137,7 @@ fn neovim_renames_open_and_closed_files_and_undoes_it() {
     neovim.wait_text(DEFINED, "the rename", |text| text == words(&defined));
     neovim.wait_text(TYPED_IN, "the rename, beside the typing", |text| text == typed_after);
     on_disk(&sandbox, &start, &after);
-    assert!(neovim.is_modified(DEFINED) && neovim.is_modified(TYPED_IN), "something was saved");
+    assert!(neovim.is_modified(DEFINED) && neovim.is_modified(TYPED_IN), "a file was saved");
     // The editor's own language server shows no new error once it has both current files.
     for (file, before) in [DEFINED, TYPED_IN].iter().zip(&errors_before) {
         let mut now = String::new();
@@ -145,7 +148,7 @@ fn neovim_renames_open_and_closed_files_and_undoes_it() {
         assert!(same, "{file} had these errors:\n{before}\nand has these:\n{now}");
     }
 
-    // The editor's own undo, file by file, and its own redo.
+    // The editor's own undo runs file by file, and then its own redo.
     neovim.keys("u");
     neovim.wait_text(DEFINED, "one undo in the editor", |text| text == defined);
     neovim.keys("<C-r>");

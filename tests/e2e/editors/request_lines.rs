@@ -1,12 +1,12 @@
-//! A request in a comment, in three languages and three editors: the model never
-//! sees the line, the first edit removes it, and undo restores it.
+//! A request in a comment, in three languages and three editors.
+//!
+//! The model never sees the line, the first edit removes it, and undo restores it.
 
 use tests::Sandbox;
 use tests::editors::neovim::{Setup, lua_string};
 use tests::editors::{Emacs, Model, Neovim, VsCode, alone};
 
-/// File, text with the request, the second line of what is left as the run makes
-/// it, text after.
+/// File, text with the request, second line after the run, and text after it.
 const FILES: &[(&str, &str, &str, &str)] = &[
     (
         "app.py",
@@ -68,7 +68,7 @@ fn neovim_carries_out_requests_in_comments() {
                 "the message is shown",
                 &format!("return vim.fn.execute('messages'):find('shouted in {path}') ~= nil"),
             );
-            // The edit removed the line too: one undo restores both.
+            // The edit also removed the line: one undo restores both.
             neovim.keys("u");
             neovim.wait_text(path, &format!("one undo, {setup:?}"), |text| text == before);
         }

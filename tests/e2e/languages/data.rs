@@ -1,5 +1,4 @@
-//! Shell, fish, Vim script, YAML, JSON, TOML, Dockerfiles, CMake, Protocol Buffers,
-//! justfiles.
+//! Shell, fish, Vim script, YAML, JSON, TOML, Dockerfiles, CMake, Protocol Buffers, justfiles.
 
 use super::lab::{Case, check};
 

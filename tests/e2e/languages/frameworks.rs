@@ -85,7 +85,8 @@ fn svelte_features_work() {
             "<p>{total(nothing)}</p>",
             "<p>{total([])}</p>",
         )),
-        // It renames an import where it is used, and no setting makes it continue from there.
+        // The server renames an import where it is used, and no setting makes it continue from
+        // there.
         rename: Some((
             "whole",
             &[("Main.svelte", "import { total as whole }"), ("Main.svelte", "const all = whole([2]);")],

@@ -1,8 +1,8 @@
-//! One server, one project, all questions.
+//! One server, one project, all requests.
 //!
-//! The sandbox's tools directory holds this server's programs alone, so that it is the one that answers. An
-//! unsupported question must be refused as `unsupported`: then it stands as `no` in the table; any other
-//! unexpected answer fails the test, all failures at once.
+//! The sandbox's tools directory has only this server's programs, so that it is the one that
+//! answers. An unsupported request must be refused as `unsupported`, which the table shows as `no`.
+//! Any other unexpected answer fails the test, all failures at once.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,28 +13,28 @@ use tests::{Answer, Batch, Sandbox};
 
 /// A file, a line from 1, and a name on it.
 pub(super) type At = (&'static str, u64, &'static str);
-/// A file and what its text must hold.
+/// A file and the texts that it must contain.
 pub(super) type Holds = &'static [(&'static str, &'static str)];
 
-/// The questions for a server and the expected answers. `None`: not supported.
+/// The requests for a server and the expected answers. `None`: not supported.
 pub(super) struct Case {
     pub server: &'static str,
-    /// Its programs in the tools directory, and the programs they call.
+    /// The server's programs in the tools directory, and the programs they call.
     pub programs: &'static [&'static str],
     /// The argument that prints its version; `None` where its definition pins one.
     pub version: Option<&'static [&'static str]>,
     pub files: &'static [(&'static str, &'static str)],
-    /// A place where something is used, for questions that are expected to be refused
-    /// too.
+    /// A place of a use, also for requests that are expected to be refused.
     pub used: At,
-    /// A file and name paths of things in it.
+    /// A file and name paths of symbols in it.
     pub symbols: Option<(&'static str, &'static [&'static str])>,
-    /// The line where what is used was defined.
+    /// The line of the definition of the used symbol.
     pub definition: Option<(&'static str, &'static str)>,
     /// Lines of uses, in any file.
     pub references: Option<Holds>,
-    /// A symbol that others implement, at its declaration, and all implementations:
-    /// files and lines.
+    /// The declaration of a symbol that others implement, and all implementations.
+    ///
+    /// These are files and lines.
     pub implementation: Option<(At, &'static [(&'static str, u64)])>,
     /// Part of the hover text.
     pub hover: Option<&'static str>,
@@ -55,13 +55,13 @@ pub(super) fn check(case: &Case) {
     check_in(case, |_| {});
 }
 
-/// Checks one of several languages of a server.
+/// Checks the server with one of its several languages.
 #[track_caller]
 pub(super) fn check_with(language: &str, case: &Case) {
     check_all(Some(language), case, |_| {});
 }
 
-/// The same, with a preparation of the project.
+/// Checks a server after a preparation of the project.
 #[track_caller]
 pub(super) fn check_in(case: &Case, prepare: impl FnOnce(&Sandbox)) {
     check_all(None, case, prepare);
@@ -89,22 +89,24 @@ fn check_all(language: Option<&str>, case: &Case, prepare: impl FnOnce(&Sandbox)
     record(&sandbox, case, language, &passed);
 }
 
-/// Lets a sandbox see these programs of the tools folder and no other server.
+/// Limits a sandbox to these programs of the tools directory, with no other server.
 pub(crate) fn give(sandbox: &mut Sandbox, programs: &[&str]) {
     let tools = PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env sets PILCROW_TOOLS"));
     let own = sandbox.beside("tools");
-    std::fs::create_dir_all(own.join("bin")).expect("the tools folder");
+    std::fs::create_dir_all(own.join("bin")).expect("the tools directory");
     for program in programs {
         std::os::unix::fs::symlink(tools.join("bin").join(program), own.join("bin").join(program))
             .expect("a link");
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let wanted = ["node", "cargo", "go", "cc", "sh"];
-    let mut folders: Vec<PathBuf> = std::env::split_paths(&path)
-        .filter(|folder| !folder.starts_with(&tools) && wanted.iter().any(|name| folder.join(name).exists()))
+    let mut directories: Vec<PathBuf> = std::env::split_paths(&path)
+        .filter(|directory| {
+            !directory.starts_with(&tools) && wanted.iter().any(|name| directory.join(name).exists())
+        })
         .collect();
-    folders.insert(0, own.join("bin"));
-    let path = std::env::join_paths(folders).expect("a path");
+    directories.insert(0, own.join("bin"));
+    let path = std::env::join_paths(directories).expect("a path");
     sandbox.variables.insert("PATH".to_owned(), path.to_string_lossy().into_owned());
     sandbox.variables.insert("PILCROW_TOOLS".to_owned(), own.display().to_string());
 }
@@ -177,7 +179,7 @@ impl Lab<'_> {
             missing(&answer.text(), &[title])
         });
 
-        // A server may keep a cache where its project does; nothing that was there is touched.
+        // A server may store a cache where its project does; it touches no existing file.
         let now = self.sandbox.tree();
         let touched = start.iter().filter(|(path, bytes)| now.get(*path) != Some(bytes));
         self.failed.extend(touched.map(|(path, _)| format!("asking changed {path}")));
@@ -206,7 +208,7 @@ impl Lab<'_> {
         self.judge("rename file", &answer, Some(files), |_, files| held(sandbox, files));
     }
 
-    /// The mistake is reported, and a file without one is known to be clean.
+    /// Checks that the mistake is reported, and that a file without one is clean.
     fn diagnostics(&mut self) {
         let Some((file, said, _, _)) = self.case.mistake else {
             self.passed.insert("diagnostics", false);
@@ -220,7 +222,7 @@ impl Lab<'_> {
         });
     }
 
-    /// The edit that fixes the mistake reports it, and a new request finds none.
+    /// Checks that the edit that fixes the mistake reports the fix.
     fn fix(&mut self) {
         let Some((file, said, old, new)) = self.case.mistake else {
             self.passed.insert("after an edit", false);
@@ -246,7 +248,7 @@ impl Lab<'_> {
         self.batch.call("lsp", &arguments)
     }
 
-    /// Records the result of a question.
+    /// Records the result of a request.
     fn judge<T: Copy>(
         &mut self,
         name: &'static str,
@@ -254,8 +256,8 @@ impl Lab<'_> {
         expected: Option<T>,
         wrong: impl Fn(&Answer, T) -> Vec<String>,
     ) {
-        // Not supported: refused as such, or another server would have to be installed; or an empty answer
-        // from a server that announced support.
+        // The request is not supported: it is refused, another server would have to be installed,
+        // or a server that announced support gives an empty answer.
         let nothing = answer.error().is_none()
             && ["none found", "has no hover text", ": none ("].iter().any(|it| answer.text().contains(it));
         let refused = nothing || matches!(answer.error(), Some("unsupported" | "missing_tool"));
@@ -299,15 +301,15 @@ fn held(sandbox: &Sandbox, files: Holds) -> Vec<String> {
 
 /// Writes the results, for the table.
 fn record(sandbox: &Sandbox, case: &Case, language: Option<&str>, passed: &BTreeMap<&str, bool>) {
-    let Some(folder) = std::env::var_os("PILCROW_LANGUAGE_RESULTS").map(PathBuf::from) else { return };
+    let Some(directory) = std::env::var_os("PILCROW_LANGUAGE_RESULTS").map(PathBuf::from) else { return };
     let version = match case.version {
         Some(command) => said_version(command),
         None => pinned(sandbox, case.server),
     };
-    std::fs::create_dir_all(&folder).expect("the folder of results");
+    std::fs::create_dir_all(&directory).expect("the directory of results");
     let result = json!({"server": case.server, "with": language, "version": version, "passed": passed});
     let name = [Some(case.server), language].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    let path: &Path = &folder.join(format!("{name}.json"));
+    let path: &Path = &directory.join(format!("{name}.json"));
     std::fs::write(path, format!("{result}\n")).expect("the result");
 }
 
@@ -320,10 +322,12 @@ fn pinned(sandbox: &Sandbox, server: &str) -> String {
     own.unwrap_or_else(|| panic!("{server} pins no version"))
 }
 
-/// The first word of what a program prints that begins with a digit, or with `v`
-/// and a digit.
+/// The version in a program's output.
+///
+/// It is the first word that begins with a digit, or with `v` and a digit.
 fn said_version(command: &[&str]) -> String {
-    let output = Command::new(command[0]).args(&command[1..]).output().expect("it says its version");
+    let output =
+        Command::new(command[0]).args(&command[1..]).output().expect("the program prints its version");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut words = text.split([' ', '\n', '@']).map(|word| word.trim_start_matches('v'));
     let found = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()));

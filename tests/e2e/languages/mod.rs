@@ -1,9 +1,9 @@
-//! Every language server that runs here, with the same questions about a project of
-//! the same shape: a symbol defined in one file and used in another, a class with a
-//! method, an error. Slow: real servers.
+//! Every language server that runs here, with the same requests. Slow: real servers.
 //!
-//! A file for each family of languages; `lab` asks. `PILCROW_LANGUAGE_RESULTS` names a file for the results,
-//! for the table in `docs/reference/language-servers.md`.
+//! Each project has the same shape: a symbol defined in one file and used in another, a class with
+//! a method, an error. A file covers each family of languages; `lab` sends the requests.
+//! `PILCROW_LANGUAGE_RESULTS` names a file for the results, for the table in
+//! `docs/reference/language-servers.md`.
 
 mod data;
 mod frameworks;

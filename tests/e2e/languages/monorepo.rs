@@ -8,7 +8,7 @@ use tests::{Batch, Sandbox};
 use super::lab::give;
 
 const FILES: &[(&str, &str)] = &[
-    // A marker at the top that is none of the packages' own.
+    // A marker at the top that belongs to none of the packages.
     ("package.json", "{\"private\": true, \"workspaces\": [\"web/*\"]}\n"),
     ("service/pyproject.toml", "[project]\nname = \"service\"\nversion = \"0\"\n"),
     ("service/service/__init__.py", ""),
@@ -56,13 +56,13 @@ fn each_monorepo_file_finds_its_root_and_server() {
     };
     ask("service/service/main.py", 3, "service/service/rates.py", &["jobs/", "web/"]);
     ask("jobs/main.py", 3, "jobs/rates.py", &["service/", "web/"]);
-    // The first one again, after the server got another root.
+    // The first file is requested again, after the server got another root.
     ask("service/service/main.py", 3, "service/service/rates.py", &["jobs/"]);
     ask("web/app/main.ts", 3, "web/app/rates.ts", &["web/site"]);
     ask("web/site/main.ts", 3, "web/site/rates.ts", &["web/app"]);
     ask("engine/cli/src/main.rs", 4, "engine/core/src/lib.rs", &["service/"]);
 
-    // Every file, those beside the ones asked about too: a wrong root would be one more below.
+    // The list has every file, also those next to the requested ones: a wrong root would add one.
     for (file, _) in
         FILES.iter().filter(|(file, _)| [".py", ".ts", ".rs"].iter().any(|it| file.ends_with(it)))
     {

@@ -1,6 +1,7 @@
-//! Servers whose definition says `checks_new_files`: they report the same of a file
-//! before and after it is created. Other servers are not shown it, and the result
-//! says so.
+//! Servers whose definition has `checks_new_files`.
+//!
+//! They report the same of a file before and after it is created. Other servers do not receive it,
+//! and the result reports that.
 
 use std::time::{Duration, Instant};
 
@@ -33,8 +34,8 @@ fn check(new: &New) {
     batch.call("lsp", &json!({"action": "hover", "file": file, "symbol": symbol, "timeout": 120}));
     batch.call("lsp", &json!({"action": "diagnostics", "file": file, "timeout": 120})).ok();
     let mut write = |text: &str| {
-        // A preview has five seconds, which a busy machine may not meet: then the file is created all the
-        // same.
+        // A preview has five seconds, which may be too short on a busy machine. Then the file is
+        // created without it.
         let started = Instant::now();
         loop {
             let answer = batch.call("write", &json!({"path": new.file, "content": text}));
@@ -46,7 +47,7 @@ fn check(new: &New) {
             if !in_vain || started.elapsed() > Duration::from_secs(90) {
                 return answer;
             }
-            std::fs::remove_file(sandbox.project().join(new.file)).expect("the file was made");
+            std::fs::remove_file(sandbox.project().join(new.file)).expect("the file was created");
         }
     };
     let (text, error) = new.wrong;
@@ -78,25 +79,25 @@ fn python(server: &'static str, programs: &'static [&'static str]) -> New {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn basedpyright_tries_new_files() {
+fn basedpyright_previews_new_files() {
     check(&python("basedpyright", &["basedpyright-langserver"]));
 }
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn pyright_tries_new_files() {
+fn pyright_previews_new_files() {
     check(&python("pyright", &["pyright-langserver"]));
 }
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn ty_tries_new_files() {
+fn ty_previews_new_files() {
     check(&python("ty", &["ty"]));
 }
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn ruff_tries_new_files() {
+fn ruff_previews_new_files() {
     let new = New {
         wrong: ("print(nothing)\n", "Undefined name"),
         right: "print(1)\n",
@@ -107,7 +108,7 @@ fn ruff_tries_new_files() {
 
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
-fn clangd_tries_new_files() {
+fn clangd_previews_new_files() {
     let new = New {
         server: "clangd",
         programs: &["clangd"],

@@ -15,7 +15,7 @@ const FILES: &[(&str, &str)] = &[
     ("broken.py", "from shapes import total\n\nprint(total(nothing))\n"),
 ];
 
-/// Overridden methods count as implementations.
+/// Overriding methods, which count as implementations.
 const OVERRIDES: Option<(super::lab::At, &[(&str, u64)])> =
     Some((("shapes.py", 2, "area"), &[("shapes.py", 2), ("shapes.py", 10)]));
 

@@ -71,12 +71,12 @@ fn typescript_language_server_features_work() {
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn vtsls_features_work() {
-    // It fixes imports after a move by an edit of its own, too late to be part of the move.
+    // The server fixes imports after a move by an edit of its own, too late to be part of the move.
     let case = Case { rename_file: None, ..typescript("vtsls", &["vtsls"]) };
     check(&case);
 }
 
-/// The project has TypeScript 7, and an older compiler is installed too.
+/// Uses TypeScript 7 in the project, with an older compiler installed too.
 #[test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 fn typescript_native_features_work() {

@@ -17,7 +17,7 @@ pub struct Emacs<'a> {
 }
 
 impl<'a> Emacs<'a> {
-    /// Starts it headless, with the few lines of configuration from the README.
+    /// Starts Emacs headless, with the few lines of configuration from the README.
     #[track_caller]
     pub fn start(sandbox: &'a Sandbox) -> Emacs<'a> {
         let socket = sandbox.beside("emacs.sock");
@@ -49,8 +49,9 @@ impl<'a> Emacs<'a> {
         self.try_eval(expression).unwrap_or_else(|error| panic!("{expression}: {error}\n{}", self.log()))
     }
 
-    /// The value of an expression in the buffer of a file of the project, which is
-    /// opened if need be.
+    /// The value of an expression in the buffer of a file of the project.
+    ///
+    /// Opens the file if needed.
     #[track_caller]
     pub fn eval_in(&self, file: &str, expression: &str) -> String {
         self.eval(&self.in_file(file, expression))
@@ -70,7 +71,7 @@ impl<'a> Emacs<'a> {
         fs::read_to_string(copy).unwrap()
     }
 
-    /// Waits until an expression gives `t` in the buffer of a file.
+    /// Waits until an expression returns `t` in the buffer of a file.
     #[track_caller]
     pub fn wait_in(&self, file: &str, what: &str, expression: &str) {
         let mut last = String::new();
@@ -81,13 +82,13 @@ impl<'a> Emacs<'a> {
         assert!(came, "{what}: never so, {last} at last\n{}\n{}", self.text(file), self.log());
     }
 
-    /// Kills it, as a crash would.
+    /// Kills Emacs, as a crash would.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Its messages, and eglot's log.
+    /// The messages of Emacs, and eglot's log.
     pub fn log(&self) -> String {
         let events = "(mapconcat (lambda (b) (with-current-buffer b (buffer-string))) (seq-filter (lambda (b) (string-match \"EGLOT\\\\|Messages\" (buffer-name b))) (buffer-list)) \"\\n\")";
         let events = self.try_eval(events).unwrap_or_else(|error| error).replace("\\n", "\n");
@@ -110,13 +111,13 @@ impl<'a> Emacs<'a> {
 
 impl Drop for Emacs<'_> {
     fn drop(&mut self) {
-        // It may have exited already; the sandbox ends the rest.
+        // Emacs may have exited already; the sandbox ends the rest.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// A string of Lisp.
+/// Quotes a string for Lisp.
 pub fn lisp_string(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

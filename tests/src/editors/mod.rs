@@ -1,5 +1,6 @@
 //! Real editors, driven as a user drives them: typed keys, commands called by name.
-//! Texts are read out beside that, because a screen shows only a part. A missing tool fails the test
+//!
+//! Texts are read separately, because a screen shows only a part. A missing tool fails the test
 //! that needs it with the command that installs it.
 
 pub mod emacs;
@@ -20,16 +21,16 @@ pub use model::Model;
 pub use neovim::Neovim;
 pub use vscode::VsCode;
 
-/// How long anything in a real editor may take on a busy machine.
+/// Maximum time of any action in a real editor on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Editors run one at a time: two browsers on two cores prove nothing but patience.
+/// Locks out other editors, since two browsers on two cores prove only patience.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock()
 }
 
-/// Something in the tools folder.
+/// Path in the tools directory.
 #[track_caller]
 pub fn tool(path: &str) -> PathBuf {
     let tools = std::env::var_os("PILCROW_TOOLS")
@@ -39,13 +40,13 @@ pub fn tool(path: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("{path} is not in the tools folder; run: cargo xtask setup"))
 }
 
-/// A folder of the checkout's plugins.
+/// Directory of one of the checkout's plugins.
 pub fn plugin(name: &str) -> PathBuf {
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests lies in the checkout");
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests are in the checkout");
     checkout.join("editor-plugins").join(name)
 }
 
-/// Files of this package that are no Rust: scripts and a helper extension.
+/// Path of a file of this package that is no Rust: scripts and a helper extension.
 pub fn helper(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("editors").join(name)
 }
@@ -53,18 +54,17 @@ pub fn helper(name: &str) -> PathBuf {
 /// A directory for a test's artifacts: `target/artifacts/NAME`, emptied.
 pub fn artifacts(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("a program knows its own path");
-    let debug = own.ancestors().find(|folder| folder.ends_with("debug")).expect("cargo built this");
-    let folder = debug.parent().expect("a target folder").join("artifacts").join(name);
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder).unwrap();
+    let debug = own.ancestors().find(|directory| directory.ends_with("debug")).expect("cargo built this");
+    let directory = debug.parent().expect("a target folder").join("artifacts").join(name);
+    if directory.exists() {
+        std::fs::remove_dir_all(&directory).unwrap();
     }
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
+    std::fs::create_dir_all(&directory).unwrap();
+    directory
 }
 
 impl Sandbox {
-    /// A sandbox whose project is the source of itsdangerous, trusted, with the real
-    /// language servers.
+    /// A trusted sandbox with the source of itsdangerous and real language servers.
     pub fn itsdangerous() -> Sandbox {
         let sandbox = Sandbox::new();
         let archive = tool("lib/itsdangerous/itsdangerous-2.2.0.tar.gz");
@@ -77,8 +77,9 @@ impl Sandbox {
         sandbox
     }
 
-    /// Makes the project a trusted repository, so that editors find its root and
-    /// servers may run in it.
+    /// Makes the project a trusted repository.
+    ///
+    /// Editors then find its root, and servers may run in it.
     #[track_caller]
     pub fn make_repository(&self) {
         std::fs::create_dir(self.project().join(".git")).unwrap();

@@ -1,5 +1,6 @@
-//! A model that follows a test's script, for runs in an editor. Each run reads the
-//! script again.
+//! A model that follows a test's script, for runs in an editor.
+//!
+//! Each run reads the script again.
 
 use std::fs;
 
@@ -7,12 +8,13 @@ use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
 
-/// The script in a sandbox.
+/// A model with a script in a sandbox.
 pub struct Model<'a>(&'a Sandbox);
 
 impl<'a> Model<'a> {
-    /// Makes it the sandbox's model, with a policy that asks nothing: the tests that
-    /// ask have their own.
+    /// Makes it the sandbox's model, with a policy that asks no questions.
+    ///
+    /// The tests of questions have their own policy.
     pub fn install(sandbox: &'a Sandbox) -> Model<'a> {
         let config = sandbox.home().join("config");
         fs::create_dir_all(&config).unwrap();
@@ -25,9 +27,10 @@ impl<'a> Model<'a> {
         Model(sandbox)
     }
 
-    /// Scripts the next run: it reads `file`, makes these edits one after the other by
-    /// the line numbers of that read, and answers `answer`. The text it reads must not
-    /// hold `hidden`.
+    /// Scripts the next run: it reads `file`, makes these edits, and answers `answer`.
+    ///
+    /// The edits use the line numbers of that read, one after the other. The text it reads must not
+    /// contain `hidden`.
     pub fn edits(&self, file: &str, hidden: &[&str], operations: &[String], answer: &str) {
         let mut lines = vec![json!({"tool_calls": [{"name": "read", "arguments": {"path": file}}]})];
         for (index, operation) in operations.iter().enumerate() {
@@ -44,7 +47,7 @@ impl<'a> Model<'a> {
         self.says(&lines);
     }
 
-    /// The next run goes by these lines (docs/formats/script.md).
+    /// Scripts the next run by these lines (docs/formats/script.md).
     pub fn says(&self, lines: &[Value]) {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         fs::write(self.0.beside("script.jsonl"), text).unwrap();
@@ -54,8 +57,8 @@ impl<'a> Model<'a> {
     pub fn conversation(&self) -> String {
         let mut newest = (None, String::new());
         let mut pending = vec![self.0.home().join("state")];
-        while let Some(folder) = pending.pop() {
-            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        while let Some(directory) = pending.pop() {
+            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
                 let path = entry.path();
                 if path.is_dir() {
                     pending.push(path);

@@ -1,8 +1,8 @@
-//! Neovim headless or in a terminal, driven by `--remote-send` (keys, as if typed)
-//! and inspected through `editors/neovim-eyes.lua`.
+//! Neovim headless or in a terminal, driven by `--remote-send` (keys, as if typed).
 //!
-//! With the plugin or without; without it, the server's configuration is that of the guide, word by word.
-//! Only in a terminal does it ask for ENTER after messages that do not fit.
+//! Tests inspect it through `editors/neovim-eyes.lua`. It runs with the plugin or without; without
+//! it, the server's configuration is that of the guide, word by word. Only in a terminal does it
+//! wait for ENTER after messages that do not fit.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -18,20 +18,20 @@ use crate::built;
 use crate::processes::wait_for;
 use crate::sandbox::{Sandbox, finish};
 
-/// How Neovim is configured for Pilcrow.
+/// The configuration of Neovim for Pilcrow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Setup {
-    /// The plugin on the runtime path, and `vim.lsp.enable`.
+    /// The plugin is on the runtime path, with `vim.lsp.enable`.
     Plugin,
-    /// The configuration of the guide.
+    /// The configuration is that of the guide.
     Bare,
 }
 
-/// Where Neovim is shown.
+/// The place where Neovim is shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Screen {
     None,
-    /// 80 columns, 24 lines.
+    /// A terminal of 80 columns and 24 lines.
     Terminal,
 }
 
@@ -43,7 +43,7 @@ pub struct Neovim<'a> {
     eyes: RefCell<Option<Eyes>>,
 }
 
-/// The channel that inspects it.
+/// The channel that inspects Neovim.
 struct Eyes {
     child: Child,
     stdin: ChildStdin,
@@ -51,14 +51,15 @@ struct Eyes {
 }
 
 impl<'a> Neovim<'a> {
-    /// Starts it with these files of the project open, the first one shown, and waits
-    /// until Pilcrow runs in it.
+    /// Starts Neovim with these files of the project open, the first one shown.
+    ///
+    /// Waits until Pilcrow runs in it.
     #[track_caller]
     pub fn start(sandbox: &'a Sandbox, setup: Setup, files: &[&str]) -> Neovim<'a> {
         Self::start_on(sandbox, setup, files, Screen::None)
     }
 
-    /// Starts it in a terminal, where long messages need an answer.
+    /// Starts Neovim in a terminal, where long messages need an answer.
     #[track_caller]
     pub fn start_in_terminal(sandbox: &'a Sandbox, setup: Setup, files: &[&str]) -> Neovim<'a> {
         Self::start_on(sandbox, setup, files, Screen::Terminal)
@@ -120,13 +121,13 @@ impl<'a> Neovim<'a> {
         self.remote("--remote-send", keys);
     }
 
-    /// Puts a file of the project into the window, as `:edit` does.
+    /// Shows a file of the project in the window, as `:edit` does.
     #[track_caller]
     pub fn show(&self, file: &str) {
         self.lua(&format!("vim.cmd.buffer(vim.fn.bufnr({})); return true", lua_string(file)));
     }
 
-    /// The value of an expression of Vim, as soon as it waits for no key.
+    /// The value of an expression of Vim, once Neovim waits for no key.
     #[track_caller]
     pub fn eval(&self, expression: &str) -> Value {
         let mut last = Err(String::new());
@@ -226,11 +227,11 @@ impl<'a> Neovim<'a> {
         self.keys(&format!("{}<CR>", line().unwrap()));
     }
 
-    /// Kills it, as a crash would.
+    /// Kills Neovim, as a crash would.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        // They are not leftovers of Neovim.
+        // Pilcrow's processes are not leftovers of Neovim.
         *self.eyes.borrow_mut() = None;
     }
 
@@ -260,12 +261,12 @@ impl<'a> Neovim<'a> {
 
     /// Sends a request over the channel, which opens when Neovim listens.
     ///
-    /// An error says why there is no answer.
+    /// An error has the reason why there is no answer.
     fn ask(&self, request: &Value) -> Result<Value, String> {
         let mut eyes = self.eyes.borrow_mut();
         if eyes.is_none() {
             if !self.socket.exists() {
-                return Err("it does not listen".to_owned());
+                return Err("Neovim does not listen".to_owned());
             }
             *eyes = Some(self.open_eyes());
         }
@@ -318,7 +319,7 @@ impl<'a> Neovim<'a> {
 
 impl Drop for Neovim<'_> {
     fn drop(&mut self) {
-        // It may have exited already; the sandbox ends the rest.
+        // Neovim may have exited already; the sandbox ends the rest.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -326,7 +327,7 @@ impl Drop for Neovim<'_> {
 
 impl Drop for Eyes {
     fn drop(&mut self) {
-        // They close with the editor they inspect.
+        // The channels close with the editor that they inspect.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -335,33 +336,35 @@ impl Drop for Eyes {
 /// Prefix of the error for a Neovim that waits for a key.
 const BLOCKED: &str = "Neovim waits for a key";
 
-/// An expression of Vim that gives what Lua returns.
+/// Wraps Lua in an expression of Vim that returns its result.
 fn in_lua(code: &str) -> String {
     let code = format!("(function() {code} end)()").replace('\'', "''");
     format!("luaeval('{code}')")
 }
 
-/// A word of a shell.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// A string of Lua. Paths and texts of tests hold no line ends.
+/// Quotes a string for Lua.
+///
+/// Paths and texts of tests contain no line ends.
 pub fn lua_string(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 fn environment(command: &mut Command, sandbox: &Sandbox) {
     let user = sandbox.beside("user");
-    for (name, folder) in [
+    for (name, directory) in [
         ("XDG_CONFIG_HOME", ".config"),
         ("XDG_STATE_HOME", ".local/state"),
         ("XDG_DATA_HOME", ".local/share"),
         ("XDG_CACHE_HOME", ".cache"),
         ("XDG_RUNTIME_DIR", ".run"),
     ] {
-        fs::create_dir_all(user.join(folder)).unwrap();
-        command.env(name, user.join(folder));
+        fs::create_dir_all(user.join(directory)).unwrap();
+        command.env(name, user.join(directory));
     }
 }
 
@@ -375,7 +378,7 @@ fn init_lua(setup: Setup) -> String {
         Setup::Bare => {
             let guide = include_str!("../../../docs/guide/editors.md");
             let lines = guide.split("```lua\n").nth(1).and_then(|rest| rest.split("```").next());
-            let lines = lines.expect("the guide says how Neovim is set up");
+            let lines = lines.expect("the guide has the configuration of Neovim");
             assert!(lines.contains("{ 'pilcrow', 'lsp' }"), "{lines}");
             let lines = lines.replace("{ 'pilcrow', 'lsp' }", &format!("{{ {path}, 'lsp' }}"));
             format!("vim.o.hidden = true\n{lines}")

@@ -1,7 +1,8 @@
-//! VS Code as code-server in a headless Chromium: keys and clicks through
-//! `editors/vscode.mjs`, texts through the helper extension `editors/vscode-eyes`.
+//! VS Code as code-server in a headless Chromium.
 //!
-//! Nothing is saved automatically (`files.autoSave: off`): the default of the web hides mistakes.
+//! Keys and clicks go through `editors/vscode.mjs`, texts through the helper extension
+//! `editors/vscode-eyes`. No file is saved automatically (`files.autoSave: off`): the default of
+//! the web hides mistakes.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -39,8 +40,9 @@ pub struct Shown {
 }
 
 impl<'a> VsCode<'a> {
-    /// Starts it on the sandbox's project, with the plugin, and waits until the plugin
-    /// runs. Screenshots go to `target/artifacts/NAME`.
+    /// Starts VS Code on the sandbox's project, and waits until the plugin runs.
+    ///
+    /// Screenshots go to `target/artifacts/NAME`.
     #[track_caller]
     pub fn start(sandbox: &'a Sandbox, name: &str) -> VsCode<'a> {
         assert!(Path::new(CHROMIUM).exists(), "{CHROMIUM} is missing; run: cargo xtask setup");
@@ -93,9 +95,9 @@ impl<'a> VsCode<'a> {
         let mut address = String::new();
         let listens = wait_for(PATIENCE, || {
             let said = fs::read_to_string(&log).unwrap_or_default();
-            // It gives itself ten seconds, which are not enough on a machine that is busy.
+            // VS Code allows ten seconds, which are not enough on a busy machine.
             let gave_up = said.lines().any(|line| line.contains(" error ") && line.contains("timed out"));
-            if gave_up && server.try_wait().expect("it can be waited for").is_some() {
+            if gave_up && server.try_wait().expect("the process can be awaited").is_some() {
                 server = start();
                 return false;
             }
@@ -124,8 +126,7 @@ impl<'a> VsCode<'a> {
         code
     }
 
-    /// Opens a file of the project by name, as with Ctrl+P, and waits until it is
-    /// shown.
+    /// Opens a file by name, as with Ctrl+P, and waits until it is shown.
     #[track_caller]
     pub fn open(&mut self, file: &str) {
         self.act(json!({"do": "open", "file": file}));
@@ -142,7 +143,7 @@ impl<'a> VsCode<'a> {
         });
     }
 
-    /// Types a text into what has the focus.
+    /// Types a text into the focused element.
     #[track_caller]
     pub fn type_text(&mut self, text: &str) {
         self.act(json!({"do": "type", "text": text}));
@@ -160,7 +161,7 @@ impl<'a> VsCode<'a> {
         self.act(json!({"do": "command", "name": title}));
     }
 
-    /// Answers the question for a text that is shown.
+    /// Selects a visible answer to a question.
     #[track_caller]
     pub fn answer(&mut self, text: &str) {
         self.act(json!({"do": "answer", "text": text}));
@@ -172,7 +173,7 @@ impl<'a> VsCode<'a> {
         self.act(json!({"do": "click", "text": text, "within": within}));
     }
 
-    /// Waits until a text is to be seen.
+    /// Waits until a text is visible.
     #[track_caller]
     pub fn shows(&mut self, text: &str, within: Option<&str>) {
         self.act(json!({"do": "shows", "text": text, "within": within}));
@@ -184,7 +185,7 @@ impl<'a> VsCode<'a> {
         self.act(json!({"do": "look", "within": within})).as_str().unwrap_or_default().to_owned()
     }
 
-    /// Keeps a picture of the window.
+    /// Saves a screenshot of the window.
     #[track_caller]
     pub fn screenshot(&mut self, name: &str) {
         let path = self.artifacts.join(format!("{name}.png"));
@@ -200,7 +201,9 @@ impl<'a> VsCode<'a> {
         Some(Shown { text: found["text"].as_str()?.to_owned(), dirty: found["dirty"] == true })
     }
 
-    /// Waits until a document is as wanted; keeps a picture and panics if it never is.
+    /// Waits until a document is as wanted.
+    ///
+    /// Saves a screenshot and panics if it never is.
     #[track_caller]
     pub fn wait_document(&mut self, file: &str, what: &str, wanted: impl Fn(&Shown) -> bool) {
         let mut last = None;
@@ -220,13 +223,13 @@ impl<'a> VsCode<'a> {
         self.see("diagnostics").expect("the eyes answer").as_array().cloned().unwrap_or_default()
     }
 
-    /// Where the cursor is, and the first line in view.
+    /// The position of the cursor, and the first visible line.
     #[track_caller]
     pub fn active(&self) -> Value {
         self.see("active").expect("the eyes answer")
     }
 
-    /// Ends the whole editor at once, as a crash would.
+    /// Kills the whole editor at once, as a crash would.
     pub fn kill(&mut self) {
         for found in self.sandbox.mark().living() {
             if found.command.contains("code-server")
@@ -240,12 +243,12 @@ impl<'a> VsCode<'a> {
         self.browser.wait().unwrap();
     }
 
-    /// Everything that was logged, for a failure.
+    /// All log output, for a failure.
     pub fn logs(&self) -> String {
         let mut logs = Vec::new();
         let mut pending = vec![self.sandbox.beside("code/logs"), self.sandbox.beside("code/coder-logs")];
-        while let Some(folder) = pending.pop() {
-            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        while let Some(directory) = pending.pop() {
+            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
                 if entry.path().is_dir() {
                     pending.push(entry.path());
                 } else if entry.path().display().to_string().contains("ilcrow") {
@@ -298,7 +301,7 @@ impl<'a> VsCode<'a> {
 
 impl Drop for VsCode<'_> {
     fn drop(&mut self) {
-        // They may have exited already; the sandbox ends the rest.
+        // The processes may have exited already; the sandbox ends the rest.
         for child in [&mut self.browser, &mut self.server] {
             drop(child.kill());
             drop(child.wait());
@@ -306,15 +309,14 @@ impl Drop for VsCode<'_> {
     }
 }
 
-/// The plugin, type-checked and bundled once per test process, in the target
-/// folder.
+/// The plugin, type-checked and bundled once per test process.
 #[track_caller]
 pub fn extension() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let folder = artifacts("vscode-plugin");
+        let directory = artifacts("vscode-plugin");
         let sources = plugin("vscode");
-        fs::create_dir_all(folder.join("src")).unwrap();
+        fs::create_dir_all(directory.join("src")).unwrap();
         for file in [
             "package.json",
             "package-lock.json",
@@ -323,16 +325,16 @@ pub fn extension() -> &'static Path {
             "src/debug.ts",
             "src/join.ts",
         ] {
-            fs::copy(sources.join(file), folder.join(file)).unwrap();
+            fs::copy(sources.join(file), directory.join(file)).unwrap();
         }
-        std::os::unix::fs::symlink(tool("lib/vscode-plugin"), folder.join("node_modules")).unwrap();
+        std::os::unix::fs::symlink(tool("lib/vscode-plugin"), directory.join("node_modules")).unwrap();
         let mut npm = Command::new("npm");
-        npm.current_dir(&folder).args(["run", "--silent", "build"]);
+        npm.current_dir(&directory).args(["run", "--silent", "build"]);
         npm.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let ran =
             finish(npm.spawn().expect("npm starts; install it with: apt-get install nodejs npm"), PATIENCE);
-        assert!(ran.status.success() && folder.join("dist/extension.js").is_file(), "{}", ran.all());
-        folder
+        assert!(ran.status.success() && directory.join("dist/extension.js").is_file(), "{}", ran.all());
+        directory
     })
 }
 
@@ -355,7 +357,7 @@ fn settings() -> Value {
     })
 }
 
-/// A path in the query of a URL.
+/// Encodes a path for the query of a URL.
 fn percent(path: &str) -> String {
     path.bytes()
         .map(|byte| match byte {

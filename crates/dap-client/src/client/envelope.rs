@@ -12,14 +12,13 @@ use wire::Id;
 #[derive(Debug, Clone)]
 pub enum Message {
     Request {
-        /// Its number, which some adapters send as a string.
+        /// Sequence number, which some adapters send as a string.
         seq: Id,
         command: String,
         arguments: Option<Box<RawValue>>,
     },
     Response {
         request_seq: Id,
-        /// The answered command, if present.
         command: Option<String>,
         /// The raw body, or the failure.
         outcome: Result<Box<RawValue>, AdapterError>,
@@ -101,7 +100,7 @@ pub fn parse(body: &[u8]) -> Result<Message, Malformed> {
 
 /// The reason of a failed response.
 ///
-/// It is `body.error.format` with its variables, else `message`.
+/// Prefers `body.error.format` with its variables over `message`.
 fn failure_reason(message: Option<&Value>, body: Option<&RawValue>) -> String {
     let body: Value = body.and_then(|body| serde_json::from_str(body.get()).ok()).unwrap_or_default();
     let error = &body["error"];
@@ -147,7 +146,7 @@ impl Outgoing<'_> {
     }
 }
 
-/// Encodes a request; members that are `null` are left out.
+/// Encodes a request; omits members that are `null`.
 pub(crate) fn request(seq: i64, command: &str, arguments: Value) -> Vec<u8> {
     let arguments = without_nulls(arguments);
     let arguments = (!arguments.is_null()).then_some(arguments);
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_sent_holds_a_null() {
+    fn sent_messages_contain_no_null() {
         let sent = request(3, "launch", json!({"a": null, "b": {"c": null, "d": [null, 1]}}));
         let expected = r#"{"seq":3,"type":"request","command":"launch","arguments":{"b":{"d":[null,1]}}}"#;
         assert_eq!(String::from_utf8(sent).unwrap(), expected);

@@ -1,10 +1,11 @@
-//! Protocol client for a debug adapter: requests with deadline and cancellation,
-//! events in wire order, and answers to the adapter's requests.
+//! Protocol client for a debug adapter.
 //!
-//! Knows no command but `cancel`. Invariants: a late, second or unknown answer does
-//! no harm; malformed messages are skipped and counted; every request of the
-//! adapter is answered; when the stream closes, all waiting requests end with the
-//! reason.
+//! Sends requests with deadline and cancellation, delivers events in wire order, and answers the
+//! adapter's requests. Knows no command but `cancel`.
+//!
+//! Invariants: a late, second or unknown answer has no effect; the client skips and counts
+//! malformed messages; every request of the adapter is answered; when the stream closes, all
+//! waiting requests end with the reason.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -29,17 +30,21 @@ pub(crate) mod envelope;
 
 use envelope::{AdapterError, Message};
 
-/// Messages that may wait to be written.
+/// Maximum number of messages that wait to be written.
 const QUEUE: usize = 1024;
-/// Adapter requests answered at once; the client refuses more.
+/// Maximum number of adapter requests in progress; the client refuses more.
 const INCOMING: usize = 64;
 
 /// Handles the adapter's events and requests.
 pub trait Handler: Send + Sync + 'static {
-    /// Handles an event, in wire order. Runs in the reading task, so it must not block.
+    /// Handles an event in wire order.
+    ///
+    /// Runs in the reading task, so it must not block.
     fn event(&self, event: &str, body: Option<&RawValue>);
 
-    /// Handles a request of the adapter. The future runs in its own task.
+    /// Handles a request of the adapter.
+    ///
+    /// The future runs in its own task.
     fn request(
         &self,
         command: &str,
@@ -47,18 +52,13 @@ pub trait Handler: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<Value, String>>;
 }
 
-/// Failure of a request.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RequestError {
     #[error("{command} failed: {error}")]
     Refused { command: String, error: AdapterError },
     /// The adapter did not answer in time.
     #[error("{command} was not answered within {after:?}")]
-    Deadline {
-        command: String,
-        /// The deadline.
-        after: Duration,
-    },
+    Deadline { command: String, after: Duration },
     /// The caller's token was cancelled.
     #[error("{command} was cancelled")]
     Cancelled { command: String },
@@ -69,7 +69,7 @@ pub enum RequestError {
 
 type Outcome = Result<Result<Box<RawValue>, AdapterError>, String>;
 
-/// A protocol client. Clones share one stream.
+/// Protocol client. Clones share one stream.
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -213,7 +213,8 @@ impl Client {
         }
         let flight =
             InFlight { guard: Guard { client: self.clone(), id }, command: command.to_owned(), answer };
-        // If dropped while waiting for room, the guard frees the entry and nothing was sent.
+        // If this future is dropped while waiting for room, the guard frees the entry and nothing
+        // was sent.
         match self.shared.out.send(envelope::request(id, command, arguments)).await {
             Ok(()) => Ok(flight),
             Err(_) => Err(closed(self.close_reason())),
@@ -246,11 +247,11 @@ impl Client {
     }
 
     fn close_reason(&self) -> String {
-        self.pending().closed.clone().unwrap_or_else(|| "the stream was given up".to_owned())
+        self.pending().closed.clone().unwrap_or_else(|| "the stream was abandoned".to_owned())
     }
 
     fn pending(&self) -> parking_lot::MutexGuard<'_, Pending> {
-        // Every use leaves the table consistent, so a panic elsewhere does no harm.
+        // Every use leaves the table consistent, so a panic elsewhere has no effect on it.
         self.shared.pending.lock()
     }
 
@@ -261,7 +262,7 @@ impl Client {
             Ok(Message::Response { request_seq, command, outcome }) => {
                 let entry = envelope::number(&request_seq).and_then(|id| self.pending().waiting.remove(&id));
                 match entry {
-                    // The caller may have stopped waiting in this instant; then the answer is late.
+                    // The caller may have stopped waiting just now; then the answer is late.
                     Some(sender) => drop(sender.send(Ok(outcome))),
                     None => {
                         tracing::debug!(adapter = name, id = %request_seq, ?command, "late or unknown answer")
@@ -309,7 +310,7 @@ impl Client {
         // The reading task must not wait for the writing one. An adapter that keeps sending requests without
         // reading answers is disconnected.
         if let Err(mpsc::error::TrySendError::Full(_)) = self.shared.out.try_send(message) {
-            self.close("it asks without reading the answers");
+            self.close("it sends requests without reading the answers");
         }
     }
 }
@@ -364,7 +365,7 @@ impl Drop for Guard {
         if shared.supports_cancel.load(Ordering::Relaxed) {
             let own = shared.next.fetch_add(1, Ordering::Relaxed);
             let message = envelope::request(own, "cancel", json!({ "requestId": self.id }));
-            // Without room the adapter continues; its answer is late then.
+            // Without room, the adapter continues with the request, and its answer will be late.
             drop(shared.out.try_send(message));
         }
     }

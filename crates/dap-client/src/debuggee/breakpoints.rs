@@ -1,7 +1,7 @@
-//! The breakpoints of one session: the requested ones, and the adapter's placement
-//! of each.
+//! Breakpoints of one session: the requested ones, and the adapter's placement of each.
 //!
-//! Pure. The protocol sets all breakpoints of a source at once; here they are added and removed one by one.
+//! Pure. The protocol sets all breakpoints of a source at once; this type adds and removes them one
+//! by one.
 
 use std::collections::BTreeMap;
 
@@ -10,34 +10,31 @@ use serde_json::{Value, json};
 
 use adapters::Hits;
 
-/// A breakpoint on a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceBreakpoint {
     pub path: AbsPath,
-    /// Counts from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// Counts from 1.
+    /// Column number, from 1.
     pub column: Option<u64>,
-    /// Stops only where this is true.
+    /// Expression that must be true for a stop.
     pub condition: Option<String>,
-    /// Stops at the n-th hit, in the adapter's syntax.
+    /// Hit count from which it stops, in the adapter's syntax.
     pub hit: Option<String>,
-    /// Writes this message, with `{expressions}`, instead of stopping.
+    /// Message to write instead of stopping, with `{expressions}`.
     pub log: Option<String>,
 }
 
-/// A breakpoint on a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionBreakpoint {
-    /// Its name in the adapter's language.
+    /// Name of the function in the adapter's language.
     pub name: String,
-    /// Stops only where this is true.
+    /// Expression that must be true for a stop.
     pub condition: Option<String>,
-    /// Stops at the n-th hit, in the adapter's syntax.
+    /// Hit count from which it stops, in the adapter's syntax.
     pub hit: Option<String>,
 }
 
-/// A breakpoint on data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DataBreakpoint {
     /// The adapter's id of the data.
@@ -45,23 +42,22 @@ pub struct DataBreakpoint {
     /// The requested name.
     pub name: String,
     pub label: String,
-    /// `read`, `write` or `readWrite`.
+    /// Access that stops: `read`, `write` or `readWrite`.
     pub access: String,
-    /// Stops only where this is true.
+    /// Expression that must be true for a stop.
     pub condition: Option<String>,
-    /// Stops at the n-th hit, in the adapter's syntax.
+    /// Hit count from which it stops, in the adapter's syntax.
     pub hit: Option<String>,
 }
 
-/// A breakpoint on an instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstructionBreakpoint {
     pub reference: String,
     /// Bytes from the reference.
     pub offset: i64,
-    /// Stops only where this is true.
+    /// Expression that must be true for a stop.
     pub condition: Option<String>,
-    /// Stops at the n-th hit, in the adapter's syntax.
+    /// Hit count from which it stops, in the adapter's syntax.
     pub hit: Option<String>,
 }
 
@@ -73,9 +69,9 @@ pub struct Placed {
     pub verified: bool,
     /// Whether it is or was verified.
     pub was_verified: bool,
-    /// The line of its placement.
+    /// The line on which the adapter placed it.
     pub line: Option<u64>,
-    /// Why it is not in place.
+    /// The reason why it is not in place.
     pub message: Option<String>,
 }
 
@@ -105,20 +101,20 @@ pub fn conditional(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// An exception filter as text.
+/// An exception filter as text: `NAME` or `NAME mode MODE`.
 ///
-/// `NAME` or `NAME mode MODE`, each optionally with `if CONDITION`.
+/// Either may end with `if CONDITION`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExceptionFilter<'a> {
     /// Name of a filter or of an exception.
     pub name: &'a str,
     pub mode: Option<&'a str>,
-    /// Stops only where this is true.
+    /// Expression that must be true for a stop.
     pub condition: Option<&'a str>,
 }
 
 impl<'a> ExceptionFilter<'a> {
-    /// Parses a text.
+    /// Parses the form that [`Self`] describes.
     pub fn read(text: &'a str) -> Self {
         let (rest, condition) = conditional(text);
         let (name, mode) = rest.split_once(" mode ").map_or((rest, None), |(name, mode)| (name, Some(mode)));
@@ -158,7 +154,7 @@ impl Breakpoints {
         let sources = self.sources.values_mut().flatten().map(|(_, placed)| placed);
         let functions = self.functions.iter_mut().map(|(_, placed)| placed);
         sources.chain(functions).for_each(|it| *it = Placed::default());
-        // Addresses belong to one process.
+        // Addresses are valid in one process only.
         self.data.clear();
         self.instructions.clear();
         self
@@ -388,7 +384,7 @@ mod tests {
         all.apply_event(&json!({"reason": "changed", "breakpoint": {"id": 1, "verified": true}}));
         let placed: Vec<_> = all.list().map(|(it, placed)| (it.line, placed.verified, placed.line)).collect();
         assert_eq!(placed, [(4, true, None), (9, true, Some(10))]);
-        assert_eq!(all.remove(&path, Some(10)), 1, "the line it stands on names it too");
+        assert_eq!(all.remove(&path, Some(10)), 1, "its own line selects it too");
         assert_eq!((all.remove(&path, None), all.list().count()), (1, 0));
     }
 }

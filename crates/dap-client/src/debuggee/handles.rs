@@ -1,48 +1,50 @@
-//! Our numbers for frames and variables, each valid until the program resumes.
+//! Pilcrow's numbers for frames and variables, each valid until the program resumes.
 //!
-//! Pure. Adapters reuse their numbers after a resume. Ours are used once, so that a stale number is
-//! recognized and refused by the name of what it was.
+//! Pure. Adapters reuse their numbers after a resume. Pilcrow uses each number once, so that it
+//! recognizes a stale number and refuses it with the name of its former object.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
 
-/// Handles stored, so that a stale number can be refused by name.
+/// Maximum number of stored handles, including stale ones.
+///
+/// A stale number is refused with the name of its former object.
 const MAX_HANDLES: usize = 20_000;
 
 /// The object behind a number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handle {
     pub reference: i64,
-    /// `compute at a.py:12`, `self.items`.
+    /// Name for messages, such as `compute at a.py:12` or `self.items`.
     pub name: String,
     epoch: u64,
 }
 
-/// A number that is not valid now.
+/// Error for a number that is not valid now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadHandle {
-    /// It was valid at an earlier stop.
+    /// The number was valid at an earlier stop.
     #[error("{kind} {number} was `{name}` at an earlier stop; ask `{ask}` again")]
     Stale {
-        /// `frame` or `variables_reference`.
+        /// Kind of the handle: `frame` or `variables_reference`.
         kind: &'static str,
         number: i64,
         name: String,
-        /// The action that returns new ones.
+        /// The action that returns new numbers.
         ask: &'static str,
     },
-    /// It was never assigned, or too long ago.
+    /// The number was never assigned, or too long ago.
     #[error("there is no {kind} {number}; ask `{ask}` for those there are")]
     Unknown {
-        /// `frame` or `variables_reference`.
+        /// Kind of the handle: `frame` or `variables_reference`.
         kind: &'static str,
         number: i64,
-        /// The action that returns valid ones.
+        /// The action that returns valid numbers.
         ask: &'static str,
     },
 }
 
-/// Handles of one kind.
+/// Table of handles of one kind.
 #[derive(Debug)]
 pub struct Handles {
     kind: &'static str,
@@ -63,7 +65,7 @@ impl Handles {
 
     /// The number for the adapter's `reference` in `epoch`.
     ///
-    /// The same for the same reference.
+    /// Equal references have equal numbers.
     pub fn assign(&mut self, epoch: u64, reference: i64, name: &str) -> i64 {
         if epoch != self.epoch {
             self.epoch = epoch;

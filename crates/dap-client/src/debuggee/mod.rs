@@ -1,5 +1,4 @@
-//! A debugged program as far as the adapter has reported it: state, breakpoints,
-//! output, references.
+//! A debugged program as the adapter reported it: state, breakpoints, output, references.
 //!
 //! Pure: no stream, no clock, no task.
 

@@ -6,13 +6,12 @@
 
 use std::collections::VecDeque;
 
-/// Limits of the stored bytes and pieces.
+/// Maximum number of stored bytes.
 const LIMIT: usize = 256 * 1024;
 const PIECES: usize = 8192;
-/// Stored bytes of one piece.
+/// Maximum number of stored bytes of one piece.
 const PIECE: usize = 16 * 1024;
 
-/// The source of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Category {
     /// The program's standard output.
@@ -28,7 +27,7 @@ pub enum Category {
 impl Category {
     /// Parses an event's category; `None` for telemetry.
     ///
-    /// Unknown categories are the adapter's.
+    /// An unknown category counts as the adapter's.
     pub fn parse(name: Option<&str>) -> Option<Self> {
         match name {
             Some("stdout") => Some(Self::Stdout),
@@ -49,7 +48,7 @@ impl Category {
     }
 }
 
-/// Consecutive output of one category.
+/// A run of consecutive output of one category.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     pub category: Category,
@@ -64,7 +63,7 @@ pub struct Output {
     total: u64,
 }
 
-/// Output since some position.
+/// Output since a position.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Since {
     pub pieces: Vec<Piece>,

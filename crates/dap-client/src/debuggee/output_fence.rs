@@ -1,21 +1,24 @@
-//! Fences in a program's output. An adapter that reads the output in its own thread
-//! reports a stop or the end before the last output. If it can write into the same
-//! pipe, it is asked to write a fence; once that comes back, all output before it
-//! has arrived.
+//! Fences in a program's output.
+//!
+//! An adapter that reads the output in its own thread reports a stop or the end before the last
+//! output. If it can write into the same pipe, Pilcrow asks it to write a fence. Once the fence
+//! comes back, all output before it has arrived.
 //!
 //! Pure. Invariants: no fence is ever shown.
 
 const BEGIN: &str = "[pilcrow:";
 const END: &str = "]\n";
 
-/// The expression that writes fence `number`.
+/// Code that writes fence `number`.
 ///
 /// `code` is the definition's, with `${mark}`.
 pub(crate) fn code(code: &str, number: u64) -> String {
     code.replace("${mark}", &format!("{BEGIN}{number}]"))
 }
 
-/// The text without its first fence, and the fence's number; `None` if it has none.
+/// The text without its first fence, and the fence's number.
+///
+/// `None` if it has no fence.
 pub(crate) fn take(text: &str) -> Option<(String, u64)> {
     let (before, rest) = text.split_once(BEGIN)?;
     let (number, after) = rest.split_once(END)?;

@@ -1,15 +1,15 @@
-//! The state of one debug session, derived from the adapter's events and our
-//! requests.
+//! State of one debug session, derived from the adapter's events and Pilcrow's requests.
 //!
-//! Pure: inputs in, state changes out. Invariants: `terminated` is the last state; every resume begins a new
-//! epoch, in which handles of the previous one are stale; only the state decides whether a request fits.
+//! Pure: inputs in, state changes out.
+//!
+//! Invariants: `terminated` is the last state; every resume begins a new epoch, in which handles of
+//! the previous one are stale; only the state decides whether a request is allowed.
 
 use std::collections::BTreeMap;
 
-/// State of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// The adapter has not yet reported `initialized`.
+    /// The adapter has not reported `initialized` yet.
     Launching,
     /// The adapter accepts breakpoints; the program does not run yet.
     Configuring,
@@ -30,39 +30,41 @@ impl State {
     }
 }
 
-/// Why and where the program stopped; DAP §Stopped Event.
+/// Reason and place of a stop; DAP §Stopped Event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stop {
-    /// `breakpoint`, `step`, `exception`, `pause`, `entry`, or the adapter's own
-    /// reason.
+    /// Reason such as `breakpoint`, `step`, `exception`, `pause` or `entry`.
+    ///
+    /// Adapters may report others.
     pub reason: String,
     pub description: Option<String>,
     /// Details, such as an exception's name.
     pub text: Option<String>,
     /// The thread that stopped, if reported.
     pub thread: Option<i64>,
-    /// The adapter's numbers of the hit breakpoints.
+    /// The adapter's ids of the hit breakpoints.
     pub hit: Vec<i64>,
-    /// Another stop has the focus: DAP `preserveFocusHint`.
+    /// Whether another stop has the focus: DAP `preserveFocusHint`.
     pub preserves_focus: bool,
 }
 
-/// How a session ended; `None` members were not reported.
+/// End of a session; `None` members were not reported.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct End {
-    /// The program's exit code.
     pub exit_code: Option<i64>,
     /// The signal that ended it.
     pub signal: Option<i64>,
     /// Whether a signal was the last reported stop and no exit code is known.
     pub after_signal: bool,
-    /// The end was requested, so an exit code may only be the program's reaction.
+    /// The requested end, if any.
+    ///
+    /// An exit code may then be only the program's reaction.
     pub asked: Option<Ending>,
     /// The adapter's failure, with the end of its standard error.
     pub failure: Option<String>,
-    /// The session never started.
+    /// Whether the session never started.
     ///
-    /// The reason in `failure` need not be the adapter's.
+    /// Then the reason in `failure` may not be the adapter's.
     pub start_failed: bool,
 }
 
@@ -70,7 +72,7 @@ pub struct End {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     Terminated,
-    /// The program keeps running.
+    /// The end keeps the program running.
     Left,
 }
 
@@ -78,7 +80,7 @@ pub enum Ending {
 pub enum Input {
     /// Event `initialized`.
     Initialized,
-    /// `configurationDone` was answered, or the adapter has none.
+    /// `configurationDone` was answered, or the adapter does not support it.
     Configured,
     /// Event `stopped`.
     Stopped {
@@ -116,7 +118,6 @@ pub enum Input {
     StartFailed { failure: String },
 }
 
-/// The program state that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// Stopped: the request inspects frames or resumes.
@@ -128,7 +129,7 @@ pub enum Need {
     NotTerminated,
 }
 
-/// A request that does not fit the state.
+/// Error for a request that the state does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{command}` does not fit: the session is {state}; {help}")]
 pub struct WrongState {
@@ -142,10 +143,10 @@ pub struct Machine {
     state: State,
     epoch: u64,
     threads: BTreeMap<i64, bool>,
-    /// The stop that a request of ours resumes from, until another event arrives.
+    /// The stop from which Pilcrow's request resumes, until another event arrives.
     resumed_from: Option<Stop>,
     exit_code: Option<i64>,
-    /// The last stop was by a signal.
+    /// Whether the last stop was by a signal.
     signalled: bool,
     /// The signal that the last stop names.
     signal: Option<i64>,
@@ -301,8 +302,8 @@ impl Machine {
         }
         self.resumed_from = None;
         if let State::Stopped(first) = &self.state {
-            // A stop of a second thread beside the first invalidates nothing. A stop of the same
-            // thread without a resume before it may, so the handles of the replaced stop are stale.
+            // A stop of a second thread invalidates nothing. A stop of the same thread without a
+            // resume before it may, so the handles of the replaced stop are stale.
             if first.thread.is_none() || stop.thread.is_none() || first.thread == stop.thread {
                 self.epoch += 1;
             } else if stop.preserves_focus {
@@ -341,7 +342,7 @@ fn named_signal(stop: &Stop) -> Option<i64> {
 
 /// Whether a request resumes a stopped program.
 ///
-/// From then on the program is not stopped, whatever the answer.
+/// After it is sent, the program does not count as stopped, whatever the answer.
 pub fn runs_on(command: &str) -> bool {
     matches!(
         command,
@@ -403,7 +404,7 @@ mod tests {
             &["configuring", "running", "stopped"],
         );
         assert_eq!(shown(&last), step_of_2);
-        // A stop that replaces one of the same thread makes it stale.
+        // A later stop of the same thread makes it stale.
         let again = check(
             &[Input::Initialized, Input::Configured, step(), stop("breakpoint", 2)],
             &["configuring", "running", "stopped", "stopped"],
@@ -481,7 +482,7 @@ mod tests {
         let mut machine = check(&start, &states);
         let end = End { after_signal: true, ..End::default() };
         assert_eq!(machine.clone().take(Input::Exited { code: None }), Some(State::Terminated(end)));
-        // The signal was caught.
+        // The program handled the signal.
         machine.take(stop("breakpoint", 1));
         assert_eq!(machine.take(Input::Terminated), Some(State::Terminated(End::default())));
     }
@@ -526,7 +527,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn random_traffic_breaks_no_rule(inputs in proptest::collection::vec(inputs(), 0..60)) {
+        fn random_traffic_keeps_the_invariants(inputs in proptest::collection::vec(inputs(), 0..60)) {
             let mut machine = Machine::default();
             let mut terminated = false;
             let mut resumes = 0;

@@ -1,10 +1,9 @@
-//! The breakpoints of all clients: each client's lists, the merged request to the
-//! adapter, and each client's part of the answer.
+//! Breakpoints of all clients: each client's lists, the merged request to the adapter, and each
+//! client's part of the answer.
 //!
-//! Pure. Invariants: only a client changes its own lists; of two breakpoints that
-//! conflict on one line, the earlier stays and the later is refused with its
-//! owner's name; a breakpoint keeps the number that clients know, even if the
-//! adapter renumbers with each change.
+//! Pure. Invariants: only a client changes its own lists. If two breakpoints conflict on one
+//! line, the earlier stays and the later is refused with its owner's name. A breakpoint keeps the
+//! number that clients know, even if the adapter renumbers with each change.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -26,7 +25,6 @@ pub enum Set {
 }
 
 impl Set {
-    /// The command of the request.
     pub fn command(&self) -> &'static str {
         match self {
             Self::Source(_) => "setBreakpoints",
@@ -42,7 +40,7 @@ impl Set {
 ///
 /// Applies until the first client joins.
 pub(crate) const PREVIOUS_SESSION: ClientId = ClientId::MAX;
-/// The first number that clients see.
+/// The first number that clients receive.
 ///
 /// It is above adapters' numbers, so an unmapped number passes unchanged.
 const FIRST: i64 = 1 << 30;
@@ -68,7 +66,7 @@ pub type List = Vec<Value>;
 pub struct BreakpointTable {
     /// The operator between two conditions in the debugged language: `||`, `or`.
     or: Option<String>,
-    /// How exceptions are passed to the adapter by name, in place of filters.
+    /// Rule by which exceptions are passed to the adapter by name, not as filters.
     exception_names: Option<ExceptionNames>,
     lists: BTreeMap<Set, BTreeMap<ClientId, Vec<RequestedBreakpoint>>>,
     sources: HashMap<Set, Value>,
@@ -81,7 +79,7 @@ pub struct BreakpointTable {
     next: i64,
 }
 
-/// A request to the adapter, and how to map its answer.
+/// A request to the adapter, with the data to map its answer.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub set: Set,
@@ -96,7 +94,7 @@ enum Placement {
     Refused(String),
 }
 
-/// An answer of the adapter, by client.
+/// An adapter's answer, split by client.
 #[derive(Debug, Default)]
 pub(crate) struct SetResult {
     /// The answer for each client that has a list, in the client's order.
@@ -271,7 +269,7 @@ impl BreakpointTable {
                 *answer = spot;
             }
         }
-        // By line and column, as a single client would send them.
+        // The order is by line and column, as a single client would send them.
         if let Set::Source(_) = set {
             let mut order: Vec<usize> = (0..merged.len()).collect();
             let place = |index: usize| {
@@ -306,7 +304,7 @@ impl BreakpointTable {
     /// The arguments for `values`, with the other members from clients that `includes`
     /// accepts.
     fn arguments(&self, set: &Set, values: Vec<Value>, includes: &dyn Fn(ClientId) -> bool) -> Value {
-        // The newest client's members win; exception options are collected from all.
+        // The newest client's members apply; exception options of all clients are combined.
         let mut arguments = Map::new();
         let mut all = Vec::new();
         for ((client, its_set), other) in &self.others {
@@ -591,7 +589,7 @@ mod tests {
         let answer = &result.answers[&AGENT];
         assert_eq!(answer[0], json!({"verified": false, "message": "the user has a log point here"}));
         assert_eq!(answer[1]["message"], "the user has a breakpoint with another condition here");
-        assert_eq!(answer[2]["verified"], true, "one that always stops stops for both");
+        assert_eq!(answer[2]["verified"], true, "a breakpoint without condition stops for both");
         assert_eq!(result.answers[&USER][1]["verified"], true);
     }
 
@@ -604,7 +602,7 @@ mod tests {
         let plan = set(&mut table, AGENT, json!([{"line": 4, "condition": "n =="}]));
         assert_eq!(plan.arguments["breakpoints"][0]["condition"], "(n == 3) || (n ==)");
         let bad = json!({"breakpoints": [{"id": 2, "verified": false, "message": "syntax error"}]});
-        assert!(!table.separate_bad_condition(&plan, AGENT, &good), "nothing is lost");
+        assert!(!table.separate_bad_condition(&plan, AGENT, &good), "no breakpoint is lost");
         assert!(table.separate_bad_condition(&plan, AGENT, &bad));
         let plan = table.plan(&plan.set, &name);
         assert_eq!(plan.arguments["breakpoints"], json!([{"line": 4, "condition": "n == 3"}]));
@@ -633,7 +631,7 @@ mod tests {
         assert_eq!(
             table.requests_except(&[AGENT]),
             [("setExceptionBreakpoints", own)],
-            "and none of the agent's"
+            "and no option of the agent"
         );
         assert_eq!(table.sets_of(USER), [Set::Exceptions]);
         assert!(table.others_request(&Set::Exceptions, AGENT));

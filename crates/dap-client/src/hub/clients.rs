@@ -1,4 +1,6 @@
-//! State of one client of the hub. Values only.
+//! State of one client of the hub.
+//!
+//! Pure.
 
 use serde_json::Value;
 
@@ -14,7 +16,7 @@ pub(crate) struct ClientState {
     pub capabilities: ClientCapabilities,
     /// The program state that the client was sent.
     pub view: View,
-    /// The hub sent `continued`, which the adapter may still send itself.
+    /// Whether the hub sent `continued`, which the adapter may still send itself.
     pub run_announced: bool,
     pub next_seq: i64,
     /// Requests deferred until the adapter is initialized.
@@ -24,11 +26,11 @@ pub(crate) struct ClientState {
 /// Progress of a client's handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing was received yet.
+    /// The hub has received nothing yet.
     New,
-    /// `initialize` was answered.
+    /// The hub answered `initialize`.
     Initialized,
-    /// `attach` was answered; it sets its breakpoints.
+    /// The hub answered `attach`; the client sets its breakpoints.
     Attached,
     /// The client receives all events.
     Live,
@@ -38,7 +40,7 @@ pub enum Phase {
     Closed,
 }
 
-/// The features that a client supports, from its `initialize` arguments.
+/// Features that a client supports, from its `initialize` arguments.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientCapabilities {
     pub coordinates: Coordinates,

@@ -1,7 +1,7 @@
-//! Conversion of lines, columns and paths between a client and the adapter, which
-//! uses lines and columns from 1 and plain paths.
+//! Conversion of lines, columns and paths between a client and the adapter.
 //!
-//! Pure. Knows which members of which messages hold positions (DAP 1.71); others stay unchanged.
+//! The adapter uses lines and columns from 1, and plain paths. Pure. Knows the members with
+//! positions of each message (DAP 1.71); others stay unchanged.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use super::message::{Envelope, Kind};
 
-/// How a client counts and names files (DAP §InitializeRequestArguments).
+/// Numbering and file names of a client (DAP §InitializeRequestArguments).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coordinates {
     /// Whether its first line is 1 rather than 0.
     pub lines_from_1: bool,
     /// Whether its first column is 1 rather than 0.
     pub columns_from_1: bool,
-    /// Its paths are URIs.
+    /// Whether its paths are URIs.
     pub uris: bool,
 }
 
@@ -73,7 +73,7 @@ impl Coordinates {
             ("start", shift(self.columns_from_1)),
         ] {
             if let Some(number) = members.get(name).and_then(Value::as_i64).filter(|_| offset != 0) {
-                // A frame without a source has line 0, which stays.
+                // A frame without a source has line 0, which does not change.
                 members.insert(name.to_owned(), json!((number + offset).max(0)));
             }
         }

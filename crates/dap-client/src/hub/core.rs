@@ -34,12 +34,12 @@ use run_control::{RunRequest, apply_event, runs};
 
 use crate::debuggee::output_fence;
 
-/// Requests of one client that may wait; the hub refuses more.
+/// Maximum number of waiting requests of one client; the hub refuses more.
 const MAX_WAITING_REQUESTS: usize = 512;
 
-/// Breakpoint events deferred while a set is in flight.
+/// Maximum number of breakpoint events deferred while a set is in flight.
 ///
-/// Beyond that, the hub sends the oldest.
+/// Beyond the limit, the hub sends the oldest.
 const MAX_DEFERRED_EVENTS: usize = 4096;
 
 /// The refusal of an agent request while the user has control.
@@ -52,7 +52,9 @@ pub struct Hub {
     pending: HashMap<i64, Pending>,
     next_number: i64,
     breakpoints: BreakpointTable,
-    /// Sets are sent one at a time, because each replaces the previous one.
+    /// Number of the set in flight.
+    ///
+    /// The hub sends sets one at a time, because each replaces the previous one.
     set_in_flight: Option<i64>,
     queued_sets: VecDeque<QueuedSet>,
     /// The agent's deferred `configurationDone`.
@@ -78,9 +80,9 @@ pub struct Hub {
     /// Configurations with which clients join the live child sessions.
     children: Vec<Value>,
     terminated: bool,
-    /// A run request timed out, so the program may run or not.
+    /// Whether a run request timed out, so that the program may run or not.
     run_state_unknown: bool,
-    /// The end is reported later, with the session that replaces this one.
+    /// Whether the session that replaces this one will report the end.
     relaunching: bool,
     out: Vec<Output>,
 }
@@ -205,7 +207,7 @@ impl Hub {
     fn client_request(&mut self, client: ClientId, message: Envelope) {
         let Some(member) = self.clients.get(&client) else { return };
         let (role, phase, coordinates) = (member.role, member.phase, member.capabilities.coordinates);
-        // The session sends a fence after the program's last output, so even after the end.
+        // The session sends a fence after the program's last output, even after the end.
         let is_fence = self.options.has_output_fence && role == Role::Agent && message.name == "evaluate";
         let fits =
             matches!(message.name.as_str(), "disconnect" | "terminate" | "pilcrow/session") || is_fence;
@@ -269,7 +271,8 @@ impl Hub {
                 coordinates.to_adapter(&mut own);
                 let arguments = own.content();
                 if command == "setBreakpoints" && !BreakpointTable::names_source(&arguments) {
-                    // debugpy 1.8.22 ends here, together with the program (DAP §SetBreakpointsArguments).
+                    // A missing source ends debugpy 1.8.22 together with the program (DAP
+                    // §SetBreakpointsArguments).
                     let sentence = "`source` must name a `path` or a `sourceReference`";
                     return self.refuse(client, &message, "invalidArguments", sentence);
                 }
@@ -317,7 +320,7 @@ impl Hub {
                 message.set_content(&arguments);
                 self.forward(client, message, Work::Plain);
             }
-            // The request is answered or cannot be cancelled; the protocol requires no more than this
+            // The request is answered or cannot be cancelled; the protocol requires only this
             // response.
             _ => self.answer(client, &message, Value::Null),
         }
@@ -380,7 +383,7 @@ impl Hub {
                     self.run_state_unknown = false;
                     let all = body["allThreadsContinued"].as_bool().unwrap_or(all);
                     self.view.continued(thread, all, mark);
-                    // The requesting client learns this from the response.
+                    // The response informs the requesting client.
                     if let Some(member) = client.and_then(|client| self.clients.get_mut(&client)) {
                         member.view.continued(thread, all, own);
                     }

@@ -1,9 +1,8 @@
-//! I/O tasks of a hub: one owns the state machine, and each stream has a reader and
-//! a writer.
+//! I/O tasks of a hub: one owns the state machine, and each stream has a reader and a writer.
 //!
-//! Invariants: a client that does not read blocks no other client and its queue is
-//! bounded; a disconnected client has also left the hub; an adapter that writes
-//! faster than the agent reads is throttled; all tasks end with the session.
+//! Invariants: a client that does not read blocks no other client, and its queue is bounded; a
+//! disconnected client has also left the hub; an adapter that writes faster than the agent reads is
+//! throttled; all tasks end with the session.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -23,28 +22,28 @@ use wire::{Frame, Framing, Limits, MessageCodec};
 
 use super::{BreakpointRequest, ClientId, Envelope, Hub, HubOptions, HubStatus, Input, Kind, Output, Role};
 
-/// Messages that wait for the hub; more stay in their streams.
+/// Maximum number of messages that wait for the hub; more stay in their streams.
 const COMMAND_QUEUE: usize = 256;
-/// Messages that wait for one client.
+/// Maximum number of messages that wait for one client.
 const CLIENT_QUEUE: usize = 8192;
-/// Messages that wait for an adapter that does not read.
+/// Maximum number of messages that wait for an adapter that does not read.
 const ADAPTER_QUEUE: usize = 4096;
 /// Delay of the refusal when the adapter's queue is full.
 ///
 /// Without it, refused clients would retry in a loop.
 const FULL_QUEUE_DEADLINE: Duration = Duration::from_secs(1);
-/// Bytes between the hub and the agent.
+/// Size of the pipe between the hub and the agent, in bytes.
 const AGENT_PIPE: usize = 256 * 1024;
-/// Deadlines stored before those of answered requests are dropped.
+/// Number of stored deadlines at which those of answered requests are dropped.
 const MAX_DEADLINES: usize = 8192;
 /// Time for a closed client to read what was sent before.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// The agent is the first client.
+/// Id of the agent, the first client.
 const AGENT: ClientId = 0;
 
 /// Handle to a running hub.
 ///
-/// Ends by [`HubHandle::close`] or with the adapter's stream.
+/// The hub ends by [`HubHandle::close`] or with the adapter's stream.
 #[derive(Clone)]
 pub struct HubHandle {
     commands: mpsc::Sender<Command>,
@@ -185,7 +184,6 @@ impl HubHandle {
         self.request_user_breakpoints(true).await
     }
 
-    /// The user's breakpoints.
     pub(crate) async fn user_breakpoints(&self) -> Vec<BreakpointRequest> {
         self.request_user_breakpoints(false).await
     }
@@ -193,7 +191,7 @@ impl HubHandle {
     async fn request_user_breakpoints(&self, relaunch: bool) -> Vec<BreakpointRequest> {
         let (reply, answer) = oneshot::channel();
         self.send(Command::UserBreakpoints { relaunch, reply }).await;
-        // An error means that the hub has ended, and its breakpoints with it.
+        // An error means that the hub and its breakpoints have ended.
         answer.await.unwrap_or_default()
     }
 
@@ -284,7 +282,7 @@ impl Mailbox {
             let mut writes = std::pin::pin!(write_messages(writer, messages, "a client of a debug session"));
             tokio::select! {
                 () = &mut writes => {}
-                // The rest is written below.
+                // The task below writes the rest.
                 () = ended.cancelled() => {
                     if tokio::time::timeout(DRAIN_TIMEOUT, writes).await.is_err() {
                         tracing::debug!("a client of a debug session did not read its last messages");
@@ -314,7 +312,8 @@ impl Actor {
             let due = self.deadlines.first().map(|(at, _)| *at);
             let command = tokio::select! {
                 biased;
-                // First, so that deadlines pass even if an adapter floods the hub. Both are cancel-safe.
+                // Deadlines come first, so that they pass even if an adapter floods the hub. Both
+                // are cancel-safe.
                 () = wait_until(due) => self.deadlines.pop_first().map(|(_, number)| Command::Handle(Input::DeadlinePassed { number })),
                 command = commands.recv() => command,
             };
@@ -357,7 +356,7 @@ impl Actor {
         while let Some(output) = outputs.pop_front() {
             match output {
                 Output::Adapter(message) => {
-                    // If it is closed, writing failed, which the reader also reports.
+                    // If the queue is closed, writing failed, which the reader also reports.
                     let sent = self.to_adapter.as_ref().map(|it| it.try_send(message.bytes()));
                     if let Some(Err(mpsc::error::TrySendError::Full(_))) = sent {
                         tracing::warn!(
@@ -391,7 +390,7 @@ impl Actor {
     async fn send_to_client(&mut self, client: ClientId, message: &Envelope) -> bool {
         let Some(mailbox) = self.clients.get_mut(&client) else { return true };
         if client == AGENT {
-            // The agent always reads, so this waits for its reader only.
+            // The agent always reads, so this waits only for its reader.
             mailbox.sender.send(message.bytes()).await.ok();
             return true;
         }
@@ -576,7 +575,7 @@ mod tests {
         );
         let tasks = tracker.len();
         let flood = async {
-            // More than its queue and its stream have room for; the client reads nothing.
+            // More bytes than the client's queue and stream can hold; the client reads nothing.
             for seq in 0..2 * CLIENT_QUEUE as i64 {
                 adapter.send(seq, Envelope::event("x/noise", json!({ "text": "0123456789" }))).await;
             }
@@ -599,7 +598,7 @@ mod tests {
         assert!(rest.len() <= 1 << 12, "{}", rest.len());
     }
 
-    /// Refused requests that wait to be written are bounded.
+    /// Limits the refused requests that wait to be written.
     ///
     /// The limit on unanswered requests does not count them.
     #[tokio::test(start_paused = true)]
@@ -623,7 +622,7 @@ mod tests {
         assert!(begin.elapsed() < DRAIN_TIMEOUT && !refused.success(), "{:?}", begin.elapsed());
     }
 
-    /// A slow client still receives all that was sent before it left.
+    /// Sends a slow client all messages from before it left.
     #[tokio::test(start_paused = true)]
     async fn messages_sent_before_the_end_are_still_written() {
         let tracker = TaskTracker::new();

@@ -1,8 +1,7 @@
-//! The Unix socket at which clients join a session: `<pid>.<session>.sock`,
-//! accessible to the user alone.
+//! Unix socket at which clients join a session: `<pid>.<session>.sock`.
 //!
-//! It speaks DAP from the first byte. `docs/protocols/owner.md` says where the
-//! directory is. The socket file is removed with the session.
+//! Only the user can access it. It speaks DAP from the first byte. `docs/protocols/owner.md`
+//! documents its directory. The socket file is removed with the session.
 
 use std::sync::Arc;
 

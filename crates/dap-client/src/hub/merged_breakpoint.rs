@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-/// Members that must agree besides the condition.
+/// Members besides the condition that must agree.
 const MEMBERS: [&str; 3] = ["hitCondition", "logMessage", "mode"];
 
 /// The members that must agree, and the condition.
@@ -14,7 +14,7 @@ pub(crate) fn compared_members(value: &Value) -> [&Value; 4] {
 
 /// Merges `second` into `first`, so that it stops for both.
 ///
-/// On a conflict, returns what `first` is.
+/// On a conflict, returns a description of `first`.
 pub(crate) fn merge_into(first: &mut Value, second: &Value, or: Option<&str>) -> Result<(), &'static str> {
     if MEMBERS.iter().any(|name| first[*name] != second[*name]) {
         return Err(if first["logMessage"].is_string() {

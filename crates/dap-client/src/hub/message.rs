@@ -1,6 +1,6 @@
-//! A protocol message on its way through the hub, with raw members.
+//! Protocol message on its way through the hub, with raw members.
 //!
-//! Pure. Invariants: unknown members, and numbers of any size, leave unchanged.
+//! Pure. Invariants: unknown members, and numbers of any size, pass unchanged.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub enum Kind {
 #[derive(Debug, Clone)]
 pub struct Envelope {
     pub kind: Kind,
-    /// The command or event.
+    /// Name of the command or event.
     pub name: String,
     members: BTreeMap<String, Box<RawValue>>,
 }
@@ -77,9 +77,9 @@ impl Envelope {
         Self::from_fields(Kind::Response, command, fields)
     }
 
-    /// A refusal of `command`.
+    /// A refusal of `command`, with a code and a sentence (DAP §ErrorResponse).
     ///
-    /// It has a short code, and a sentence for the user (DAP §ErrorResponse).
+    /// The sentence is for the user.
     pub fn refusal(command: &str, short: &str, sentence: &str) -> Self {
         let error = json!({ "id": 1, "format": sentence, "showUser": true });
         let fields = json!({ "type": "response", "success": false, "command": command, "message": short,
@@ -97,7 +97,7 @@ impl Envelope {
         made
     }
 
-    /// A member, unparsed.
+    /// A member as raw JSON.
     pub fn raw(&self, name: &str) -> Option<&RawValue> {
         self.members.get(name).map(AsRef::as_ref)
     }
@@ -135,7 +135,7 @@ impl Envelope {
         }
     }
 
-    /// Whether a response is successful. Some adapters leave the member out.
+    /// Whether a response is successful. Some adapters omit the member.
     pub fn success(&self) -> bool {
         self.value("success").as_bool().unwrap_or(true)
     }

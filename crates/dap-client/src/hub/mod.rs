@@ -28,13 +28,13 @@ pub use listener::{AnnouncedSession, ListenError, SessionListener, sockets};
 pub use message::{Envelope, Kind};
 pub use view::View;
 
-/// A client of a hub.
+/// Number of a client of a hub.
 pub type ClientId = u64;
 
 /// A request that sets breakpoints: its command and arguments.
 pub type BreakpointRequest = (&'static str, Value);
 
-/// On whose behalf a client acts.
+/// The side for which a client acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Agent,
@@ -65,26 +65,25 @@ impl Controller {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HubStatus {
     pub controller: Controller,
-    /// How often the user took control.
+    /// Number of times that the user took control.
     pub takeovers: u64,
     pub joined_clients: usize,
-    /// The user ended the program.
+    /// Whether the user ended the program.
     pub ended_by_user: bool,
-    /// The adapter does not answer a request that ends the program.
+    /// Whether the adapter does not answer a request that ends the program.
     ///
     /// The session ends the adapter.
     pub adapter_unresponsive: bool,
 }
 
-/// Configuration of a hub.
 pub struct HubOptions {
     /// The operator between two alternative conditions.
     ///
     /// Without it, conditions are not combined.
     pub or_operator: Option<String>,
-    /// How exceptions are passed to the adapter by name, in place of filters.
+    /// Rule by which exceptions are passed to the adapter by name, not as filters.
     pub exception_names: Option<ExceptionNames>,
-    /// The output may hold fences, which only the agent receives.
+    /// Whether the output may hold fences, which only the agent receives.
     pub has_output_fence: bool,
     /// A wrapper around the program that prints the exit code.
     ///
@@ -98,7 +97,7 @@ pub struct HubOptions {
     pub session_info: Value,
     /// The user's breakpoints from the previous session.
     ///
-    /// In force until the first client joins.
+    /// They apply until the first client joins.
     pub initial_breakpoints: Vec<BreakpointRequest>,
 }
 
@@ -152,9 +151,9 @@ pub enum Input {
         /// The configuration from [`Input::ChildStarted`].
         configuration: Value,
     },
-    /// The program is about to be launched again by another adapter.
+    /// Another adapter is about to launch the program again.
     ///
-    /// Joined clients stay connected until [`Input::Relaunched`] says where.
+    /// Joined clients stay connected until [`Input::Relaunched`] names the new session.
     Relaunching,
     Relaunched {
         /// The configuration with which clients join; `None` if the launch failed.
@@ -177,11 +176,11 @@ pub enum Output {
     Close {
         client: ClientId,
     },
-    /// Asks for [`Input::DeadlinePassed`] after a time.
+    /// Requests [`Input::DeadlinePassed`] after a time.
     Deadline {
         /// The number of a request to the adapter.
         ///
-        /// Below 0 for a request from the adapter to a client.
+        /// Negative for a request from the adapter to a client.
         number: i64,
         after: Duration,
     },

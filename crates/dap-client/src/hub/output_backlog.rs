@@ -1,5 +1,4 @@
-//! The output that the hub replays to clients that join late: the newest, unchanged
-//! and bounded.
+//! Output that the hub replays to clients that join late: the newest, unchanged and bounded.
 //!
 //! Pure.
 
@@ -10,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::message::Envelope;
 
-/// Limits of the stored bytes and pieces.
+/// Maximum number of stored bytes.
 const BYTES: usize = 256 * 1024;
 const PIECES: usize = 4096;
-/// Longer texts are cut.
+/// Maximum length of a text, in bytes; longer ones are cut.
 const TEXT: usize = 16 * 1024;
 
 /// The newest output.
@@ -49,7 +48,7 @@ impl OutputBacklog {
         }
     }
 
-    /// The replayed events, each marked with `pilcrowReplay`. Telemetry is left out.
+    /// The replayed events, each marked with `pilcrowReplay`. Omits telemetry.
     pub fn replay(&self) -> impl Iterator<Item = Envelope> + '_ {
         let note = (self.dropped > 0).then(|| {
             let text = format!("{} earlier pieces of output were dropped\n", self.dropped);

@@ -1,7 +1,7 @@
-//! The reported program state: live threads, and why threads are stopped.
+//! Program state as reported: live threads, and the reasons why threads are stopped.
 //!
-//! Pure: events in. The hub applies the adapter's events to one view and each client's events to another;
-//! [`View::missing`] is the difference that a client must be sent.
+//! Pure: events in. The hub applies the adapter's events to one view and each client's events to
+//! another. [`View::missing`] is the difference that the hub must send to a client.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub struct View {
 /// An event that a client must be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Missing {
-    /// One thread runs; `None` for all.
+    /// The thread that runs; `None` for all.
     Continued(Option<i64>),
     /// The body of a `stopped` event.
     Stopped(Value),
@@ -133,7 +133,7 @@ fn stop_for_thread(body: &Value, thread: i64) -> Value {
     let mut one = body.clone();
     if one["threadId"] != thread {
         one["threadId"] = json!(thread);
-        // This thread stopped because another did.
+        // The thread stopped because another did.
         if let Some(members) = one.as_object_mut() {
             members.remove("hitBreakpointIds");
         }
@@ -175,8 +175,9 @@ mod tests {
         assert_eq!(view.stopped_threads(), BTreeSet::from([2]));
     }
 
-    /// All threads ran and stopped again before the answer, and one ran alone: the late
-    /// answer of the first request resumes no other.
+    /// Tests an answer that arrives after all threads ran and stopped again.
+    ///
+    /// One thread ran alone meanwhile. The late answer of the first request resumes no thread.
     #[test]
     fn a_late_answer_resumes_no_thread_that_stopped_again() {
         let mut view = View { live: BTreeSet::from([1, 2, 3]), ..View::default() };

@@ -1,4 +1,4 @@
-//! Threads, frames, scopes and variables of a stopped program, with our numbers.
+//! Threads, frames, scopes and variables of a stopped program, with Pilcrow's numbers.
 
 use paths::AbsPath;
 
@@ -33,7 +33,7 @@ pub struct Scope {
     pub count: Option<u64>,
     /// Whether the adapter marks it as expensive to read.
     pub expensive: bool,
-    /// `locals`, `arguments`, …, if reported.
+    /// Kind such as `locals` or `arguments`, if reported.
     pub hint: Option<String>,
 }
 
@@ -41,11 +41,11 @@ pub struct Scope {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
     pub name: String,
-    /// Its value, as the adapter shows it.
+    /// The value as the adapter renders it.
     pub value: String,
     /// Its type, if reported.
     pub kind: Option<String>,
-    /// Our number of its members; 0 if there are none.
+    /// Pilcrow's number of its members; 0 if there are none.
     pub variables: i64,
     /// Number of members, if reported.
     pub count: Option<u64>,
@@ -55,13 +55,13 @@ pub struct Variable {
     pub memory: Option<String>,
 }
 
-/// A part of many variables.
+/// A range of many variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
-    /// The first, from 0.
+    /// Index of the first variable, from 0.
     pub start: u64,
     /// Number of variables; 0 for all.
     pub count: u64,
-    /// `indexed` or `named`, to select only these.
+    /// Kind of variables to select: `indexed` or `named`.
     pub filter: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The end of a session: on request, reported by the adapter, or detected.
+//! End of a session: on request, reported by the adapter, or detected.
 //!
 //! Invariants: the adapter is ended and reaped before [`Session::ended`] returns.
 
@@ -19,8 +19,7 @@ use crate::debuggee::{End, Ending, Input, State};
 use crate::error::DapError;
 use crate::transport::with_tail;
 
-/// The capability to choose whether a disconnect ends the program (DAP
-/// §DisconnectArguments).
+/// Capability that lets a disconnect end the program (DAP §DisconnectArguments).
 const ENDS: &str = "supportTerminateDebuggee";
 /// Time for the adapter's last answer, and for its process to end after that.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -44,18 +43,16 @@ impl Session {
         if self.can(ENDS) || self.can("supportsTerminateRequest") {
             return Ok(());
         }
-        let nearest = "`disconnect` leaves it, and it runs on".to_owned();
-        Err(self.lacks("end what it did not launch", Some(nearest)))
+        let nearest = "`disconnect` leaves it running".to_owned();
+        Err(self.lacks("end a program that it did not launch", Some(nearest)))
     }
 
-    /// Whether Pilcrow launched the program.
-    ///
-    /// It did so in this session or in the root of its tree.
+    /// Whether Pilcrow launched the program, here or in the root of its tree.
     pub fn is_ours(&self) -> bool {
         self.ours
     }
 
-    /// Leaves an attached program; a launched one ends with its session.
+    /// Leaves an attached program running; a launched one ends with its session.
     pub async fn disconnect(&self, clock: &Clock) {
         if self.hub_status().joined_clients > 0 {
             // The user's session continues.
@@ -64,7 +61,7 @@ impl Session {
         self.end_session(false, clock).await;
     }
 
-    /// Ends the session when Pilcrow ends.
+    /// Ends the session when Pilcrow exits.
     ///
     /// A program that Pilcrow did not launch keeps running.
     pub(crate) async fn close(&self, clock: &Clock) {
@@ -149,7 +146,8 @@ impl Session {
         }
         let mut states = self.inner.state.subscribe();
         let terminated = states.wait_for(|state| matches!(state, State::Terminated(_)));
-        // Dropping them is safe: the results are lasting states and are checked again below.
+        // Dropping these futures is safe: their results are lasting states and are checked again
+        // below.
         let mut status = self.hub.status();
         let adapter_unresponsive = async {
             if status.wait_for(|status| status.adapter_unresponsive).await.is_err() {
@@ -229,7 +227,8 @@ impl Session {
     async fn wait_for_children(&self) {
         for child in self.inner.reverse_handler.descendants(self) {
             if self.hub_status().adapter_unresponsive {
-                // Nothing else ends them: the user ended the program, and the adapter does not answer.
+                // Nothing else ends the children: the user ended the program, and the adapter does
+                // not answer.
                 child.terminate(&Clock::new(2 * GOODBYE, &CancellationToken::new())).await;
             }
             if !child.is_terminated() {

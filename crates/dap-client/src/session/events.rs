@@ -49,7 +49,7 @@ impl Inner {
 
     /// Adds the stored partial end to the output.
     ///
-    /// It turned out to be the program's, or is read now.
+    /// The text turned out to be the program's, or is read now.
     pub(super) fn flush_partial_output(&self) {
         let partial = self.partial_output().take();
         if let Some((category, text)) = partial {

@@ -1,8 +1,7 @@
-//! Rare requests of a session: jumps, memory, disassembly, completions, sources
-//! without files, modules and data breakpoints.
+//! Rare requests: jumps, memory, disassembly, completions, sources, modules, data breakpoints.
 //!
-//! Each checks the adapter's capabilities first; an unsupported request is refused
-//! with the nearest alternative.
+//! Each checks the adapter's capabilities first, and refuses an unsupported request with the
+//! nearest alternative.
 
 use paths::AbsPath;
 use serde_json::{Value, json};
@@ -17,7 +16,7 @@ use crate::error::DapError;
 pub struct GotoTarget {
     pub id: i64,
     pub label: String,
-    /// Counts from 1.
+    /// Line number, from 1.
     pub line: u64,
 }
 
@@ -28,7 +27,7 @@ pub struct ExceptionInfo {
     pub description: String,
     /// Condition of the stop, such as `always` or `unhandled`.
     pub mode: String,
-    /// The full name of its type.
+    /// The full name of the exception's type.
     pub kind: Option<String>,
     /// The stack trace of the throw, as the language writes it.
     pub stack: Option<String>,
@@ -49,16 +48,17 @@ impl Session {
     /// # Errors
     /// [`DapError`].
     pub async fn back(&self, command: &str, thread: Option<i64>, clock: &Clock) -> Result<(), DapError> {
-        let nearest = "`restart` it with a breakpoint before this place";
+        let nearest = "`restart` it with a breakpoint before this line";
         self.needs("supportsStepBack", "run backwards", nearest)?;
         self.run(command, thread, clock).await
     }
 
     /// Restarts the program if the adapter supports it.
     ///
-    /// `false` if not, and nothing was sent.
+    /// Returns `false` if it does not; then nothing was sent.
     ///
     /// # Errors
+    ///
     /// [`DapError`].
     pub async fn restart(&self, clock: &Clock) -> Result<bool, DapError> {
         self.in_control("restart")?;
@@ -80,9 +80,10 @@ impl Session {
 
     /// The positions on a line from which a thread can continue.
     ///
-    /// The code between does not run.
+    /// A jump skips the code between.
     ///
     /// # Errors
+    ///
     /// [`DapError`].
     pub async fn goto_targets(
         &self,
@@ -329,11 +330,12 @@ impl Session {
         }
     }
 
-    /// How to watch data that the adapter named `id` in this session.
+    /// The way to watch data that the adapter named `id` in this session.
     ///
-    /// As `wanted`, else on writes, else the first supported way.
+    /// Prefers `wanted`, then writes, then the first supported way.
     ///
     /// # Errors
+    ///
     /// [`DapError`] if the adapter named no such data or does not support the access.
     pub fn access(&self, id: &str, wanted: Option<&str>) -> Result<String, DapError> {
         let known = self.inner.core().data_ids.get(id).cloned();

@@ -2,9 +2,9 @@
 //!
 //! Chooses no adapter and starts no process.
 //!
-//! Invariants: events reach the state machine in wire order; a request that the
-//! state forbids is not sent; when a session ends, its adapter is ended and reaped
-//! before [`Session::ended`] returns.
+//! Invariants: events reach the state machine in wire order; a request that the state forbids is
+//! not sent; when a session ends, its adapter is ended and reaped before [`Session::ended`]
+//! returns.
 
 mod data;
 mod end;
@@ -65,10 +65,9 @@ const CONTROL_COMMANDS: [&str; 15] = [
     "terminate",
     "writeMemory",
 ];
-/// Time for the process of a closed stream to end, and for a stream after its
-/// process.
+/// Maximum delay between the end of a process and the end of its stream.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// State changes stored for one subscriber.
+/// Maximum number of state changes stored for one subscriber.
 const CHANGES: usize = 256;
 
 /// Deadline and cancellation of a request.
@@ -111,20 +110,18 @@ pub(crate) trait ReverseRequestHandler: Send + Sync + 'static {
     fn end_programs<'a>(&'a self, session: &'a Session) -> BoxFuture<'a, ()>;
 }
 
-/// A session with one adapter.
+/// A debug session with one adapter.
 ///
 /// [`Session::terminate`] or the end of the program ends it.
 pub struct Session {
-    /// Such as `debug-1`.
+    /// Name of the session, such as `debug-1`.
     pub id: String,
     /// The debugged program, for messages.
     pub title: String,
     pub adapter: Arc<DebuggerDefinition>,
     /// Whether the program was launched, and so ends with the session.
     pub launched: bool,
-    /// Whether Pilcrow launched the program.
-    ///
-    /// It did so in this session or in the root of its tree.
+    /// Whether Pilcrow launched the program, here or in the root of its tree.
     ours: bool,
     /// The session whose adapter requested this one.
     pub parent: Option<String>,
@@ -135,10 +132,10 @@ pub struct Session {
     grant: Option<SpawnGrant>,
     run: OnceLock<RunId>,
     listener: OnceLock<SessionListener>,
-    /// Names of sessions that this one replaced, with the listeners that lead here.
+    /// Names of sessions that this one replaced, with their listeners.
     previous_names: Mutex<Vec<(String, Option<SessionListener>)>>,
     client: Client,
-    /// All requests to the adapter go through the hub, so that clients can join.
+    /// The hub, which forwards all requests to the adapter, so that clients can join.
     hub: HubHandle,
     /// Number of takeovers by the user when the agent last ran the program or checked.
     observed_takeovers: AtomicU64,
@@ -153,12 +150,13 @@ struct Inner {
     core: Mutex<Core>,
     /// Output of the program and the adapter.
     output: Arc<Mutex<Output>>,
-    /// The output is the parent's: a launcher receives the output of all its programs
-    /// as one.
+    /// Whether the output is the parent's.
+    ///
+    /// A launcher receives the output of all its programs as one.
     one_output: bool,
     /// The end of the last output, if it may not be the program's.
     ///
-    /// Shared together with the output.
+    /// Sessions that share the output share it too.
     partial_output: Arc<Mutex<Option<(Category, String)>>>,
     state: watch::Sender<State>,
     changes: broadcast::Sender<State>,
@@ -169,7 +167,7 @@ struct Inner {
     reverse_handler: Arc<dyn ReverseRequestHandler>,
     /// The session that owns this, once it is built.
     session: OnceLock<Weak<Session>>,
-    /// Incremented at every change of any session.
+    /// Counter of changes of all sessions.
     change_signal: watch::Sender<u64>,
 }
 
@@ -183,7 +181,7 @@ struct Core {
     data_ids: HashMap<String, Vec<String>>,
     frames: Handles,
     variables: Handles,
-    /// Hidden details of the frames of one epoch, by our number.
+    /// Hidden details of the frames of one epoch, by Pilcrow's number.
     details: HashMap<i64, Details>,
     details_epoch: u64,
 }
@@ -196,13 +194,13 @@ struct Details {
 
 impl Inner {
     fn core(&self) -> MutexGuard<'_, Core> {
-        // Every use leaves it consistent, so a panic elsewhere does no harm.
+        // Every use leaves the state consistent, so a panic elsewhere has no effect on it.
         self.core.lock()
     }
 
     /// Applies one input and publishes the state if it changed.
     ///
-    /// No other input is applied meanwhile.
+    /// Holds the lock, so that no other input is applied meanwhile.
     fn take(&self, input: Input) {
         let mut core = self.core();
         if let Some(state) = core.machine.take(input) {
@@ -215,12 +213,12 @@ impl Inner {
     }
 
     fn partial_output(&self) -> MutexGuard<'_, Option<(Category, String)>> {
-        // As above.
+        // An error means that there are no subscribers.
         self.partial_output.lock()
     }
 
     fn output(&self) -> MutexGuard<'_, Output> {
-        // As above.
+        // An error means that there are no subscribers.
         self.output.lock()
     }
 
@@ -343,8 +341,8 @@ impl Session {
         }
         self.inner.core().capabilities = capabilities;
 
-        // Sent before waiting for anything: some adapters answer it only after the configuration, and some
-        // report `initialized` only after it arrived.
+        // The request is sent before waiting for anything: some adapters answer it only after the
+        // configuration, and some report `initialized` only after it arrived.
         let arguments = crate::client::envelope::without_nulls(plan.arguments.clone());
         let flight = self.client.send(plan.request, arguments).await;
         let flight = match flight {
@@ -417,7 +415,7 @@ impl Session {
         self.inner.core().machine.state().clone()
     }
 
-    /// Grows with every resume; handles of an earlier stop belong to another epoch.
+    /// Number that grows with every resume. Handles are valid in one epoch.
     pub fn epoch(&self) -> u64 {
         self.inner.core().machine.epoch()
     }
@@ -427,7 +425,7 @@ impl Session {
         self.inner.core().process
     }
 
-    /// Whether child sessions run the program, and not this one.
+    /// Whether child sessions, and not this session, run the program.
     pub fn adapter_launches_only(&self) -> bool {
         self.parent.is_none() && self.adapter.quirks.launcher && !self.is_external()
     }
@@ -493,7 +491,7 @@ impl Session {
     pub async fn wait_for_stop(&self, clock: &Clock) -> Result<State, DapError> {
         let mut states = self.inner.state.subscribe();
         let taken = self.control_lost();
-        let settled = async {
+        let stop_or_end = async {
             let found = states.wait_for(|state| matches!(state, State::Stopped(_) | State::Terminated(_)));
             let terminated = found.await.is_ok_and(|state| matches!(*state, State::Terminated(_)));
             if terminated {
@@ -505,7 +503,7 @@ impl Session {
             biased;
             () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
             () = taken => tracing::debug!(session = self.id, "the user took control"),
-            settled = tokio::time::timeout_at(clock.until, settled) => if settled.is_err() {
+            stop_or_end = tokio::time::timeout_at(clock.until, stop_or_end) => if stop_or_end.is_err() {
                 tracing::debug!(session = self.id, "still running at the deadline");
             }
         }
@@ -514,7 +512,7 @@ impl Session {
 
     /// Waits until `until` for the output that the program wrote before now.
     ///
-    /// Only if the adapter supports an output fence.
+    /// Waits only if the adapter supports an output fence.
     pub(crate) async fn wait_for_output(&self, until: Instant) {
         let code = self.adapter.quirks.output_fence.as_deref().filter(|_| !self.is_external());
         let Some(code) = code else { return };
@@ -527,7 +525,7 @@ impl Session {
             reached.wait_for(|reached| *reached >= number).await.ok().map(|_| ())
         };
         tokio::select! {
-            // Received output stays; nothing needs to be undone.
+            // Received output stays, so nothing needs to be undone.
             _ = self.client.closed() => {}
             all = tokio::time::timeout_at(until, all) => {
                 let came = all.is_ok_and(|it| it.is_some());
@@ -536,11 +534,11 @@ impl Session {
         }
     }
 
-    /// Waits until the stop in focus follows, if this one was reported beside it.
+    /// Waits for the stop in focus, if this stop was reported before it.
     pub(crate) async fn wait_for_focus(&self, until: Instant) {
         let mut states = self.inner.state.subscribe();
         let other = states.wait_for(|state| !matches!(state, State::Stopped(stop) if stop.preserves_focus));
-        // A stop without such a follower is shown as it is.
+        // A stop that no other stop follows is shown unchanged.
         let came = tokio::time::timeout_at(until, other).await.is_ok();
         tracing::trace!(session = self.id, came, "the stop in focus");
     }

@@ -19,11 +19,12 @@ impl Session {
         self.inner.core().breakpoints.clone()
     }
 
-    /// Changes breakpoints and sends what changed to the adapter.
+    /// Changes breakpoints and sends the changed parts to the adapter.
     ///
-    /// The changed parts are files, functions and filters.
+    /// The parts are files, functions and filters.
     ///
     /// # Errors
+    ///
     /// [`DapError`]; the previous breakpoints are restored then.
     pub async fn change_breakpoints(
         &self,
@@ -115,9 +116,9 @@ impl Session {
         Ok(())
     }
 
-    /// The exception filters in force.
+    /// The exception filters that apply.
     ///
-    /// Those requested, else from the definition, else the adapter's defaults.
+    /// These are the requested ones, else the definition's, else the adapter's defaults.
     pub fn filters(&self) -> Vec<String> {
         let core = self.inner.core();
         let offered = core.capabilities["exceptionBreakpointFilters"].as_array().map(Vec::as_slice);
@@ -198,7 +199,7 @@ impl Session {
         self.ask("setExceptionBreakpoints", arguments, Need::NotTerminated, clock).await.map(drop)
     }
 
-    /// The exception option for an exception by name.
+    /// The exception option that names an exception.
     fn by_name(
         &self,
         own: &ExceptionNames,
@@ -284,7 +285,8 @@ impl Session {
         self.in_control(command)?;
         // A later takeover by the user is news to the agent.
         self.control_taken();
-        // Checked and applied before sending, because the next stop may precede the answer.
+        // The request is checked and applied before sending, because the next stop may precede the
+        // answer.
         {
             let core = self.inner.core();
             let need = if command == "restart" { Need::NotTerminated } else { Need::Stopped };
@@ -370,7 +372,7 @@ impl Session {
     ) -> Result<(Vec<Frame>, Option<u64>), DapError> {
         let thread = self.resolve_thread("stack", thread, clock).await?;
         let epoch = self.inner.core().machine.epoch();
-        // Without this capability, an adapter may ignore the start (DAP §Capabilities).
+        // An adapter without this capability may ignore the start (DAP §Capabilities).
         let pages = self.can("supportsDelayedStackTraceLoading");
         let (from, most) = if pages { (start, levels) } else { (0, start.saturating_add(levels)) };
         let arguments = json!({ "threadId": thread, "startFrame": from, "levels": most });
@@ -379,7 +381,7 @@ impl Session {
         check_epoch(&core.machine, epoch, "stack")?;
         let mut frames = Vec::new();
         let reported = body["stackFrames"].as_array().map(Vec::as_slice).unwrap_or_default();
-        // Some adapters return all frames, whatever was requested.
+        // Some adapters return all frames, whatever the request.
         let is_all = reported.len() as u64 > most;
         let total = body["totalFrames"].as_u64().or(is_all.then_some(reported.len() as u64));
         let skip = if is_all || !pages { start } else { 0 };
@@ -467,7 +469,7 @@ impl Session {
         check_epoch(&core.machine, epoch, "variables")?;
         let all = body["variables"].as_array().cloned().unwrap_or_default();
         let limit = if page.count > 0 { page.count } else { u64::MAX };
-        // An adapter that does not page returned all.
+        // An adapter without paging returned all variables.
         let skip = if sent_page && all.len() as u64 <= limit { 0 } else { page.start };
         let (skip, limit) = (usize::try_from(skip), usize::try_from(limit));
         let chosen = all.iter().skip(skip.unwrap_or(usize::MAX)).take(limit.unwrap_or(usize::MAX));
@@ -578,7 +580,7 @@ fn is_exception(name: &str) -> bool {
 
 /// Whether a shell expression is a single expansion.
 ///
-/// Without quotes, the shell would split it into words and expand file names.
+/// The shell would split an unquoted one into words and expand file names.
 fn is_expansion(expression: &str) -> bool {
     let Some(rest) = expression.trim().strip_prefix('$') else { return false };
     let is_name = |it: &str| it.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !it.is_empty();

@@ -1,5 +1,4 @@
-//! Sessions shared with joined clients: control, the socket, and the agent's
-//! departure.
+//! Sessions shared with joined clients: control, the socket, and the agent's departure.
 
 use std::sync::atomic::Ordering;
 
@@ -38,13 +37,13 @@ impl Session {
         previous.iter().map(|(name, _)| name.clone()).chain([self.id.clone()]).collect()
     }
 
-    /// Makes the names of `before` lead to this session.
+    /// Makes the names of `before` resolve to this session.
     pub(crate) fn replaces(&self, before: &Self, directory: Option<&StateDir>, tracker: &TaskTracker) {
         let listen = |name: &String| match directory
             .map(|directory| SessionListener::open(directory, name, &self.hub, tracker))
         {
             Some(Err(error)) => {
-                tracing::warn!(session = self.id, "{name} does not lead to it: {error}");
+                tracing::warn!(session = self.id, "{name} does not resolve to it: {error}");
                 None
             }
             Some(Ok(listener)) => Some(listener),
@@ -60,7 +59,7 @@ impl Session {
             "pipe": self.socket_path().map(|it| it.to_string()) })
     }
 
-    /// Records the run that started it, for [`crate::Sessions::stop`].
+    /// Records the run that started the session, for [`crate::Sessions::stop`].
     ///
     /// The first call wins.
     pub fn started_by(&self, run: RunId) {
@@ -84,7 +83,7 @@ impl Session {
     pub async fn joined_clients_left(&self) {
         let mut status = self.hub.status();
         tokio::select! {
-            // Both are lasting states.
+            // Both are lasting states, so dropping the wait loses nothing.
             _ = status.wait_for(|status| status.joined_clients == 0) => {}
             () = self.ended() => {}
         }

@@ -1,10 +1,8 @@
-//! Sessions that the user's editor owns; the agent observes them through the
-//! editor.
+//! Sessions that the user's editor owns; the agent observes them through the editor.
 //!
 //! There is no stream to the adapter. The editor reports its messages in order
-//! ([`ExternalSession::handle_message`]) and forwards the agent's requests
-//! ([`ExternalAdapter`]). A hub in between merges breakpoints and gives the user
-//! control.
+//! ([`ExternalSession::handle_message`]) and forwards the agent's requests ([`ExternalAdapter`]). A
+//! hub in between merges breakpoints and gives the user control.
 //!
 //! Invariants: observing starts, sets and ends nothing.
 
@@ -32,7 +30,7 @@ use crate::sessions::reverse::DenySpawns;
 use crate::transport::Connection;
 use adapters::DebuggerDefinition;
 
-/// Bytes between the hub and the relay.
+/// Size of the pipe between the hub and the relay, in bytes.
 const PIPE: usize = 64 * 1024;
 /// Time from the start of a session until its adapter accepts breakpoints.
 ///
@@ -41,7 +39,7 @@ const BEGIN: std::time::Duration = std::time::Duration::from_secs(600);
 
 /// Sends requests to the adapter of an external session, through the editor.
 pub trait ExternalAdapter: Send + Sync + 'static {
-    /// Returns the body of the adapter's answer, or why there is none.
+    /// Returns the body of the adapter's answer, or the reason why there is none.
     fn request(&self, command: &str, arguments: Value) -> BoxFuture<'static, Result<Value, String>>;
 }
 
@@ -135,8 +133,8 @@ impl ExternalSession {
 
     /// Handles a message between editor and adapter.
     ///
-    /// It is no request of [`ExternalAdapter`], but an event, a request of the editor, or its answer. Waits
-    /// for room.
+    /// The message is an event, or a request of the editor or its answer, but no request of
+    /// [`ExternalAdapter`]. Waits for room.
     pub async fn handle_message(&self, message: &RawValue) {
         let message = match Envelope::parse(message.get().as_bytes()) {
             Ok(message) => message,
@@ -153,7 +151,7 @@ impl ExternalSession {
                     || about["columnsStartAt1"] == false
                     || about["pathFormat"].as_str().is_some_and(|it| it != "path");
                 if differs {
-                    self.session.fail("the editor counts lines or columns, or names files, otherwise");
+                    self.session.fail("the editor uses other line, column or file conventions");
                 }
             }
             (Kind::Response, "initialize") if message.success() => {
@@ -177,9 +175,9 @@ struct Relay {
 }
 
 impl Relay {
-    /// Ends with the session or when the editor reports the end.
+    /// Forwards requests until the session ends or the editor reports the end.
     ///
-    /// This closes the stream.
+    /// Its end closes the stream.
     async fn run(self, stream: DuplexStream) {
         let (reader, _writer) = tokio::io::split(stream);
         let mut frames = frames(reader);
@@ -194,7 +192,7 @@ impl Relay {
             let Frame::Body(body) = frame else { continue };
             match Envelope::parse(&body) {
                 Ok(message) if message.kind == Kind::Request => self.answer(message),
-                Ok(message) => tracing::trace!(message.name, "not for the editor"),
+                Ok(message) => tracing::trace!(message.name, "not forwarded to the editor"),
                 Err(malformed) => tracing::warn!("the hub wrote {malformed}"),
             }
         }

@@ -1,8 +1,7 @@
-//! All debug sessions of one process: choice of the adapter, start, lookup and
-//! shutdown.
+//! All debug sessions of one process: choice of the adapter, start, lookup and shutdown.
 //!
-//! Asks for no permission: [`Sessions::plan`] says what would run, the caller
-//! obtains a grant and passes it to [`Sessions::start`].
+//! Asks for no permission: [`Sessions::plan`] returns the command to run, the caller obtains a
+//! grant and passes it to [`Sessions::start`].
 
 mod external_session;
 mod program_run;
@@ -37,7 +36,7 @@ use crate::transport::{self, Connection};
 pub use external_session::{ExternalAdapter, ExternalSession, ExternalStart};
 pub use program_run::ProgramOutput;
 
-/// Ended sessions that stay listed for their output.
+/// Maximum number of ended sessions that stay listed for their output.
 const MAX_ENDED_SESSIONS: usize = 16;
 
 pub struct Sessions {
@@ -49,7 +48,7 @@ pub struct Sessions {
     tracker: TaskTracker,
     next: AtomicU64,
     list: Mutex<Vec<Arc<Session>>>,
-    /// The runs that were shown a session, in the order of the last time.
+    /// Runs that were shown a session, the most recent last.
     shown: Mutex<Vec<(RunId, String)>>,
     /// Directory of the sockets at which other processes join.
     socket_dir: OnceLock<StateDir>,
@@ -96,9 +95,9 @@ impl Sessions {
         drop(self.socket_dir.set(directory));
     }
 
-    /// Incremented at every change of a session's state, output or tree.
+    /// Counter of changes of all sessions' state, output and tree.
     ///
-    /// Cancel-safe to wait for.
+    /// Waiting for it is cancel-safe.
     pub fn change_signal(&self) -> &watch::Sender<u64> {
         &self.change_signal
     }
@@ -141,7 +140,7 @@ impl Sessions {
         let test_template = spec.test.as_deref().and_then(|it| adapter.tests.get(it)?.launch.as_ref());
         let template = template.ok_or_else(|| DapError::Unsupported {
             adapter: adapter.name.clone(),
-            what: "attach to what runs already".to_owned(),
+            what: "attach to a running program".to_owned(),
             nearest: Some("`launch` the program".to_owned()),
         })?;
         let variables = self.variables(&adapter, spec);
@@ -357,7 +356,7 @@ impl Sessions {
                     (DapError::Crashed { adapter, why }, Some(needs)) => {
                         DapError::Crashed { adapter, why: format!("{why}\nit needs {needs}") }
                     }
-                    // The remaining time is no useful information, and the session has ended.
+                    // The remaining time is of no use to the caller, and the session has ended.
                     (DapError::Timeout { adapter, command, .. }, _) => {
                         DapError::Late { adapter, why: format!("it did not answer `{command}` in time") }
                     }
@@ -416,8 +415,8 @@ impl Sessions {
 
     /// The last live session that `run` started and was shown.
     ///
-    /// Itself if stopped, else the focus of its tree. Sessions of other runs do not count, because those runs
-    /// may be using them.
+    /// Returns it if it is stopped, else the focus of its tree. Sessions of other runs do not
+    /// count, because those runs may be using them.
     fn shown_last(&self, list: &[Arc<Session>], run: &RunId) -> Option<Arc<Session>> {
         let shown = self.shown.lock().clone();
         let shown = shown.iter().rev().filter(|(to, _)| to == run);
@@ -446,10 +445,11 @@ impl Sessions {
 
     /// The session with the id, or the child that it launched.
     ///
-    /// Without an id: the session that the run showed last if it is live, else that of the only live tree,
-    /// else the last.
+    /// Without an id, it is the session that the run showed last if that is live, else that of the
+    /// only live tree, else the last.
     ///
     /// # Errors
+    ///
     /// [`DapError::NoSession`], [`DapError::Ambiguous`].
     pub fn get(&self, id: Option<&str>, run: &RunId) -> Result<Arc<Session>, DapError> {
         let list = self.list();
@@ -505,9 +505,10 @@ impl Sessions {
         self.list().into_iter().filter(joined).collect()
     }
 
-    /// Ends what a stopped run started.
+    /// Ends the sessions that a stopped run started.
     ///
-    /// Sessions that a client has joined, or that the user started, only lose the agent's breakpoints.
+    /// Sessions that a client has joined, or that the user started, only lose the agent's
+    /// breakpoints.
     pub async fn stop(&self, run: &RunId, deadline: Duration) {
         let clock = Clock::new(deadline, &CancellationToken::new());
         let of_run = |it: &Arc<Session>| it.run_id() == Some(run) || it.is_external();
@@ -534,7 +535,7 @@ impl Sessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Session>>> {
-        // Every use leaves the list consistent, so a panic elsewhere does no harm.
+        // Every use leaves the list consistent, so a panic elsewhere has no effect on it.
         self.list.lock()
     }
 }
@@ -551,7 +552,7 @@ impl StartGuard {
 impl Drop for StartGuard {
     fn drop(&mut self) {
         if let Some(session) = self.0.take() {
-            session.fail_start("its start was given up");
+            session.fail_start("its start was abandoned");
         }
     }
 }

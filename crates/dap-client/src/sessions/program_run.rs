@@ -1,7 +1,7 @@
 //! Runs a program to its end before a session: a build, a list of tests.
 //!
-//! Only with a grant. Invariants: the program ends with the deadline or the cancellation; its output is
-//! bounded.
+//! Requires a grant. Invariants: the program ends with the deadline or the cancellation; its output
+//! is bounded.
 
 use policy::SpawnGrant;
 use shell::CommandLine;
@@ -11,7 +11,7 @@ use crate::error::DapError;
 use crate::session::Clock;
 use crate::sessions::Sessions;
 
-/// Bytes stored of its standard output.
+/// Maximum number of bytes stored of its standard output.
 const OUTPUT: u64 = 64 * 1024 * 1024;
 
 /// Exit status and output of a program.

@@ -1,5 +1,6 @@
-//! Relaunch of a program whose adapter has no restart: a new session that joined
-//! clients are led to.
+//! Relaunch of a program whose adapter cannot restart it.
+//!
+//! Starts a new session and directs joined clients to it.
 
 use std::sync::Arc;
 
@@ -15,10 +16,11 @@ use crate::sessions::reverse::SpawnApprover;
 impl Sessions {
     /// Ends `root` and its descendants, and starts the same program again.
     ///
-    /// The current breakpoints apply. Joined clients are sent the new session to join (DAP §Terminated Event,
-    /// `restart`), and the old session's name leads to the new one.
+    /// The current breakpoints apply. Joined clients are sent the new session to join (DAP
+    /// §Terminated Event, `restart`), and the old session's name resolves to the new one.
     ///
     /// # Errors
+    ///
     /// [`DapError`]; the old session has ended then.
     pub async fn relaunch(
         &self,
@@ -28,10 +30,10 @@ impl Sessions {
     ) -> Result<Arc<Session>, DapError> {
         let (mut plan, grant) = self.restart_plan(root).ok_or_else(|| DapError::Unsupported {
             adapter: root.adapter.name.clone(),
-            what: "start what the user's editor started".to_owned(),
+            what: "restart a session of the user's editor".to_owned(),
             nearest: None,
         })?;
-        // In place from the start, because the clients join again only later.
+        // The session is listed from the start, because the clients join again only later.
         plan.user_breakpoints = root.hub().begin_relaunch().await;
         let guard = RelaunchGuard { hub: Some(root.hub().clone()), tracker: self.tracker().clone() };
         self.terminate(root, clock).await;

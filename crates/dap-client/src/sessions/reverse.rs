@@ -1,9 +1,9 @@
-//! Reverse requests of an adapter (DAP §Reverse Requests): child sessions, and
-//! programs to run in a terminal.
+//! Reverse requests of an adapter: child sessions, and programs to run in a terminal.
 //!
-//! There is no terminal: a program runs as a child process, and its output goes to
-//! the session's. The [`SpawnApprover`] decides whether it may run. Invariants:
-//! every request is answered; programs end with the session.
+//! There is no terminal: a program runs as a child process, and its output goes to the session's.
+//! The [`SpawnApprover`] decides whether it may run (DAP §Reverse Requests).
+//!
+//! Invariants: every request is answered; programs end with the session.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -28,7 +28,9 @@ const GRACE: Duration = Duration::from_millis(300);
 
 /// Decides whether a program that an adapter names may run.
 pub trait SpawnApprover: Send + Sync + 'static {
-    /// The permission for exactly `command`, or why not. May wait for the user.
+    /// Returns the permission for exactly `command`, or the reason for refusal.
+    ///
+    /// May wait for the user.
     fn grant(&self, adapter: &str, command: &CommandLine) -> BoxFuture<'static, Result<SpawnGrant, String>>;
 }
 
@@ -81,7 +83,7 @@ impl ReverseRequests {
         let spawned = sessions.processes().spawn_apart(&command, &grant, &[]).await;
         let mut process = spawned.map_err(|error| error.to_string())?;
         let id = process.id();
-        // It has no terminal, so it receives no input.
+        // The program has no terminal, so it receives no input.
         drop(process.take_stdin());
         if let Some(mut stdout) = process.take_stdout() {
             let session = Arc::downgrade(session);
@@ -98,7 +100,7 @@ impl ReverseRequests {
     }
 
     fn started(&self) -> parking_lot::MutexGuard<'_, Vec<Process>> {
-        // Every use leaves the list consistent, so a panic elsewhere does no harm.
+        // Every use leaves the list consistent, so a panic elsewhere has no effect on it.
         self.started.lock()
     }
 }

@@ -1,9 +1,8 @@
-//! Session trees: child sessions that an adapter requested, and the session of a
-//! tree to show.
+//! Session trees: child sessions that an adapter requested, and the session of a tree to show.
 //!
-//! Invariants: a child has its parent's breakpoints from the start and never
-//! outlives its root. This module alone decides which session is shown, so that
-//! callers need not know how an adapter arranges sessions.
+//! Invariants: a child has its parent's breakpoints from the start and never outlives its root.
+//! This module alone decides which session is shown, so that callers need not know how an adapter
+//! arranges sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +20,9 @@ use crate::transport;
 
 /// Time for a child session to start.
 const BEGIN: Duration = Duration::from_secs(60);
-/// Live sessions allowed in one tree.
+/// Maximum number of live sessions in one tree.
 const MAX_LIVE_SESSIONS: usize = 64;
-/// Time for the stop in focus to follow one that was reported beside it.
+/// Maximum delay between a stop and the stop in focus that follows it.
 const FOCUS_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for a session to end after its program.
 ///
@@ -45,7 +44,7 @@ impl Sessions {
         let configuration = arguments["configuration"].clone();
         let live = self.tree(parent).iter().filter(|it| !it.is_terminated()).count();
         if parent.is_terminated() || live >= MAX_LIVE_SESSIONS {
-            let why = format!("{live} sessions of this program are live, which is the limit");
+            let why = format!("{live} sessions of this program are live, which is the limit; end one first");
             return Err(DapError::Invalid(why));
         }
         let request = if arguments["request"] == "attach" { "attach" } else { "launch" };
@@ -53,7 +52,8 @@ impl Sessions {
             title: configuration["name"].as_str().unwrap_or("a child").to_owned(),
             request,
             breakpoints: parent.breakpoints().unplaced(),
-            // In place from the start, because the clients are asked to join it only later.
+            // The child is listed from the start, because the clients are asked to join it only
+            // later.
             user_breakpoints: parent.hub().user_breakpoints().await,
             arguments: configuration,
             connect: None,
@@ -63,7 +63,8 @@ impl Sessions {
         let named = plan.adapter.quirks.child_port.as_deref();
         let named = named.and_then(|it| plan.arguments.pointer(it)?.as_u64()?.try_into().ok());
         let grant = parent.grant();
-        let grant = grant.ok_or_else(|| DapError::Invalid("the user's editor starts these".to_owned()))?;
+        let grant =
+            grant.ok_or_else(|| DapError::Invalid("the user's editor starts child sessions".to_owned()))?;
         let connection = match (named, &reverse.address) {
             (Some(port), _) => {
                 transport::connect_to(&plan.adapter.name, "127.0.0.1", port, clock.until).await?
@@ -125,12 +126,12 @@ impl Sessions {
 
     /// The session of a tree to use when none is named.
     ///
-    /// The newest stopped one, else the first live one that runs a program, else the root.
+    /// It is the newest stopped one, else the first live one that runs a program, else the root.
     pub fn focus(&self, root: &Arc<Session>) -> Arc<Session> {
         let tree = self.tree(root);
         let stopped = tree.iter().rev().find(|it| it.is_stopped());
         let live = || tree.iter().find(|it| !it.is_terminated() && !it.adapter_launches_only());
-        // The session that ran an ended program knows most about it.
+        // The session that ran an ended program has the most information about it.
         let last = || Some(self.program_of(root)).filter(|_| root.is_terminated());
         stopped.or_else(live).cloned().or_else(last).unwrap_or_else(|| Arc::clone(root))
     }
@@ -145,10 +146,11 @@ impl Sessions {
 
     /// Waits until `session` or another of its tree is stopped.
     ///
-    /// Also ends when the program ends, the user takes control of one, or the deadline passes. Returns the
-    /// session concerned.
+    /// Also ends when the program ends, the user takes control of one, or the deadline passes.
+    /// Returns the session concerned.
     ///
     /// # Errors
+    ///
     /// [`DapError::Cancelled`].
     pub async fn wait_for_stop(
         &self,
@@ -165,7 +167,7 @@ impl Sessions {
                     return found;
                 }
                 let live = self.tree(&root).into_iter().filter(|it| !it.is_terminated());
-                // Includes the session itself, so that the list is not empty.
+                // The list includes the session itself, so it is not empty.
                 let live = live.chain([Arc::clone(session)]);
                 let taken = live.map(|it| {
                     Box::pin(async move {
@@ -174,7 +176,7 @@ impl Sessions {
                     })
                 });
                 let taken = futures_util::future::select_all(taken);
-                // Both are states that are checked again, so dropping a wait loses nothing.
+                // The code checks both states again, so dropping a wait loses nothing.
                 tokio::select! {
                     biased;
                     changed = changes.changed() => if changed.is_err() {
@@ -187,7 +189,7 @@ impl Sessions {
         let found = tokio::select! {
             biased;
             () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
-            // Dropping the wait loses nothing, because it checks states.
+            // The loop checks states, so dropping the wait loses nothing.
             found = tokio::time::timeout_at(clock.until, found) => found.ok(),
         };
         let Some(found) = found else { return Ok(self.focus(&root)) };
@@ -283,7 +285,7 @@ impl Sessions {
         }
     }
 
-    /// How a session's program ended; its launcher may have reported the exit code.
+    /// The end of a session's program; its launcher may have reported the exit code.
     pub fn end_of(&self, session: &Arc<Session>) -> Option<End> {
         let State::Terminated(end) = session.state() else { return None };
         let root = self.root_of(session);

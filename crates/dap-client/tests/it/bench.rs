@@ -33,16 +33,17 @@ pub fn within(time: Duration) -> Clock {
     Clock::new(time, &CancellationToken::new())
 }
 
-/// Checks the hub's messages to the adapters against the published schema, in every
-/// test that passes, if the tools are set up.
+/// Checks the hub's messages to the adapters against the published schema.
+///
+/// Runs in every test that passes, if the tools are set up.
 impl Drop for Bench {
     fn drop(&mut self) {
         let Some(schema) = Schema::of_environment().filter(|_| !std::thread::panicking()) else { return };
         for name in ["record", "record-of-child"] {
             let file = self.directory.path().join(name);
             let messages = if file.exists() { testing::recorded(&file) } else { Vec::new() };
-            // An odd id returns unchanged. The arguments of a restart are those of a launch and an
-            // attach, of which the schema allows one.
+            // An unusual id returns unchanged. The arguments of a restart are those of a launch and
+            // an attach, of which the schema allows one.
             let odd = |it: &Value| it["request_seq"].is_string() || it["command"] == "restart";
             messages.iter().filter(|it| !odd(it)).for_each(|it| schema.check(it).unwrap());
         }
@@ -54,7 +55,7 @@ impl Bench {
         Self::with(script, "", &[])
     }
 
-    /// With additions to its definition, and more arguments of its command.
+    /// Starts it with additions to its definition and more arguments of its command.
     pub fn with(mut script: Script, more: &str, args: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let root = AbsPath::new(directory.path().canonicalize().unwrap()).unwrap();
@@ -95,7 +96,7 @@ impl Bench {
         self.sessions.plan(&LaunchSpec { breakpoints, ..self.spec() }).unwrap()
     }
 
-    /// A program without breakpoints.
+    /// A launch without breakpoints.
     pub fn spec(&self) -> LaunchSpec {
         LaunchSpec {
             target: Target::Program(self.root.join("a.txt")),
@@ -148,6 +149,6 @@ impl Bench {
 }
 
 /// Waits until the program is stopped or has ended.
-pub async fn settled(session: &Session) -> State {
+pub async fn stopped_or_ended(session: &Session) -> State {
     session.wait_for_stop(&clock()).await.unwrap()
 }

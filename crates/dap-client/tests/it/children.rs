@@ -34,7 +34,7 @@ fn with_child_over(transport: &str, args: &[&str]) -> Bench {
     let configuration = json!({"name": "a.txt [7]", "__pendingTargetId": "t1"});
     let start = asks(50, "startDebugging", json!({"request": "launch", "configuration": configuration}));
     let mut script = Script::new().on("launch", [Step::Body(json!({})), start]);
-    // Both write to one record.
+    // Both sessions write to one record.
     child.capabilities = script.capabilities.clone();
     script.child = Some(Box::new(child));
     let more = format!("transport.kind = \"{transport}\"\nquirks.launcher = true");
@@ -53,7 +53,7 @@ async fn a_child_session_uses_the_socket_of_its_parent() {
 }
 
 #[tokio::test]
-async fn a_child_session_is_what_is_debugged() {
+async fn a_child_session_is_the_debugged_one() {
     let bench = with_child();
     let root = bench.start().await;
     let child = bench.sessions.wait_for_stop(&root, &clock()).await.unwrap();
@@ -62,27 +62,27 @@ async fn a_child_session_is_what_is_debugged() {
     assert_eq!(
         bench.sessions.get(None, &RunId::new()).unwrap().id,
         child.id,
-        "it is meant when none is named"
+        "it is used when none is named"
     );
     assert_eq!(
         bench.sessions.get(Some("debug-1"), &RunId::new()).unwrap().id,
         child.id,
-        "its launcher has nothing to show"
+        "its launcher has no frames"
     );
-    // Its breakpoints were set before it ran.
+    // The client sets its breakpoints before it runs.
     let placed: Vec<bool> = child.breakpoints().list().map(|(_, placed)| placed.verified).collect();
     assert_eq!(placed, [true]);
     let answer = bench.record().into_iter().find(|it| it["type"] == "response").unwrap();
     assert_eq!((answer["success"].clone(), answer["request_seq"].clone()), (json!(true), json!(50)));
 
     bench.sessions.change_breakpoints(&child, |all| all.add(bench.at(3)), &clock()).await.unwrap();
-    assert_eq!(root.breakpoints().list().count(), 2, "a later child will have it too");
+    assert_eq!(root.breakpoints().list().count(), 2, "a later child has it too");
     bench.sessions.terminate(&child, &clock()).await;
     assert_eq!((root.state().name(), child.state().name()), ("terminated", "terminated"));
     assert!(!bench.adapter_lives());
 }
 
-/// Clients of the launcher are asked to join its child sessions.
+/// Asks clients of the launcher to join its child sessions.
 #[tokio::test]
 async fn a_user_is_asked_to_join_a_child_session() {
     let bench = with_child();
@@ -95,8 +95,9 @@ async fn a_user_is_asked_to_join_a_child_session() {
     bench.sessions.terminate(&child, &clock()).await;
 }
 
-/// The user's current breakpoints are set in a child from its start, until a client
-/// joins the child.
+/// Sets the user's current breakpoints in a child from its start.
+///
+/// They apply until a client joins the child.
 #[tokio::test]
 async fn a_child_session_has_the_users_current_breakpoints() {
     let start = asks(50, "startDebugging", json!({"request": "launch", "configuration": {"name": "child"}}));
@@ -185,7 +186,7 @@ async fn an_exit_code_in_pieces_is_read_and_not_shown() {
     assert_eq!(wrote, "oh no");
 }
 
-/// This holds even if the program did not end its last line.
+/// Tests a program that did not end its last line.
 ///
 /// Joined clients do not see the launcher's line.
 #[tokio::test]
@@ -233,7 +234,7 @@ async fn the_launchers_exit_code_is_reported_for_the_program() {
     assert_eq!(
         tree.iter().map(end).collect::<Vec<_>>(),
         [Some(3), Some(3), None],
-        "nothing is known of the other"
+        "the other session is unknown"
     );
     assert_eq!(bench.sessions.focus(&root).id, tree[1].id);
     let wrote: String = root.output(0).pieces.iter().map(|it| it.text.as_str()).collect();
@@ -301,13 +302,13 @@ async fn a_program_for_a_terminal_ends_with_the_session() {
     assert_eq!(session.output(0).pieces[0].text, "hello\n");
     bench.sessions.terminate(&session, &clock()).await;
     let State::Terminated(end) = session.state() else { panic!("{:?}", session.state()) };
-    assert_eq!((end.exit_code, end.signal), (None, None), "it was ended by us");
+    assert_eq!((end.exit_code, end.signal), (None, None), "Pilcrow ended it");
     assert!(!PathBuf::from(format!("/proc/{pid}")).exists(), "it outlived its session");
     let last = session.output(0).pieces.pop().unwrap();
     assert_eq!((last.category, last.text.as_str()), (Category::Stderr, "oh\n"));
 }
 
-/// For adapters that do not report it.
+/// Tests adapters that do not report the exit code.
 #[tokio::test]
 async fn a_program_for_a_terminal_that_ends_has_an_exit_code() {
     let run = asks(5, "runInTerminal", json!({"cwd": "/", "args": ["/bin/sh", "-c", "exit 7"]}));

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testing::debug_adapter::Script;
 
-use crate::bench::{Bench, LONG, clock, settled};
+use crate::bench::{Bench, LONG, clock, stopped_or_ended};
 
 /// Answers requests and records them.
 #[derive(Default)]
@@ -61,7 +61,7 @@ struct Followed {
 }
 
 impl Followed {
-    /// Stopped, with one breakpoint of the user at line 3.
+    /// A stopped session with one breakpoint of the user at line 3.
     async fn stopped() -> Self {
         let bench = Bench::new(Script::new());
         let frame = json!({"id": 1000, "name": "main", "line": 3, "column": 1,
@@ -95,7 +95,7 @@ impl Followed {
         followed
             .event("stopped", json!({"reason": "breakpoint", "threadId": 1, "allThreadsStopped": true}))
             .await;
-        assert!(matches!(settled(&followed.session).await, State::Stopped(_)));
+        assert!(matches!(stopped_or_ended(&followed.session).await, State::Stopped(_)));
         followed
     }
 
@@ -108,7 +108,7 @@ impl Followed {
         self.hear(json!({"seq": self.seq, "type": "event", "event": name, "body": body})).await;
     }
 
-    /// A request of the editor itself, and the answer.
+    /// Sends a request of the editor and its answer.
     async fn exchange(&mut self, command: &str, arguments: Value, body: Value) {
         self.seq += 1;
         let seq = self.seq;
@@ -158,7 +158,7 @@ async fn the_agent_gets_control_and_the_user_takes_it_back() {
     followed.controller(Controller::Agent).await;
     session.run("next", None, &clock()).await.unwrap();
     followed.event("stopped", json!({"reason": "step", "threadId": 1, "allThreadsStopped": true})).await;
-    let State::Stopped(stop) = settled(&session).await else { panic!("{:?}", session.state()) };
+    let State::Stopped(stop) = stopped_or_ended(&session).await else { panic!("{:?}", session.state()) };
     assert_eq!(stop.reason, "step");
     followed.exchange("continue", json!({"threadId": 1}), json!({"allThreadsContinued": true})).await;
     followed.controller(Controller::User).await;
@@ -175,12 +175,12 @@ async fn the_agent_gets_control_and_the_user_takes_it_back() {
 }
 
 #[tokio::test]
-async fn breakpoints_of_both_stay() {
+async fn breakpoints_of_agent_and_editor_stay() {
     let mut followed = Followed::stopped().await;
     let session = Arc::clone(&followed.session);
     session.change_breakpoints(|all| all.add(followed.bench.at(2)), &clock()).await.unwrap();
     assert_eq!(followed.editor.lines(1).await, [2, 3]);
-    // The editor sends only its own, so the hub sends all again.
+    // The editor sends only its own breakpoints, so the hub sends all again.
     followed.sets(&[1]).await;
     assert_eq!(followed.editor.lines(2).await, [1, 2]);
     session.disconnect(&clock()).await;
@@ -189,7 +189,7 @@ async fn breakpoints_of_both_stay() {
 }
 
 #[tokio::test]
-async fn nothing_of_ours_ends_it() {
+async fn pilcrow_does_not_end_an_external_session() {
     let mut followed = Followed::stopped().await;
     followed.bench.sessions.shutdown(LONG).await;
     assert!(matches!(followed.session.state(), State::Terminated(_)), "ended here");
@@ -206,5 +206,5 @@ async fn nothing_of_ours_ends_it() {
     followed = Followed::stopped().await;
     let Followed { external, session, .. } = followed;
     drop(external);
-    assert!(tokio::time::timeout(LONG, session.ended()).await.is_ok(), "the editor went");
+    assert!(tokio::time::timeout(LONG, session.ended()).await.is_ok(), "the editor disconnected");
 }

@@ -1,11 +1,10 @@
-//! Rare requests: each checks the adapter's capabilities and names the nearest
-//! alternative.
+//! Rare requests: each checks the adapter's capabilities and names the nearest alternative.
 
 use dap_client::{DapError, Session};
 use serde_json::{Value, json};
 use testing::debug_adapter::{Script, Step};
 
-use crate::bench::{Bench, clock, settled};
+use crate::bench::{Bench, clock, stopped_or_ended};
 
 fn stops_at_start() -> Script {
     Script::new().on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
@@ -78,12 +77,12 @@ fn asked(bench: &Bench, command: &str) -> Value {
 async fn supported_requests_are_sent_as_the_protocol_says() {
     let bench = able();
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let path = bench.root.join("a.txt");
     let target = session.goto_targets(&path, 3, &clock()).await.unwrap().remove(0);
     assert_eq!((target.id, target.line), (4, 3));
     session.goto(target.id, None, &clock()).await.unwrap();
-    assert_eq!(settled(&session).await.name(), "stopped");
+    assert_eq!(stopped_or_ended(&session).await.name(), "stopped");
     assert_eq!(asked(&bench, "goto"), json!({"targetId": 4, "threadId": 1}));
 
     let frame = session.stack(None, 0, 1, &clock()).await.unwrap().0.remove(0).id;
@@ -114,10 +113,13 @@ async fn supported_requests_are_sent_as_the_protocol_says() {
     assert!(all.data()[0].1.verified && all.instructions()[0].1.message.as_deref() == Some("no"));
 
     session.back("stepBack", None, &clock()).await.unwrap();
-    assert_eq!(settled(&session).await.name(), "stopped");
-    assert!(matches!(session.source(frame, &clock()).await, Err(DapError::Handle(_))), "a frame of before");
+    assert_eq!(stopped_or_ended(&session).await.name(), "stopped");
+    assert!(
+        matches!(session.source(frame, &clock()).await, Err(DapError::Handle(_))),
+        "a frame of an earlier stop"
+    );
     assert!(session.restart(&clock()).await.unwrap());
-    assert_eq!(settled(&session).await.name(), "stopped");
+    assert_eq!(stopped_or_ended(&session).await.name(), "stopped");
     session.terminate(&clock()).await;
 }
 
@@ -125,7 +127,7 @@ async fn supported_requests_are_sent_as_the_protocol_says() {
 async fn unsupported_requests_are_refused_with_an_alternative() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let path = bench.root.join("a.txt");
     let frame = session.stack(None, 0, 1, &clock()).await.unwrap().0.remove(0).id;
     let said = [

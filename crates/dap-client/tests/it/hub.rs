@@ -1,5 +1,5 @@
-//! Shared sessions with a scripted adapter: what a joined client receives, may do,
-//! and leaves behind.
+//! Shared sessions with a scripted adapter: what a joined client receives, may do, and leaves
+//! behind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::{Frame, Framing, Limits, MessageCodec};
 
-use crate::bench::{Bench, LONG, clock, settled, within};
+use crate::bench::{Bench, LONG, clock, stopped_or_ended, within};
 
 fn stops_at_start() -> Script {
     Script::new().on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
@@ -54,7 +54,7 @@ impl UserClient {
         Self::joined_as(session, json!({"adapterID": "pilcrow", "supportsStartDebuggingRequest": true})).await
     }
 
-    /// Answers the next request of this command; returns its arguments.
+    /// Answers the next request of this command and returns its arguments.
     pub async fn asked(&mut self, command: &str) -> Value {
         let asked = self.wait(command, |it| it.kind == Kind::Request && it.name == command).await;
         let mut answer = Envelope::answer(command, Value::Null);
@@ -145,8 +145,9 @@ impl UserClient {
     }
 }
 
-/// Checks the hub's messages against the published schema, in every test that
-/// passes, if the tools are set up.
+/// Checks the hub's messages against the published schema.
+///
+/// Runs in every test that passes, if the tools are set up.
 impl Drop for UserClient {
     fn drop(&mut self) {
         let Some(schema) = Schema::of_environment().filter(|_| !std::thread::panicking()) else { return };
@@ -166,11 +167,11 @@ async fn wait_for_joined(session: &Session, count: usize) {
 async fn the_user_sees_a_step_of_the_agent() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let mut user = UserClient::joined(&session).await;
     assert_eq!(user.event("stopped").await.content()["reason"], "breakpoint");
     session.run("next", None, &clock()).await.unwrap();
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let went_on = user.event("continued").await.content();
     assert_eq!(went_on, json!({"threadId": 1, "allThreadsContinued": true}));
     assert_eq!(user.event("stopped").await.content()["reason"], "step");
@@ -181,7 +182,7 @@ async fn the_user_sees_a_step_of_the_agent() {
     session.terminate(&clock()).await;
 }
 
-/// An adapter may report `continued` before its answer, after it, or not at all.
+/// Reports `continued` before the answer, after it, or never.
 #[tokio::test]
 async fn each_run_is_reported_once_to_other_clients() {
     let continued = || Step::event("continued", json!({"threadId": 1, "allThreadsContinued": true}));
@@ -194,12 +195,12 @@ async fn each_run_is_reported_once_to_other_clients() {
     ] {
         let bench = Bench::new(stops_at_start().on("next", steps.clone()));
         let session = bench.start().await;
-        settled(&session).await;
+        stopped_or_ended(&session).await;
         let mut user = UserClient::joined(&session).await;
         user.event("stopped").await;
         for round in 1..=2 {
             session.run("next", None, &clock()).await.unwrap();
-            settled(&session).await;
+            stopped_or_ended(&session).await;
             user.event("stopped").await;
             user.ask("threads", json!({})).await;
             assert_eq!(user.count("continued"), round, "{steps:?}: {:?}", user.names());
@@ -208,26 +209,27 @@ async fn each_run_is_reported_once_to_other_clients() {
     }
 }
 
-/// A program that the adapter cannot restart is launched again, and the user
-/// continues there.
+/// Launches a program again that the adapter cannot restart.
+///
+/// The user continues there.
 #[tokio::test]
-async fn a_joined_client_is_led_to_a_relaunched_program() {
+async fn a_joined_client_is_sent_to_a_relaunched_program() {
     let bench = Bench::new(stops_at_start());
     let directory = StateDir::new(bench.root.join("run"));
     bench.sessions.announce(directory.clone());
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let mut user = UserClient::joined(&session).await;
     user.event("stopped").await;
     let path = bench.root.join("a.txt").to_string();
     let set = |lines: Value| json!({"source": {"path": path}, "breakpoints": lines});
     user.ask("setBreakpoints", set(json!([{"line": 7, "condition": "n == 3"}]))).await;
     let again = bench.sessions.relaunch(&session, Arc::new(DenySpawns), &clock()).await.unwrap();
-    settled(&again).await;
+    stopped_or_ended(&again).await;
     let ended = user.event("terminated").await.content();
     assert_eq!((user.count("terminated"), &ended["restart"]["session"]), (1, &json!("debug-2")), "{ended}");
     assert_eq!(ended["restart"]["pipe"], json!(again.socket_path().unwrap().to_string()));
-    // The second program did not run before the user's breakpoint was set.
+    // The second program does not run before the user's breakpoint is set.
     let record = bench.record();
     let begin = record.iter().rposition(|it| it["command"] == "launch").unwrap();
     let sent: Vec<&Value> = record[begin..]
@@ -244,9 +246,9 @@ async fn a_joined_client_is_led_to_a_relaunched_program() {
     let last = bench.record().into_iter().rfind(|it| it["command"] == "setBreakpoints").unwrap();
     assert_eq!(last["arguments"]["breakpoints"], json!([{"line": 2}]), "{last}");
     drop(user);
-    // By the old names too, after another relaunch.
+    // The old names work too, after another relaunch.
     let third = bench.sessions.relaunch(&again, Arc::new(DenySpawns), &clock()).await.unwrap();
-    settled(&third).await;
+    stopped_or_ended(&third).await;
     for name in ["debug-1", "debug-2", "debug-3"] {
         let sockets = sockets(&directory).unwrap();
         let found = sockets.iter().find(|it| it.session == name).unwrap();
@@ -256,15 +258,16 @@ async fn a_joined_client_is_led_to_a_relaunched_program() {
         let about = client.request("pilcrow/session", json!({}), LONG, &CancellationToken::new()).await;
         let about: Value = serde_json::from_str(about.unwrap().get()).unwrap();
         assert_eq!(about["session"], "debug-3", "{name}");
-        client.close("it was asked");
+        client.close("the test closed it");
     }
     bench.sessions.terminate(&third, &clock()).await;
     drop((session, again, third));
     assert!(!bench.adapter_lives());
 }
 
-/// The program does not run before the user's earlier breakpoints are set, even if
-/// the agent sets none.
+/// Delays the program until the user's earlier breakpoints are set.
+///
+/// This holds even if the agent sets none.
 #[tokio::test]
 async fn a_program_waits_for_the_users_earlier_breakpoints() {
     let body = json!({"breakpoints": "${placed}"});
@@ -280,7 +283,7 @@ async fn a_program_waits_for_the_users_earlier_breakpoints() {
         ("setFunctionBreakpoints", json!({"breakpoints": [{"name": "f"}]})),
     ];
     let session = bench.start_plan(&plan, &clock()).await.unwrap();
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let sets = ["setBreakpoints", "setFunctionBreakpoints", "configurationDone"];
     let got: Vec<String> = bench.got().into_iter().filter(|it| sets.contains(&it.as_str())).collect();
     assert_eq!(got, sets);
@@ -291,7 +294,7 @@ async fn a_program_waits_for_the_users_earlier_breakpoints() {
 async fn a_joined_client_learns_of_the_end_if_a_relaunch_fails() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let mut user = UserClient::joined(&session).await;
     user.event("stopped").await;
     let gone = Clock::new(Duration::ZERO, &CancellationToken::new());
@@ -320,7 +323,7 @@ async fn the_user_takes_control_while_the_agent_waits() {
         .on("pause", [Step::Body(json!({})), Step::stopped("pause")]);
     let bench = Bench::new(script);
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let mut user = UserClient::joined(&session).await;
     user.event("stopped").await;
     session.run("continue", None, &clock()).await.unwrap();
@@ -334,15 +337,15 @@ async fn the_user_takes_control_while_the_agent_waits() {
         tokio::spawn(async move { sessions.wait_for_stop(&of, &clock()).await.map(|it| it.state()) });
     assert!(user.ask("continue", json!({"threadId": 1})).await.success());
     let tree = tokio::time::timeout(Duration::from_secs(20), of_tree).await.unwrap().unwrap().unwrap();
-    assert_eq!(tree, State::Running, "a wait for any of the tree ends too");
+    assert_eq!(tree, State::Running, "a wait for any session of the tree ends too");
     let state = tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap().unwrap().unwrap();
-    assert_eq!(state, State::Running, "the wait ends at once, with the state as it is");
+    assert_eq!(state, State::Running, "the wait ends at once with the current state");
     assert!(session.control_taken());
     assert_eq!(session.hub_status().controller, Controller::User);
 
     // The agent may inspect, not run, until control is returned.
     assert!(user.ask("pause", json!({"threadId": 1})).await.success());
-    assert!(matches!(settled(&session).await, State::Stopped(_)));
+    assert!(matches!(stopped_or_ended(&session).await, State::Stopped(_)));
     session.stack(None, 0, 1, &clock()).await.unwrap();
     let error = session.run("next", None, &clock()).await.unwrap_err();
     assert!(matches!(error, DapError::Control(_)), "{error}");
@@ -358,7 +361,7 @@ async fn the_user_takes_control_while_the_agent_waits() {
 async fn the_last_client_that_leaves_returns_control() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let mut user = UserClient::joined(&session).await;
     assert!(user.ask("next", json!({"threadId": 1})).await.success());
     assert_eq!(session.hub_status().controller, Controller::User);
@@ -372,7 +375,7 @@ async fn the_last_client_that_leaves_returns_control() {
 async fn breakpoints_of_agent_and_user_coexist() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let mut user = UserClient::joined(&session).await;
     let path = bench.root.join("a.txt").to_string();
     let set = |lines: &[i64]| {
@@ -391,13 +394,13 @@ async fn breakpoints_of_agent_and_user_coexist() {
         .change_breakpoints(|all| assert_eq!(all.remove(&bench.root.join("a.txt"), None), 1), &clock())
         .await
         .unwrap();
-    assert_eq!(last(&bench), [1, 3], "the agent takes away its own alone");
+    assert_eq!(last(&bench), [1, 3], "the agent removes only its own");
     session.change_breakpoints(|all| all.add(bench.at(2)), &clock()).await.unwrap();
     assert!(user.ask("disconnect", json!({})).await.success());
     wait_for_joined(&session, 0).await;
     // This request follows what the hub sent for the client that left.
     session.threads(&clock()).await.unwrap();
-    assert_eq!(last(&bench), [2], "the user's go with the user");
+    assert_eq!(last(&bench), [2], "the user's breakpoints leave with the user");
     session.terminate(&clock()).await;
 }
 
@@ -417,7 +420,7 @@ async fn a_late_client_receives_past_events() {
     );
     let bench = Bench::new(script);
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     session.threads(&clock()).await.unwrap();
     let mut user = UserClient::joined(&session).await;
     user.event("output").await;
@@ -461,7 +464,7 @@ async fn a_late_client_receives_past_events() {
 async fn an_editor_leaves_and_the_session_continues() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let mut user = UserClient::joined(&session).await;
     assert!(user.ask("disconnect", json!({"terminateDebuggee": false})).await.success());
     user.end().await;
@@ -472,7 +475,7 @@ async fn an_editor_leaves_and_the_session_continues() {
     wait_for_joined(&session, 0).await;
     assert!(bench.adapter_lives());
     session.run("next", None, &clock()).await.unwrap();
-    assert!(matches!(settled(&session).await, State::Stopped(_)));
+    assert!(matches!(stopped_or_ended(&session).await, State::Stopped(_)));
     assert!(!bench.got().contains(&"disconnect".to_owned()), "the adapter was not informed");
     session.terminate(&clock()).await;
 }
@@ -481,7 +484,7 @@ async fn an_editor_leaves_and_the_session_continues() {
 async fn a_stopped_run_leaves_a_joined_session_to_the_user() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let mut user = UserClient::joined(&session).await;
     session.stop(&clock()).await;
     let mut status = session.hub().status();
@@ -489,8 +492,8 @@ async fn a_stopped_run_leaves_a_joined_session_to_the_user() {
     assert!(bench.adapter_lives());
     assert!(user.ask("threads", json!({})).await.success());
     let sent = bench.record().into_iter().rfind(|it| it["command"] == "setBreakpoints").unwrap();
-    assert_eq!(sent["arguments"]["breakpoints"], json!([]), "the agent's own breakpoints go");
-    // Without clients it ends.
+    assert_eq!(sent["arguments"]["breakpoints"], json!([]), "the agent's own breakpoints are removed");
+    // The session ends when it has no clients.
     drop(user);
     wait_for_joined(&session, 0).await;
     session.stop(&clock()).await;
@@ -501,11 +504,11 @@ async fn a_stopped_run_leaves_a_joined_session_to_the_user() {
 async fn the_user_ends_the_program_for_both() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let mut user = UserClient::joined(&session).await;
     assert!(user.ask("terminate", json!({})).await.success());
     user.event("terminated").await;
-    let State::Terminated(end) = settled(&session).await else { panic!("not terminated") };
+    let State::Terminated(end) = stopped_or_ended(&session).await else { panic!("not terminated") };
     assert_eq!(end.failure, None);
     assert!(session.hub_status().ended_by_user);
     user.end().await;
@@ -517,7 +520,7 @@ async fn a_crash_of_the_adapter_is_reported_to_both_at_once() {
     let script = stops_at_start().on("evaluate", [Step::Stderr("oh no\n".into()), Step::Crash(3)]);
     let bench = Bench::new(script);
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let mut user = UserClient::joined(&session).await;
     let answer = user.ask("evaluate", json!({"expression": "n"})).await;
     assert!(!answer.success());
@@ -531,7 +534,7 @@ async fn a_crash_of_the_adapter_is_reported_to_both_at_once() {
 }
 
 #[tokio::test]
-async fn malformed_messages_do_no_harm() {
+async fn malformed_messages_do_not_disturb_a_session() {
     let script = stops_at_start().on(
         "next",
         [
@@ -545,19 +548,19 @@ async fn malformed_messages_do_no_harm() {
     );
     let bench = Bench::new(script);
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let mut user = UserClient::joined(&session).await;
     session.run("next", None, &clock()).await.unwrap();
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let unknown = user.event("x/unknown").await;
-    assert_eq!(unknown.content(), json!({"big": 12_345_678_901_234_567u64}), "as it came");
-    // And from the client.
+    assert_eq!(unknown.content(), json!({"big": 12_345_678_901_234_567u64}), "unchanged");
+    // The client sends one too.
     user.write("Content-Length: nonsense\r\n\r\n").await;
     user.send(Envelope::answer("runInTerminal", json!({}))).await;
     let refused = user.ask("x/unknown", json!({"a": [1]})).await;
     assert_eq!(refused.value("message"), "no script for x/unknown", "the adapter answers it");
     assert!(user.ask("threads", json!({})).await.success());
-    // debugpy does not survive this one.
+    // This message ends debugpy.
     let whose = user.ask("setBreakpoints", json!({"source": {"name": "a.py"}, "breakpoints": []})).await;
     assert_eq!(whose.value("message"), "invalidArguments");
     assert!(!bench.record().iter().any(|it| it["arguments"]["source"]["name"] == "a.py"));
@@ -570,7 +573,7 @@ async fn malformed_messages_do_no_harm() {
 async fn a_child_session_is_offered_to_capable_editors() {
     let bench = Bench::new(stops_at_start());
     let (session, child) = (bench.start().await, bench.start().await);
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let about = json!({"adapterID": "x", "supportsStartDebuggingRequest": true});
     let mut user = UserClient::joined_as(&session, about.clone()).await;
     let configuration = json!({"name": child.title, "session": child.id});
@@ -597,10 +600,10 @@ async fn a_child_session_is_offered_to_capable_editors() {
 async fn while_the_user_has_control_the_agent_restarts_nothing() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let mut user = UserClient::joined(&session).await;
     assert!(user.ask("next", json!({"threadId": 1})).await.success());
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     assert!(!session.can("supportsRestartRequest"));
     let error = session.restart(&clock()).await.unwrap_err();
     assert!(matches!(error, DapError::Control(_)), "{error}");
@@ -619,7 +622,7 @@ async fn a_terminal_is_requested_from_the_editor_or_refused() {
         .on("x/ask", [ask(71), Step::wait_for("response", 2), Step::Body(json!({}))]);
     let bench = Bench::new(script);
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let mut user = UserClient::joined(&session).await;
     user.send(Envelope::request("x/ask", json!({}))).await;
     let asked = user.wait("runInTerminal", |it| it.kind == Kind::Request).await;
@@ -650,17 +653,21 @@ async fn output_is_bounded_for_a_client_that_does_not_read() {
     );
     let bench = Bench::new(script);
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let mut user = UserClient::joined(&session).await;
     user.event("stopped").await;
     session.run("continue", None, &clock()).await.unwrap();
     // The client reads nothing meanwhile, and blocks no other.
     let state = session.wait_for_stop(&within(Duration::from_secs(300))).await.unwrap();
     assert_eq!(state.name(), "stopped");
-    assert_eq!(user.event("stopped").await.content()["reason"], "breakpoint", "what matters is not lost");
+    assert_eq!(
+        user.event("stopped").await.content()["reason"],
+        "breakpoint",
+        "important messages are not lost"
+    );
     let got = user.count("output");
     assert!(got < 20_000, "{got}");
-    // Once there is room again, it learns how much was left out.
+    // Once there is room again, the client is notified of the number of omitted pieces.
     assert!(user.ask("threads", json!({})).await.success());
     let mut late = UserClient::joined(&session).await;
     late.event("output").await;
@@ -677,7 +684,7 @@ async fn another_process_joins_at_the_socket() {
     let directory = StateDir::new(bench.root.join("run"));
     bench.sessions.announce(directory.clone());
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let found = dap_client::hub::sockets(&directory).unwrap();
     assert_eq!(
         (found.len(), found[0].session.as_str(), found[0].process),

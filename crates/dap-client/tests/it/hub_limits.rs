@@ -1,5 +1,6 @@
-//! Limits of the hub's state machine for clients and for adapters that do not
-//! answer, and requests that the state forbids.
+//! Limits of the hub's state machine.
+//!
+//! Covers clients and adapters that do not answer, and requests that the state forbids.
 
 use dap_client::hub::{Controller, Envelope, Hub, HubOptions, Input, Output, Role};
 use serde_json::{Value, json};
@@ -18,7 +19,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// With an agent and a user's client.
+    /// Creates a hub with an agent and a user's client.
     fn new() -> Self {
         let options = HubOptions {
             or_operator: None,
@@ -82,7 +83,7 @@ fn requests_that_wait_for_their_turn_are_counted() {
         7,
         "the adapter answers none of them"
     );
-    // Leaving is always possible.
+    // A client can always leave.
     let sent = bench.ask(USER, "disconnect", json!({}));
     assert!(sent.iter().any(|it| it.name == "disconnect" && it.success()), "{sent:?}");
 }
@@ -150,7 +151,7 @@ fn forbidden_requests_do_not_reach_the_adapter() {
         r#""`next` does not fit: the session is running; `pause` it, or wait for a breakpoint""#
     ]]
     .assert_eq(&sentence);
-    assert_eq!(bench.hub.status().controller, Controller::Agent, "it changed nothing");
+    assert_eq!(bench.hub.status().controller, Controller::Agent, "it had no effect");
     let (sent, answered) = asked(&mut bench, USER, "continue");
     assert!(sent.is_empty(), "{sent:?}");
     let answered = answered.unwrap();
@@ -171,7 +172,7 @@ fn forbidden_requests_do_not_reach_the_adapter() {
     assert!(sent.is_empty() && !refused.unwrap().success());
     bench.hub.handle(Input::ReturnControl);
     assert!(asked(&mut bench, AGENT, "continue").0.is_empty());
-    assert_eq!(asked(&mut bench, OTHER, "pause").0.len(), 1, "it may be stopped at once");
+    assert_eq!(asked(&mut bench, OTHER, "pause").0.len(), 1, "the program may stop at once");
     // A stop may precede the answer, which then does not concern it.
     bench.hub.handle(stopped());
     assert_eq!(asked(&mut bench, OTHER, "next").0.len(), 1);
@@ -191,7 +192,7 @@ fn a_refused_run_is_corrected_for_other_clients() {
     let stops =
         |it: &Output| matches!(it, Output::Client { client: OTHER, message } if message.name == "stopped");
     assert_eq!(outputs.iter().filter(|it| stops(it)).count(), 1, "{outputs:?}");
-    assert_eq!(asked(&mut bench, OTHER, "continue").0.len(), 1, "and may go on");
+    assert_eq!(asked(&mut bench, OTHER, "continue").0.len(), 1, "and may continue");
 }
 
 /// An unanswered request fails with an error, and forbids nothing afterwards.
@@ -227,12 +228,11 @@ fn a_request_that_the_adapter_never_answers_has_a_deadline() {
         "the debug adapter did not answer `evaluate` in time; it may be busy or hang. `terminate` ends it"
         "the debug adapter did not answer `setBreakpoints` in time; it may be busy or hang. `terminate` ends it""#]].assert_eq(&sentences.join("\n"));
     for command in ["continue", "pause"] {
-        assert_eq!(asked(&mut bench, OTHER, command).0.len(), 1, "{command}: whether it runs is not known");
+        assert_eq!(asked(&mut bench, OTHER, command).0.len(), 1, "{command}: the run state is unknown");
     }
 }
 
-/// A silent client does not block a request of the adapter: the agent is asked
-/// next.
+/// Passes a request of the adapter from a silent client to the agent.
 #[test]
 fn a_request_that_a_client_does_not_answer_goes_to_the_next() {
     let mut bench = Bench::new();
@@ -284,7 +284,7 @@ fn a_cancelled_request_is_named_by_the_adapters_number() {
     };
     let (own, sent) = send("evaluate", json!({ "expression": "n" }));
     let number = sent.value("seq");
-    assert_ne!(number, json!(own), "the two number otherwise");
+    assert_ne!(number, json!(own), "hub and client use different numbers");
     let (_, cancel) = send("cancel", json!({ "requestId": own }));
     assert_eq!(cancel.content(), json!({ "requestId": number }));
 }
@@ -322,7 +322,7 @@ fn deferred_breakpoint_events_are_bounded_and_all_sent() {
     }
     assert_eq!(sent, [0, 1, 2], "beyond the limit the oldest is sent");
     sent.extend(lines(bench.hub.handle(answer(&asked[0], json!({ "breakpoints": [{ "id": 1 }] })))));
-    assert_eq!(sent, (0..total).collect::<Vec<_>>(), "none is lost, and the order is kept");
+    assert_eq!(sent, (0..total).collect::<Vec<_>>(), "no event is lost, and the order stays");
 }
 
 #[test]
@@ -355,11 +355,14 @@ fn unanswered_external_requests_are_bounded() {
         .flatten()
         .map(|it| it["line"].clone())
         .collect();
-    assert!(lines.contains(&json!(1)) && lines.contains(&json!(3001)), "both want external: {lines:?}");
+    assert!(
+        lines.contains(&json!(1)) && lines.contains(&json!(3001)),
+        "both sources have the editor's lines: {lines:?}"
+    );
     assert!(to_adapter(bench.hub.handle(answer(&again[0], body))).is_empty());
     // The limit is that of one client: the oldest request is abandoned.
     let sent: usize =
         (0..MAX_WAITING_REQUESTS).map(|_| overhear(&mut bench, "next", json!({ "threadId": 1 })).len()).sum();
-    assert!(sent > 0, "the agent's breakpoints are put back, which the adapter may have dropped");
-    assert_eq!(overhear(&mut bench, "next", json!({ "threadId": 1 })).len(), 0, "no set is left");
+    assert!(sent > 0, "the hub restores the agent's breakpoints, which the adapter may have dropped");
+    assert_eq!(overhear(&mut bench, "next", json!({ "threadId": 1 })).len(), 0, "no set remains in flight");
 }

@@ -1,9 +1,7 @@
-//! The hub's state machine under random traffic of an adapter, the agent and three
-//! joined clients.
+//! The hub's state machine under random traffic of an adapter, the agent and three joined clients.
 //!
-//! The adapter keeps to the protocol, but reports as oddly as allowed: late
-//! answers, answers after the next stop, `continued` or not, double and unknown
-//! answers.
+//! The adapter follows the protocol in every unusual way that it allows: late answers, answers
+//! after the next stop, `continued` or not, double and unknown answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,7 +60,7 @@ type Run = (i64, bool, u64);
 #[derive(Default)]
 struct Peer {
     joined: bool,
-    /// 0 nothing, 1 initialize, 2 attach, 3 configurationDone sent.
+    /// Handshake step: 0 nothing, 1 initialize, 2 attach, 3 configurationDone sent.
     step: u8,
     live: bool,
     next: i64,

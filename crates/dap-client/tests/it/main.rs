@@ -1,5 +1,4 @@
-//! Sessions with a scripted debug adapter in its own process: a well-behaved one,
-//! and misbehaving ones.
+//! Sessions with a scripted debug adapter in its own process, well-behaved or misbehaving.
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests write scripts for their adapters")]
 

@@ -1,4 +1,4 @@
-//! Observed and worse misbehaviour of adapters. One test each.
+//! Misbehaviour of adapters, observed or worse, with one test for each kind.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use dap_client::{Category, End, State};
 use serde_json::{Value, json};
 use testing::debug_adapter::{Script, Step};
 
-use crate::bench::{Bench, clock, settled, within};
+use crate::bench::{Bench, clock, stopped_or_ended, within};
 
 fn terminated(session: &dap_client::Session) -> End {
     match session.state() {
@@ -15,14 +15,14 @@ fn terminated(session: &dap_client::Session) -> End {
     }
 }
 
-/// A session with it reaches a stop, steps, inspects, and ends well.
+/// Runs a session to a stop, steps, inspects, and ends it.
 async fn works(script: Script) -> Bench {
     let bench =
         Bench::new(script.on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")]));
     let session = bench.start().await;
-    assert_eq!(settled(&session).await.name(), "stopped");
+    assert_eq!(stopped_or_ended(&session).await.name(), "stopped");
     session.run("next", None, &clock()).await.unwrap();
-    assert_eq!(settled(&session).await.name(), "stopped");
+    assert_eq!(stopped_or_ended(&session).await.name(), "stopped");
     assert_eq!(session.stack(None, 0, 5, &clock()).await.unwrap().0[0].name, "main");
     session.terminate(&clock()).await;
     assert_eq!(terminated(&session).failure, None);
@@ -68,14 +68,14 @@ async fn unknown_events_are_ignored() {
 }
 
 #[tokio::test]
-async fn initialized_before_anything_was_launched() {
+async fn initialized_before_the_launch_is_accepted() {
     let capabilities = Script::new().capabilities;
     works(Script::new().on("initialize", [Step::event("initialized", json!({})), Step::Body(capabilities)]))
         .await;
 }
 
 #[tokio::test]
-async fn initialized_long_after_the_answer_to_launch() {
+async fn initialized_long_after_the_launch_is_accepted() {
     let script = Script::new()
         .on("initialize", [Step::Body(Script::new().capabilities)])
         .on("launch", [Step::Body(json!({})), Step::DelayMs(300), Step::event("initialized", json!({}))]);
@@ -83,7 +83,7 @@ async fn initialized_long_after_the_answer_to_launch() {
 }
 
 #[tokio::test]
-async fn launch_answered_only_after_the_configuration() {
+async fn a_launch_answer_after_the_configuration_is_accepted() {
     works(Script::new().on("launch", [Step::wait_for("configurationDone", 1), Step::Body(json!({}))])).await;
 }
 
@@ -105,12 +105,12 @@ async fn numbers_sent_as_strings_are_accepted() {
     let bench = works(script).await;
     let answers: Vec<Value> = bench.record().into_iter().filter(|it| it["type"] == "response").collect();
     let ids: Vec<&Value> = answers.iter().map(|it| &it["request_seq"]).collect();
-    assert_eq!(ids, [&json!("q-1"), &json!(77)], "each id goes back as it came");
+    assert_eq!(ids, [&json!("q-1"), &json!(77)], "each id returns unchanged");
     assert!(answers.iter().all(|it| it["success"] == false && it["message"].is_string()));
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_message() {
+async fn bytes_that_are_no_message_are_skipped() {
     let noise = [
         "Debugger attached.\n",
         "Content-Length: many\r\n\r\n{}",
@@ -123,13 +123,13 @@ async fn bytes_that_are_no_message() {
 }
 
 #[tokio::test]
-async fn no_exited_before_the_end() {
+async fn an_end_without_exited_is_accepted() {
     let bench = Bench::new(Script::new().on(
         "configurationDone",
         [Step::Body(json!({})), Step::output("done"), Step::event("terminated", Value::Null)],
     ));
     let session = bench.start().await;
-    assert_eq!(settled(&session).await, State::Terminated(End::default()));
+    assert_eq!(stopped_or_ended(&session).await, State::Terminated(End::default()));
     assert_eq!(session.output(0).pieces[0].text, "done\n");
 }
 
@@ -147,7 +147,7 @@ async fn output_after_the_last_answer_is_kept() {
         .on("disconnect", [Step::Body(json!({})), Step::DelayMs(50), Step::output("last words")]);
     let bench = Bench::new(script);
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     assert_eq!(session.output(0).pieces[0].text, "last words\n");
 }
 
@@ -196,7 +196,10 @@ async fn exited_after_the_end_is_still_handled() {
             .on("disconnect", [Step::event("exited", json!({"exitCode": 4})), Step::Body(json!({}))]),
     );
     let session = bench.start().await;
-    assert_eq!(settled(&session).await, State::Terminated(End { exit_code: Some(4), ..End::default() }));
+    assert_eq!(
+        stopped_or_ended(&session).await,
+        State::Terminated(End { exit_code: Some(4), ..End::default() })
+    );
 }
 
 #[tokio::test]
@@ -222,7 +225,7 @@ async fn death_at_each_stage_is_reported_with_the_last_output() {
         .on("stackTrace", dies("stackTrace"));
     let bench = Bench::new(script);
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let begin = Instant::now();
     let said = session.stack(None, 0, 20, &clock()).await.unwrap_err().to_string();
     let is_last_output = |said: &str| said.lines().any(|line| line.trim() == "oh no: stackTrace");
@@ -288,7 +291,7 @@ async fn a_hundred_thousand_lines_of_output_stay_bounded() {
         ],
     ));
     let session = bench.start().await;
-    // A busy machine needs this long.
+    // A busy machine needs this much time.
     let state = session.wait_for_stop(&within(Duration::from_secs(150))).await.unwrap();
     assert_eq!(state.name(), "stopped");
     let output = session.output(0);
@@ -318,7 +321,7 @@ async fn a_start_that_is_dropped_leaves_nothing() {
         let mut start = std::pin::pin!(bench.start_plan(&plan, &clock));
         while bench.record().is_empty() {
             tokio::select! {
-                _ = &mut start => panic!("it does not start"),
+                _ = &mut start => panic!("a dropped start does not continue"),
                 () = tokio::task::yield_now() => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Sessions with an adapter that keeps to the protocol.
+//! Sessions with an adapter that follows the protocol.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use testing::debug_adapter::{Script, Step};
 use workspace::RunId;
 
-use crate::bench::{Bench, clock, settled, within};
+use crate::bench::{Bench, clock, stopped_or_ended, within};
 
 fn stops_at_start() -> Script {
     Script::new().on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
@@ -20,7 +20,7 @@ fn stops_at_start() -> Script {
 async fn breakpoints_are_in_place_before_the_program_runs() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
-    assert!(matches!(settled(&session).await, State::Stopped(stop) if stop.reason == "breakpoint"));
+    assert!(matches!(stopped_or_ended(&session).await, State::Stopped(stop) if stop.reason == "breakpoint"));
     let expected = ["initialize", "launch", "setBreakpoints", "setExceptionBreakpoints", "configurationDone"];
     assert_eq!(bench.got(), expected);
     let record = bench.record();
@@ -40,7 +40,7 @@ async fn breakpoints_are_in_place_before_the_program_runs() {
 async fn steps_stop_again_and_stale_handles_are_refused_by_name() {
     let bench = Bench::new(stops_at_start());
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let (frames, total) = session.stack(None, 0, 20, &clock()).await.unwrap();
     assert_eq!((frames.len(), frames[0].name.as_str(), total), (1, "main", Some(1)));
     let scopes = session.scopes(frames[0].id, &clock()).await.unwrap();
@@ -48,7 +48,7 @@ async fn steps_stop_again_and_stale_handles_are_refused_by_name() {
     assert_eq!((variables[0].name.as_str(), variables[0].value.as_str()), ("n", "3"));
 
     session.run("next", None, &clock()).await.unwrap();
-    assert!(matches!(settled(&session).await, State::Stopped(stop) if stop.reason == "step"));
+    assert!(matches!(stopped_or_ended(&session).await, State::Stopped(stop) if stop.reason == "step"));
     let error = session.scopes(frames[0].id, &clock()).await.unwrap_err();
     assert_eq!(error.to_string(), "frame 1 was `main` at an earlier stop; ask `stack` again");
     assert_eq!(error.code(), ErrorCode::StaleText);
@@ -71,7 +71,7 @@ async fn a_running_program_is_not_asked_for_its_stack() {
     assert_eq!(error.code(), ErrorCode::WrongState);
     assert!(!bench.got().contains(&"stackTrace".to_owned()), "it was not sent");
     session.pause(None, &clock()).await.unwrap();
-    assert!(matches!(settled(&session).await, State::Stopped(_)));
+    assert!(matches!(stopped_or_ended(&session).await, State::Stopped(_)));
     session.terminate(&clock()).await;
 }
 
@@ -79,7 +79,7 @@ async fn a_running_program_is_not_asked_for_its_stack() {
 async fn a_refused_step_leaves_the_program_stopped() {
     let bench = Bench::new(stops_at_start().on("next", [Step::Fail("not here".into())]));
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let error = session.run("next", None, &clock()).await.unwrap_err();
     assert_eq!(error.to_string(), "scripted refused `next`: not here");
     assert!(matches!(session.state(), State::Stopped(_)));
@@ -97,11 +97,11 @@ async fn changes_of_state_are_published_in_order() {
         ],
     ));
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let mut changes = session.changes();
     session.run("continue", None, &clock()).await.unwrap();
     let end = End { exit_code: Some(7), ..End::default() };
-    assert_eq!(settled(&session).await, State::Terminated(end.clone()));
+    assert_eq!(stopped_or_ended(&session).await, State::Terminated(end.clone()));
     assert_eq!(changes.try_recv().unwrap(), State::Running);
     assert_eq!(changes.try_recv().unwrap(), State::Terminated(end));
     assert!(!bench.adapter_lives(), "it is reaped when the session has ended");
@@ -127,7 +127,7 @@ async fn unsupported_requests_are_refused_before_they_are_sent() {
         .assert_eq(&end.failure.unwrap());
 }
 
-/// The user approves this command.
+/// Tests the command that the user approves.
 #[test]
 fn the_interpreter_of_a_module_is_no_project_directory() {
     let bench = Bench::new(Script::new());
@@ -219,10 +219,10 @@ async fn an_abandoned_request_is_cancelled_at_the_adapter() {
     script.capabilities["supportsCancelRequest"] = json!(true);
     let bench = Bench::new(script);
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     let error = session.evaluate("n", None, "watch", &within(Duration::from_millis(200))).await.unwrap_err();
     assert!(matches!(error, DapError::Timeout { .. }), "{error}");
-    // The late answer came before this one and did no harm.
+    // The late answer came before this one and had no effect.
     session.stack(None, 0, 1, &clock()).await.unwrap();
     let record = bench.record();
     let asked = record.iter().find(|it| it["command"] == "evaluate").unwrap();
@@ -233,7 +233,7 @@ async fn an_abandoned_request_is_cancelled_at_the_adapter() {
 
 /// Checks that the adapter was asked to leave the program running.
 async fn left(bench: &Bench, session: &dap_client::Session) {
-    let State::Terminated(end) = settled(session).await else { panic!("not terminated") };
+    let State::Terminated(end) = stopped_or_ended(session).await else { panic!("not terminated") };
     assert_eq!((end.asked, end.failure), (Some(Ending::Left), None));
     let record = bench.record();
     let sent: Vec<_> = record.iter().filter(|it| it["command"] == "disconnect").collect();
@@ -254,11 +254,11 @@ async fn an_attached_program_is_ended_only_by_a_capable_adapter() {
         let bench = Bench::new(script);
         let plan = LaunchPlan { request: "attach", ..bench.plan(|_| ()) };
         let session = bench.start_plan(&plan, &clock()).await.unwrap();
-        settled(&session).await;
+        stopped_or_ended(&session).await;
         let can = session.can_end();
         assert_eq!(can.is_ok(), capability != "supportsNothing", "{capability}");
         if let Err(error) = can {
-            let said = "scripted cannot end what it did not launch; `disconnect` leaves it, and it runs on";
+            let said = "scripted cannot end a program that it did not launch; `disconnect` leaves it running";
             assert_eq!(error.to_string(), said);
         }
         session.terminate(&clock()).await;
@@ -277,9 +277,9 @@ async fn a_stack_is_read_in_parts_whatever_the_adapter_returns() {
     };
     for (pages, given, asked, total) in [
         (true, frames(2, 4), json!([2, 2]), None),
-        // All, though it reported paging.
+        // The adapter returns all frames, although it reported paging.
         (true, frames(0, 9), json!([2, 2]), Some(9)),
-        // Without a start.
+        // The adapter ignores the start.
         (false, frames(0, 4), json!([0, 4]), None),
         (false, frames(0, 9), json!([0, 4]), Some(9)),
     ] {
@@ -287,7 +287,7 @@ async fn a_stack_is_read_in_parts_whatever_the_adapter_returns() {
         script.capabilities["supportsDelayedStackTraceLoading"] = json!(pages);
         let bench = Bench::new(script);
         let session = bench.start().await;
-        settled(&session).await;
+        stopped_or_ended(&session).await;
         let (frames, all) = session.stack(None, 2, 2, &clock()).await.unwrap();
         let names: Vec<_> = frames.iter().map(|it| it.name.as_str()).collect();
         assert_eq!((names, all), (vec!["f2", "f3"], total), "{given:?}");
@@ -306,7 +306,7 @@ async fn an_attached_program_keeps_running_when_pilcrow_ends() {
         let bench = Bench::new(script);
         let plan = LaunchPlan { request: "attach", ..bench.plan(|_| ()) };
         let session = bench.start_plan(&plan, &clock()).await.unwrap();
-        settled(&session).await;
+        stopped_or_ended(&session).await;
         if shutdown {
             bench.sessions.shutdown(Duration::from_millis(1)).await;
         } else {
@@ -317,11 +317,11 @@ async fn an_attached_program_keeps_running_when_pilcrow_ends() {
 }
 
 #[tokio::test]
-async fn the_exit_code_of_an_ended_program_is_marked_as_asked() {
+async fn the_exit_code_after_a_requested_end_is_marked() {
     let end = [Step::event("exited", json!({"exitCode": 0})), Step::Body(json!({}))];
     let bench = Bench::new(stops_at_start().on("disconnect", end));
     let session = bench.start().await;
-    settled(&session).await;
+    stopped_or_ended(&session).await;
     session.terminate(&clock()).await;
     let State::Terminated(end) = session.state() else { panic!("not terminated") };
     assert_eq!((end.exit_code, end.asked), (Some(0), Some(Ending::Terminated)));
@@ -346,9 +346,9 @@ async fn a_code_that_is_the_signal_of_the_last_stop_is_a_signal() {
             );
         let bench = Bench::with(script, &format!("quirks.signals_as_codes = {signals_as_codes}"), &[]);
         let session = bench.start().await;
-        settled(&session).await;
+        stopped_or_ended(&session).await;
         session.run("continue", None, &clock()).await.unwrap();
-        let State::Terminated(end) = settled(&session).await else { panic!("not terminated") };
+        let State::Terminated(end) = stopped_or_ended(&session).await else { panic!("not terminated") };
         assert_eq!((end.exit_code, end.signal), expected, "{code}");
     }
 }
@@ -378,22 +378,22 @@ async fn sessions_are_found_by_name_and_all_end_together() {
 async fn the_session_shown_last_is_used_when_none_is_named() {
     let bench = Bench::new(stops_at_start());
     let (first, second) = (bench.start().await, bench.start().await);
-    settled(&first).await;
-    settled(&second).await;
+    stopped_or_ended(&first).await;
+    stopped_or_ended(&second).await;
     let run = RunId::new();
     [&first, &second].into_iter().for_each(|it| it.started_by(run.clone()));
     let meant = || bench.sessions.get(None, &run).map(|it| it.id.clone());
-    assert_eq!(meant().unwrap_err().code(), ErrorCode::Ambiguous, "none was shown");
+    assert_eq!(meant().unwrap_err().code(), ErrorCode::Ambiguous, "no session was shown");
     bench.sessions.show(&second, &run);
     bench.sessions.show(&first, &run);
     assert_eq!(meant().unwrap(), first.id);
     bench.sessions.show(&second, &run);
     assert_eq!(meant().unwrap(), second.id);
     let third = bench.start().await;
-    settled(&third).await;
+    stopped_or_ended(&third).await;
     assert_eq!(meant().unwrap(), second.id, "the third was not shown");
     second.terminate(&clock()).await;
-    assert_eq!(meant().unwrap(), first.id, "of those that live the one shown last");
+    assert_eq!(meant().unwrap(), first.id, "the live session that was shown last");
     first.terminate(&clock()).await;
     third.terminate(&clock()).await;
 }
@@ -406,13 +406,13 @@ async fn a_session_shown_to_another_run_is_not_used() {
     mine.started_by(run.clone());
     external.started_by(other.clone());
     let meant = |run: &RunId| bench.sessions.get(None, run).map(|it| it.id.clone());
-    settled(&mine).await;
-    settled(&external).await;
+    stopped_or_ended(&mine).await;
+    stopped_or_ended(&external).await;
     bench.sessions.show(&mine, &run);
     bench.sessions.show(&external, &other);
     assert_eq!(meant(&run).unwrap(), mine.id);
     assert_eq!(meant(&other).unwrap(), external.id);
-    // Being shown a session of another run does not change that.
+    // A session of another run that was shown does not change that.
     bench.sessions.show(&external, &run);
     assert_eq!(meant(&run).unwrap(), mine.id);
     let third = RunId::new();

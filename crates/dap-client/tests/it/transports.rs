@@ -5,13 +5,13 @@ use std::time::Duration;
 use paths::StateDir;
 use testing::debug_adapter::{Script, Step};
 
-use crate::bench::{Bench, clock, settled, within};
+use crate::bench::{Bench, clock, stopped_or_ended, within};
 
 async fn reached(bench: &Bench) {
     let session = bench.start().await;
     session.threads(&clock()).await.unwrap();
     session.terminate(&clock()).await;
-    assert_eq!(settled(&session).await.name(), "terminated");
+    assert_eq!(stopped_or_ended(&session).await.name(), "terminated");
     assert!(!bench.adapter_lives());
 }
 
@@ -22,7 +22,7 @@ async fn a_port_that_opens_late_is_retried() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_printed_late_among_other_words() {
+async fn a_port_printed_late_among_other_words_is_found() {
     let script =
         Script::new().at_start(Step::Raw("Starting up on 2 cores\n".into())).at_start(Step::DelayMs(300));
     let more = "transport = { kind = \"connect\", announces = \"listening at\" }";
@@ -35,7 +35,7 @@ async fn an_adapter_that_connects_to_pilcrow_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_socket_that_it_opens_late_and_leaves_behind() {
+async fn a_late_socket_is_used_and_removed() {
     let script = Script::new().at_start(Step::DelayMs(300));
     let bench = Bench::with(script, "transport.kind = \"socket\"", &["--socket", "${socket}"]);
     let directory = StateDir::new(bench.root.join("run"));
@@ -48,14 +48,14 @@ async fn a_socket_that_it_opens_late_and_leaves_behind() {
     assert_eq!(there(".adapter"), 1);
     session.threads(&clock()).await.unwrap();
     session.terminate(&clock()).await;
-    assert_eq!(settled(&session).await.name(), "terminated");
+    assert_eq!(stopped_or_ended(&session).await.name(), "terminated");
     assert!(!bench.adapter_lives());
     drop((session, bench));
     assert_eq!(there(".adapter"), 0);
 }
 
 #[tokio::test]
-async fn an_adapter_that_dies_before_its_socket_is_open() {
+async fn an_exit_before_the_socket_is_open_is_reported() {
     let script = Script::new().at_start(Step::Stderr("no licence\n".into())).at_start(Step::Crash(5));
     let bench = Bench::with(script, "transport.kind = \"socket\"", &["--socket", "${socket}"]);
     let said = bench.refused().await;
@@ -66,7 +66,7 @@ async fn an_adapter_that_dies_before_its_socket_is_open() {
 }
 
 #[tokio::test]
-async fn an_adapter_that_dies_before_its_port_is_open() {
+async fn an_exit_before_the_port_is_open_is_reported() {
     let script = Script::new().at_start(Step::Stderr("no licence\n".into())).at_start(Step::Crash(5));
     let bench = Bench::with(script, "transport.kind = \"connect\"", &["--port", "${port}"]);
     let said = bench.refused().await;

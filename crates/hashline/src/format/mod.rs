@@ -1,4 +1,4 @@
-//! The edit format as values: patches, tags, and the view that lines are shown in.
+//! The edit format as values: patches, tags, and the view in which lines are shown.
 
 pub(crate) mod note;
 pub(crate) mod patch;

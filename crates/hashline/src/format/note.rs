@@ -5,7 +5,7 @@ use serde::Serialize;
 /// A remark about a patch or a plan, for the model and the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Note {
-    /// The kind of remark.
+    /// Repair or doubt that it reports.
     pub kind: NoteKind,
     /// The remark: one line, without final period.
     pub message: String,
@@ -23,7 +23,7 @@ impl Note {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoteKind {
-    /// A range was written with `-`, `..`, `.=` or `to`; it was read as inclusive.
+    /// A range was written with `-`, `..`, `.=` or `to`, and was read as inclusive.
     Separator,
     /// A verb was not in upper case, or an op of the json dialect not in lower case.
     VerbCase,
@@ -31,9 +31,9 @@ pub enum NoteKind {
     Fence,
     /// `*** Begin Patch` and `*** End Patch` were removed.
     Envelope,
-    /// Rows as a read shows them were pasted as the body; their numbers were removed.
+    /// The body was pasted rows as a read shows them; their numbers were removed.
     PastedRows,
-    /// The patch had CRLF line ends; they were read as LF.
+    /// The patch had CRLF line ends, which were read as LF.
     CarriageReturns,
     /// `-` rows of a diff were compared with the lines replaced, and dropped.
     OldRows,

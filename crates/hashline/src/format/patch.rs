@@ -10,7 +10,7 @@ use crate::{LineCheck, Tag};
 /// The operations of one call, a section per file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Patch {
-    /// In the order written, one per path.
+    /// Sections in the order written, one per path.
     pub sections: Vec<Section>,
 }
 
@@ -24,7 +24,7 @@ pub struct Section {
     /// `None` is the newest version shown; then every operation must name its lines with their checks. Only
     /// the json dialect allows that.
     pub tag: Option<Tag>,
-    /// In the order written.
+    /// Operations in the order written.
     pub ops: Vec<Op>,
     /// The operation on the file itself, after those on lines.
     pub file_op: FileOp,
@@ -33,7 +33,7 @@ pub struct Section {
 /// An operation on a file itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum FileOp {
-    /// The file is kept.
+    /// The file stays.
     #[default]
     Keep,
     /// `REM`: the file is deleted.
@@ -54,10 +54,10 @@ pub enum Op {
         target: Target,
         /// The rows, without line ends; never empty.
         body: Vec<String>,
-        /// `-` rows before the body, which must equal the lines replaced; usually empty.
+        /// `-` rows before the body, which must equal the replaced lines; usually empty.
         old: Vec<String>,
     },
-    /// `CUT`: deletes lines and keeps them in a register.
+    /// `CUT`: deletes lines and stores them in a register.
     Cut {
         /// The lines.
         span: Span,
@@ -93,7 +93,7 @@ pub enum Target {
 /// Lines to replace or delete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Span {
-    /// From the first line to the last, both included.
+    /// Lines from the first to the last, both included.
     Lines {
         /// First line.
         first: Anchor,

@@ -24,10 +24,10 @@ impl Tag {
         Self { value: if long { hash } else { hash & 0xffff }, long }
     }
 
-    /// The eight-digit tag of a text.
+    /// Creates the eight-digit tag of a text.
     ///
-    /// A caller shows it when the tag must mean the same text in another store, which finds it again after
-    /// [`SnapshotStore::record`](crate::SnapshotStore::record).
+    /// A caller shows it when the tag must mean the same text in another store, which finds it
+    /// again after [`SnapshotStore::record`](crate::SnapshotStore::record).
     pub fn long(text: &str) -> Self {
         Self::new(crate::lines::short_hash(text, 0), true)
     }
@@ -48,11 +48,11 @@ impl fmt::Display for Tag {
     }
 }
 
-/// A word that is not a tag: it must be four or eight hexadecimal digits.
+/// Error for a word that is not a tag: it must be four or eight hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a tag: a tag is the four or eight hexadecimal digits after `#` in what was read")]
 pub struct NotATag(
-    /// The word.
+    /// The rejected word.
     pub String,
 );
 

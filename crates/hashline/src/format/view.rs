@@ -1,7 +1,7 @@
 //! The form in which lines are shown and edits are taught.
 //!
-//! Every dialect is read, whatever is shown; a [`View`] only decides what a model sees. All text that names a
-//! line for a model is written here.
+//! Every dialect is parsed, whatever is shown; a [`View`] only decides what a model receives. This
+//! module writes all text that names a line for a model.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,9 +17,10 @@ pub enum Dialect {
     /// The canonical dialect: `[PATH#3F2A]`, `PUT 12kq..=14mz:`, rows `12kq:text`.
     #[default]
     Put,
-    /// `¶PATH#3f2a`, `12..14:`, rows `12:text`.
+    /// The arrow dialect: `¶PATH#3f2a`, `12..14:`, rows `12:text`.
     Arrow,
-    /// Edits `{"op": "replace", "pos": "12#KQ", …}` of a `path`; rows `12#KQ:text`.
+    /// The json dialect: edits `{"op": "replace", "pos": "12#KQ", …}` of a `path`; rows
+    /// `12#KQ:text`.
     Json,
 }
 
@@ -27,7 +28,7 @@ impl Dialect {
     /// Every dialect, the canonical one first.
     pub const ALL: [Self; 3] = [Self::Put, Self::Arrow, Self::Json];
 
-    /// `put`, `arrow` or `json`: the values of the setting `hashline.dialect`.
+    /// The name in the setting `hashline.dialect`: `put`, `arrow` or `json`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Put => "put",
@@ -43,7 +44,7 @@ impl fmt::Display for Dialect {
     }
 }
 
-/// A word that names no dialect.
+/// Error for a word that names no dialect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a dialect: use put, arrow or json")]
 pub struct NotADialect(
@@ -66,7 +67,9 @@ impl Serialize for Dialect {
     }
 }
 
-/// How lines are shown: settings `hashline.dialect` and `hashline.line_checks`.
+/// Form in which lines are shown.
+///
+/// Set by `hashline.dialect` and `hashline.line_checks`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
     /// The dialect that the model is taught.
@@ -79,7 +82,7 @@ pub struct View {
 }
 
 impl Default for View {
-    /// The canonical dialect, with checks.
+    /// Selects the canonical dialect, with checks.
     fn default() -> Self {
         Self { dialect: Dialect::Put, checks: true }
     }
@@ -89,7 +92,7 @@ impl View {
     /// The canonical dialect with numbers alone: `12:text`.
     pub const PLAIN: Self = Self { dialect: Dialect::Put, checks: false };
 
-    /// A dialect, with checks where it has them.
+    /// Creates a view of a dialect, with checks where it has them.
     pub fn of(dialect: Dialect) -> Self {
         Self { dialect, checks: true }
     }

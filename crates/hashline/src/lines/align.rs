@@ -36,7 +36,7 @@ pub(crate) struct Alignment {
     old: Vec<u64>,
     new: Vec<u64>,
     whole: Option<Passes>,
-    /// Computed on first use.
+    /// Unique lines, computed on first use.
     landmarks: Option<Landmarks>,
     /// The last piece between cuts that was aligned.
     piece: Option<Piece>,
@@ -59,11 +59,11 @@ struct Piece {
     passes: Option<Passes>,
 }
 
-/// Steps allowed per line of both texts.
+/// Maximum number of steps per line of both texts.
 const STEPS: usize = 8;
-/// Steps allowed in any case.
+/// Number of steps that are always allowed.
 const FREE: usize = 30_000;
-/// Lines between a place and the nearest cut.
+/// Minimum number of lines between a place and the nearest cut.
 const MARGIN: usize = 3;
 
 impl Alignment {
@@ -81,9 +81,9 @@ impl Alignment {
         Self { old, new, whole, landmarks: None, piece: None, known: HashMap::new() }
     }
 
-    /// The fate of one of some lines that are close to each other.
+    /// The fate of one of several lines that are close to each other.
     ///
-    /// Valid for the lines `first - 1` to `last + 1` and whatever lies between the same cuts.
+    /// Valid for the lines `first - 1` to `last + 1` and all lines between the same cuts.
     pub(crate) fn fate(&mut self, near: (usize, usize), line: usize) -> Fate {
         if line == 0 || line > self.old.len() {
             return Fate::Unsure;
@@ -110,14 +110,14 @@ impl Alignment {
 
     /// The nearest lines around old lines `from..to` that occur once in each text.
     ///
-    /// Lines are 0-based; each comes with its place in the new text.
+    /// Lines are 0-based; each is paired with its place in the new text.
     pub(crate) fn beside_once(&mut self, from: usize, to: usize) -> [Option<(usize, usize)>; 2] {
         nearest(&self.landmarks().all, from, to)
     }
 
     /// [`beside_once`](Self::beside_once) for lines that keep their order.
     ///
-    /// They do so whatever moved.
+    /// They keep it whatever else moved.
     pub(crate) fn beside_cuts(&mut self, from: usize, to: usize) -> [Option<(usize, usize)>; 2] {
         nearest(&self.landmarks().cuts, from, to)
     }
@@ -166,7 +166,7 @@ pub(crate) fn edits(old: &Lines, new: &Lines) -> Vec<TextEdit> {
     let same = |a: usize, b: usize| old.text()[old.range(a + 1)] == new.text()[new.range(b + 1)];
     let (n, m) = (old.count(), new.count());
     let mut edits = Vec::new();
-    // First lines not yet handled; bytes before the first line belong to it.
+    // The first lines that are not handled yet; bytes before the first line belong to it.
     let (mut i, mut j) = (0, 0);
     let start = |lines: &Lines, at: usize| if at == 0 { 0 } else { lines.start(at + 1) };
     let end =
@@ -223,7 +223,7 @@ impl Passes {
         Some(Self { cost: forward.rounds, forward, backward })
     }
 
-    /// `line` and the place in the result are 1-based.
+    /// The fate of a line; `line` and the place in the result are 1-based.
     fn fate(&self, old: &[u64], new: &[u64], line: usize) -> Fate {
         let (n, m) = (old.len(), new.len());
         let row = line - 1;
@@ -233,7 +233,8 @@ impl Passes {
         let mut rest = Costs::default();
         let mut found: Option<usize> = None;
         let mut removed = false;
-        // From right to left, like the backward costs; `after` is the remaining cost one column to the right.
+        // The loop runs from right to left, like the backward costs; `after` is the remaining cost
+        // one column to the right.
         let mut after: Option<usize> = None;
         if *columns.end() < m {
             after = rest.next(&self.backward, n - row - 1, m - columns.end() - 1);
@@ -295,7 +296,7 @@ struct Reach {
     rounds: usize,
 }
 
-/// No script of this cost reaches this diagonal.
+/// Mark for a diagonal that no script of this cost reaches.
 const NOWHERE: u32 = u32::MAX;
 
 impl Reach {
@@ -311,7 +312,7 @@ impl Reach {
         Some(self.rows[Self::index(cost, diagonal)]).filter(|row| *row != NOWHERE)
     }
 
-    /// Returns `None` if it takes more steps than `budget`.
+    /// Computes the reach; `None` if it takes more steps than `budget`.
     fn new(old: &[u64], new: &[u64], budget: usize) -> Option<Self> {
         let (n, m) = (old.len() as isize, new.len() as isize);
         let mut this = Self { rows: Vec::new(), rounds: 0 };
@@ -388,7 +389,7 @@ fn nearest(pairs: &[(usize, usize)], from: usize, to: usize) -> [Option<(usize, 
 }
 
 fn landmarks(old: &[u64], new: &[u64]) -> Landmarks {
-    // How often a line occurs in each text (at most 2), and where.
+    // The number of occurrences of a line in each text (at most 2), and their places.
     let mut places: HashMap<u64, [(u32, u8); 2], BuildHasherDefault<IdentityHasher>> = HashMap::default();
     places.reserve(old.len());
     for (side, lines) in [old, new].into_iter().enumerate() {
@@ -419,7 +420,7 @@ fn landmarks(old: &[u64], new: &[u64]) -> Landmarks {
     Landmarks { cuts: cuts.collect(), all: pairs }
 }
 
-/// For each number, the longest increasing sequence that ends with it.
+/// The longest increasing sequence that ends with each number.
 fn increasing(numbers: &[usize]) -> Vec<usize> {
     let mut lowest: Vec<usize> = Vec::new();
     numbers
@@ -435,7 +436,7 @@ fn increasing(numbers: &[usize]) -> Vec<usize> {
         .collect()
 }
 
-/// Passes keys through: they are hashes already.
+/// Hasher that returns its keys, which are hashes already.
 #[derive(Default)]
 struct IdentityHasher(u64);
 

@@ -1,7 +1,7 @@
 //! The two letters after a line's number.
 //!
-//! They prove that a number names the intended line, which a tag cannot: a fresh tag with numbers from before
-//! the last edit is the commonest mistake.
+//! They prove that a number names the intended line, which a tag cannot prove: a fresh tag with
+//! numbers from before the last edit is the commonest mistake.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 use xxhash_rust::xxh32::Xxh32;
 
-/// Lower-case letters without `i` and `l`, which look like `1`.
+/// The lower-case letters without `i` and `l`, which look like `1`.
 pub(crate) const ALPHABET: &[u8; 24] = b"abcdefghjkmnopqrstuvwxyz";
 
 /// Two letters computed from a line and both its neighbours.
@@ -40,11 +40,11 @@ impl fmt::Display for LineCheck {
     }
 }
 
-/// A word that is not a line check.
+/// Error for a word that is not a line check.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a line check: copy the two letters that stand after the line's number")]
 pub struct NotACheck(
-    /// The word.
+    /// The rejected word.
     pub String,
 );
 

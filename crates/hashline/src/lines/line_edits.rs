@@ -33,7 +33,7 @@ pub(crate) enum HunkPlace {
 }
 
 impl HunkPlace {
-    /// The lines that must exist: none for an end of the file.
+    /// The lines that must exist; none for an end of the file.
     pub(crate) fn lines(&self) -> Option<(usize, usize)> {
         match *self {
             Self::Lines { first, last } => Some((first, last)),
@@ -70,7 +70,7 @@ impl HunkPlace {
 /// The indexes of two hunks that claim the same lines, if any.
 pub(crate) fn overlap(hunks: &[Hunk], count: usize) -> Option<(usize, usize)> {
     let sorted = sorted(hunks, count);
-    // The replacement that reaches farthest so far; its lines are taken.
+    // The replacement that ends last so far; its lines are taken.
     let mut taken: Option<(usize, usize)> = None;
     for (index, hunk) in sorted {
         let gap = hunk.place.order(count).0;
@@ -104,16 +104,17 @@ pub(crate) fn sorted(hunks: &[Hunk], count: usize) -> Vec<(usize, &Hunk)> {
 
 /// Rows that replace the lines `after` (exclusive) to `to` (inclusive).
 ///
-/// Each row comes with the line whose line end it takes.
+/// Each row has the number of the line whose line end it takes.
 pub(crate) struct Region<'a> {
     pub after: usize,
     pub to: usize,
     pub rows: Vec<(&'a str, usize)>,
 }
 
-/// The edits of `lines` that the hunks amount to, in order of place, none empty.
+/// The edits of `lines` that the hunks make, in order of position, none empty.
 ///
-/// The hunks must not overlap and must lie in the text. Rows equal to the lines they replace are not touched.
+/// The hunks must not overlap and must be in the text. Rows equal to the lines they replace are not
+/// touched.
 pub(crate) fn edits(lines: &Lines, hunks: &[Hunk]) -> Vec<TextEdit> {
     let mut regions: Vec<Region<'_>> = Vec::new();
     for (_, hunk) in sorted(hunks, lines.count()) {
@@ -190,7 +191,7 @@ fn edit(lines: &Lines, region: &Region<'_>) -> TextEdit {
         && to > after
         && ending(lines, *line) == lines.ending(to)
     {
-        // The last line end stays where it is.
+        // The last line end stays at its place.
         new_text.truncate(new_text.len() - lines.ending(to).len());
         range.end -= lines.ending(to).len();
     }

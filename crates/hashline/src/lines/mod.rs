@@ -20,9 +20,9 @@ use crate::LineCheck;
 
 const BOM: &str = "\u{feff}";
 
-/// A text and the places of its lines.
+/// A text and the positions of its lines.
 ///
-/// Line numbers begin with 1; a line that does not exist is empty and lies at the end of the text.
+/// Line numbers begin with 1; a line that does not exist is empty and is at the end of the text.
 #[derive(Debug, Clone)]
 pub struct Lines {
     text: Arc<str>,
@@ -94,7 +94,7 @@ impl Lines {
         if line == 1 { self.bom.min(self.text.len()) } else { self.range(line).start }
     }
 
-    /// Number of the line that holds byte `offset`.
+    /// Number of the line that contains byte `offset`.
     pub fn line_of(&self, offset: usize) -> usize {
         self.index.line_of(offset) + 1
     }

@@ -10,14 +10,14 @@ use crate::lines::align::{Alignment, Fate};
 use crate::lines::line_edits::HunkPlace;
 use crate::lines::only_closes;
 
-/// The result of locating a hunk.
+/// The result of the search for a hunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Located {
-    /// Its place in the new text.
+    /// The hunk has this place in the new text.
     At(HunkPlace),
-    /// Its lines are there, but their trailing blanks changed.
+    /// The hunk's lines exist, but their trailing blanks changed.
     Blanks,
-    /// Nothing proves a place.
+    /// No evidence proves a place.
     Nowhere,
 }
 
@@ -43,11 +43,11 @@ pub(crate) struct Remap<'a> {
     pub alignment: Alignment,
     /// Alignment of the lines without indentation, computed on first use.
     unindented: Option<Alignment>,
-    /// Remaining line comparisons, which bound the work by the texts' length.
+    /// Number of line comparisons left, which bounds the work by the texts' length.
     pub work: usize,
 }
 
-/// Comparisons of lines allowed per line of both texts.
+/// Number of line comparisons allowed per line of both texts.
 const WORK: usize = 16;
 
 impl<'a> Remap<'a> {
@@ -110,7 +110,7 @@ impl<'a> Remap<'a> {
         let below = (last + 1..=old.count()).find(distinctive).map(|line| (line, Some(end + (line - last))));
         let vanished = above.into_iter().chain(below).filter(|(line, beside)| match self.fate(near, *line) {
             Fate::At(_) => false,
-            // It has a twin; if it is at its own place, no indentation between changed.
+            // The line has a twin; if it is at its own place, no indentation between changed.
             Fate::Unsure => !self.is_in_place_with((first, last), start, *line, *beside),
             Fate::Gone => true,
         });
@@ -144,7 +144,7 @@ impl<'a> Remap<'a> {
 
     /// Whether all lines from the hunk's (now at `start`) to `line` are in place.
     ///
-    /// Then `line` is at `place`.
+    /// If so, `line` is at `place`.
     fn is_in_place_with(
         &self,
         (first, last): (usize, usize),
@@ -200,8 +200,8 @@ impl<'a> Remap<'a> {
         let other = self.fate(near, other);
         let enough = match other {
             Fate::At(other) if other == beside => true,
-            // The insertion goes beside the line it names, whatever came between, if that line is
-            // unambiguous. The ends of the file are no lines.
+            // The insertion stays next to the line it names, whatever was inserted between, if that
+            // line is unambiguous. The ends of the file are no lines.
             Fate::At(_) | Fate::Unsure => is_line && !self.has_twin(named, named, at),
             Fate::Gone => !is_line || !self.has_twin(named, named, at),
         };
@@ -255,9 +255,9 @@ impl<'a> Remap<'a> {
 
     /// Whether the lines may have moved relative to the nearest unique line.
     ///
-    /// True if the lines, with all lines up to the nearest line that occurs once in each text, also occur at
-    /// another place in the new text. Then that line moved, or lines like these came and went: only the
-    /// history knows which, however much cheaper one of them is.
+    /// True if the lines, with all lines up to the nearest line that occurs once in each text, also
+    /// occur at another place in the new text. Then that line moved, or lines like these were added
+    /// and removed. Only the history decides, however much cheaper one of both scripts is.
     pub(crate) fn is_elsewhere(&mut self, first: usize, last: usize, start: usize) -> bool {
         let (old, new) = self.alignment.lines();
         if !occurs_elsewhere(new, &old[first - 1..last], start - 1, &mut self.work) {
@@ -295,9 +295,9 @@ impl<'a> Remap<'a> {
     }
 }
 
-/// The line across the gap from the one an insertion names.
+/// The line on the other side of the gap from the one that an insertion names.
 ///
-/// With its place now if nothing came between; `None` for other hunks.
+/// Has its current place if no line was inserted between; `None` for other hunks.
 pub(crate) fn across(place: HunkPlace, found: HunkPlace) -> Option<(usize, usize)> {
     match (place, found) {
         (HunkPlace::After(was), HunkPlace::After(now)) => Some((was + 1, now + 1)),
@@ -318,7 +318,7 @@ const CLOSING: [&str; 14] = [
     "try",
 ];
 
-/// How far the lines around `from..to` (0-based) equal those around `start`.
+/// Number of lines around `from..to` (0-based) that equal those around `start`.
 fn run(old: &[u64], new: &[u64], from: usize, to: usize, start: usize, work: &mut usize) -> (usize, usize) {
     let above = old[..from].iter().rev().zip(new[..start].iter().rev());
     let above = above.take_while(|(a, b)| a == b).take(MOST_CONTEXT).count();
@@ -328,7 +328,7 @@ fn run(old: &[u64], new: &[u64], from: usize, to: usize, start: usize, work: &mu
     (from - above, to + below)
 }
 
-/// Lines of context compared on each side of a hunk.
+/// Maximum number of lines of context compared on each side of a hunk.
 const MOST_CONTEXT: usize = 256;
 
 /// Whether lines occur twice in either of the compared texts.
@@ -343,12 +343,12 @@ fn occurs_elsewhere(text: &[u64], lines: &[u64], here: usize, work: &mut usize) 
     Occurrences { text, lines, at: 0, work }.any(|place| place != Some(here))
 }
 
-/// How often `lines` occur in `text`; `None` if the work runs out.
+/// Number of occurrences of `lines` in `text`; `None` if it is too much work.
 fn count(text: &[u64], lines: &[u64], work: &mut usize) -> Option<usize> {
     Occurrences { text, lines, at: 0, work }.try_fold(0, |count, place| place.map(|_| count + 1))
 }
 
-/// The places at which `lines` (not empty) occur in `text`.
+/// The positions at which `lines` (not empty) occur in `text`.
 struct Occurrences<'a> {
     text: &'a [u64],
     lines: &'a [u64],
@@ -357,7 +357,7 @@ struct Occurrences<'a> {
 }
 
 impl Iterator for Occurrences<'_> {
-    /// `None` if the work runs out.
+    /// `None` if the work exceeds its limit.
     type Item = Option<usize>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -17,7 +17,7 @@ const SIGN: char = '¶';
 /// Miscopied signs: read through Latin-1, lost in decoding, or a lookalike.
 const MISCOPIED: &[&str] = &["Â¶", "\u{fffd}", "§", "❡", "⁋", "❧"];
 
-/// A header's text after its sign, and whether the sign is exact.
+/// Text of a header after its sign, and whether the sign is exact.
 ///
 /// `None` for other lines.
 pub(crate) fn header_text(line: &str) -> Option<(&str, bool)> {
@@ -25,7 +25,7 @@ pub(crate) fn header_text(line: &str) -> Option<(&str, bool)> {
         return Some((rest, true));
     }
     let rest = MISCOPIED.iter().find_map(|sign| line.strip_prefix(sign))?;
-    // Other lines may begin with such a sign; a header ends with a tag.
+    // Other lines may begin with such a sign, but only a header ends with a tag.
     header(rest).is_ok().then_some((rest, false))
 }
 
@@ -35,11 +35,11 @@ pub(crate) fn header(text: &str) -> Result<(&str, Tag), Kind> {
     Ok((path, tag.trim().parse()?))
 }
 
-/// A parsed operation line, with the repairs it took.
+/// A parsed operation line, with the repairs it needed.
 #[derive(Debug)]
 pub(crate) struct Operation {
     pub kind: OpenKind,
-    /// The rest of the line, if that is the body.
+    /// Rest of the line, if it is the body.
     pub inline: Option<String>,
     pub repairs: Vec<NoteKind>,
 }
@@ -101,7 +101,7 @@ fn operation(line: &str) -> Result<Operation, Kind> {
     if inline.as_deref().is_some_and(|inline| inline.contains('\r')) {
         return Err(Kind::CarriageReturn);
     }
-    // Either a body row on the operation's line, or text that begins like one.
+    // The match is either a body row on the operation's line, or text that begins like one.
     if let Some(inline) = inline.as_deref().filter(|inline| inline.starts_with('+')) {
         return Err(Kind::InlinePlus(excerpt(inline)));
     }

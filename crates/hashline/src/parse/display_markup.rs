@@ -1,8 +1,8 @@
 //! Markup that a read adds to lines, and that must never become file content.
 //!
-//! Rows with numbers, elision rows, headers, operation lines. A file may legitimately hold such lines (a test
-//! of this crate does). So a body row that looks like markup is refused only if the file itself has no line
-//! of that form.
+//! It consists of rows with numbers, elision rows, headers, and operation lines. A file may
+//! legitimately contain such lines (a test of this crate does). So a body row that looks like
+//! markup is refused only if the file itself has no line of that form.
 
 use crate::lines::Lines;
 use crate::parse::error::excerpt;
@@ -96,7 +96,7 @@ fn is_elision(row: &str) -> bool {
     })
 }
 
-/// Why the body must not be written to the file, if so.
+/// Reason why the body must not be written to the file, if any.
 ///
 /// `first` is the line at which it is inserted.
 pub(crate) fn refuse(body: &[String], first: usize, lines: &Lines) -> Option<String> {
@@ -118,9 +118,9 @@ pub(crate) fn refuse(body: &[String], first: usize, lines: &Lines) -> Option<Str
     })
 }
 
-/// Why the rows must not replace the lines `first..=last`, if so.
+/// Reason why the rows must not replace the lines `first..=last`, if any.
 ///
-/// A row that those lines do not hold may stand for omitted text, which would be lost.
+/// A row that is not among those lines may represent omitted text, which would be lost.
 pub(crate) fn shortened(
     path: &str,
     body: &[String],
@@ -132,7 +132,7 @@ pub(crate) fn shortened(
     let held = |row: &str| (first..=last).any(|line| lines.content(line).trim() == row);
     let stands = |row: &str| match Rest::of(row) {
         Rest::No => false,
-        // Probably an example in prose, or a statement of Python.
+        // The row is probably an example in prose, or a statement of Python.
         Rest::Dots => shorter,
         Rest::DotsAlone | Rest::Comment => shorter || !is_prose(path),
         Rest::Words => first < last && !is_prose(path),
@@ -144,10 +144,10 @@ pub(crate) fn shortened(
     ))
 }
 
-/// Why the rows must not be inserted, if so.
+/// Reason why the rows must not be inserted, if any.
 ///
-/// A row of a kind that the file does not hold may stand for other text. Nothing would be lost, but the
-/// placeholder would stay in the file.
+/// A row of a kind that does not occur in the file may represent other text. No text would be lost,
+/// but the placeholder would stay in the file.
 pub(crate) fn placeholder(path: &str, body: &[String], lines: &Lines) -> Option<String> {
     if is_prose(path) {
         return None;
@@ -174,17 +174,17 @@ fn is_prose(path: &str) -> bool {
     matches!(end.as_str(), "md" | "markdown" | "mdx" | "rst" | "txt" | "adoc" | "tex" | "org")
 }
 
-/// Kinds of rows that may stand for other rows.
+/// Kinds of rows that may represent other rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
     No,
-    /// `...` alone.
+    /// A row of dots alone.
     Dots,
     /// A comment of dots alone.
     DotsAlone,
     /// A comment such as `# ... rest of the code ...`.
     Comment,
-    /// A comment that only says so: `// existing code`.
+    /// A comment that only mentions other code: `// existing code`.
     Words,
 }
 
@@ -220,9 +220,10 @@ impl Rest {
     }
 }
 
-/// Whether a lower-case comment says only that code was left out.
+/// Whether a lower-case comment only mentions omitted code.
 ///
-/// Every word belongs to such a remark; one says what was left out, and another that it was.
+/// Every word belongs to such a remark. One word names the omitted code, and another states the
+/// omission.
 fn says_only_rest(lower: &str) -> bool {
     const WHAT: &[&str] = &[
         "code",
@@ -300,7 +301,7 @@ fn numbered_rows(body: &[String], first: usize, lines: &Lines) -> bool {
     if rows.iter().flatten().any(shown) {
         return true;
     }
-    // Rows of a search and of an edit's result carry a mark before the number.
+    // Rows of a search and of an edit's result have a mark before the number.
     let marked = body.iter().filter_map(|row| numbered(row.strip_prefix([' ', '+', '-'])?));
     if marked.into_iter().any(|row| shown(&row)) {
         return true;

@@ -19,7 +19,7 @@ pub(crate) struct Draft {
     closed: HashMap<String, usize>,
     op: Option<OpenOp>,
     notes: Vec<Note>,
-    /// Kinds that were noted already, as bits; each is noted once.
+    /// Kinds of notes that exist already, as bits; each is added once.
     noted: u64,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum OpenKind {
     Put(Target),
     /// An operation without colon: a paste, unless rows follow.
     PutBare(Target),
-    /// Takes no rows.
+    /// An operation that takes no rows.
     Closed(Op),
 }
 
@@ -59,7 +59,7 @@ impl Draft {
         self.sections.is_empty()
     }
 
-    /// A header: closes what is open, and begins a section.
+    /// Handles a header: closes the open section, and begins a new one.
     pub(crate) fn header(&mut self, path: &str, tag: Tag) -> Result<(), ParseError> {
         self.close()?;
         if path.contains('\r') {
@@ -109,14 +109,14 @@ impl Draft {
         Ok(())
     }
 
-    /// A blank line.
+    /// Handles a blank line.
     pub(crate) fn blank(&mut self) {
         if let Some(op) = &mut self.op {
             op.blank |= !op.body.is_empty() || !op.old.is_empty() || !op.pasted.is_empty();
         }
     }
 
-    /// The row after its `+`.
+    /// Adds a row without its `+`.
     pub(crate) fn body_row(&mut self, row: &str) -> Result<(), ParseError> {
         if row.contains('\r') {
             return Err(self.error(Kind::CarriageReturn));
@@ -137,7 +137,7 @@ impl Draft {
         Ok(())
     }
 
-    /// The row after its `-`.
+    /// Adds an old row without its `-`.
     pub(crate) fn old_row(&mut self, row: &str) -> Result<(), ParseError> {
         if row.contains('\r') {
             return Err(self.error(Kind::CarriageReturn));
@@ -155,7 +155,7 @@ impl Draft {
         Ok(())
     }
 
-    /// A row without `+`: accepted only in a complete run of rows as rendered.
+    /// Adds a row without `+`, which is valid only in a complete run of rendered rows.
     pub(crate) fn bare_row(&mut self, line: &str, unknown: Kind) -> Result<(), ParseError> {
         let numbered = display_markup::numbered(line).filter(|row| !row.text.contains('\r'));
         let number = self.line;
@@ -171,7 +171,7 @@ impl Draft {
             OpenKind::Put(target) | OpenKind::PutBare(target) => first_line(target),
             OpenKind::Closed(_) => None,
         };
-        // Numbered rows name lines; the operation must mean the same ones.
+        // Numbered rows name lines, and the operation must name the same ones.
         if let OpenKind::Put(Target::Replace(_)) | OpenKind::PutBare(Target::Replace(_)) = &op.kind
             && op.pasted.is_empty()
             && let Some(named) = named.filter(|named| *named != row.line)
@@ -179,8 +179,8 @@ impl Draft {
             return Err(ParseError { line: number, kind: Kind::PastedElsewhere { row: row.line, named } });
         }
         let follows = op.pasted.last().is_none_or(|last| last.line + 1 == row.line);
-        // Without a check a row `2: x` may be content; it is surely pasted only if it carries the number of
-        // the named line.
+        // A row `2: x` without a check may be content. It is surely pasted only if it has the
+        // number of the named line.
         let certain = row.check.is_some() || !op.pasted.is_empty() || named == Some(row.line);
         if !follows || !certain || op.blank || !op.body.is_empty() || !op.old.is_empty() {
             return Err(ParseError { line: number, kind: Kind::PastedRows });

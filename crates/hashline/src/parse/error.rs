@@ -2,7 +2,7 @@
 
 use crate::Dialect;
 
-/// An input that is not a patch.
+/// Error for an input that is not a patch.
 ///
 /// As a reason of refusal it is [`Reason::InvalidPatch`](crate::Reason::InvalidPatch).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -10,7 +10,7 @@ use crate::Dialect;
 pub struct ParseError {
     /// 1-based line of the input.
     pub line: usize,
-    /// The error in that line.
+    /// The problem, with the form to write instead.
     #[source]
     pub kind: ParseErrorKind,
 }
@@ -97,7 +97,7 @@ pub enum ParseErrorKind {
     TwoFileOps,
     #[error("MV names no destination")]
     NoDestination,
-    /// `column` is 0 if only the line is known.
+    /// The position is unknown within the line if `column` is 0.
     #[error("{}{message}", if *column > 0 { format!("column {column}: ") } else { String::new() })]
     Json { column: usize, message: String },
 }

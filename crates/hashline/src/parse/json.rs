@@ -14,13 +14,13 @@ use crate::parse::error::{ParseErrorKind as Kind, excerpt};
 use crate::parse::operation;
 use crate::{NoteKind, ParseError, Tag};
 
-/// Cases that need the canonical form, for error messages.
+/// Operations that need the canonical form, for error messages.
 const CANONICAL: &str =
     "for registers, blocks, REM and MV write the patch as `[PATH#TAG]` with PUT, CUT, REM and MV";
 
 /// Parses a text that begins at line `first` of the patch into the draft.
 pub(crate) fn read(text: &str, first: usize, draft: &mut Draft) -> Result<(), ParseError> {
-    // Decided here, so that an error refers to the form that was chosen.
+    // The form is decided here, so that an error refers to the chosen form.
     let patch = if text.trim_start().starts_with('[') {
         serde_json::from_str::<Vec<File>>(text)
     } else {

@@ -1,7 +1,8 @@
 //! Parser from a model's text to a [`Patch`], line by line and in chunks.
 //!
-//! Recognizes the dialect by the first line and accepts the forms of [`TOLERATED`](crate::TOLERATED), each
-//! with a note. Refuses anything it would have to guess. Never reads a file.
+//! Recognizes the dialect by the first line and accepts the forms of
+//! [`TOLERATED`](crate::TOLERATED), each with a note. Refuses every ambiguous form. Never reads a
+//! file.
 
 pub(crate) mod arrow;
 pub(crate) mod display_markup;
@@ -30,7 +31,7 @@ impl Patch {
     }
 }
 
-/// Parses a patch that arrives in chunks, wherever it is split.
+/// Parser of a patch that arrives in chunks, wherever it is split.
 ///
 /// Takes time linear in the length of the input.
 #[derive(Debug, Default)]
@@ -38,7 +39,7 @@ pub struct Parser {
     unfinished: String,
     dialect: Option<Dialect>,
     draft: Draft,
-    /// The text of a patch in the json dialect, and its first line.
+    /// Text of a patch in the json dialect, with the number of its first line.
     json: String,
     json_line: usize,
     closing: Vec<&'static str>,
@@ -47,7 +48,7 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// An empty parser.
+    /// Creates an empty parser.
     pub fn new() -> Self {
         Self::default()
     }
@@ -59,7 +60,8 @@ impl Parser {
 
     /// Parses more input.
     ///
-    /// Complete lines are parsed at once (json at the end); an error is kept for [`finish`](Self::finish).
+    /// Complete lines are parsed at once (json at the end); [`finish`](Self::finish) returns an
+    /// error.
     pub fn push(&mut self, chunk: &str) {
         let mut rest = chunk;
         while let Some(at) = rest.find('\n') {

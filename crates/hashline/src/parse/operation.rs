@@ -5,7 +5,7 @@ use crate::parse::error::{ParseErrorKind as Kind, excerpt};
 use crate::parse::tolerance::SEPARATORS;
 use crate::{LineCheck, NoteKind};
 
-/// A parsed operation line, with the repairs it took.
+/// A parsed operation line, with the repairs it needed.
 #[derive(Debug)]
 pub(crate) struct Operation {
     pub verb: Verb,
@@ -151,7 +151,7 @@ pub(crate) fn span<'a>(
         return Err(Kind::Reversed { first: first.line, last: last.line });
     }
     if last.line == first.line && last.check != first.check {
-        // One line under two checks: at least one of them is wrong.
+        // The line has two checks, of which at least one is wrong.
         return Err(Kind::TwoChecks { line: first.line });
     }
     Ok((Span::Lines { first, last }, rest))
@@ -165,7 +165,7 @@ pub(crate) fn anchor(rest: &str) -> Result<(Anchor, &str), Kind> {
         return Err(Kind::NoNumber(excerpt(rest)));
     }
     let line: usize = number.parse().map_err(|_| Kind::BadNumber(excerpt(number)))?;
-    // Leaves room for the neighbours' numbers, so that no sum overflows.
+    // The limit leaves room for the neighbours' numbers, so that no sum overflows.
     if line == 0 || line > usize::MAX / 4 {
         return Err(Kind::BadNumber(excerpt(number)));
     }

@@ -1,6 +1,7 @@
-//! Forms that models write instead of the one they are taught, as data.
+//! Forms that models write instead of the taught one, as data.
 //!
-//! Each repair leaves a note. A form that could turn into wrong file content has no place in the first table.
+//! Each repair adds a note. A form that could become wrong file content does not belong in the
+//! first table.
 
 use crate::{Dialect, NoteKind};
 
@@ -19,15 +20,15 @@ pub(crate) const ENVELOPES: &[(&str, &str, NoteKind)] = &[
 /// A form that is accepted although it is not taught.
 #[derive(Debug, Clone, Copy)]
 pub struct Tolerance {
-    /// Short name.
+    /// Title in the manuals and in test failures.
     pub name: &'static str,
-    /// The dialect it belongs to.
+    /// The dialect in which it occurs.
     pub dialect: Dialect,
     /// A patch in that form.
     pub written: &'static str,
-    /// The canonical patch it is read as.
+    /// The canonical patch that it means.
     pub read_as: &'static str,
-    /// The note it leaves.
+    /// The note that it adds.
     pub note: NoteKind,
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn notes(hunk: &Hunk, lines: &Lines, parses: bool) -> Vec<Note> {
     notes
 }
 
-/// The lines just above and below a place; 0 and count + 1 stand for none.
+/// The lines just above and below a place; 0 and count + 1 mean none.
 pub(crate) fn beside(place: HunkPlace, count: usize) -> (usize, usize) {
     match place {
         HunkPlace::Lines { first, last } => (first - 1, last + 1),
@@ -43,7 +43,7 @@ fn echoes(hunk: &Hunk, lines: &Lines, parses: bool) -> Vec<Note> {
             && !row.trim().is_empty()
             && lines.content(line) == row
             && own.is_none_or(|own| lines.content(own) != row)
-            // A closing bracket too many would not parse.
+            // A surplus closing bracket would not parse.
             && !(parses && only_closes(row))
     };
     let echo = |row: &str, line: usize, which: &str, side: &str| {
@@ -89,7 +89,7 @@ fn outside(hunk: &Hunk, lines: &Lines) -> Option<Note> {
     let next = (below..=lines.count()).map(|line| lines.content(line)).find(|line| !line.trim().is_empty());
     let is_outside = indent(row) > indent(closer)
         && next.is_none_or(|next| indent(next) <= indent(closer))
-        // A line that continues an expression may well be indented.
+        // A line that continues an expression may be indented.
         && row.trim_start().starts_with(|c: char| c.is_alphanumeric() || "_@#$\"'/<*({[".contains(c));
     is_outside.then(|| {
         let message = format!(

@@ -37,7 +37,7 @@ use crate::{
 /// The result of planning a patch. Commit every section, or none.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// In the order of the patch.
+    /// Sections in the order of the patch.
     pub sections: Vec<SectionPlan>,
 }
 
@@ -56,9 +56,9 @@ pub struct SectionPlan {
     pub new_text: Arc<str>,
     /// The operation on the file itself, after the edits.
     pub file_op: FileOp,
-    /// The weakest strategy that any operation with something left to do needed.
+    /// The weakest strategy among the operations with something left to do.
     pub strategy: Strategy,
-    /// How each operation found its place, in the order written.
+    /// The way in which each operation found its place, in the order written.
     pub recovery: Vec<Recovery>,
     /// Remarks for the model and the user.
     pub notes: Vec<Note>,
@@ -111,7 +111,7 @@ pub fn plan(
     }
 }
 
-/// A section whose cut has nothing left to do, while its paste has.
+/// Finds a section whose cut has nothing left to do, while its paste has.
 ///
 /// The lines were deleted or moved elsewhere meanwhile, and a paste would restore them.
 fn brought_back<'a>(
@@ -147,8 +147,8 @@ fn brought_back<'a>(
 
 /// The patch with existing paths.
 ///
-/// Blanks at the ends of a path belong to it if such a file, or a text of it, exists; they are dropped if a
-/// file exists without them instead.
+/// Blanks at the ends of a path belong to it if such a file, or a stored text of it, exists. They
+/// are dropped if a file exists without them instead.
 fn without_blanks<'a>(
     patch: &'a Patch,
     store: &mut SnapshotStore,
@@ -208,7 +208,7 @@ fn section_plan(
     unseen(source, &hunks, store, &mapped)?;
     let MappedHunks { hunks: placed, recovery, notes: found } = mapped;
     let mut notes: Vec<Note> = source.notes.iter().cloned().chain(found).collect();
-    // Operations that are done already are not judged.
+    // Operations that are done already are not checked.
     let made = section.ops.iter().zip(placed).filter_map(|(op, hunk)| Some((op.clone(), hunk?)));
     let (ops, mut hunks): (Vec<Op>, Vec<Hunk>) = made.unzip();
     let mut edits = line_edits::edits(current, &hunks);
@@ -234,7 +234,8 @@ fn section_plan(
         }
     }
     let new_text = text::apply(current.text(), &edits).map_err(|error| {
-        // Cannot happen while `line_edits` keeps its promise; a refusal costs nothing if it ever does.
+        // This cannot happen while `line_edits` keeps its promise; a refusal is harmless if it
+        // does.
         Problem::new(Reason::Unsupported, format!("the edits do not fit together: {error}"))
     })?;
     if !edits.is_empty() && new_text.contains('\r') && !lines_add_up(current, &hunks, &new_text) {
@@ -256,9 +257,9 @@ fn section_plan(
     })
 }
 
-/// A register that the section fills by name and no section pastes.
+/// Finds a register that the section fills by name and no section pastes.
 ///
-/// The patch may have been cut off.
+/// The patch may be truncated.
 fn lost_register<'a>(section: &'a Section, patch: &Patch) -> Option<&'a str> {
     let pasted = |name: &str| {
         let paste = |op: &Op| matches!(op, Op::Paste { register: Some(register), .. } if register == name);

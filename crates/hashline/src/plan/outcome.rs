@@ -9,9 +9,9 @@ use crate::{FileOp, Lines, SectionPlan, SnapshotStore, Tag, View};
 /// The report on a committed edit.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The tag of the new text; `None` when the file was deleted.
+    /// Tag of the new text; `None` when the file was deleted.
     pub tag: Option<Tag>,
-    /// The text for the model: header, changed lines with numbers and checks, notes.
+    /// Text for the model: header, changed lines with numbers and checks, notes.
     pub text: String,
 }
 
@@ -20,8 +20,8 @@ const MOST_NOTES: usize = 20;
 
 /// Records a committed section with the text that was read back, and reports on it.
 ///
-/// `-` rows for removed lines, `+` rows for new ones and context rows, with current numbers. The lines shown
-/// count as seen.
+/// The report has `-` rows for removed lines, `+` rows for new ones and context rows, with current
+/// numbers. The lines shown count as seen.
 pub fn outcome(
     store: &mut SnapshotStore,
     section: &SectionPlan,

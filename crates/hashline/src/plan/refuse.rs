@@ -6,9 +6,9 @@ use crate::render::refusal::{AnchorLines, CurrentLine, Problem};
 use crate::source::documents;
 use crate::{Documents, Lines, SectionRefusal, Snapshot, SnapshotStore, View};
 
-/// Lines shown around an anchor in a refusal, on each side.
+/// Number of lines shown around an anchor in a refusal, on each side.
 const CONTEXT: usize = 3;
-/// Lines shown of one section in a refusal.
+/// Maximum number of lines shown of one section in a refusal.
 const MOST: usize = 120;
 /// Refuses one section: records the current text, and shows it around each anchor.
 pub(crate) fn refuse(
@@ -28,7 +28,7 @@ pub(crate) fn refuse(
         anchors: Vec::new(),
     };
     let Ok(lines) = documents::current(&section.path, documents) else { return refusal };
-    // The text of the tag, to find where the anchors' lines are now.
+    // The text of the tag locates the anchors' lines in the current text.
     let known = match section.tag {
         Some(tag) => store.get(&section.path, tag),
         None => store.newest(&section.path),

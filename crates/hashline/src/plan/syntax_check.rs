@@ -15,9 +15,9 @@ use crate::lines::only_closes;
 use crate::plan::boundary::{self, beside, indent};
 use crate::{Broken, Judgement, Lines, Note, NoteKind, Options, ParseRegression, Reason, Syntax};
 
-/// Rows of a body that a repair may drop at one end as a repetition.
+/// Maximum number of body rows that a repair may drop at one end as a repetition.
 const ECHO: usize = 3;
-/// Limit of repairs to try; beyond it, none is made.
+/// Maximum number of repairs to try; beyond it, none is made.
 const MOST: usize = 24;
 
 /// An accepted edit.
@@ -125,10 +125,10 @@ fn warning(judgement: &Judgement, first: &Broken, before: &Arc<str>, edits: &[Te
     Note::new(NoteKind::ParseRegression, message)
 }
 
-/// The line to look at in a text that parsed before.
+/// The relevant line in a text that parsed before.
 ///
-/// A broken line that the edits wrote, or else the written line nearest to where the parser noticed, which
-/// may be lines away.
+/// Prefers a broken line that the edits wrote, else the written line nearest to the position that
+/// the parser reports, which may be lines away.
 fn culprit(broken: &[Broken], first: &Broken, after: &Lines, edits: &[TextEdit]) -> usize {
     let mut shift = 0isize;
     let written: Vec<(usize, usize)> = edits
@@ -149,7 +149,7 @@ fn culprit(broken: &[Broken], first: &Broken, after: &Lines, edits: &[TextEdit])
     written_line.or_else(nearest).unwrap_or(first.line)
 }
 
-/// `edge` is a fault at an edge of the edit, which then is why it does not parse.
+/// Builds the rejection; `edge` is a fault at an edge that explains the error.
 fn rejected(
     judgement: &Judgement,
     first: &Broken,
@@ -201,7 +201,7 @@ impl Repair {
     }
 }
 
-/// The one small repair that parses; `None` if there is none, or more than one.
+/// The only small repair that parses; `None` if there is none, or more than one.
 fn only_repair(
     paths: (&str, &str),
     ops: &[Op],

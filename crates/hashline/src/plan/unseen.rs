@@ -24,16 +24,16 @@ pub(crate) fn unseen(
 ) -> Result<(), Problem> {
     let Some(history) = store.history(&source.section.path) else { return Ok(()) };
     let seen = &history.versions[source.version].seen;
-    // Each line in the version named, and in the current text.
+    // Each pair has a line of the named version and of the current text.
     let mut missing: Vec<(usize, usize)> = Vec::new();
     for (hunk, placed) in hunks.iter().zip(&mapped.hunks) {
-        // An operation that is done already touches nothing.
+        // An operation that is done already touches no line.
         let Some(placed) = placed else { continue };
         let Some(((first, last), (now, _))) = hunk.place.lines().zip(placed.place.lines()) else { continue };
         missing.extend(seen.missing(first..=last).into_iter().map(|line| (line, line - first + now)));
     }
     if source.section.file_op == FileOp::Remove {
-        // Its text is the current one except for line ends.
+        // The version's text is the current one except for line ends.
         let all = seen.missing(1..=source.snapshot.lines().count());
         missing.extend(all.into_iter().map(|line| (line, line)));
     }

@@ -13,7 +13,7 @@ use crate::lines::align::Fate;
 use crate::lines::line_edits::{self, Hunk};
 use crate::lines::remap::Remap;
 
-/// For each requested hunk, whether its result is in `remap.new`.
+/// Whether the result of each requested hunk is in `remap.new`.
 pub(crate) fn applied(remap: &mut Remap<'_>, hunks: &[Hunk], wanted: &[bool]) -> Vec<bool> {
     let mut found = vec![false; hunks.len()];
     let candidates: Vec<usize> =
@@ -49,10 +49,11 @@ pub(crate) fn is_replaced(remap: &mut Remap<'_>, hunk: &Hunk) -> bool {
     (change.after + 1..=change.to).all(|line| remap.fate(near, line) == Fate::Gone)
 }
 
-/// For each hunk, whether a line that it removes went elsewhere.
+/// Whether a line that each hunk removes moved elsewhere.
 ///
-/// True if the new text has the line more often than the hunks in `made` explain, whatever its indentation.
-/// If a hunk removes lines with a word in them, others (closing brackets, for example) are not counted.
+/// True if the new text has the line more often than the hunks in `made` explain, whatever its
+/// indentation. If a hunk removes lines with a word in them, others (closing brackets, for example)
+/// are not counted.
 pub(crate) fn leaves(hunks: &[Hunk], made: &[bool], old: &Lines, new: &Lines) -> Vec<bool> {
     let removed: Vec<Vec<&str>> = hunks.iter().map(|hunk| removed(old, hunk)).collect();
     let mut surplus: HashMap<&str, isize> = removed.iter().flatten().map(|line| (*line, 0)).collect();

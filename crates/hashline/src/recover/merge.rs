@@ -12,9 +12,9 @@ use crate::lines::align::Fate;
 use crate::lines::line_edits::HunkPlace;
 use crate::lines::remap::Remap;
 
-/// Unchanged lines required next to the hunk, on one side.
+/// Number of unchanged lines required next to the hunk, on one side.
 const CONTEXT: usize = 3;
-/// Lines of both texts above which there is no second comparison, and no merge.
+/// Maximum number of lines of both texts; larger texts are not merged.
 const MOST: usize = 400_000;
 
 /// A merge of two texts, computed for the first hunk that needs it.
@@ -59,7 +59,7 @@ fn lines(remap: &mut Remap<'_>, first: usize, last: usize) -> Option<HunkPlace> 
     proven.then_some(HunkPlace::Lines { first: start, last: end })
 }
 
-/// The current place of a gap's named line, if the lines on its far side stayed.
+/// The current place of a gap's named line, if the lines beyond the gap stayed.
 fn point(remap: &mut Remap<'_>, gap: usize, upper: bool) -> Option<usize> {
     let near = (gap.max(1), (gap + 1).min(remap.old.count()));
     let (named, other) = if upper { (gap, gap + 1) } else { (gap + 1, gap) };

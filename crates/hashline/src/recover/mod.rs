@@ -17,9 +17,9 @@ use crate::{Documents, FileOp, Lines, Note, NoteKind, Reason, Recovery, Snapshot
 
 /// Hunks in lines of the current text.
 pub(crate) struct MappedHunks {
-    /// One per operation; `None` if nothing is left to do.
+    /// One hunk per operation; `None` if nothing is left to do.
     pub hunks: Vec<Option<Hunk>>,
-    /// How each was found.
+    /// The way in which each was found.
     pub recovery: Vec<Recovery>,
     pub notes: Vec<Note>,
 }
@@ -148,9 +148,10 @@ fn is_done(hunks: &[Hunk], fate: &[HunkFate], old: &Lines, new: &Lines) -> bool 
     })
 }
 
-/// Whether the rows to insert are beside the line already.
+/// Whether the rows to insert already exist next to the line.
 ///
-/// Matters if the line's neighbour is not surely beside it any more: then this may be the same edit again.
+/// This matters if the line's neighbour may no longer be next to it: then this may be the same edit
+/// again.
 fn repeats(hunk: &Hunk, place: HunkPlace, strategy: Strategy, remap: &mut Remap<'_>) -> bool {
     let Some((other, beside)) = across(hunk.place, place) else { return false };
     let (old, new, count) = (remap.old, remap.new, hunk.rows.len());
@@ -172,14 +173,14 @@ fn repeats(hunk: &Hunk, place: HunkPlace, strategy: Strategy, remap: &mut Remap<
     if stand.peek().is_none() {
         return false;
     }
-    // Rows that were all there before are not from this edit.
+    // Rows that all existed before are not from this edit.
     let stood: Vec<Fate> = around.map(|line| remap.fate(near, line)).collect();
     stand.any(|first| !(first..first + count).all(|line| stood.contains(&Fate::At(line))))
 }
 
-/// How far from the named line a repeated insertion is searched.
+/// Maximum distance in lines at which a repeated insertion is searched.
 const NEAR: usize = 16;
-/// How far from it earlier lines are searched.
+/// Maximum distance in lines at which earlier lines are searched.
 const FAR: usize = 64;
 
 fn stale(source: &Source<'_>, blanks: Option<(usize, usize)>) -> Problem {
@@ -210,7 +211,7 @@ fn in_order(hunks: &[Hunk], places: &[Option<(HunkPlace, Strategy)>], old: &Line
 
 /// The recorded edits from the version to the current text.
 ///
-/// Our own edits, then those that the caller knows of.
+/// Combines the store's own edits and those that the caller knows.
 fn chain(source: &Source<'_>, store: &mut SnapshotStore, documents: &dyn Documents) -> Option<Chain> {
     let Source { section, tagged, version, snapshot, current, .. } = source;
     let history = store.history(&section.path)?;

@@ -1,4 +1,4 @@
-//! The fate of a hunk by recorded edits.
+//! The fate of a hunk according to recorded edits.
 //!
 //! Only recorded edits distinguish twins, so they take precedence over any similarity of the texts.
 
@@ -6,18 +6,18 @@ use crate::Lines;
 use crate::lines::line_edits::{self, Hunk, HunkPlace};
 use crate::snapshot::chain::Chain;
 
-/// The fate of a hunk by the recorded edits.
+/// The fate of a hunk according to the recorded edits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HunkFate {
-    /// Its lines are untouched, here.
+    /// The hunk's lines are untouched at this place.
     At(HunkPlace),
-    /// Only its rows are between the lines around it, and no changed line is left.
+    /// Only the hunk's rows are between its neighbours, and no changed line is left.
     Done,
-    /// Its rows were inserted at its place since, with others: it may have been made.
+    /// The hunk's rows were inserted at its place with others: it may have been made.
     Repeated,
-    /// None of the lines it changes is left.
+    /// None of the lines that the hunk changes is left.
     Gone,
-    /// Lines it changes are left, but not all as they were.
+    /// Some lines that the hunk changes are left, but not all unchanged.
     Left,
     /// No edits are recorded, or they rewrote the text as a whole.
     Nothing,
@@ -31,7 +31,7 @@ impl HunkFate {
 }
 
 pub(crate) fn hunk_fate(chain: &Chain, hunk: &Hunk, old: &Lines, new: &Lines) -> HunkFate {
-    // Minimal, since a body may repeat the lines around its new rows.
+    // The rows are minimal, since a body may repeat the lines around its new rows.
     let change = line_edits::region(old, hunk);
     let came = between(chain, change.after, change.to, old, new);
     let has_rows_at =
@@ -62,7 +62,7 @@ pub(crate) fn hunk_fate(chain: &Chain, hunk: &Hunk, old: &Lines, new: &Lines) ->
 
 /// The first and last line now between the lines after `after` and up to `to`.
 ///
-/// Only if both of those are untouched. The last is before the first if there are none.
+/// Returned only if both of those are untouched. The last is before the first if there are none.
 fn between(chain: &Chain, after: usize, to: usize, old: &Lines, new: &Lines) -> Option<(usize, usize)> {
     let line = |line: usize| chain.line(old, new, line, line);
     let upper = if after == 0 { 0 } else { line(after)? };
@@ -72,7 +72,7 @@ fn between(chain: &Chain, after: usize, to: usize, old: &Lines, new: &Lines) -> 
 
 /// The current place of a point whose neighbours were separated or removed.
 ///
-/// By the recorded edits, it is beside the line that it names.
+/// According to the recorded edits, it is next to the line that it names.
 pub(crate) fn beside(chain: &Chain, place: HunkPlace, old: &Lines, new: &Lines) -> Option<HunkPlace> {
     match place {
         HunkPlace::Before(line) => chain.line(old, new, line, line).map(HunkPlace::Before),

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::lines::line_edits::HunkPlace;
 use crate::{Note, NoteKind, Tag};
 
-/// How the places of an edit were found in the current text.
+/// The way in which the places of an edit were found in the current text.
 ///
 /// Ordered from the strongest to the weakest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -13,17 +13,17 @@ use crate::{Note, NoteKind, Tag};
 pub enum Strategy {
     /// The current text is the one the edit was written against.
     Exact,
-    /// Mapped through recorded edits.
+    /// Recorded edits mapped the place.
     Chain,
-    /// Located by unchanged lines.
+    /// Unchanged lines proved the place.
     Remap,
-    /// Merged with changes beside it.
+    /// A merge combined the edit with changes next to it.
     Merge,
     /// The current text already equals the edit's result; nothing changes.
     AlreadyApplied,
 }
 
-/// How one operation of a section found its place in the current text.
+/// The way in which one operation of a section found its place in the current text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Recovery {
     /// The strategy that found it.
@@ -44,7 +44,9 @@ impl Recovery {
     }
 }
 
-/// The weakest strategy of a section; already applied if all operations are.
+/// The weakest strategy of a section.
+///
+/// It is `AlreadyApplied` if that applies to all operations.
 pub(crate) fn weakest(recovery: &[Recovery]) -> Strategy {
     let weakest =
         recovery.iter().filter(|operation| !operation.is_done()).map(|operation| operation.strategy).max();
@@ -59,7 +61,7 @@ pub(crate) fn named((first, last): (usize, usize)) -> String {
     if first == last { format!("line {first}") } else { format!("lines {first}..={last}") }
 }
 
-/// Moved places named in a note.
+/// Maximum number of moved places named in a note.
 const MOST: usize = 4;
 
 /// Notes about operations written for another text.
@@ -98,7 +100,7 @@ pub(crate) fn notes(recovery: &[Recovery], earlier: Option<Tag>) -> Vec<Note> {
     notes
 }
 
-/// `: lines 10..=12 were found at 14..=16`.
+/// Describes moves as `: lines 10..=12 were found at 14..=16`.
 fn describe_moves(recovery: &[Recovery]) -> String {
     let moved = |operation: &Recovery| {
         let (was, now) = (operation.lines?, operation.now?);

@@ -8,7 +8,7 @@ use crate::parse::display_markup;
 use crate::render::{LONGEST, push_line};
 use crate::{Lines, View};
 
-/// Lines of context around a change.
+/// Number of lines of context around a change.
 const CONTEXT: usize = 2;
 /// Maximum number of changed lines shown; the rest is summarized.
 const MOST: usize = 120;
@@ -16,7 +16,8 @@ const MOST: usize = 120;
 pub const MOST_BYTES: usize = 50 << 10;
 /// A compact diff of two texts; ordered `edits` turned the first into the second.
 ///
-/// Removed lines have `-`, new lines `+` and their numbers, and two lines of context a blank.
+/// Removed lines begin with `-`, new lines with `+` and their numbers, and two lines of context
+/// with a blank.
 pub fn compact_diff(old: &Lines, new: &Lines, edits: &[TextEdit], view: View) -> String {
     let mut out = String::new();
     diff(&mut Rows::new(&mut out, new, view, MOST_BYTES), old, edits);
@@ -51,7 +52,7 @@ impl<'a> Rows<'a> {
 
     /// Shows lines of the new text.
     ///
-    /// A long line is only named: its beginning could be taken for the whole line.
+    /// A long line is only named, because its beginning could be mistaken for the whole line.
     fn show(&mut self, sign: char, lines: RangeInclusive<usize>) {
         for line in lines {
             if self.new.content(line).len() > LONGEST {
@@ -124,7 +125,7 @@ fn line_changes(old: &Lines, new: &Lines, edits: &[TextEdit]) -> Vec<Change> {
         let start = old.start(old.line_of(edit.range.start)).min(edit.range.start);
         let before = grown;
         grown += edit.growth();
-        // An edit that ends where a line begins, before and after it, leaves that line alone.
+        // An edit that ends where a line begins, before and after it, does not touch that line.
         let now = edit.range.end.saturating_add_signed(grown);
         let begins = |lines: &Lines, at: usize| lines.start(lines.line_of(at)) == at;
         let end = if begins(old, edit.range.end) && begins(new, now) {

@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 use crate::parse::display_markup;
 use crate::{Lines, Snapshot, SnapshotStore, Tag, View};
 
-/// A longer line is not shown in a refusal.
+/// Maximum length of a line that a refusal shows, in bytes.
 pub(crate) const LONGEST: usize = 2_000;
 
 /// Lines of a snapshot under its header, in the form of `view`.
@@ -30,7 +30,7 @@ pub fn render(path: &str, snapshot: &Snapshot, ranges: &[RangeInclusive<usize>],
 impl SnapshotStore {
     /// Renders lines of a version like [`render`](render()) and marks them as seen.
     ///
-    /// Returns `None` if the version's text is not kept.
+    /// Returns `None` if the version's text is not stored.
     pub fn show(
         &mut self,
         path: &str,

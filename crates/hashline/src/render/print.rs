@@ -10,7 +10,7 @@ use crate::format::patch::{Anchor, FileOp, Op, Patch, Section, Span, Target};
 use crate::parse::{arrow, json};
 use crate::{Dialect, View};
 
-/// A patch, or a part of it, that a dialect cannot express.
+/// Error for a patch, or a part of it, that a dialect cannot express.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the {dialect} dialect cannot express `{what}`; use {instead}")]
 pub struct Unsayable {
@@ -18,7 +18,7 @@ pub struct Unsayable {
     pub dialect: Dialect,
     /// The part, in the canonical form.
     pub what: String,
-    /// A dialect that can.
+    /// A dialect that can express it.
     pub instead: Dialect,
 }
 
@@ -90,7 +90,7 @@ fn arrow_section(section: &Section) -> Result<String, Unsayable> {
         if let Op::Put { body, old, .. } = op {
             let rows = old.iter().map(|row| ('-', row)).chain(body.iter().map(|row| ('+', row)));
             for (sign, row) in rows {
-                // Writing to a string does not fail.
+                // Writing to a string never fails.
                 writeln!(out, "{sign}{row}").unwrap_or_default();
             }
         }

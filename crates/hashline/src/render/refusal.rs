@@ -1,7 +1,7 @@
-//! Why a patch was refused, with everything its author needs to try again.
+//! The reason why a patch was refused, with the data that its author needs to try again.
 //!
-//! A refusal shows the current lines, under a tag that is valid for the next edit. Nothing was changed, in
-//! any section.
+//! A refusal shows the current lines, under a tag that is valid for the next edit. No section was
+//! changed.
 
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,7 @@ use crate::{LineCheck, ParseError, Tag, View, render};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// No version is kept under the tag.
+    /// No version is stored under the tag.
     UnknownTag,
     /// The text changed since the tag was shown, and the places could not be mapped.
     Stale,
@@ -36,7 +36,7 @@ pub enum Reason {
     NotUtf8,
     /// The file is too large for this format.
     TooLarge,
-    /// Valid, but not supported here.
+    /// The patch is valid, but not supported here.
     Unsupported,
     /// The file does not exist.
     NotFound,
@@ -67,7 +67,7 @@ impl Reason {
 }
 
 impl ParseError {
-    /// Always [`Reason::InvalidPatch`].
+    /// Returns [`Reason::InvalidPatch`].
     pub fn reason(&self) -> Reason {
         Reason::InvalidPatch
     }
@@ -95,7 +95,7 @@ pub struct Refusal {
     pub reason: Reason,
     /// The sections that were refused; the others were not applied either.
     pub sections: Vec<SectionRefusal>,
-    /// How often this patch was refused so far, including this time.
+    /// Number of refusals of this patch so far, including this one.
     pub times: usize,
     #[serde(skip)]
     pub(crate) view: View,
@@ -104,9 +104,9 @@ pub struct Refusal {
 /// The refusal of one section.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SectionRefusal {
-    /// The section's path.
+    /// Path as the patch spells it, in normal form.
     pub path: String,
-    /// The reason.
+    /// Why this section was refused; other sections may have other reasons.
     pub reason: Reason,
     /// The problem and the next step, in one sentence.
     pub message: String,
@@ -136,7 +136,7 @@ pub struct CurrentLine {
     pub line: usize,
     /// The line's check.
     pub check: LineCheck,
-    /// Its content, without line end.
+    /// Content of the line without its line end.
     pub text: String,
 }
 

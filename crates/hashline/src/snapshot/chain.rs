@@ -1,7 +1,8 @@
 //! Exact mapping from one text to a later one through the edits between them.
 //!
-//! Never trusts the edits: their result must be the later text, byte for byte, or there is no chain. A place
-//! that an edit touched has no place in the later text; nothing is matched by similarity.
+//! Edits are always verified: their result must be the later text, byte for byte, or there is no
+//! chain. A place that an edit touched has no place in the later text; nothing is matched by
+//! similarity.
 
 use std::ops::Range;
 
@@ -10,13 +11,13 @@ use text::TextEdit;
 use crate::Lines;
 use crate::lines::line_edits::HunkPlace;
 
-/// An edit proves nothing if it replaces this many lines besides those in question.
+/// Number of additional replaced lines from which an edit proves nothing.
 const WHOLE: usize = 8;
 
 /// The later text as pieces of the old one and new text between them.
 #[derive(Debug)]
 pub(crate) struct Chain {
-    /// In order of the later text: where each piece was, and where it is.
+    /// Pieces in order of the later text, with their positions in both texts.
     kept: Vec<KeptRange>,
 }
 
@@ -97,7 +98,8 @@ impl Chain {
 
     /// Whether the edits rewrote a large part around a place as one piece.
     ///
-    /// Then they prove nothing about its lines: an editor may replace everything to change one word.
+    /// Such edits prove nothing about its lines: an editor may replace the whole text to change one
+    /// word.
     pub(crate) fn is_rewritten(&self, old: &Lines, new: &Lines, place: HunkPlace) -> bool {
         let (first, last) = place.lines().unwrap_or(match place {
             HunkPlace::End => (old.count(), old.count()),

@@ -18,22 +18,22 @@ use crate::lines::{Lines, align, identity, short_hash};
 use crate::snapshot::chain::{self, Chain};
 use crate::snapshot::{SeenLines, Snapshot};
 
-/// Number of tags remembered of a path's dropped versions, to avoid reusing one.
+/// Number of tags stored of a path's dropped versions, to avoid reusing one.
 const ISSUED: usize = 256;
-/// A larger text is kept as edits of the next one if these are smaller: 4 MiB.
+/// Size from which a text is stored as edits, if these are smaller: 4 MiB.
 const LARGE: usize = 4 << 20;
-/// Ghosts of a path, and bytes of their edits.
+/// Maximum number of ghosts of a path.
 const GHOSTS: usize = 64;
 const GHOST_BYTES: usize = 64 << 10;
-/// Texts of more bytes together are not compared to make a ghost.
+/// Maximum bytes of both texts that are compared to make a ghost.
 const GHOST_TEXT: usize = 2 << 20;
-/// Joined edits of more bytes are forgotten: 1 MiB.
+/// Maximum bytes of joined edits, 1 MiB; larger ones are dropped.
 const MOST_LINK: usize = 1 << 20;
 
 /// The versions of one path.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// In the order recorded, the newest last.
+    /// Versions in the order recorded, the newest last.
     pub(crate) versions: Vec<Version>,
     /// Dropped versions, as edits of others.
     ///
@@ -42,13 +42,13 @@ pub(crate) struct History {
     links: Vec<Link>,
     issued: VecDeque<Issued>,
     next_id: u64,
-    /// Counts uses, to know the most recent one.
+    /// Number of uses, to order versions by their last use.
     clock: u64,
-    /// Lines shown of versions that are gone for good.
+    /// Lines shown of versions that are no longer stored.
     forgotten: SeenLines,
 }
 
-/// One version: its text as far as kept, and the lines the model saw.
+/// One version: the stored part of its text, and the lines the model saw.
 ///
 /// It records no time, since nothing depends on it.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub(crate) struct Version {
     id: u64,
     /// The identity of the text that the tag names: a 64-bit xxh3, LF, without BOM.
     identity: u64,
-    /// Hash of all bytes, and their number.
+    /// Hash of all bytes, and the number of bytes.
     exact: (u64, usize),
     /// Number of lines.
     count: usize,
@@ -73,20 +73,20 @@ pub(crate) struct Version {
     pub(crate) recorded: u64,
 }
 
-/// The form in which a text is kept.
+/// The form in which a text is stored.
 #[derive(Debug)]
 enum StoredText {
     Full(Arc<Snapshot>),
-    /// Edits that turn the version `of` into it.
+    /// The text is stored as edits that turn the version `of` into it.
     Edits {
         of: u64,
         edits: Vec<TextEdit>,
     },
-    /// The lines that were shown, by number; the rest was dropped.
+    /// Only the lines that were shown are stored, by number.
     Lines(Vec<(usize, String)>),
 }
 
-/// Our own edits from one version to another.
+/// The session's own edits from one version to another.
 #[derive(Debug)]
 struct Link {
     from: u64,
@@ -126,12 +126,12 @@ impl Version {
     pub(crate) fn is_text(&self, text: &str) -> bool {
         match &self.kept {
             StoredText::Full(snapshot) => **snapshot.text() == *text,
-            // Texts are identified by 64 bits of all their bytes.
+            // 64 bits of a hash of all bytes identify a text.
             _ => self.exact == exact(text),
         }
     }
 
-    /// Bytes of lines kept after the text was dropped.
+    /// Bytes of lines stored after the text was dropped.
     fn sparse_bytes(&self) -> usize {
         match &self.kept {
             StoredText::Lines(lines) => lines.iter().map(|(_, line)| line.len() + 16).sum(),
@@ -168,7 +168,7 @@ impl History {
     pub(crate) fn record(&mut self, text: Arc<str>) -> Tag {
         self.clock += 1;
         if let Some(at) = self.ghosts.iter().position(|ghost| ghost.is_text(&text)) {
-            // The text is back, and with it the lines seen.
+            // The text occurs again, and the lines seen in it count again.
             let ghost = self.ghosts.remove(at);
             self.versions.push(ghost);
         }
@@ -268,7 +268,7 @@ impl History {
         }
     }
 
-    /// Keeps large texts as edits of the newest version, where these are smaller.
+    /// Stores large texts as edits of the newest version, where these are smaller.
     pub(crate) fn compact(&mut self) {
         let Some(newest) = self.versions.last() else { return };
         let StoredText::Full(base) = &newest.kept else { return };
@@ -291,7 +291,7 @@ impl History {
         while self.versions.len() > most {
             let mut recent: Vec<u64> = self.versions.iter().map(|version| version.used).collect();
             recent.sort_unstable_by(|a, b| b.cmp(a));
-            // Half of the room is for recently used versions.
+            // Half of the capacity is for recently used versions.
             let recent = recent[(most / 2).max(1) - 1];
             let newest = self.versions.len() - 1;
             let worth = |(at, version): &(usize, &Version)| {
@@ -313,7 +313,7 @@ impl History {
         let candidates = self.versions[..end].iter().enumerate();
         let Some((at, version)) = candidates.filter(with_bytes).min_by_key(worth) else { return false };
         let id = version.id;
-        // Ghosts kept as edits of it are lost with it.
+        // Ghosts stored as edits of it are lost with it.
         self.keep_ghosts(|ghost| !matches!(&ghost.kept, StoredText::Edits { of, .. } if *of == id));
         let mut lost = vec![at];
         for (other, version) in self.versions.iter().enumerate() {
@@ -344,7 +344,7 @@ impl History {
         let mut version = self.versions.remove(at);
         match edits {
             Some(kept) => {
-                // Versions kept as edits of it need it as before.
+                // Versions stored as edits of it need it as before.
                 version.kept = kept;
                 self.ghosts.push(version);
             }
@@ -357,7 +357,7 @@ impl History {
         }
     }
 
-    /// The version as edits of another that stays: our edit's result or the newest.
+    /// The version as edits of another that stays: the newest or an edit's result.
     fn as_edits(&self, at: usize) -> Option<StoredText> {
         let version = &self.versions[at];
         if let StoredText::Edits { of, edits } = &version.kept {
@@ -405,7 +405,7 @@ impl History {
     /// Forgets a version that is in no list any more.
     fn drop_version(&mut self, version: &Version) {
         self.forgotten.show_all(&version.seen);
-        // Versions kept as edits of it must become independent, or depend on what it depends on.
+        // Versions stored as edits of it must become independent, or depend on its own base.
         let base_len = match &version.kept {
             StoredText::Edits { of, .. } => self.by_id(*of).map(|base| base.exact.1),
             _ => None,
@@ -426,7 +426,7 @@ impl History {
             };
             other.kept = kept.unwrap_or(StoredText::Lines(Vec::new()));
         }
-        // A ghost never holds a whole text.
+        // A ghost never stores a whole text.
         self.keep_ghosts(|ghost| matches!(ghost.kept, StoredText::Edits { .. }));
         let (from, rest): (Vec<Link>, Vec<Link>) = std::mem::take(&mut self.links)
             .into_iter()
@@ -447,7 +447,7 @@ impl History {
         }
     }
 
-    /// Records that our own edits lead from the text `before` to the version at `to`.
+    /// Records that the session's own edits lead from `before` to the version at `to`.
     pub(crate) fn link(&mut self, before: &str, to: usize, edits: Vec<TextEdit>) {
         let mut all = self.versions.iter().rev().chain(self.ghosts.iter().rev());
         let (Some(from), to) = (all.find(|version| version.is_text(before)), self.versions[to].id) else {
@@ -478,7 +478,7 @@ impl History {
         Some(Tag::new(issued.hash, true))
     }
 
-    /// The summary that is kept when the path itself is dropped.
+    /// The summary that is stored when the path itself is dropped.
     pub(crate) fn into_dropped(mut self) -> DroppedPath {
         for version in self.versions.iter().chain(&self.ghosts) {
             self.forgotten.show_all(&version.seen);
@@ -545,7 +545,7 @@ impl History {
             .or_else(|| self.versions.iter().rposition(named))
     }
 
-    /// Our own edits between two versions, a list per step.
+    /// The session's own edits between two versions, a list per step.
     ///
     /// `None` if other changes intervened.
     pub(crate) fn steps(&self, from: usize, to: usize) -> Option<Vec<&[TextEdit]>> {
@@ -594,7 +594,7 @@ pub(crate) fn carry_seen(seen: &SeenLines, old: &Lines, chain: &Chain, lines: &L
     }
 }
 
-/// Lines of the new text that the edits wrote whole.
+/// Lines of the new text that the edits wrote completely.
 pub(crate) fn written_lines(edits: &[TextEdit], new: &Lines) -> Vec<RangeInclusive<usize>> {
     let mut shift = 0isize;
     let mut written = Vec::new();

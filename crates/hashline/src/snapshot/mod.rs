@@ -33,7 +33,7 @@ impl Snapshot {
         &self.lines
     }
 
-    /// Its tag in the store that made it.
+    /// The version's tag in the store that created it.
     pub fn tag(&self) -> Tag {
         self.tag
     }
@@ -42,7 +42,7 @@ impl Snapshot {
 /// The lines of a version that were shown, and those that were folded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SeenLines {
-    /// In order, not touching each other.
+    /// Ranges in order, not adjacent.
     shown: Vec<RangeInclusive<usize>>,
     folds: Vec<RangeInclusive<usize>>,
 }

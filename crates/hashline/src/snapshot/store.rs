@@ -1,8 +1,8 @@
-//! The versions a session has shown, found by tag, with the edits between them.
+//! The versions that a session has shown, found by tag, with the edits between them.
 //!
-//! Bounded three ways; a dropped version is refused as unknown later, never guessed. If the bytes of a text
-//! are dropped, the lines shown stay, and may prove together with the current text what it was. Holds no file
-//! and no clock.
+//! Bounded three ways; a dropped version is refused as unknown later, never guessed. If the bytes
+//! of a text are dropped, the lines shown stay. Together with the current text they may prove what
+//! the text was. Accesses no file and no clock.
 
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
@@ -22,14 +22,16 @@ use crate::snapshot::history::{DroppedPath, History, carry_seen, written_lines};
 /// Settings `hashline.snapshots.paths`, `.versions`, `.bytes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Number of paths; the least recently used is dropped. At least 1.
+    /// Maximum number of paths; the least recently used is dropped. At least 1.
     pub paths: usize,
-    /// Versions of a path; those of which the model saw least are dropped. At least 1.
-    pub versions: usize,
-    /// Bytes of text in all versions together.
+    /// Maximum number of versions of a path, at least 1.
     ///
-    /// The newest version of the path last used stays whatever its size. Lines that were shown stay beyond
-    /// the limit, up to a quarter of it (or 64 KiB).
+    /// The version of which the model saw least is dropped.
+    pub versions: usize,
+    /// Maximum bytes of text in all versions together.
+    ///
+    /// The newest version of the path last used stays whatever its size. Lines that were shown stay
+    /// beyond the limit, up to a quarter of it (or 64 KiB).
     pub bytes: usize,
 }
 
@@ -39,16 +41,16 @@ impl Default for Limits {
     }
 }
 
-/// Paths whose tags are remembered beyond the paths kept.
+/// Maximum number of dropped paths whose tags are stored.
 const GONE: usize = 4_096;
-/// Bytes of shown lines kept of dropped texts, whatever the limit.
+/// Maximum bytes of shown lines stored of dropped texts, whatever the limit.
 const SPARSE: usize = 64 << 10;
-/// Refused patches remembered, to notice repetition.
+/// Maximum number of refused patches stored, to notice repetition.
 const REFUSALS: usize = 64;
 
 /// The texts that a session's model was shown.
 ///
-/// Per path the last versions, their seen lines, and our own edits between them. One per agent session.
+/// Per path the last versions, their seen lines, and the session's own edits between them. One per agent session.
 #[derive(Debug)]
 pub struct SnapshotStore {
     limits: Limits,
@@ -66,7 +68,7 @@ impl Default for SnapshotStore {
 }
 
 impl SnapshotStore {
-    /// An empty store; a limit of 0 counts as 1.
+    /// Creates an empty store; a limit of 0 counts as 1.
     pub fn new(limits: Limits) -> Self {
         let size = |size: usize| NonZeroUsize::new(size).unwrap_or(NonZeroUsize::MIN);
         Self {
@@ -80,7 +82,7 @@ impl SnapshotStore {
 
     /// Records `text` as the newest version of `path`, with no line seen yet.
     ///
-    /// A text that is already kept becomes the newest again and keeps its tag and its seen lines.
+    /// A text that is already stored becomes the newest again and keeps its tag and its seen lines.
     pub fn record(&mut self, path: &str, text: impl Into<Arc<str>>) -> Tag {
         let text = text.into();
         let path = normal_path(path);
@@ -129,13 +131,13 @@ impl SnapshotStore {
         true
     }
 
-    /// The version that `tag` names; `None` if its text is not kept, or never was.
+    /// The version that `tag` names; `None` if its text is not stored, or never was.
     pub fn get(&mut self, path: &str, tag: Tag) -> Option<Arc<Snapshot>> {
         let (history, at) = self.find(path, tag)?;
         history.snapshot(at)
     }
 
-    /// All eight digits of a tag; `None` if its version is not kept.
+    /// All eight digits of a tag; `None` if its version is not stored.
     ///
     /// They identify the same version here and in any other store that records the text.
     pub fn long_tag(&mut self, path: &str, tag: Tag) -> Option<Tag> {
@@ -173,7 +175,7 @@ impl SnapshotStore {
         })
     }
 
-    /// Records the text read back after our edit: `edits` turned `before` into `after`.
+    /// Records the text read back after an edit: `edits` turned `before` into `after`.
     ///
     /// Lines that the model had seen and that are untouched count as seen in the new version, and so do the
     /// lines it wrote. If `edits` do not lead from `before` to `after` (a formatter took part), the mapping
@@ -234,7 +236,7 @@ impl SnapshotStore {
         }
     }
 
-    /// Bytes of text kept.
+    /// Bytes of stored text.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -274,7 +276,7 @@ impl SnapshotStore {
         Some((history, at))
     }
 
-    /// Changes the versions of a path and keeps the count of bytes.
+    /// Changes the versions of a path and updates the number of bytes.
     fn changed<T>(&mut self, path: &str, work: impl FnOnce(&mut History) -> T) -> T {
         let history = self.paths.get_or_insert_mut(path.to_owned(), History::default);
         let before = history.bytes();

@@ -1,7 +1,7 @@
 //! Blocks (`A*`) resolved to lines, in the text that the model was shown.
 //!
-//! A block always begins on the line named; lines above it are never included. An unclear block is refused
-//! with the ranges that may be meant.
+//! A block always begins on the line named; lines above it are never included. An unclear block is
+//! refused with the candidate ranges.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;

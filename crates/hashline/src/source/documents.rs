@@ -7,10 +7,10 @@ use text::ChangeLog;
 use crate::render::refusal::Problem;
 use crate::{Lines, Reason, Snapshot};
 
-/// Files larger than this are refused: 32 MiB.
+/// Maximum size of a file: 32 MiB.
 pub const MAX_BYTES: usize = 32 << 20;
 
-/// The current text of a path.
+/// State of a path on disk or in the editor.
 #[derive(Debug, Clone)]
 pub enum Current {
     /// The text, without byte order mark if the caller stores that separately.
@@ -33,14 +33,15 @@ impl From<Option<Arc<str>>> for Current {
 ///
 /// A closure from path to text implements it.
 pub trait Documents {
-    /// The text of a path (as in the patch, lexically normal).
+    /// Returns the text of a path (as in the patch, lexically normal).
     ///
-    /// Called more than once per plan; every call must return the same.
+    /// Called more than once per plan; every call must return the same text.
     fn current(&self, path: &str) -> Current;
 
-    /// The recorded edits from `since` to the current text of `path`, if all are known.
+    /// Returns the recorded edits from `since` to the current text, if all are known.
     ///
-    /// For example, an editor's changes. The engine verifies them before use. Our own edits are in the store.
+    /// An editor's changes are an example. The engine verifies them before use. The store has the
+    /// session's own edits.
     fn changes(&self, path: &str, since: &Snapshot) -> Option<ChangeLog> {
         let _ = (path, since);
         None

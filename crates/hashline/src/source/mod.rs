@@ -28,7 +28,7 @@ pub(crate) struct Source<'a> {
     /// The text of the version at `version`.
     pub snapshot: Arc<Snapshot>,
     pub current: Lines,
-    /// Remarks where the section was not taken literally.
+    /// Remarks where the section was not interpreted literally.
     pub notes: Vec<Note>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn source<'a>(
     Ok(Source { section, tag, tagged, version, snapshot, current, notes })
 }
 
-/// Checks what the parser guarantees, for patches from other sources.
+/// Checks the parser's guarantees, for patches from other sources.
 fn valid(section: &Section) -> Result<(), Problem> {
     let bad = |message: &str| Err(Problem::new(Reason::InvalidPatch, message));
     if section.file_op == FileOp::Remove && !section.ops.is_empty() {

@@ -5,12 +5,12 @@ use crate::{ParseRegression, Syntax, View};
 /// Options of [`plan`](crate::plan()).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// How lines are shown (settings `hashline.dialect` and `hashline.line_checks`).
+    /// The form in which lines are shown.
     ///
-    /// If checks are shown, an anchor without one is accepted only if it means the same line in every version
-    /// shown.
+    /// Comes from the settings `hashline.dialect` and `hashline.line_checks`. If checks are shown,
+    /// an anchor without one is accepted only if it means the same line in every version shown.
     pub view: View,
-    /// Parser of source code; without one, blocks are refused, brackets unchecked.
+    /// Parser of source code; without one, blocks are refused and brackets unchecked.
     pub syntax: Option<&'a dyn Syntax>,
     /// The response to an edit that breaks the syntax (`edit.parse_regression`).
     pub parse_regression: ParseRegression,

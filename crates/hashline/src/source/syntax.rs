@@ -1,6 +1,7 @@
-//! The port through which the engine asks about source code.
+//! The port through which the engine queries source code.
 //!
-//! The engine has no parser and works without one: then blocks are refused and brackets are not checked.
+//! The engine has no parser and works without one: then blocks are refused and brackets are not
+//! checked.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -10,10 +11,11 @@ use text::TextEdit;
 
 /// A provider of grammars. Answers are about the texts passed in, not about files.
 pub trait Syntax: fmt::Debug + Sync {
-    /// Judges the effect of `edits` (in order of place, not overlapping) on `before`.
+    /// Checks the effect of `edits` (in order, not overlapping) on `before`.
     ///
-    /// The file at `path` will be at `new_path`. Returns `None` if there is no grammar, if the two paths have
-    /// different grammars, or if there is no answer in time. May be called for several edits of one text.
+    /// The file at `path` will be at `new_path`. Returns `None` if there is no grammar, if the two
+    /// paths have different grammars, or if there is no answer in time. May be called for several
+    /// edits of one text.
     fn judge(&self, path: &str, new_path: &str, before: &Arc<str>, edits: &[TextEdit]) -> Option<Judgement>;
 
     /// The lines of the one construct that begins on `line` of `text`.
@@ -37,7 +39,7 @@ pub struct Judgement {
 /// A place that does not parse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
-    /// Its line in the text after the edits, from 1.
+    /// Line in the text after the edits, from 1.
     pub line: usize,
     /// A short description: ``unexpected `}` ``.
     pub message: String,
@@ -46,9 +48,9 @@ pub struct Broken {
 /// The lines of a construct.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// From the requested line to the last.
+    /// Lines from the requested one to the last.
     pub lines: RangeInclusive<usize>,
-    /// The first line of attributes, decorators and a doc comment above the construct.
+    /// First line of attributes, decorators and a doc comment above the construct.
     ///
     /// Deleting the construct without them would attach them to the next.
     pub leading: Option<usize>,
@@ -67,7 +69,7 @@ pub enum NoBlock {
     Unclear {
         /// A short reason: `no construct begins there`.
         message: String,
-        /// Ranges that may be meant, with their kind: `function_item`.
+        /// Candidate ranges with their kind: `function_item`.
         candidates: Vec<(RangeInclusive<usize>, String)>,
     },
 }

@@ -1,12 +1,12 @@
 //! The version that a section refers to.
 //!
-//! A tag names it. Without one (the json dialect allows that) the section refers to the newest version of the
-//! path that this session knows, and only the checks prove the lines.
+//! A tag names it. Without one (as the json dialect allows) the section refers to the newest
+//! version of the path that this session knows, and only the checks prove the lines.
 
 use crate::format::patch::Section;
 use crate::{Reason, SnapshotStore, Tag};
 
-/// The tag of the version whose lines `section` names, or why there is none.
+/// The tag of the version whose lines `section` names, or the problem.
 pub(crate) fn tag(section: &Section, store: &mut SnapshotStore) -> Result<Tag, (Reason, String)> {
     if let Some(tag) = section.tag {
         return Ok(tag);

@@ -1,7 +1,7 @@
 //! The version that a section's numbers belong to.
 //!
-//! A fresh tag with numbers from before the model's own last edit is the commonest mistake, so the numbers
-//! are tried in every version kept. They are accepted only if nothing else fits.
+//! A fresh tag with numbers from before the model's own last edit is the commonest mistake, so the
+//! numbers are tried in every stored version. They are accepted only if no other version fits.
 
 use crate::format::patch::{Anchor, Op, Section};
 use crate::lines::align::Fate;
@@ -10,7 +10,7 @@ use crate::snapshot::chain::Chain;
 use crate::snapshot::history::{History, Version};
 use crate::{Lines, Reason, Snapshot, View};
 
-/// How far from its number a line with the right check is searched.
+/// Maximum distance in lines at which a line with the right check is searched.
 const NEAR: usize = 64;
 
 /// Distance within which another line with the same check makes a check doubtful.
@@ -23,7 +23,7 @@ const CLOSE: usize = 16;
 pub(crate) struct Resolved {
     /// Index of the version whose lines they name.
     ///
-    /// The tagged one, or an earlier one from which our own edits lead to it.
+    /// The tagged one, or an earlier one from which the session's own edits lead to it.
     pub version: usize,
     /// The offset from each number to its line in that version.
     ///
@@ -81,7 +81,7 @@ pub(crate) fn resolve(
         }
         return Ok(here);
     }
-    // Numbers alone prove nothing about another version.
+    // Numbers without checks prove nothing about another version.
     let all_checked = anchors.iter().all(|anchor| anchor.check.is_some());
     let mismatch = || (Reason::CheckMismatch, mismatch(snapshot, &anchors, view));
     if !all_checked {
@@ -91,7 +91,8 @@ pub(crate) fn resolve(
     let all = others.map(|(at, other)| (Some(at), other));
     let all = all.chain(history.ghosts.iter().map(|ghost| (None, ghost)));
     let mut places: Option<Vec<usize>> = None;
-    // The newest of those that agree: the text before its edit decides whether this is the same edit again.
+    // Use the newest of those that agree: the text before its edit decides whether this is the same
+    // edit again.
     let mut newest = None;
     for (at, other) in all.filter(|(_, other)| other.recorded < recorded) {
         let Some(text) = agreeing(other) else { continue };
@@ -122,8 +123,8 @@ pub(crate) fn resolve(
 
 /// The offset of all numbers from their lines.
 ///
-/// Located if each check matches one line only near its number, all at the same distance, and a second anchor
-/// or the body confirms it.
+/// Found if each check matches one line only near its number, all at the same distance, and a
+/// second anchor or the body confirms it.
 fn near(lines: &Lines, section: &Section, anchors: &[Anchor]) -> Option<isize> {
     let mut shift = None;
     for anchor in anchors {
@@ -182,7 +183,7 @@ fn echoes(section: &Section, lines: &Lines, shift: isize) -> bool {
     section.ops.iter().any(|op| op.anchors().iter().any(|anchor| echo(op, anchor)))
 }
 
-/// Letters and digits a line needs for its repetition in a body to be evidence.
+/// Minimum number of letters and digits of a line that counts as evidence.
 const DISTINCTIVE: usize = 3;
 
 fn agrees(lines: &Lines, anchors: &[Anchor]) -> bool {
@@ -209,8 +210,8 @@ fn mapped(
 
 /// The first anchor whose number means different lines in two versions.
 ///
-/// Decided by our own edits if they lead from one to the other, else by the lines that every cheapest script
-/// keeps.
+/// The session's own edits decide if they lead from one to the other, else the lines that every
+/// cheapest script keeps.
 fn differing<'a>(
     history: &History,
     a: (u64, &Snapshot),

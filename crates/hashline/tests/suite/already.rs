@@ -1,4 +1,4 @@
-//! `AlreadyApplied` is reported exactly for edits that were made.
+//! Tests that `AlreadyApplied` is reported exactly for edits that were made.
 
 use hashline::{Lines, Reason, Strategy, Tag};
 
@@ -82,7 +82,7 @@ fn a_deletion_is_not_done_while_a_line_is_left() {
     let mut read = Read::new("a\n\n\n\nb\n");
     read.edited("CUT 2?");
     read.edited("CUT 4?");
-    // One of the two lines is still there, though the text reads as if both were deleted.
+    // One of the two lines still exists, although the text reads as if both were deleted.
     read.stale("CUT 2?..=3?");
 }
 
@@ -109,7 +109,7 @@ fn an_insertion_among_others_is_not_repeated() {
 }
 
 #[test]
-fn without_a_history_a_twin_is_not_assumed_gone() {
+fn without_a_history_a_twin_is_not_assumed_deleted() {
     for operation in ["CUT 2?", "CUT 3?"] {
         let mut read = Read::new("a\n\n\nb\n");
         read.session.write("f", "a\n\nb\n");

@@ -1,4 +1,4 @@
-//! Patches that look cut off, or leave text out, are refused.
+//! Patches that seem truncated, or omit text, are refused.
 
 use expect_test::expect;
 use hashline::{Patch, Reason};
@@ -57,7 +57,7 @@ fn placeholder_rows_are_refused() {
         4jn:    c = 3
         5vx:    return a
     "#]].assert_eq(&refusal.render());
-    // Regardless of the number of other rows.
+    // The number of other rows does not matter.
     let longer = format!("[f#{tag}]\n{range}\n{body}+    b = 2\n+    return a\n");
     session.refused_for(&longer, Reason::InvalidPatch);
     // A row that the file already had leaves nothing out.
@@ -89,7 +89,7 @@ fn blanks_of_a_path_are_kept_if_the_file_has_them() {
     let tag = session.read("tw ");
     session.edited(&json("tw ", tag));
     assert_eq!((session.text("tw"), session.text("tw ")), ("bare\n", "x\ny\n"));
-    // Without a file of that name, the blanks are a slip.
+    // Without a file of that name, the blanks are a mistake.
     let tag = session.read("tw");
     session.edited(&json(" tw", tag));
     assert_eq!(session.text("tw"), "bare\ny\n");

@@ -289,11 +289,12 @@ fn a_session_works_in_the_json_dialect() {
     assert_eq!(refusal.sections[0].expected, None);
     assert_eq!(serde_json::to_value(&refusal).unwrap()["sections"][0]["expected"], serde_json::Value::Null);
     assert!(refusal.render().contains(&format!("\n{three}:line 3\n")), "{}", refusal.render());
-    // Without a tag: the version that the refusal showed.
+    // Without a tag, the patch refers to the version that the refusal showed.
     let (_, outcome) = session.edited(&patch(&three, ""));
     assert_eq!(session.text("f"), numbered(9).replace("line 3", "new"));
     assert!(outcome.text.contains(&format!("+{}:new\n", json(&session, 3))), "{}", outcome.text);
-    // The older number, whose check matches no line of the newest version, and no earlier version maps it.
+    // The check of the older number matches no line of the newest version, and no earlier version
+    // maps it.
     session.refused_for(&patch("3#ZZ", ""), Reason::CheckMismatch);
     // A tag needs no checks.
     let tag = outcome.tag.unwrap();
@@ -410,7 +411,7 @@ fn every_dialect_refuses_wrong_content() {
         "+3:new\n+4:text\n",
         "+3|new\n+4|text\n",
         "+   3\tnew\n+   4\ttext\n",
-        // Elisions, headers, operations.
+        // Elisions, headers and operations.
         "+x\n+… 3..=4 not shown\n+y\n",
         "+3-4: …\n",
         "+[src/a.rs#3F2A]\n",
@@ -447,8 +448,8 @@ fn every_dialect_refuses_overlaps() {
 
 #[test]
 fn a_wrong_sign_never_extends_the_previous_section() {
-    // The second header is not recognized: nothing of the patch is read, in particular not as operations on
-    // the first file.
+    // The second header is not recognized, so no part of the patch is read, in particular not as
+    // operations on the first file.
     for header in ["b#3f2a", "Pb#3f2a", "?b#3f2a", "b", "# b", "¶b", "[b#3F2A]", "[¶b#3f2a]"] {
         assert!(Patch::parse(&format!("¶a#3f2a\n1!\n{header}\n2!\n")).is_err(), "{header}");
     }

@@ -126,7 +126,7 @@ fn body_rows_are_verbatim() {
     assert_eq!(body, &["  \tx  ", "-y", "[z]", "PUT", "```"]);
 }
 
-/// Counted with o200k, whose vocabulary is part of the crate `tiktoken-rs`.
+/// Counts tokens with o200k, whose vocabulary is part of the crate `tiktoken-rs`.
 #[test]
 fn descriptions_for_models_are_short_and_correct() {
     let tokens = tiktoken_rs::o200k_base().unwrap();

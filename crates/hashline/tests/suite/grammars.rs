@@ -1,4 +1,4 @@
-//! Source code judged by real grammars, and edits of it.
+//! Source code checked by real grammars, and edits of it.
 
 use expect_test::expect;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn check(path: &str, text: &str, operations: &str, expected: &str, notes: &[Note
     plan
 }
 
-/// Like [`check`] with one note that contains all these words.
+/// Checks like [`check`], with one note that contains all these words.
 #[track_caller]
 fn notes(path: &str, text: &str, operations: &str, expected: &str, kind: NoteKind, words: &[&str]) {
     let plan = check(path, text, operations, expected, &[kind]);
@@ -166,7 +166,7 @@ fn duplicated_closers_are_dropped() {
     let go = "package a\n\nfunc F() {\n\tx()\n}\n";
     let operations = "PUT 4:\n+func F() {\n+\ty()\n+}\n";
     notes("a.go", go, operations, &go.replace("x()", "y()"), NoteKind::Repaired, &["first row", "last row"]);
-    // This parses, as one function within another: it stays as written.
+    // The result parses, as one function within another, so it stays as written.
     let operations = "PUT 2:\n+fn a() {\n+    x2();\n+}\n";
     let nested = RS.replace("    x();\n", "fn a() {\n    x2();\n}\n");
     check("a.rs", RS, operations, &nested, &[NoteKind::EchoedLine]);
@@ -192,7 +192,7 @@ fn a_replaced_opener_of_a_block_is_kept() {
     assert!(plan.sections[0].new_text.starts_with("    x2();\n}\n\n    y2(s);\n"));
     assert_eq!(plan.sections[0].notes[0].kind, NoteKind::ParseRegression);
     expect!["the file parsed before this edit and does not now; it was applied as written. Look at line 1 (`x2();`): line 2: unexpected `}`; line 6: unexpected `}`"].assert_eq(&plan.sections[0].notes[0].message);
-    // In Python this may parse as a part of the function above; then only a note is added.
+    // In Python the result may parse as a part of the function above; then only a note is added.
     let text = "def f():\n    a()\n\ndef g():\n    b()\n    c()\n";
     check(
         "a.py",
@@ -223,7 +223,7 @@ fn intended_syntax_error_and_json_comma() {
     assert!(refusal.render().contains("line 3") && refusal.render().contains("\"b\": 2\n"));
 }
 
-/// A parser may report lines away from the cause.
+/// Reports lines away from the cause, as a parser may.
 #[test]
 fn the_warning_names_a_line_the_edit_wrote() {
     let json = "{\n  \"a\": 1,\n  \"b\": 2,\n  \"c\": 3\n}\n";
@@ -244,7 +244,7 @@ fn a_repairable_edit_is_not_refused() {
 }
 
 #[test]
-fn an_already_broken_file_blocks_nothing() {
+fn an_already_broken_file_blocks_no_edit() {
     let text = "fn a() {\n    let x = = 1;\n}\n\nfn b() {\n    c();\n}\n";
     let good = run("a.rs", text, "PUT 6:\n+    d();\n", ParseRegression::Refuse).unwrap();
     assert_eq!(good.sections[0].notes, []);
@@ -271,7 +271,7 @@ fn payload_is_not_dropped_by_repair() {
         &RS.replace("    y(s);\n", "    y(s);\n    y(s);\n"),
         &[NoteKind::EchoedLine],
     );
-    // Nor are they dropped if that does not help.
+    // The rows stay also if dropping them does not help.
     let operations = "PUT 6:\n+    y(s;\n+    z('{');\n";
     let expected = RS.replace("    y(s);\n", "    y(s;\n    z('{');\n");
     check("a.rs", RS, operations, &expected, &[NoteKind::ParseRegression, NoteKind::EchoedLine]);
@@ -307,7 +307,7 @@ fn an_indented_insertion_after_a_closer_gets_a_note() {
 }
 
 #[test]
-fn wrapper_removal_is_left_alone() {
+fn wrapper_removal_is_applied_as_written() {
     let text = "fn f() {\n    if a {\n        b();\n        c();\n    }\n    d();\n}\n";
     check(
         "a.rs",
@@ -317,7 +317,7 @@ fn wrapper_removal_is_left_alone() {
         &[],
     );
     check("a.rs", text, "CUT 2\nCUT 5\n", "fn f() {\n        b();\n        c();\n    d();\n}\n", &[]);
-    // Half an edit, on the way to the whole: applied as written.
+    // The edit is the first half of a larger one, and is applied as written.
     let half = "fn f() {\n        b();\n        c();\n    }\n    d();\n}\n";
     check("a.rs", text, "CUT 2\n", half, &[NoteKind::ParseRegression]);
     let half = "fn f() {\n        c();\n    }\n    d();\n}\n";

@@ -1,4 +1,4 @@
-//! Known failures of edits by line number, a test each.
+//! Known failures of edits by line number, with one test for each.
 
 use hashline::{NoteKind, Patch, Plan, Reason, SnapshotStore, Strategy};
 use text::TextEdit;
@@ -15,7 +15,7 @@ fn warns(plan: &Plan, line: usize) {
 
 #[test]
 fn colliding_short_tags_never_select_another_version() {
-    // Thousands of versions of one path: a tag finds its own text, or nothing.
+    // A tag finds its own text or nothing, among thousands of versions of one path.
     let mut store = SnapshotStore::default();
     let tags: Vec<_> = (0..3_000).map(|number| store.record("f", format!("{number}\n"))).collect();
     for (number, tag) in tags.iter().enumerate() {

@@ -25,7 +25,7 @@ pub enum Draft {
     Move(usize, usize, Goal),
 }
 
-/// Where a register goes.
+/// The place of a register's lines.
 #[derive(Debug, Clone)]
 pub enum Goal {
     Replace(usize, usize),
@@ -62,7 +62,7 @@ fn goal() -> impl Strategy_<Value = Goal> {
     ]
 }
 
-/// Like [`draft`], and moves.
+/// Operations like those of [`draft`], and moves.
 fn draft_or_move() -> impl Strategy_<Value = Draft> {
     prop_oneof![
         3 => draft(),
@@ -193,7 +193,7 @@ fn compatible(drafts: &[Draft], lines: &Lines, who: &str) -> Vec<Op> {
     accepted
 }
 
-/// A paste as the rows that it writes.
+/// Replaces a paste by the rows that it writes.
 fn written_out(op: &Op, ops: &[Op], lines: &Lines) -> Op {
     match op {
         Op::Paste { target, .. } => {
@@ -246,7 +246,7 @@ pub fn patch(tag: hashline::Tag, ops: Vec<Op>) -> Patch {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(512)))]
 
-    /// On an unchanged text a plan equals an edit of lines and touches no others.
+    /// Compares a plan on an unchanged text with an edit of lines.
     #[test]
     fn applying_equals_editing_lines_by_hand(text in texts(), drafts in prop::collection::vec(draft_or_move(), 1..6)) {
         let mut session = Session::new(&[("f", &text)]);
@@ -273,7 +273,7 @@ proptest! {
         let rows = |sign: char| diff.lines().filter(|row| row.starts_with(sign)).count();
         prop_assert_eq!(lines.count() + rows('+'), new.count() + rows('-'), "{}", diff);
         prop_assert!(diff.is_empty() || !section.edits.is_empty());
-        // In order, within the text, and in lines that some operation names.
+        // The edits are in order, within the text, and in lines that some operation names.
         prop_assert_eq!(text::normalize(&text, &section.edits).unwrap(), section.edits.clone());
         let last_went = lines.lacks_final_ending()
             && ops.iter().any(|op| matches!(op, Op::Cut { .. }) && range(op).is_some_and(|range| range.1 == lines.count()));
@@ -291,9 +291,10 @@ proptest! {
         }
     }
 
-    /// After recorded edits elsewhere, the result equals doing both by hand.
+    /// Compares the result after recorded edits elsewhere with doing both by hand.
     ///
-    /// If one touches the patch's lines, it is refused, or already applied with the text unchanged.
+    /// If one edit touches the patch's lines, the patch is refused, or already applied with the
+    /// text unchanged.
     #[test]
     fn chain_equals_doing_both_or_refuses(
         text in texts(),
@@ -341,7 +342,7 @@ proptest! {
             Strategy::AlreadyApplied => {
                 prop_assert_eq!(&section.new_text, &foreign.new_text);
             }
-            // Their operations amounted to nothing: the text is the one that was read.
+            // The operations changed nothing: the text is the one that was read.
             Strategy::Exact => {
                 prop_assert!(lines.same_lines(&Lines::new(foreign.new_text.clone())));
                 prop_assert_eq!(contents(&section.new_text), by_hand(&lines, &ops));
@@ -356,7 +357,7 @@ proptest! {
                     let bytes = lines.start(first)..lines.content_range(last).end;
                     prop_assert!(bytes.is_empty() || text::map_range(bytes, &foreign.edits).is_some(), "touched");
                 }
-                // Both together, on the text before either.
+                // Both edits are applied together, on the text before either.
                 let alone: Vec<Op> = ops.iter().chain(&other_ops).cloned().collect();
                 // (If they meet, either of two insertions at one point may come first.)
                 let meet = ops.iter().any(|a| {
@@ -412,7 +413,7 @@ proptest! {
         }
     }
 
-    /// Numbers from before our edit keep their meaning under the fresh tag.
+    /// Numbers from before the session's edit keep their meaning under the fresh tag.
     #[test]
     fn old_numbers_map_to_old_lines_or_are_refused(
         count in 3usize..40,
@@ -420,7 +421,7 @@ proptest! {
         first in draft_or_move(),
         line in 0usize..40,
     ) {
-        // From all lines equal to all different.
+        // The texts range from all lines equal to all different.
         let text: String = (0..count).map(|line| format!("v{}\n", line % alike)).collect();
         let lines = Lines::new(text.as_str().into());
         let mut session = Session::new(&[("f", &text)]);
@@ -441,7 +442,7 @@ proptest! {
         if let Ok(plan) = planned {
             let untouched = made.iter().filter_map(range).all(|(from, to)| named < from || to < named);
             if *after == *text {
-                // Lines moved among equal lines: the text is the one that was read.
+                // The lines moved among equal lines: the text is the one that was read.
                 made.clear();
             }
             if untouched {
@@ -451,7 +452,7 @@ proptest! {
         }
     }
 
-    /// With a small store every answer equals that of a large one, or is a refusal.
+    /// Compares the answers of a small store with those of a large one, or refusals.
     #[test]
     fn a_small_store_answers_the_same_or_refuses(
         steps in prop::collection::vec((0usize..3, 1usize..10, "[xy]{1,2}"), 1..12),
@@ -504,7 +505,7 @@ type Step = (usize, u8, [usize; 3]);
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(256)))]
 
-    /// With few paths and versions, answers equal a large store's or are refusals.
+    /// Compares the answers of a store of few versions with a large store's.
     ///
     /// Lines repeat, with tags and numbers of any version that was read. This holds for one and the same
     /// conversation: the model knows what a refusal showed, and a number may be accepted for that alone. So
@@ -533,7 +534,7 @@ fn the_smallest_promised_store_answers_the_same_or_refuses() {
     for seed in 0..4 {
         let mut random = Random(seed);
         let mut next = |limit: usize| random.below(limit);
-        // Mostly with a few files, and now and then with all of them.
+        // Most cases have a few files, and some have all of them.
         let steps: Vec<Step> = (0..1_500)
             .map(|step| {
                 let file = if step / 60 % 3 == 0 { next(40) } else { next(6) };
@@ -588,7 +589,7 @@ fn same_or_refused(steps: &[Step], letters: usize, few: (usize, usize)) -> Resul
     let limits = hashline::Limits { paths: few.0, versions: few.1, ..Default::default() };
     let mut stores = [SnapshotStore::default(), SnapshotStore::new(limits)];
     let mut files = Files::default();
-    // Per file the texts that were read, with their tags.
+    // Per file, the texts that were read, with their tags.
     let count = steps.iter().map(|step| step.0 + 1).max().unwrap_or(0);
     let mut read: Vec<Vec<(hashline::Tag, Lines)>> = vec![Vec::new(); count];
     let mut went = Divergence::default();

@@ -231,7 +231,7 @@ proptest! {
     }
 }
 
-/// Byte by byte; quadratic time would take minutes for a MiB.
+/// Parses byte by byte; quadratic time would take minutes for a MiB.
 #[track_caller]
 fn is_read_in_time(name: &str, input: &str, good: bool) {
     let started = Instant::now();
@@ -248,7 +248,7 @@ fn is_read_in_time(name: &str, input: &str, good: bool) {
     assert!(took < Duration::from_secs(90), "{name}: {took:?} for {} bytes", input.len());
 }
 
-/// `head` and `tail` with as many pieces between them as give `bytes`.
+/// Builds `head` and `tail` with as many pieces between them as give `bytes`.
 fn filled(bytes: usize, head: &str, piece: &str, tail: &str) -> String {
     format!("{head}{}{tail}", piece.repeat(bytes / piece.len()))
 }

@@ -162,7 +162,7 @@ struct Tally {
     cases: usize,
     right: usize,
     refused: usize,
-    /// Refused, though the lines are there by identity.
+    /// Number of refusals although the lines exist by identity.
     shy: usize,
     applied: usize,
     wrong: usize,
@@ -170,7 +170,7 @@ struct Tally {
 }
 
 #[expect(clippy::print_stdout, reason = "for looking into one kind of case")]
-/// Results by the number of lines that the history removed and added in vain.
+/// Results by the number of lines that the history removed and added again.
 fn run(cases: usize, seed: u64, alphabet: usize, most: usize, edits: usize) -> BTreeMap<usize, Tally> {
     let mut tallies: BTreeMap<usize, Tally> = BTreeMap::new();
     let show = setting("HASHLINE_SHOW", usize::MAX);
@@ -238,7 +238,7 @@ fn run(cases: usize, seed: u64, alphabet: usize, most: usize, edits: usize) -> B
     tallies
 }
 
-/// `HASHLINE_CASES` sets their number, `HASHLINE_SEED` the seed.
+/// Number from a variable: `HASHLINE_CASES` or `HASHLINE_SEED`.
 fn setting(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }

@@ -49,12 +49,12 @@ impl Session {
         session
     }
 
-    /// Another program writes the file.
+    /// Writes the file as another program.
     pub fn write(&mut self, path: &str, text: &str) {
         self.files.texts.insert(path.to_owned(), text.into());
     }
 
-    /// A user types in the editor, which records the edit.
+    /// Types as a user in the editor, which records the edit.
     pub fn type_in(&mut self, path: &str, edit: TextEdit) {
         let text = text::apply(&self.files.texts[path], std::slice::from_ref(&edit)).unwrap();
         self.write(path, &text);
@@ -87,14 +87,14 @@ impl Session {
         tag
     }
 
-    /// How lines are shown.
+    /// Sets the form in which lines are shown.
     pub fn set_view(&mut self, checks: bool, dialect: Option<&str>) -> Result<(), String> {
         let dialect = dialect.map(str::parse).transpose().map_err(|error: NotADialect| error.to_string())?;
         self.options.view = View { dialect: dialect.unwrap_or_default(), checks };
         Ok(())
     }
 
-    /// Parses source code; `refuse`: an edit that breaks the syntax is refused.
+    /// Enables the parser; with `refuse`, an edit that breaks the syntax is refused.
     pub fn set_parse_regression(&mut self, refuse: bool) {
         self.options.syntax = Some(&Grammars);
         self.options.parse_regression = if refuse { ParseRegression::Refuse } else { ParseRegression::Warn };
@@ -113,7 +113,7 @@ impl Session {
         Ok(())
     }
 
-    /// `12kq` for line 12 of the current text.
+    /// The anchor of a line of the current text, such as `12kq` for line 12.
     pub fn anchor(&self, path: &str, line: usize) -> String {
         format!("{line}{}", Lines::new(self.files.texts[path].clone()).check(line))
     }
@@ -127,7 +127,7 @@ impl Session {
         hashline::plan(patch, &mut self.store, &self.files, self.options)
     }
 
-    /// Plans, writes, and records what was read back.
+    /// Plans and writes an edit, and records the text read back.
     pub fn edit(&mut self, patch: &str) -> Result<(Plan, Vec<Outcome>), Refusal> {
         let plan = self.plan(patch)?;
         let outcomes = self.write_plan(&plan, None).unwrap_or_else(|problem| panic!("{problem}"));

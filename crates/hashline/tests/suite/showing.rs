@@ -1,4 +1,4 @@
-//! Output for the model, word for word.
+//! Output for the model, compared word for word.
 
 use hashline::{Lines, Reason, SnapshotStore, View, compact_diff, render};
 
@@ -163,7 +163,7 @@ fn the_format_page_is_correct() {
 
 #[test]
 fn the_outcome_of_an_edit_is_bounded() {
-    // A line beside the edit that is too long to show is named, and does not count as shown.
+    // A line next to the edit that is too long to show is named, and does not count as shown.
     let mut session = Session::new(&[("f", &format!("a\n{}\nz\n", "x".repeat(3_000_000)))]);
     let tag = session.read_lines("f", 1..=1);
     let (_, outcome) = session.edited(&format!("[f#{tag}]\nPUT {}:\n+b\n", session.anchor("f", 1)));
@@ -178,7 +178,7 @@ fn the_outcome_of_an_edit_is_bounded() {
     .assert_eq(&outcome.text);
     let cut = format!("[f#{}]\nCUT {}\n", outcome.tag.unwrap(), session.anchor("f", 2));
     session.refused_for(&cut, Reason::UnseenLines);
-    // Many small changes.
+    // The edit makes many small changes.
     let text: String = (1..=20_000).map(|line| format!("{line:060}\n")).collect();
     let mut session = Session::new(&[("f", &text)]);
     let tag = session.read("f");

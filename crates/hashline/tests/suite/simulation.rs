@@ -20,29 +20,29 @@ use random::Random;
 /// The variants of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variant {
-    /// Lines are shown and named with checks.
+    /// Whether lines are shown and named with checks.
     pub checks: bool,
     pub past: Past,
-    /// The second edit has the numbers from before the first; otherwise its own.
+    /// Whether the second edit has the numbers from before the first.
     pub stale: bool,
-    /// The first edit is the agent's own; otherwise the file is read again after it.
+    /// Whether the first edit is the agent's own; else the file is read again.
     pub own: bool,
-    /// The second edit names both ends of a range; otherwise one line.
+    /// Whether the second edit names both ends of a range; otherwise one line.
     pub two_anchors: bool,
 }
 
-/// The part of the first version that the store keeps.
+/// The part of the first version that the store still has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Past {
-    /// All of it.
+    /// The store has all of it.
     Kept,
-    /// It was dropped for the limit of versions.
+    /// The store dropped it for the limit of versions.
     Evicted,
-    /// The path was dropped, and the file is read again.
+    /// The store dropped the path, and the file is read again.
     Gone,
 }
 
-/// Results of the second edits.
+/// Counts of the results of the second edits.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
     pub right: usize,
@@ -142,7 +142,7 @@ pub fn play(text: &Arc<str>, variant: Variant, random: &mut Random) -> Option<Re
         _ => tag,
     };
 
-    // The second edits a line that the first left alone, mostly below it.
+    // The second edit changes a line that the first did not touch, mostly below it.
     let below = random.below(5) > 0;
     let target = if below { to + 1 + random.below(count.checked_sub(to)?) } else { 1 + random.below(count) };
     let end = target + if variant.two_anchors { 1 + random.below(6) } else { 0 };
@@ -226,7 +226,7 @@ pub fn texts(directory: &Path, lines: std::ops::RangeInclusive<usize>, most: usi
 }
 
 #[test]
-fn stale_numbers_do_no_harm() {
+fn stale_numbers_edit_no_wrong_line() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let files = texts(&root, 50..=2_000, 400);
     assert!(files.len() > 20);
@@ -236,7 +236,7 @@ fn stale_numbers_do_no_harm() {
         let tally = simulate(&files, variant, 250, 1);
         assert_eq!(tally.wrong, 0, "{tally}");
         assert!(tally.right > 200, "the earlier version is of use: {tally}");
-        // One line of another text in 576 has the check by chance.
+        // One in 576 other lines has the check by chance.
         for past in [Past::Evicted, Past::Gone] {
             for own in [true, false] {
                 let tally = simulate(&files, Variant { past, own, ..variant }, 125, 2);
@@ -244,7 +244,7 @@ fn stale_numbers_do_no_harm() {
                 wrong += tally.wrong;
             }
         }
-        // A text's own numbers are seldom refused.
+        // Numbers of the text itself are seldom refused.
         for past in [Past::Kept, Past::Gone] {
             let tally = simulate(&files, Variant { past, own: false, stale: false, ..variant }, 100, 4);
             assert!(tally.wrong == 0 && tally.refused < 40, "{past:?}: {tally}");
@@ -253,6 +253,6 @@ fn stale_numbers_do_no_harm() {
         let tally = simulate(&files, Variant { checks: false, ..variant }, 150, 3);
         assert!(tally.wrong > 100, "plain numbers cannot distinguish: {tally}");
     }
-    // Once the version they came from is dropped.
+    // The numbers' version is dropped before the edit.
     assert!(asked >= 900 && wrong * 500 <= asked, "{wrong} wrong of {asked}");
 }

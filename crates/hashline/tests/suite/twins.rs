@@ -32,12 +32,12 @@ fn a_twin_is_refused_once_a_version_is_dropped() {
     let (mut session, patch) = insert_after(108);
     session.refused_for(&patch, Reason::Ambiguous);
     session.edited(&patch);
-    // A unique line is as good as ever.
+    // A unique line is not affected.
     let (mut session, patch) = insert_after(60);
     session.edited(&patch);
 }
 
-/// Numbers lose their old meaning when the text is read with more lines above.
+/// Reads the text with more lines above, so that numbers lose their old meaning.
 #[test]
 fn an_earlier_number_is_not_a_current_one() {
     let text = "X\n}\n\n\nY\n}\n\n\nZ\n";

@@ -24,7 +24,7 @@ fn a_stale_edit_is_refused_with_current_lines() {
     let mut session = Session::new(&[("f", &numbered(30))]);
     let tag = session.read("f");
     let anchor = session.anchor("f", 20);
-    // The lines are there twice now.
+    // The lines now occur twice.
     session.write("f", &format!("{}{}{}", "new\n".repeat(50), numbered(30), numbered(30)));
     let refusal = session.refused_for(&format!("[f#{tag}]\nPUT {anchor}:\n+x\n"), Reason::Stale);
     let section = &refusal.sections[0];
@@ -60,7 +60,7 @@ fn numbers_from_before_own_edits_are_mapped() {
     let (ten, twenty, thirty) = (session.anchor("f", 10), session.anchor("f", 20), session.anchor("f", 30));
     let tag = session.edited(&format!("[f#{tag}]\nPUT >5:\n+x\n+y\n")).1.tag.unwrap();
     let tag = session.edited(&format!("[f#{tag}]\nCUT 1\n")).1.tag.unwrap();
-    // Two edits back; and numbers that mean the same line in both earlier versions.
+    // The numbers are from before two edits, and mean the same line in both earlier versions.
     let (strategy, outcome) = session.edited(&format!("[f#{tag}]\nPUT {ten}..={twenty}:\n+z\n"));
     assert_eq!(strategy, Strategy::Chain);
     expect![[r#"
@@ -98,7 +98,7 @@ fn numbers_from_before_own_edits_are_mapped() {
 
 #[test]
 fn numbers_with_two_meanings_are_refused() {
-    // All lines equal: every number has the same check except at the ends.
+    // All lines are equal, so every number has the same check except at the ends.
     let mut session = Session::new(&[("f", &"same\n".repeat(20))]);
     let tag = session.read("f");
     let anchor = session.anchor("f", 10);
@@ -186,7 +186,7 @@ fn a_log_of_another_text_is_ignored() {
     session.type_in("f", TextEdit::insert(0, "typed\n"));
     let text = session.text("f").replace("line 19", "line XX");
     session.write("f", &text);
-    // Unchanged lines are found without it.
+    // Unchanged lines are found without the log.
     let (strategy, _) = session.edited(&format!("[f#{tag}]\nPUT 10:\n+z\n"));
     assert_eq!(strategy, Strategy::Remap);
     session.refused_for(&format!("[f#{tag}]\nPUT 19:\n+z\n"), Reason::Stale);
@@ -349,7 +349,7 @@ fn a_colliding_text_gets_eight_digits() {
     assert!(!short.is_long() && long.is_long());
     assert!(long.to_string().ends_with(&short.to_string()));
     assert_eq!(**store.get("f", long).unwrap().text(), *second);
-    // The first is no longer kept; its tag never means the second.
+    // The first text is no longer stored; its tag never means the second.
     assert!(store.get("f", short).is_none());
     let eight: Tag = long.to_string().to_lowercase().parse().unwrap();
     assert_eq!(eight, long);
@@ -410,7 +410,8 @@ fn shown_versions_outlive_those_in_between() {
     session.store = SnapshotStore::new(Limits { versions: 4, ..Limits::default() });
     let tag = session.read("f");
     let anchors: Vec<String> = (1..=60).map(|line| session.anchor("f", line)).collect();
-    // Edit after edit on one read, while another program types at the top; every edit is a version.
+    // The session edits again and again on one read, while another program types at the top. Every
+    // edit is a version.
     for line in (10..=50).step_by(4) {
         let patch = format!("[f#{tag}]\nPUT {}:\n+new {line}\n+more\n", anchors[line - 1]);
         session.edited(&patch);
@@ -429,7 +430,7 @@ fn own_edits_map_across_dropped_versions() {
         let newest = session.store.record("f", session.files.texts["f"].clone());
         session.edited(&format!("[f#{newest}]\nPUT <1:\n+top\n"));
     }
-    // Twins everywhere: only the recorded edits distinguish the lines.
+    // Twins are everywhere: only the recorded edits distinguish the lines.
     session.options.view.checks = false;
     let (strategy, _) = session.edited(&format!("[f#{tag}]\nPUT 20:\n+twentieth\n"));
     assert_eq!(strategy, Strategy::Chain);
@@ -483,7 +484,8 @@ fn large_versions_are_kept_as_edits() {
     for (tag, text) in tags.iter().zip(&texts) {
         assert!(**store.get("f", *tag).unwrap().text() == **text);
     }
-    // Versions kept as edits of a dropped one stay usable: the second is dropped, of which nothing was shown.
+    // Versions stored as edits of a dropped one stay usable. The second is dropped, because none of
+    // its lines was shown.
     let mut store = SnapshotStore::new(Limits { versions: 3, ..Limits::default() });
     let tags: Vec<Tag> = (0..4)
         .map(|at| {
@@ -499,7 +501,7 @@ fn large_versions_are_kept_as_edits() {
 
 /// A session with the fresh tag of a text whose first line is new.
 ///
-/// Nothing is kept of the text before it. Anchors are from before.
+/// The store has no text from before, and the anchors are from before.
 fn gone(text: &str) -> (Session, Tag, Vec<String>) {
     let mut session = Session::new(&[("f", text)]);
     session.store = SnapshotStore::new(Limits { versions: 1, ..Limits::default() });
@@ -518,7 +520,7 @@ fn a_nearby_check_needs_a_second_anchor_or_an_echo() {
     assert_eq!(plan.sections[0].notes[0].kind, NoteKind::EarlierVersion);
     let plan = session.plan(&format!("[f#{tag}]\nPUT {a}:\n+x\n+line 10\n")).unwrap();
     assert!(plan.sections[0].new_text.contains("line 9\nx\nline 10\nline 11\n"));
-    // Alone it proves nothing, nor do two at different distances.
+    // One check proves nothing, and neither do two at different distances.
     let refusal = session.refused_for(&format!("[f#{tag}]\nPUT {a}:\n+x\n"), Reason::CheckMismatch);
     expect!["`10wf` is not a line of this text, whose line 10 is `10ak` (`wf` is at line 11); use the numbers and checks below"].assert_eq(&refusal.sections[0].message);
     let off = format!("{}{}", 14, b.trim_start_matches(char::is_numeric));

@@ -32,7 +32,7 @@ enum Open {
 impl Blocks {
     pub fn new(empty: AssistantMessage) -> Blocks {
         let mut builder = MessageBuilder::new(empty);
-        // Only accepted requests are decoded.
+        // Only accepted requests are decoded, so the response is accepted.
         builder.apply(&StreamEvent::Start);
         Blocks {
             builder,
@@ -45,7 +45,7 @@ impl Blocks {
         }
     }
 
-    /// For fields other than content: usage, ids.
+    /// The message under construction, to set usage and ids.
     pub fn message(&mut self) -> &mut AssistantMessage {
         self.builder.message_mut()
     }
@@ -144,7 +144,7 @@ impl Blocks {
     pub(crate) fn set_arguments(&mut self, index: usize, text: &str) {
         let text = &*surrogates::replace_placeholders(text);
         let Some(Open::Call { arguments, .. }) = self.open.get_mut(&index) else { return };
-        // The complete text has what was held back.
+        // The complete text includes the held back part.
         self.halves.remove(&index);
         match text.strip_prefix(arguments.as_str()) {
             Some(rest) => self.push_whole(index, rest),
@@ -157,7 +157,7 @@ impl Blocks {
     /// `whole` replaces its text if given.
     pub(crate) fn end_block(&mut self, index: usize, whole: Option<&str>) {
         match whole {
-            // The complete text has what was held back.
+            // The complete text includes the held back part.
             Some(_) => drop(self.halves.remove(&index)),
             None => self.push_rest(index),
         }
@@ -196,7 +196,7 @@ impl Blocks {
 
     /// Ends the response with a stop reason or a failure.
     ///
-    /// Open blocks are ended, or kept as cut.
+    /// Open blocks are ended, or marked as cut.
     pub fn end(&mut self, end: Result<StopReason, ModelError>) {
         if self.ended {
             return;

@@ -1,4 +1,4 @@
-//! Assembles tool calls from pieces without a reliable index, as in chat completions.
+//! Assembly of tool calls from pieces without a reliable index, as in chat completions.
 
 use serde_json::Value;
 

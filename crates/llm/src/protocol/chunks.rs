@@ -1,7 +1,8 @@
-//! The framing of streamed chat completions: chunk events with a delta, a finish reason, and `[DONE]`.
+//! Framing of streamed chat completions: chunk events with a delta, a finish reason, and `[DONE]`.
 //!
-//! The content of a chunk depends on the [`Dialect`]. Usage may come after the finish reason, so the message
-//! ends at `[DONE]` or at the end of the bytes. Events that are not JSON objects are skipped.
+//! The content of a chunk depends on the [`Dialect`]. Usage may come after the finish reason, so
+//! the message ends at `[DONE]` or at the end of the bytes. Events that are not JSON objects are
+//! skipped.
 
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ use crate::protocol::sse::{SseDecoder, SseEvent};
 use crate::protocol::{Data, Decoder, error_words, named_error, no_answer, non_empty};
 use crate::stream::StreamEvent;
 
-/// How a protocol encodes the content of chunks.
+/// Encoding of the content of chunks by a protocol.
 pub(super) trait Dialect: Send {
     /// The error in a chunk, with its kind if its fields name it.
     fn error<'a>(&self, chunk: &'a Value) -> Option<(ErrorKind, &'a Value)>;
@@ -30,7 +31,7 @@ pub(super) trait Dialect: Send {
         true
     }
 
-    /// Called before the response ends.
+    /// Completes the blocks before the response ends.
     fn end(&mut self, _: &mut Blocks) {}
 }
 

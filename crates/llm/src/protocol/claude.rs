@@ -13,15 +13,15 @@ const LEAST_BUDGET: u64 = 1024;
 /// Tokens left for the answer beside the thinking budget.
 const ANSWER: u64 = 1024;
 
-/// Blocks before a cache mark in which a cached prefix is searched.
+/// Maximum number of blocks before a cache mark in which a prefix is searched.
 const LOOK_BACK: usize = 20;
 
 /// The thinking option of a request.
 pub(super) struct Asked {
     pub level: ThinkingLevel,
-    /// The word of an adaptive model.
+    /// The effort word of an adaptive model.
     word: Option<String>,
-    /// The budget of a model that takes one; 0 for none.
+    /// The token budget of a model that accepts one; 0 for none.
     budget: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ impl Asked {
         self.word.clone().unwrap_or_else(|| self.budget.unwrap_or(0).to_string())
     }
 
-    /// The request's fields for it.
+    /// The request's thinking fields.
     pub fn fields(&self, max_tokens: u64) -> Vec<(String, Value)> {
         let field = |name: &str, value| (name.to_owned(), value);
         match (&self.word, self.budget) {
@@ -77,7 +77,8 @@ impl Asked {
 
 /// Indices of the messages marked for the cache.
 ///
-/// The last one; and if more was added than [`LOOK_BACK`], the end of the previous request.
+/// These are the last one and, if more than [`LOOK_BACK`] blocks were added, the end of the
+/// previous request.
 pub(super) fn marked(messages: &[Value]) -> Vec<usize> {
     let Some(last) = messages.len().checked_sub(1) else { return Vec::new() };
     let before = messages[..last].iter().rposition(|message| message["role"] == "assistant");

@@ -12,12 +12,12 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    /// Up to this many letters, digits, `_` and `-`.
+    /// Accepts up to this many letters, digits, `_` and `-`.
     pub(crate) const fn up_to(longest: usize) -> Rule {
         Rule { length: (1, longest), signs: true }
     }
 
-    /// Exactly this many letters and digits, at least nine.
+    /// Accepts exactly this many letters and digits, at least nine.
     pub const fn exactly(length: usize) -> Rule {
         Rule { length: (length, length), signs: false }
     }

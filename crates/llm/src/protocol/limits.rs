@@ -1,4 +1,4 @@
-//! Estimates how many tokens are left for an answer.
+//! Estimate of the tokens that are left for an answer.
 
 use crate::endpoint::Endpoint;
 use crate::message::{Content, Message};
@@ -6,15 +6,15 @@ use crate::model::Request;
 
 /// Size of an image in characters.
 const IMAGE: usize = 4800;
-/// Tokens kept free beside the estimated input.
+/// Tokens reserved in addition to the estimated input.
 const MARGIN: u64 = 4096;
 /// Below this room, the margin shrinks before the answer does.
 const ROOM: u64 = 32_768;
 
 /// The output tokens to request.
 ///
-/// The smaller of the request's and the model's limit, and at most what the window has left; `None` if
-/// nothing is known.
+/// This is the smaller of the request's and the model's limit, and at most the rest of the window;
+/// `None` if nothing is known.
 pub(super) fn max_output(endpoint: &Endpoint, request: &Request) -> Option<u64> {
     let wanted = [request.max_tokens, endpoint.max_output].into_iter().flatten().min()?;
     Some(wanted.min(room(endpoint, request)))
@@ -36,7 +36,7 @@ pub(super) fn room(endpoint: &Endpoint, request: &Request) -> u64 {
 
 /// Estimated tokens of a request.
 ///
-/// The last answer's count, plus 3.5 characters a token for the rest.
+/// The estimate is the last answer's count, plus one token for 3.5 characters of the rest.
 pub(super) fn tokens(request: &Request) -> u64 {
     let known = request.messages.iter().enumerate().rev().find_map(|(at, message)| match message {
         Message::Assistant(message) if !message.failed() && message.usage.total_tokens > 0 => {
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(
             asked(3_500, None, Some(4_500), Some(2_000)),
             Some(2_000),
-            "of a window so small 562 are the margin"
+            "a small window has a margin of 562"
         );
         assert_eq!(asked(10_500, None, Some(4_500), Some(2_000)), Some(938));
         assert_eq!(asked(900_000, Some(100), Some(200_000), None), Some(1));

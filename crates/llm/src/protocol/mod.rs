@@ -42,7 +42,7 @@ use crate::stream::StreamEvent;
 ///
 /// A program that embeds this crate can add its own to a [`Protocols`].
 pub trait Protocol: Send + Sync {
-    /// Its name, such as `anthropic-messages`.
+    /// The protocol's name, such as `anthropic-messages`.
     fn name(&self) -> &str;
 
     /// Encodes a request, deterministically.
@@ -62,7 +62,7 @@ pub trait Protocol: Send + Sync {
     fn decoder(&self, endpoint: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder>;
 }
 
-/// Why a request cannot be encoded.
+/// Reason why a request cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     #[error("the forced tool `{0}` is not among the request's tools")]
@@ -90,11 +90,11 @@ pub struct HttpRequest {
     pub url: String,
     /// Headers other than the key.
     pub headers: Vec<(String, String)>,
-    /// How a key is sent.
+    /// Header that carries the key.
     pub auth: Auth,
     /// The key and its header, if there is one.
     pub key: Option<(Auth, ApiKey)>,
-    /// How it is signed, instead of a key.
+    /// The signature used instead of a key.
     pub signing: Option<Signing>,
     /// Further secrets in the request.
     pub secrets: Vec<ApiKey>,
@@ -174,7 +174,6 @@ impl Protocols {
         self.0.get(name).cloned()
     }
 
-    /// The names in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
@@ -278,7 +277,7 @@ enum Data {
 fn data(text: &str) -> Data {
     match crate::partial_json::parse_piece(text) {
         Ok(object @ Value::Object(_)) => Data::Object(object),
-        // Google puts an error into a list of one.
+        // Google wraps an error in a list of one.
         Ok(Value::Array(list)) if matches!(list.as_slice(), [Value::Object(_)]) => {
             list.into_iter().next().map_or(Data::Other, Data::Object)
         }

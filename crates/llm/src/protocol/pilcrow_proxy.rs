@@ -1,7 +1,8 @@
-//! The protocol of `pilcrow proxy` (`docs/protocols/proxy.md`), both sides.
+//! Protocol of `pilcrow proxy` (`docs/protocols/proxy.md`), both sides.
 //!
-//! Server-sent events that do not repeat the deltas before them; the client's message equals the proxy's. It
-//! is not in [`super::Protocols`], since it does not address a provider.
+//! The stream consists of server-sent events that do not repeat earlier deltas; the client's
+//! message equals the proxy's. The protocol is not in [`super::Protocols`], since it does not
+//! address a provider.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub struct PilcrowProxy;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {
-    /// `PROVIDER/ID`.
+    /// The model as `PROVIDER/ID`.
     model: String,
     context: Context,
     #[serde(default)]
@@ -113,7 +114,7 @@ impl Protocol for PilcrowProxy {
         };
         // Strings, numbers and lists of them always serialize.
         let body = serde_json::to_value(asked).unwrap_or_default();
-        // A key in the request is the provider's; the proxy gets its own.
+        // A key in the request is for the provider; the proxy has its own key.
         let keyless = Request { api_key: None, ..request.clone() };
         let http = HttpRequest::new(endpoint, &keyless, "api/stream", Auth::bearer(), body);
         // The proxy applies the provider's restrictions.
@@ -205,7 +206,7 @@ impl Built {
     }
 }
 
-/// The proxy's side.
+/// Encoder of the proxy's side.
 pub struct ProxyEncoder {
     built: Built,
 }

@@ -1,6 +1,7 @@
-//! Converts schemas to the subset for constrained arguments (`strict`): every object is closed.
+//! Conversion of schemas to the subset for constrained arguments (`strict`), with every object
+//! closed.
 //!
-//! With OpenAI every property is required, and optional ones accept null. Claude allows optional ones, but
+//! OpenAI requires every property, and optional ones accept null. Claude allows optional ones, but
 //! limits their number per request. A schema that cannot be converted is not constrained.
 
 use serde_json::{Map, Value, json};
@@ -77,9 +78,10 @@ impl Weight {
     }
 }
 
-/// Decides which tools of a request are constrained.
+/// The choice of the tools of a request that are constrained.
 ///
-/// As many as the provider supports, in request order, so that later tools do not affect earlier ones.
+/// As many as the provider supports, in request order, so that later tools do not affect earlier
+/// ones.
 pub(super) struct Strict {
     rules: Rules,
     /// Remaining capacity; `None` if tools are not constrained.
@@ -153,7 +155,7 @@ impl Said<'_> {
                 }
                 "items" => self.part(value, depth + 1)?,
                 "properties" => continue,
-                // Definitions are copied where they are referenced.
+                // Definitions are copied to the places that reference them.
                 "$defs" | "definitions" if self.rules == Rules::Claude => continue,
                 "$defs" | "definitions" => {
                     let parts = value.as_object()?.iter();
@@ -177,7 +179,7 @@ impl Said<'_> {
         if types.len() > 1 || out.contains_key("anyOf") {
             self.weight.unions += 1;
         }
-        // Without properties it accepts any object.
+        // An object without properties accepts any object.
         match schema.get("properties").and_then(Value::as_object) {
             Some(properties) => self.object(schema, properties, depth, &mut out)?,
             None if types.contains(&"object") && !is_closed(schema) => return None,
@@ -213,7 +215,7 @@ impl Said<'_> {
             copy.insert(word.clone(), value.clone());
         }
         self.parts = left;
-        // Deeper, so that recursion ends.
+        // The copy is one level deeper, so that recursion ends.
         self.part(&Value::Object(copy), depth + 1)
     }
 
@@ -256,7 +258,7 @@ pub(super) fn looks_around(pattern: &Value) -> bool {
     pattern.as_str().is_some_and(|it| ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|look| it.contains(look)))
 }
 
-/// The size of a copy.
+/// Number of values in a copy.
 fn size(value: &Value) -> usize {
     match value {
         Value::Array(items) => items.iter().map(|it| 1 + size(it)).sum(),
@@ -332,7 +334,7 @@ mod tests {
             "$defs": {"p": {"type": "object", "properties": {}, "required": [], "additionalProperties": false}},
         });
         assert_eq!(strict(&given), Some(expected.clone()));
-        assert_eq!(strict(&expected), Some(expected), "what is strict stays");
+        assert_eq!(strict(&expected), Some(expected), "a strict schema does not change");
     }
 
     #[test]
@@ -463,7 +465,7 @@ mod tests {
         });
         let weight = Weight { tools: 1, optional: 4, unions: 2 };
         assert_eq!(convert(&given), Some((expected.clone(), weight)));
-        assert_eq!(convert(&expected), Some((expected, weight)), "what is strict stays");
+        assert_eq!(convert(&expected), Some((expected, weight)), "a strict schema does not change");
         let endless = json!({"type": "object", "properties": {"a": {"$ref": "#"}}});
         assert_eq!(convert(&endless), None);
         assert_eq!(convert(&json!({"type": "object", "properties": {"a": {"enum": [{}]}}})), None);

@@ -1,8 +1,8 @@
-//! Tools in the form providers accept: names, descriptions and schemas.
+//! Tools in the form that providers accept: names, descriptions and schemas.
 //!
-//! A schema is reduced for the model only; arguments are validated against the full one. An invalid name is
-//! replaced by one that depends only on the name, so that the same transcript gives the same request;
-//! [`Renamed`] restores names in calls.
+//! A schema is reduced for the model only; arguments are validated against the full one. An invalid
+//! name is replaced by one that depends only on the name, so that the same transcript gives the
+//! same request. [`Renamed`] restores names in calls.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -97,7 +97,8 @@ pub(super) struct Placed<'a> {
 impl<'a> Placed<'a> {
     /// Places a tool at the result that made it known, if the endpoint supports that.
     ///
-    /// All others come first. A request always begins with at least one tool, since providers require it.
+    /// All other tools come first. A request always begins with at least one tool, since providers
+    /// require it.
     pub fn new(endpoint: &Endpoint, request: &'a Request, transcript: &[Message]) -> Self {
         let mut later: HashMap<usize, Vec<&ToolDefinition>> = HashMap::new();
         let mut placed = HashSet::new();
@@ -171,7 +172,7 @@ fn cleaned(schema: &Value, subset: Subset) -> Value {
                 out.insert("enum".to_owned(), json!([value]));
                 continue;
             }
-            // Their keys are names, not keywords.
+            // The keys of these objects are names, not keywords.
             "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
                 let members = value.as_object().into_iter().flatten();
                 Value::Object(members.map(|(name, it)| (name.clone(), cleaned(it, subset))).collect())
@@ -298,7 +299,7 @@ mod tests {
             odd.iter().map(|it| sent_name(it).into_owned()).collect();
         assert_eq!(sent.len(), odd.len(), "{sent:?}");
         for name in &sent {
-            assert_eq!(sent_name(name), name.as_str(), "it is taken");
+            assert_eq!(sent_name(name), name.as_str(), "the name is taken");
         }
         assert!(sent_name("srv.read file").starts_with("srv_read_file_"));
     }
@@ -373,7 +374,7 @@ mod tests {
     fn unsupported_keywords_are_dropped() {
         use Subset::{Claude, Common, Google};
         for (subsets, given, expected) in [
-            // An object is sent, whatever a server calls a schema.
+            // The argument is an object, whatever a server calls a schema.
             (&[Common, Claude, Google][..], json!(null), json!({"type": "object", "properties": {}})),
             (
                 &[Common, Claude, Google],
@@ -420,7 +421,7 @@ mod tests {
         ] {
             for subset in subsets {
                 assert_eq!(schema(&given, *subset), expected, "{subset:?} {given}");
-                assert_eq!(schema(&expected, *subset), expected, "what is taken stays");
+                assert_eq!(schema(&expected, *subset), expected, "supported keywords stay");
             }
         }
     }

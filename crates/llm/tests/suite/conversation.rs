@@ -1,5 +1,6 @@
-//! One conversation in every protocol: the exact requests (`tests/golden/requests`, rewritten with
-//! `UPDATE_EXPECT=1`), and transcripts with messages of other models.
+//! One conversation in every protocol, and transcripts with messages of other models.
+//!
+//! The exact requests are in `tests/golden/requests`, which `UPDATE_EXPECT=1` rewrites.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -189,7 +190,7 @@ fn each_protocol_encodes_a_full_conversation() {
         let mut request = Request { thinking: Some(ThinkingLevel::Medium), ..request(name) };
         let mut endpoint = endpoint;
         if name == "bedrock-converse-stream" {
-            // This model supports the most.
+            // This model supports the largest number of features.
             rename(&mut endpoint, &mut request, "anthropic.claude-m:0");
         }
         let shown = format!("{:#}\n", encode(&*protocol, &endpoint, &request));
@@ -243,7 +244,7 @@ fn every_call_is_answered_once_by_a_valid_id() {
         let body = protocol.encode(&endpoint(), &request(name)).unwrap().body;
         let (calls, results) = ids(&body);
         if name == "google-vertex" {
-            // It rejects ids: results follow the order of their calls.
+            // The provider rejects ids: results follow the order of their calls.
             assert_eq!((calls, results), (Vec::new(), Vec::new()));
             let body = body.to_string();
             for (part, kind) in [(r#""functionCall":"#, "calls"), (r#""functionResponse":"#, "results")] {
@@ -318,7 +319,7 @@ fn a_longer_transcript_extends_the_shorter_one() {
         let name = protocol.name();
         let whole = transcript(name);
         let mut before: Vec<Value> = Vec::new();
-        // Complete batches: later messages must not change their encoding.
+        // The batches are complete: later messages must not change their encoding.
         for length in [1, 4, 7, 9, 11] {
             let request = Request {
                 messages: whole[..length].to_vec().into(),
@@ -407,7 +408,7 @@ fn a_thinking_budget_leaves_room_for_the_answer() {
     assert_eq!(level, ThinkingLevel::High);
     assert_eq!(high["thinking"], json!({"type": "enabled", "budget_tokens": 8192}));
     assert_eq!(high["max_tokens"], 8192 + 1024);
-    assert_eq!(high.get("temperature"), None, "no temperature goes with thinking");
+    assert_eq!(high.get("temperature"), None, "a request with thinking has no temperature");
     let (off, level) = body(4, ThinkingLevel::Low);
     assert_eq!((level, &off["thinking"]), (ThinkingLevel::Off, &json!({"type": "disabled"})));
     assert_eq!((&off["max_tokens"], &off["temperature"]), (&json!(1000), &json!(0.5)));

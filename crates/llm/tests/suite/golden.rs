@@ -1,8 +1,8 @@
-//! Golden streams: each directory of `tests/golden/PROTOCOL` has the bytes of a response, its events and its
-//! final message.
+//! Golden streams: the bytes of a response, its events and its final message.
 //!
-//! A new case is a directory with an `input.sse`, or an `input.frames` for binary event streams ([`frames`]).
-//! `UPDATE_EXPECT=1` writes the expectation, to be reviewed before it is committed.
+//! Each directory of `tests/golden/PROTOCOL` has a case with an `input.sse`, or an `input.frames`
+//! for binary event streams ([`frames`]). `UPDATE_EXPECT=1` writes the expectation, to be reviewed
+//! before the commit.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -166,7 +166,7 @@ fn the_events_before_the_end_add_up_to_the_final_content() {
     }
 }
 
-/// A stream cut anywhere ends with one final message that keeps the received parts.
+/// Cuts a stream anywhere; one final message keeps the received parts.
 #[test]
 fn a_stream_cut_anywhere_ends_once_and_keeps_its_text() {
     for Case { protocol, name, input, .. } in cases() {
@@ -200,7 +200,7 @@ fn a_stream_cut_anywhere_ends_once_and_keeps_its_text() {
     }
 }
 
-/// Damage of any byte is an error, never a panic.
+/// Damages any byte, which must give an error and never a panic.
 #[test]
 fn a_damaged_frame_is_an_error() {
     let protocol = Protocols::default().get("bedrock-converse-stream").unwrap();
@@ -218,7 +218,7 @@ fn a_damaged_frame_is_an_error() {
     }
 }
 
-/// A proxied stream gives the same events in any chunking, and repeats no text.
+/// Sends a stream through the proxy, which repeats no text.
 #[test]
 fn a_proxied_stream_is_equal_to_the_direct_one() {
     for Case { protocol, name, input, .. } in cases() {
@@ -236,7 +236,7 @@ fn a_proxied_stream_is_equal_to_the_direct_one() {
             StreamEvent::TextDelta { delta, .. } | StreamEvent::ThinkingDelta { delta, .. } => Some(delta),
             _ => None,
         });
-        // Long ones cannot occur by chance.
+        // Long pieces cannot occur by chance.
         for delta in deltas.filter(|delta| delta.len() > 12) {
             let written = serde_json::to_string(delta).unwrap();
             let piece = written.trim_matches('"');

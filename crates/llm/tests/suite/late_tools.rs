@@ -1,5 +1,6 @@
-//! Tools introduced in the middle of a conversation: each request extends the previous one, so that
-//! providers' caches stay valid.
+//! Tools introduced in the middle of a conversation.
+//!
+//! Each request extends the previous one, so that providers' caches stay valid.
 
 use llm::protocol::Protocols;
 use llm::{
@@ -68,7 +69,7 @@ fn bodies(protocol: &str, late_tools: bool) -> [Value; 3] {
     [first, second, body(&messages, &tools)]
 }
 
-/// Without cache marks, which move.
+/// Removes cache marks, whose positions change.
 fn unmarked(mut value: Value) -> Value {
     match &mut value {
         Value::Object(members) => {
@@ -93,7 +94,7 @@ fn check_growth(protocol: &str, transcript: &str) -> Value {
         let [before, after] = [&pair[0][transcript], &pair[1][transcript]].map(|it| it.as_array().unwrap());
         assert_eq!(after[..before.len()], before[..], "{protocol}");
     }
-    assert!(!bodies[2].to_string().contains("gone"), "what is not offered is not named");
+    assert!(!bodies[2].to_string().contains("gone"), "a tool that is not offered is not named");
     bodies.into_iter().next_back().unwrap()
 }
 

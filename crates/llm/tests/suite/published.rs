@@ -1,6 +1,7 @@
-//! Requests checked against the providers' published types: their SDK packages, and Amazon's service model.
+//! Requests checked against the providers' published types.
 //!
-//! Slow: `cargo xtask setup` installs the packages.
+//! The types are those of their SDK packages, and Amazon's service model. Slow: `cargo xtask setup`
+//! installs the packages.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ fn ways(name: &str) -> Vec<(Endpoint, Request)> {
         ways.push((forced(name), Request { tool_choice: choice, ..request(name) }));
     }
     for cache in [CacheRetention::None, CacheRetention::Long] {
-        // Anthropic's newest types have none; older models accept it.
+        // Anthropic's newest types have no temperature; older models accept it.
         let temperature = (name != "anthropic-messages").then_some(0.5);
         let mut way = (endpoint(), Request { cache, temperature, ..request(name) });
         way.0.compat.prompt_cache_key = true;
@@ -125,7 +126,7 @@ fn requests_match_the_published_types() {
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/published/validate.py"))
         .arg(&directory)
         .output()
-        .expect("`cargo xtask setup` has put the packages there");
+        .expect("`cargo xtask setup` installed the packages");
     let (reported, problems) =
         (String::from_utf8_lossy(&checked.stdout), String::from_utf8_lossy(&checked.stderr));
     assert!(checked.status.success() && reported.is_empty(), "{reported}{problems}");

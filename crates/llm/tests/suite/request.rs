@@ -139,7 +139,7 @@ fn deviations_of_servers_are_data() {
         http.body["messages"][3]["content"],
         "text\n(tool image omitted: model does not support images)"
     );
-    assert_eq!(http.body["messages"][4]["content"], "", "no message with images stands between");
+    assert_eq!(http.body["messages"][4]["content"], "", "no message with images is between them");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn required_reasoning_content_gets_a_placeholder() {
     let own = |http: &HttpRequest, at: usize| http.body["messages"][at]["reasoning_content"].clone();
     let http = encode(&endpoint, &request());
     assert_eq!((own(&http, 2), own(&http, 5)), (json!(" "), json!(" ")), "{}", http.body);
-    assert_eq!((own(&http, 1), own(&http, 3)), (Value::Null, Value::Null), "only what an assistant said");
+    assert_eq!((own(&http, 1), own(&http, 3)), (Value::Null, Value::Null), "only assistant messages");
     endpoint.provider = "kimi".to_owned();
     let kept = Content::Thinking {
         thinking: "own".to_owned(),
@@ -217,6 +217,6 @@ fn reasoning_details_go_back_unchanged_to_their_model() {
         let http = encode(&endpoint(), &Request { messages: messages.into(), ..Request::default() });
         let message = &http.body["messages"][1];
         assert_eq!(message.get("reasoning_details"), expected);
-        assert_eq!(message.get("reasoning"), None, "it is said once");
+        assert_eq!(message.get("reasoning"), None, "the reasoning is sent once");
     }
 }

@@ -1,10 +1,12 @@
-//! Conversion of a server's `WorkspaceEdit`: byte ranges, expected versions, operations to plan, and
-//! confirmations.
+//! Conversion of a server's `WorkspaceEdit` to byte ranges, expected versions, operations to plan,
+//! and confirmations.
 //!
-//! Writes nothing. The operations are followed in their order on simulated files, so that each list of edits
-//! is read by the text that it refers to. The result has the edits of a file first, under its original name,
-//! and then the file operations. Invariants: an answer about a text that the server does not have is refused,
-//! and so is one that names a file outside the workspace.
+//! Writes nothing. The converter applies the operations in their order to simulated files, so that
+//! it reads each list of edits by the text that it refers to. The result has the edits of a file
+//! first, under its original name, and then the file operations.
+//!
+//! Invariants: the converter refuses an answer about a text that the server does not have, and one
+//! that names a file outside the workspace.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,21 +23,21 @@ use crate::server::protocol::{
 };
 use crate::server::view::View;
 
-/// Converts the edits of one answer.
+/// Converter of the edits of one answer.
 pub(crate) struct Converter<'a> {
     pub workspace: &'a Workspace,
     pub snapshot: &'a HashMap<AbsPath, Synced>,
     pub encoding: PositionEncoding,
     /// The start of the request.
     ///
-    /// A newer empty file was created by the server for this edit.
+    /// An empty file that is newer was created by the server for this edit.
     pub since: Option<SystemTime>,
 }
 
-/// Why an edit is refused.
+/// Reason why an edit is refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EditProblem {
-    #[error("its edit changes {0}, which is outside the workspace")]
+    #[error("its edit changes {0}, which is outside the workspace; change that file by hand")]
     Outside(String),
     #[error("its edit changes {0}, which is not a file")]
     NotAFile(String),
@@ -90,7 +92,7 @@ struct File {
     adopted: bool,
 }
 
-/// An operation whose texts are known only at the end.
+/// An operation whose texts are known only after all edits.
 enum Step {
     Create { file: usize, path: AbsPath, replaces: Option<Version> },
     Rename { file: Option<usize>, from: AbsPath, to: AbsPath, replaces: Option<Version> },
@@ -429,7 +431,7 @@ fn below(directory: &AbsPath, rest: &std::path::Path) -> AbsPath {
     if rest.as_os_str().is_empty() { directory.clone() } else { directory.join(rest) }
 }
 
-/// A confirmation that the server requests, in its own words.
+/// A confirmation that the server requests, with the server's label.
 struct Confirm {
     annotations: BTreeMap<String, Annotation>,
     found: BTreeMap<String, usize>,

@@ -18,12 +18,11 @@ pub struct Answer<T> {
     pub value: T,
     /// The definition's name; several are joined by `, `.
     pub server: String,
-    /// Why the answer may be incomplete.
+    /// Reason why the answer may be incomplete.
     pub notes: Vec<Note>,
 }
 
 impl<T> Answer<T> {
-    /// Adds notes.
     #[must_use]
     pub(crate) fn with_notes(mut self, notes: impl IntoIterator<Item = Note>) -> Self {
         self.notes.extend(notes);
@@ -31,7 +30,6 @@ impl<T> Answer<T> {
     }
 }
 
-/// A range in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
     /// The file; it may lie outside the workspace (a library).
@@ -44,13 +42,13 @@ pub struct Location {
     pub line_text: String,
 }
 
-/// A symbol in a file.
+/// A definition in a file, with its name and its members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symbol {
     pub name: String,
     /// Kind such as `class` or `function`.
     pub kind: String,
-    /// Its qualified name: `Class.method`.
+    /// Qualified name, such as `Class.method`.
     pub path: String,
     pub file: AbsPath,
     /// Byte range of the whole symbol.
@@ -65,7 +63,6 @@ pub struct Symbol {
     pub children: Vec<Symbol>,
 }
 
-/// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     Error,
@@ -85,7 +82,6 @@ impl std::fmt::Display for Severity {
     }
 }
 
-/// A problem in a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnostic {
     /// Byte offsets in the document's text.
@@ -100,7 +96,7 @@ pub struct Diagnostic {
     pub source: Option<String>,
     pub message: String,
     pub server: String,
-    /// The diagnostic as received, to be sent with code action requests.
+    /// The received JSON, sent back with code action requests.
     pub raw: RawJson,
 }
 
@@ -153,7 +149,7 @@ impl Diagnostic {
 pub struct RawJson(Arc<str>);
 
 impl RawJson {
-    /// Any JSON value.
+    /// Copies raw JSON, which is parsed on demand.
     pub fn new(raw: &serde_json::value::RawValue) -> Self {
         Self(raw.get().into())
     }
@@ -177,11 +173,11 @@ impl RawJson {
 pub struct Diagnostics {
     /// The version of the request.
     pub version: Version,
-    /// In order of position.
+    /// Diagnostics in order of position.
     pub items: Vec<Diagnostic>,
     /// Servers whose diagnostics are not known yet.
     pub pending: Vec<String>,
-    /// Servers that could not be asked, and why.
+    /// Servers that did not receive the request, with the reason.
     pub failed: Vec<Note>,
     /// Sources that check only saved files, with their server.
     ///

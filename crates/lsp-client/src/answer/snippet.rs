@@ -1,6 +1,6 @@
 //! Snippets as plain text without placeholders (LSP 3.17 §Snippet Syntax).
 //!
-//! Invariants: no syntax of snippets gets into a file, and none of their text is lost.
+//! Invariants: no snippet syntax reaches a file, and no text of a snippet is lost.
 
 use std::iter::Peekable;
 use std::str::Chars;

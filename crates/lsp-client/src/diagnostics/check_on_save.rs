@@ -1,7 +1,9 @@
-//! Diagnostics of saved files, from a check on request that runs another program (Cargo) on the disk.
+//! Diagnostics of saved files, from a requested check that runs another program (Cargo) on the
+//! disk.
 //!
-//! Uses only the definition's rule. A check ends when the work that the server reports for it has ended and
-//! nothing more was published for a while; what was published by then is the result.
+//! Uses only the definition's rule. A check ends when the work that the server reports for it has
+//! ended and the server has published nothing for a while. All that it published by then is the
+//! result.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -23,14 +25,14 @@ const LIMIT: usize = 4096;
 pub(crate) enum WaitOutcome {
     /// The published diagnostics are the result.
     Ended,
-    /// The time is over: the check may still begin, end or publish.
+    /// The time is over; the check may still begin, end or publish.
     Unfinished,
-    /// The check did not begin in its time.
+    /// The check did not begin before `begins`.
     Silent,
 }
 
 pub(crate) struct CheckOnSave {
-    /// One permit: its holder requests the check.
+    /// Holds one permit; its owner requests the check.
     pub turn: Semaphore,
     rule: Option<CheckRule>,
     state: Mutex<State>,
@@ -65,7 +67,7 @@ impl CheckOnSave {
         self.rule.as_ref()
     }
 
-    /// `$/progress`.
+    /// Handles `$/progress`.
     pub fn progress(&self, params: &Value) {
         let Some(rule) = &self.rule else { return };
         let Some(token) = params["token"].as_str().filter(|token| token.starts_with(&rule.progress)) else {
@@ -95,7 +97,7 @@ impl CheckOnSave {
         self.changed.send_replace(());
     }
 
-    /// `textDocument/publishDiagnostics`, of any version: the check reads the disk.
+    /// Handles `textDocument/publishDiagnostics` of any version.
     pub fn push(&self, path: &AbsPath, items: &RawJson) {
         if self.rule.is_none() {
             return;
@@ -114,8 +116,9 @@ impl CheckOnSave {
 
     /// Prepares a request for a check.
     ///
-    /// Returns the number of the check that must have begun after `disk_changes` changes, and whether to
-    /// request it: not if one runs and nothing has changed since it was requested.
+    /// Returns the number of the check that must have begun after `disk_changes` changes, and
+    /// whether to request it. No request is needed if a check runs and nothing has changed since it
+    /// was requested.
     pub fn asks(&self, disk_changes: u64) -> (u64, bool) {
         let mut state = self.state();
         let again = state.running.is_empty() || state.asked != Some(disk_changes);
@@ -123,7 +126,7 @@ impl CheckOnSave {
         (if again { state.begun } else { state.begun.saturating_sub(1) }, again)
     }
 
-    /// Waits for the end of a check after the first `begun`, and of its publishes.
+    /// Waits until a check after the first `begun` has ended and published.
     ///
     /// Does not wait for a check that has not begun at `begins`. Cancel-safe.
     pub async fn wait(&self, begun: u64, begins: Instant, until: Instant) -> WaitOutcome {
@@ -159,7 +162,7 @@ impl CheckOnSave {
         self.state().running.values().max().cloned()
     }
 
-    /// The check was requested and did not begin.
+    /// Records that the check was requested and did not begin.
     pub(crate) fn record_no_start(&self) {
         self.state().did_not_start = true;
     }
@@ -216,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_check_without_time_to_settle_has_not_ended() {
+    async fn a_check_that_still_publishes_has_not_ended() {
         let saved = saved();
         says(&saved, "begin");
         let now = Instant::now();

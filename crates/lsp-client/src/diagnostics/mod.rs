@@ -22,10 +22,10 @@ use adapters::DiagnosticsRule;
 const QUIET: Duration = Duration::from_millis(500);
 /// That time for an unanswered speculative edit, whose answers may still arrive.
 const LONG_QUIET: Duration = Duration::from_secs(2);
-/// How long an empty list may be the one that a server publishes for a closed file.
+/// Time in which an empty list may be the server's list for a closed file.
 const CLEARING: Duration = Duration::from_secs(2);
 
-/// How long announced work may take to begin.
+/// Maximum time for announced work to begin.
 const ANNOUNCED: Duration = Duration::from_secs(5);
 
 /// The reader of published diagnostics.
@@ -44,7 +44,7 @@ const LIMIT: usize = 4096;
 
 pub(crate) struct PushedDiagnostics {
     rule: DiagnosticsRule,
-    /// How long work may continue without progress.
+    /// Maximum time for which work may continue without progress.
     silent: Duration,
     state: Mutex<State>,
     changed: watch::Sender<()>,
@@ -54,19 +54,17 @@ pub(crate) struct PushedDiagnostics {
 struct State {
     count: u64,
     files: HashMap<AbsPath, Push>,
-    /// Tokens of announced work that has not ended.
-    ///
-    /// Each with the time at which it no longer counts without progress.
+    /// Announced work that has not ended, by its progress token.
     work: HashMap<String, Work>,
     work_ended: Option<Instant>,
-    /// The reported status of files.
+    /// The status of files that the server reports as busy.
     busy: HashMap<AbsPath, Busy>,
     /// Whether the server sends versions.
     ///
     /// Then a publish without one is not about an open text (basedpyright 1.40.2 reports closed files like
     /// that).
     versioned: bool,
-    /// Everything that is published during a speculative edit.
+    /// All diagnostics published during a speculative edit.
     speculative: Option<HashMap<AbsPath, Push>>,
     after: Option<After>,
     last_change: LastChange,
@@ -78,7 +76,7 @@ struct State {
 struct DiskChanges {
     /// Number of reports.
     count: u64,
-    /// The last report, and its file if there was only one.
+    /// The last report; the path is set if it named only one file.
     last: (Option<AbsPath>, Sent),
     /// The last change before it that was not of the same single file.
     before: Sent,
@@ -94,7 +92,7 @@ struct LastChange {
     before: u64,
 }
 
-/// After a speculative edit, while diagnostics may still be about its texts.
+/// State after a speculative edit, while diagnostics may still be about its texts.
 struct After {
     quiet: Duration,
     /// Time of the revert, or of the last diagnostics that may be about the edit.
@@ -107,7 +105,7 @@ struct After {
 
 struct Work {
     begun: bool,
-    /// The work does not affect answers about the project.
+    /// Whether answers about the project do not depend on the work.
     unrelated: bool,
     /// Time from which the work no longer counts.
     until: Instant,
@@ -126,7 +124,7 @@ struct Push {
     /// The number of the first publish about the same version of the file.
     first: u64,
     at: Instant,
-    /// Arrival of the previous publish about the same file.
+    /// Arrival time of the previous publish about the same file.
     previous: Option<Instant>,
     version: Option<i32>,
     items: RawJson,
@@ -141,7 +139,7 @@ impl PushedDiagnostics {
         self.state.lock()
     }
 
-    /// The number of publishes, and of changes that the server has learned of.
+    /// Returns the number of publishes, and of changes that the server has received.
     pub fn now(&self) -> Sent {
         let state = self.state();
         Sent { pushes: state.count, disk_changes: state.disk_changes.count }
@@ -225,7 +223,7 @@ impl PushedDiagnostics {
         self.state().count == 0 && !self.is_working(path)
     }
 
-    /// Any other notification.
+    /// Handles any other notification.
     pub fn status(&self, method: &str, params: &Value) {
         let Some(rule) = self.rule.file_status.as_ref().filter(|rule| rule.method == method) else { return };
         let path = params[&rule.file].as_str().and_then(paths::uri_to_path).and_then(AbsPath::new);
@@ -241,7 +239,7 @@ impl PushedDiagnostics {
         self.changed.send_replace(());
     }
 
-    /// `textDocument/publishDiagnostics`.
+    /// Handles `textDocument/publishDiagnostics`.
     pub fn push(&self, path: AbsPath, version: Option<i32>, items: RawJson) {
         if self.is_void(&items) {
             return;
@@ -301,7 +299,7 @@ impl PushedDiagnostics {
         self.changed.send_replace(());
     }
 
-    /// `window/workDoneProgress/create`: work is about to begin.
+    /// Handles `window/workDoneProgress/create`: work is about to begin.
     pub fn announced(&self, token: &Value) {
         let until = Instant::now() + self.silent.min(ANNOUNCED);
         self.state().work(token.to_string(), Work { begun: false, unrelated: false, until });
@@ -313,7 +311,7 @@ impl PushedDiagnostics {
         self.state().work.values().any(|work| work.begun && !work.unrelated && now >= work.until)
     }
 
-    /// `$/progress`; `unrelated`: answers do not depend on work that begins.
+    /// Handles `$/progress`; answers do not depend on `unrelated` work.
     pub fn progress(&self, params: &Value, unrelated: bool) {
         {
             let mut state = self.state();
@@ -348,7 +346,7 @@ impl PushedDiagnostics {
             _ => {}
         }
         let last = if self.rule.progress {
-            // During work: when it will have had no progress for too long.
+            // During work: the time at which it will have had no progress for too long.
             let work = state.work.values().map(|work| work.until);
             work.chain(state.work_ended).chain([push.at]).max().unwrap_or(push.at)
         } else {
@@ -400,10 +398,10 @@ impl PushedDiagnostics {
             let mut wake = believed.map_or(until, |believed| until.min(believed));
             if let Some(push) = push {
                 let parts = self.rule.progress || self.rule.file_status.is_some();
-                let settles = match push.version {
+                let needs_quiet = match push.version {
                     Some(version) => (version == synced.number).then_some(parts),
                     None if self.rule.require_version => None,
-                    // A publish after our change may still be about the text before it, or partial; another
+                    // A publish after the change may still be about the text before it, or partial; another
                     // within the debounce time replaces it.
                     None => (push.number > synced.sent.pushes).then_some(true),
                 };
@@ -416,7 +414,7 @@ impl PushedDiagnostics {
                     true => stable_at.map(|at| at.max(push.at + CLEARING)),
                     false => stable_at,
                 };
-                let at = match (settles, stable_at) {
+                let at = match (needs_quiet, stable_at) {
                     (Some(false), _) => Some(push.at),
                     (Some(true), stable_at) => stable_at,
                     (None, _) => None,
@@ -474,7 +472,7 @@ impl State {
     }
 
     fn store(&mut self, path: AbsPath, push: Push) {
-        // Late, about an older text than the stored one.
+        // A late publish, about an older text than the stored one.
         let known = self.files.get(&path).and_then(|known| known.version);
         if push.version.zip(known).is_some_and(|(version, known)| version < known) {
             return;
@@ -506,7 +504,7 @@ mod tests {
     use crate::server::view::View;
     use serde_json::json;
 
-    /// How long a publish is held back after progress.
+    /// Waits while a publish is held back after progress.
     ///
     /// `silent` is the longest time without progress.
     async fn held(

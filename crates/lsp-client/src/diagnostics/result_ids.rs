@@ -1,7 +1,7 @@
-//! Reports of pull diagnostics by their result id, for which a server may answer `unchanged` (LSP 3.17
-//! §DocumentDiagnosticReport).
+//! Reports of pull diagnostics by their result id, for which a server may answer `unchanged` (LSP
+//! 3.17 §DocumentDiagnosticReport).
 //!
-//! Invariants: `unchanged` is believed only for the report that the request named.
+//! Invariants: `unchanged` counts only for the report that the request named.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
 //! Candidate files: the files that contain a name, opened before a request about all of its uses.
 //!
-//! Some servers search only the files of their project and those that are open: the tests of a package may be
-//! neither. And a server reads a file that is not open itself, with positions that may differ from ours
-//! (basedpyright 1.40.2 counts a byte order mark).
+//! Some servers search only the files of their project and those that are open. The tests of a
+//! package may be neither. A server also reads a file that is not open itself, with positions that
+//! may differ from Pilcrow's (basedpyright 1.40.2 counts a byte order mark).
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::server::{Clock, Opened, Server};
 
 /// Maximum number of files opened for one request.
 pub(super) const MAX_OPENED: usize = 400;
-/// Time for files of other languages.
+/// Time for the scan of files of other languages.
 const OTHERS_TIME: Duration = Duration::from_secs(5);
 
 /// The files that contain a name as a word.
@@ -24,7 +24,7 @@ const OTHERS_TIME: Duration = Duration::from_secs(5);
 pub struct Candidates {
     /// Files of the server's languages, those in its root first; at most 400.
     pub documents: Vec<Document>,
-    /// Further files of its languages.
+    /// Files of its languages beyond the limit, which stay closed.
     pub omitted: Vec<AbsPath>,
     /// Whether the scan ended before every file of its languages was read.
     pub is_cut: bool,
@@ -34,7 +34,7 @@ pub struct Candidates {
     pub others_cut: bool,
 }
 
-/// Which files a scan reads.
+/// The files that a scan reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kinds {
     /// Files of the server's languages.
@@ -55,7 +55,7 @@ impl OpenCandidates {
         self.found.as_ref()
     }
 
-    /// Reports candidates that the server was not shown.
+    /// Returns a note about candidates that the server was not shown.
     pub fn note(&self) -> Option<Note> {
         self.found()?.note()
     }
@@ -73,7 +73,7 @@ impl Candidates {
         self.documents.iter().map(|document| &document.path)
     }
 
-    /// Reports candidates that the server was not shown.
+    /// Returns a note about candidates that the server was not shown.
     pub(super) fn note(&self) -> Option<Note> {
         let (omitted, is_cut) = (self.omitted.len(), self.is_cut);
         (omitted > 0 || is_cut).then_some(Note::CandidatesOmitted { omitted, is_cut })
@@ -116,8 +116,8 @@ impl ServerPool {
         if !server.core.definition.open_candidates {
             return Ok(None);
         }
-        // Changes on disk are reported before a file is opened, otherwise it is closed again for that. The
-        // question itself notes a scan that was cut.
+        // Changes on disk are reported before a file is opened; otherwise the report would close
+        // it. The request itself notes a scan that was cut.
         drop(server.report_external_changes(clock).await?);
         let opened = server.open_all(&found.documents, clock).await?;
         if server.core.definition.await_candidates {

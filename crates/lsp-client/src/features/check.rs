@@ -1,7 +1,7 @@
-//! Diagnostics of each server for a document, to be compared with what the same server reported before.
+//! Diagnostics of each server for a document, to compare with its earlier report.
 //!
-//! Nothing waits for a server that is not ready. After a change of another file, earlier diagnostics of a
-//! dependent file are not trusted: the server is shown the file again.
+//! A check waits for no server that is not ready. After a change of another file, earlier
+//! diagnostics of a dependent file are not trusted: the check shows the file to the server again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,18 +45,18 @@ pub struct Checked {
     pub pending: bool,
     /// Sources that the server only runs when a file is saved.
     pub on_save: Vec<String>,
-    /// Why the server excludes the file from its project, in the server's words.
+    /// Reason why the server excludes the file from its project, in the server's words.
     ///
     /// Then nothing is `known`.
     pub disowned: Option<String>,
 }
 
-/// Why a server's diagnostics of a document are not known.
+/// The reason why a server's diagnostics of a document are not known.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Unknown {
-    /// Its answers may be incomplete.
+    /// The server's answers may be incomplete.
     Noted(Note),
-    /// The server runs a command, and answers nothing until that is done.
+    /// The server runs a command and answers nothing until it ends.
     RunningCommand,
     /// The server has not answered yet.
     Unanswered,
@@ -64,23 +64,23 @@ pub enum Unknown {
     Late {
         after: Duration,
     },
-    /// Its answer contains no report.
+    /// The answer contains no report.
     NoReport,
     Failed(ServerError),
     /// A reason given by the server or the connection.
     Reason(String),
 }
 
-/// A document to check, and its role.
 type Question = (Document, CheckRole);
 
 impl ServerPool {
-    /// Diagnostics of the text of `doc` from each of its servers.
+    /// Returns diagnostics of the text of `doc` from each of its servers.
     ///
-    /// A server that starts, is loading or could not load its project is not waited for.
+    /// Does not wait for a server that starts, is loading or could not load its project.
     ///
     /// # Errors
-    /// [`ServerError`] when no server can be asked at all, or the question was cancelled.
+    ///
+    /// [`ServerError`] when no server can be asked at all, or the request was cancelled.
     pub async fn check(
         self: &Arc<Self>,
         doc: &Document,
@@ -150,7 +150,7 @@ impl ServerPool {
 }
 
 impl Checked {
-    /// The final answer of a server.
+    /// Builds the final answer of a server.
     pub(super) fn of(server: &Server, known: Result<Vec<Diagnostic>, Unknown>) -> Self {
         let rule = &server.core.definition.diagnostics;
         let (mut known, mut disowned) = (known, None);
@@ -249,7 +249,7 @@ impl<'a> Shown<'a> {
         clock: Clock<'_>,
     ) -> Result<Self, ServerError> {
         let loading = &server.core.loading;
-        // A server that waits for us to apply an edit answers nothing until then.
+        // A server that waits for Pilcrow to apply an edit answers nothing until then.
         let may_be_shown = server.core.edits().is_none();
         let is_ready = loading.is_ready() && Instant::now() < clock.until;
         let held = |path: &AbsPath| server.core.documents().holds(path);
@@ -331,7 +331,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// Room for documents beyond the limit, while it lives.
+/// Raises the limit of open documents while it lives.
 pub(crate) struct Extra<'a>(&'a Core, usize);
 
 impl<'a> Extra<'a> {

@@ -28,10 +28,10 @@ const BEGINS: Duration = Duration::from_secs(10);
 const BEGINS_LATE: Duration = Duration::from_secs(1);
 /// Attempts while files change during the check.
 const MAX_ATTEMPTS: usize = 3;
-/// Why a server's check of saved files has no result.
+/// Reason why a server's check of saved files has no result.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SaveCheckError {
-    /// The server has no such check.
+    /// The server has no check on save.
     Unsupported,
     /// Files changed during the check.
     FilesChanged,
@@ -47,7 +47,7 @@ pub enum SaveCheckError {
     TooManyFiles,
     /// The check did not end in time.
     Unfinished {
-        /// Its progress, as the server reports it.
+        /// Progress that the server reports.
         progress: Option<String>,
     },
     /// A problem of the project, as the server reports it.

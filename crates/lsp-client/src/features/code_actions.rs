@@ -39,13 +39,13 @@ pub struct ActionQuery<'a> {
 /// A code action of a server.
 #[derive(Clone)]
 pub struct CodeAction {
-    /// Its title, as the server words it.
+    /// The title that the server gives it.
     pub title: String,
-    /// `quickfix`, `refactor.extract.function`, …; empty for a bare command.
+    /// Kind such as `quickfix`; empty for a bare command.
     pub kind: String,
     /// Whether the server prefers it.
     pub preferred: bool,
-    /// Why it cannot be applied here.
+    /// Reason why it cannot be applied here.
     pub disabled: Option<String>,
     pub server: String,
     /// Whether it is only a command: its edits are known when it has run.
@@ -59,9 +59,9 @@ pub struct CodeAction {
 /// The content of an action: an edit, then a command, either or both.
 #[derive(Debug)]
 pub struct Resolved {
-    /// Applied first.
+    /// The edit, applied first.
     pub edit: Option<WorkspaceEdit>,
-    /// Run after the edit.
+    /// The command, run after the edit.
     pub command: Option<ServerCommand>,
 }
 
@@ -148,7 +148,7 @@ impl ServerPool {
             let message = format!("{:?} cannot be applied here: {reason}", action.title);
             return Err(server.refused(ErrorCode::NotApplied, message));
         }
-        // A bare `Command` is not an action that could be resolved.
+        // A bare `Command` is not an action and cannot be resolved.
         if let Some(command) = action.raw["command"].as_str() {
             let command = ServerCommand::new(server, command, action.raw["arguments"].clone());
             return Ok(Resolved { edit: None, command: Some(command) });
@@ -250,7 +250,7 @@ async fn offered(
         owner: Arc::clone(server),
         raw,
     });
-    // Not every server respects `only`.
+    // Some servers ignore `only`.
     let wanted = |action: &CodeAction| query.only.is_empty() || query.only.iter().any(|kind| action.is(kind));
     Ok((actions.filter(wanted).collect(), asked.note))
 }
@@ -260,7 +260,7 @@ mod tests {
     use super::within;
 
     #[test]
-    fn kinds_hold_those_below_them() {
+    fn kinds_include_their_subkinds() {
         assert!(within("refactor.extract.function", "refactor.extract") && within("quickfix", ""));
         assert!(!within("refactor.extractor", "refactor.extract") && !within("refactor", "refactor.extract"));
     }

@@ -1,7 +1,7 @@
 //! Commands of a server, whose edits arrive as requests of the server while the command runs.
 //!
-//! Invariants: an edit is accepted only while a request is open that may cause one; it takes the same path as
-//! every other edit; the server learns whether it was applied.
+//! Invariants: an edit is accepted only while a request is open that may cause one. It takes the
+//! same path as every other edit, and the server is notified whether it was applied.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -23,7 +23,7 @@ use crate::server::{Clock, Server};
 /// Time for an edit after the response, if the command has changed nothing yet.
 const LATE: Duration = Duration::from_millis(300);
 
-/// Delay of file times, which are those of the system's last tick.
+/// Granularity of file times, which have the precision of the system's tick.
 const FILE_CLOCK: Duration = Duration::from_millis(10);
 
 /// Applies the edits that a server sends while it works.
@@ -36,7 +36,7 @@ pub trait CommandEdits: Send + Sync {
 #[derive(Clone)]
 pub struct ServerCommand {
     pub name: String,
-    /// Its arguments; a JSON list.
+    /// Arguments of the command; a JSON list.
     pub arguments: Value,
     owner: Arc<Server>,
 }
@@ -46,7 +46,7 @@ pub struct ServerCommand {
 pub struct Ran {
     /// Edits of the server that were applied meanwhile.
     pub applied: usize,
-    /// Why other edits were refused.
+    /// Reason why other edits were refused.
     pub refused: Vec<String>,
     pub outcome: Result<Value, ServerError>,
 }
@@ -71,8 +71,9 @@ impl ServerPool {
     /// Runs a command; edits that arrive before it ends go to `edits`.
     ///
     /// # Errors
-    /// [`ServerError`] when it was not sent: `Refused` as `unsupported` for one that the server leaves
-    /// to an editor. The events after that are in [`Ran`], since files may have changed by then.
+    ///
+    /// [`ServerError`] when it was not sent: `Refused` as `unsupported` if the server leaves the
+    /// command to an editor. Later failures are in [`Ran`], since files may have changed by then.
     pub async fn run_command(
         self: &Arc<Self>,
         command: &ServerCommand,
@@ -115,7 +116,7 @@ pub(super) async fn asked_with_edits(
     edits: &dyn CommandEdits,
     clock: Clock<'_>,
 ) -> Result<Answer<Ran>, ServerError> {
-    // One at a time: an edit does not say which request caused it.
+    // One command at a time: an edit does not name the request that caused it.
     let turn = tokio::select! {
         () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
         turn = tokio::time::timeout(clock.left(), server.core.commanding.acquire()) => turn,

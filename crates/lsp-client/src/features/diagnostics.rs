@@ -1,4 +1,4 @@
-//! Diagnostics of exactly the requested text.
+//! Diagnostics of exactly the requested text, from all servers of a document.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,11 +36,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const MOST_OPENED: usize = 4;
 
 impl ServerPool {
-    /// Diagnostics of the text of `doc` from all of its servers.
+    /// Returns the diagnostics of the text of `doc` from all of its servers.
     ///
-    /// Never of another text: `pending` lists the servers that have not answered by the deadline.
+    /// Never returns those of another text: `pending` lists the servers that have not answered by
+    /// the deadline.
     ///
     /// # Errors
+    ///
     /// [`ServerError`] when no server can be asked at all.
     pub async fn diagnostics(
         self: &Arc<Self>,
@@ -145,7 +147,8 @@ async fn of_one(
     patience: Duration,
     clock: Clock<'_>,
 ) -> Result<Option<Vec<Diagnostic>>, ServerError> {
-    // Some servers register capabilities before they have loaded, so this waits for that.
+    // Some servers register capabilities before they have loaded, so wait until a server has
+    // loaded.
     server.wait_ready(Some(doc), clock).await?;
     // Dropping the future cancels its pending request.
     tokio::select! {
@@ -170,7 +173,7 @@ async fn silence(server: &Server, doc: &Document, patience: Duration) {
     }
 }
 
-/// How a server that publishes is shown a document.
+/// The way in which a document is shown to a server that publishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Show {
     /// Shows its current text.
@@ -229,7 +232,7 @@ pub(super) async fn of_loaded(
         }
         None => {
             server.await_deletions(METHOD, clock).await?;
-            // Held while waiting, so that no speculative edit comes between.
+            // The gate is held while waiting, so that no speculative edit comes between.
             let entered = server.enter(METHOD, clock).await?;
             let _held = server.core.hold(&doc.path);
             let now = server.core.documents().shown(&doc.path);
@@ -257,9 +260,10 @@ pub(super) async fn of_loaded(
     read(server, &synced, &items).map(Some)
 }
 
-/// Diagnostics of a text that the server was sent.
+/// Waits for the diagnostics of a text that the server was sent.
 ///
-/// None if its definition names a request that shows that the text is clean, else the published ones.
+/// Returns none if the definition names a request that shows that the text is clean, else the
+/// published ones.
 async fn diagnosed(
     server: &Server,
     entered: &Entered,
@@ -276,11 +280,12 @@ async fn diagnosed(
 
 /// Diagnostics that the server publishes after all that it was sent.
 ///
-/// A silent server is shown the document again. So is a server that published nothing about a text sent
-/// before the request (clangd 22.1.1 skips a text that was changed and changed back before it began). If
-/// nothing was published about the text when changes on disk were reported, it is shown again at once: the
-/// first publication may be about the old state. A server that does not publish what it reported when asked
-/// is asked again: it may have been wrong (tsserver learns late of new files).
+/// A silent server is shown the document again. So is a server that published nothing about a text
+/// sent before the request (clangd 22.1.1 skips a text that was changed and reverted before it
+/// began). If nothing was published about the text when changes on disk were reported, the document
+/// is shown again at once, because the first publication may be about the old state. A server that
+/// does not publish the problems of its answer is asked again, because its answer may have been
+/// wrong (tsserver notices new files late).
 async fn pushed(
     server: &Server,
     entered: &Entered,
@@ -336,8 +341,8 @@ async fn pushed(
 
 /// Waits for the publish about a text; `None` if there is none by `until`.
 ///
-/// Reopens a document that was closed for another request if its text is unchanged: servers publish nothing,
-/// or an empty list, for a closed one.
+/// Reopens a document that was closed for another request if its text is unchanged. Servers publish
+/// nothing, or an empty list, for a closed one.
 async fn waited(
     server: &Server,
     (entered, doc): (&Entered, &Document),
@@ -453,7 +458,8 @@ pub(crate) async fn check_clean(
     for arguments in &rule.arguments {
         let arguments: Vec<Value> = arguments.iter().map(|it| expand(it, &variables)).collect();
         let params = json!({"command": rule.command, "arguments": arguments});
-        // Not by `Server::ask`: the caller has entered already, or runs a speculative edit.
+        // `Server::ask` is not used here: the caller has entered already, or runs a speculative
+        // edit.
         let left = until.saturating_duration_since(Instant::now());
         let raw = match server.peer.request(METHOD, &params, left, cancel).await {
             Ok(raw) => raw,
@@ -480,7 +486,7 @@ pub(crate) async fn check_clean(
     }
 }
 
-/// `DocumentDiagnosticParams`.
+/// Builds `DocumentDiagnosticParams`.
 pub(crate) fn question(synced: Option<&Synced>, options: &Value, known: Option<&str>) -> Value {
     let mut params = json!({"textDocument": document(synced)});
     if let Some(identifier) = options.get("identifier").filter(|it| it.is_string()) {

@@ -142,7 +142,7 @@ fn indentation(text: &str) -> Value {
             tabs += 1;
         } else {
             spaces += 1;
-            // A single space is inside a comment, rarely a level.
+            // A single space is usually inside a comment, not an indentation level.
             if indent.len() > 1 {
                 width = width.min(indent.len());
             }

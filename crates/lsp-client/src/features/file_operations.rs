@@ -23,12 +23,12 @@ pub(super) const REQUESTS: &[Request] = &[
     Request::new("workspace/willDeleteFiles"),
 ];
 
-/// Changes that servers request with created and deleted files.
+/// Changes that servers request for created and deleted files.
 #[derive(Debug, Default)]
 pub struct Wishes {
     /// Edits by server, for texts before the files are created or deleted.
     pub edits: Vec<(String, WorkspaceEdit)>,
-    /// Servers that did not answer, and why.
+    /// Servers that did not answer, with the reason.
     pub unknown: Vec<String>,
 }
 

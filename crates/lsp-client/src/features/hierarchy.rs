@@ -32,14 +32,12 @@ pub(super) const REQUESTS: &[Request] = &[
     Request::new("typeHierarchy/subtypes"),
 ];
 
-/// The direction of a call hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Calls {
     Incoming,
     Outgoing,
 }
 
-/// The direction of a type hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Types {
     /// The types that it extends.
@@ -58,10 +56,11 @@ pub struct Call {
 }
 
 impl ServerPool {
-    /// The functions that the one at byte `offset` calls, with each call's place.
+    /// The functions that the one at byte `offset` calls, with the place of each call.
     ///
     /// # Errors
-    /// [`ServerError`]; `Refused` as `not_found` when the server sees no function there.
+    ///
+    /// [`ServerError`]; `Refused` as `not_found` when the server finds no function there.
     pub async fn callees(
         self: &Arc<Self>,
         doc: &Document,
@@ -77,7 +76,8 @@ impl ServerPool {
     /// The types one step above or below the type at byte `offset`.
     ///
     /// # Errors
-    /// [`ServerError`]; `Refused` as `not_found` when the server sees no type there.
+    ///
+    /// [`ServerError`]; `Refused` as `not_found` when the server finds no type there.
     pub async fn types(
         self: &Arc<Self>,
         direction: Types,
@@ -110,9 +110,10 @@ impl ServerPool {
         Ok(found)
     }
 
-    /// Packages with candidates that are not represented in the files `found`.
+    /// Packages with candidates, of which `found` contains no file.
     ///
-    /// A server that follows calls from an item may stay in the package of that item (tsserver 5.9).
+    /// A server that follows calls from an item may stay in the package of that item (tsserver
+    /// 5.9).
     pub fn unsearched_packages(
         &self,
         server: &ServerHandle,
@@ -206,7 +207,7 @@ pub(super) async fn calls(
     })
 }
 
-/// The calls in order of position, without duplicates (as of basedpyright 1.40).
+/// Sorts the calls by position and removes duplicates (basedpyright 1.40).
 fn sorted(mut calls: Vec<Call>) -> Vec<Call> {
     let same = |a: &Symbol, b: &Symbol| {
         (&a.file, &a.selection, a.line, &a.name) == (&b.file, &b.selection, b.line, &b.name)

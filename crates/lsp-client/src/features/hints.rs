@@ -32,9 +32,8 @@ pub(super) const REQUESTS: &[Request] = &[SIGNATURE, HIGHLIGHTS, COMPLETION, INL
 /// A signature of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
-    /// `add(a: int, b: int) -> int`.
+    /// The whole signature, such as `add(a: int, b: int) -> int`.
     pub label: String,
-    /// Its documentation.
     pub documentation: Option<String>,
     /// The active parameter, as written in the label.
     pub parameter: Option<String>,
@@ -49,7 +48,7 @@ pub struct Highlight {
     pub range: Range<usize>,
     /// One-based line.
     pub line: usize,
-    /// `read`, `write` or `text`.
+    /// Kind of use: `read`, `write` or `text`.
     pub kind: &'static str,
 }
 
@@ -58,7 +57,7 @@ pub struct Highlight {
 pub struct Completion {
     /// The text by which users choose.
     pub label: String,
-    /// `method`, `field`, …; empty if the server does not say.
+    /// Kind such as `method` or `field`; empty if the server names none.
     pub kind: &'static str,
     /// Its type or origin.
     pub detail: Option<String>,
@@ -72,7 +71,7 @@ pub struct InlayHint {
     pub offset: usize,
     /// One-based line.
     pub line: usize,
-    /// `: int`, `name=`.
+    /// Text of the hint, such as `: int` or `name=`.
     pub label: String,
 }
 

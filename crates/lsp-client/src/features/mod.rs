@@ -1,7 +1,7 @@
 //! The requests that a pool answers, a file for each kind.
 //!
-//! Each chooses the server, starts it, waits until it is ready, syncs the texts, sends the request, and reads
-//! the answer by the texts that the server had.
+//! Each request chooses the server, starts it, waits until it is ready, syncs the texts, sends the
+//! request, and reads the answer by the texts that the server had.
 
 mod candidate_files;
 mod check;
@@ -57,7 +57,7 @@ use crate::server::protocol::{Range, RawWorkspaceEdit};
 use crate::server::view::View;
 use crate::server::{Asked, Server};
 
-/// `TextDocumentPositionParams`.
+/// Builds `TextDocumentPositionParams`.
 fn at(synced: Option<&Synced>, offset: usize, encoding: PositionEncoding) -> Value {
     let Some(synced) = synced else { return json!({}) };
     json!({
@@ -70,7 +70,7 @@ fn document(synced: Option<&Synced>) -> Value {
     json!({"uri": synced.map(|synced| synced.uri.as_str())})
 }
 
-/// A server's answer, with why it may be incomplete.
+/// A server's answer, with the reasons why it may be incomplete.
 fn answer<T>(server: &Server, asked: &Asked, value: T) -> Answer<T> {
     let notes = asked.note.clone().or_else(|| server.note()).into_iter().collect();
     Answer { value, server: server.name().to_owned(), notes }

@@ -18,7 +18,7 @@ use crate::server::protocol::{AnyLocation, Many};
 use crate::server::{Asked, Clock, Server};
 use adapters::Feature;
 
-/// Files of one package in which the name is resolved.
+/// Maximum number of files of one package in which the name is resolved.
 const MAX_RESOLVED: usize = 5;
 
 pub(super) const REQUESTS: &[Request] = &[
@@ -32,7 +32,7 @@ pub(super) const REQUESTS: &[Request] = &[
     Request::new("textDocument/hover").of(Feature::Hover, "hoverProvider").quick(),
 ];
 
-/// The target of navigation from a name.
+/// The target of navigation from a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Navigate {
     Definition,
@@ -104,7 +104,7 @@ impl ServerPool {
             let mut found = locations(&server, &asked)?;
             let mut failed = None;
             if to == Navigate::Implementation {
-                // The answer for the file's own package counts also if others do not answer.
+                // The answer of the file's own package counts even if other servers do not answer.
                 let clock = clock.part(75);
                 match self.elsewhere(&server, method, (doc, offset), &candidates, &mut found, clock).await {
                     Ok(()) => {}
@@ -262,7 +262,7 @@ pub(super) fn locations(server: &Server, asked: &Asked) -> Result<Vec<Location>,
     Ok(places)
 }
 
-/// `MarkupContent`, `MarkedString` or a list of these.
+/// Text of `MarkupContent`, `MarkedString` or a list of these.
 pub(super) fn hover_text(contents: &Value) -> String {
     match contents {
         Value::String(text) => text.clone(),

@@ -14,7 +14,7 @@ use crate::pool::{InUse, RequestCx, ServerPool};
 use crate::server::Server;
 use adapters::Feature;
 
-/// Time to wait for a server that does not run.
+/// Time to wait for a server that is not running.
 const START: Duration = Duration::from_millis(500);
 
 /// The result of a preview.
@@ -22,17 +22,17 @@ const START: Duration = Duration::from_millis(500);
 pub struct EditPreview {
     /// Diagnostics of each server for each file; ranges are in the edited text.
     pub files: BTreeMap<AbsPath, Vec<Checked>>,
-    /// Servers without a preview, and why.
+    /// Servers without a preview, with the reason.
     pub skipped: Vec<(String, SpeculativeError)>,
 }
 
 impl ServerPool {
     /// Requests diagnostics of edited texts and of `dependents` without writing them.
     ///
-    /// Shows the texts to every server of the files. Afterwards each server has its texts as before, also if
-    /// the future is dropped. Takes at most 5 s, during which other requests to these servers wait. `edited`
-    /// are all files that the edit changes: a server that reads one of them without being shown it gives no
-    /// answer.
+    /// Shows the texts to every server of the files. Afterwards each server has its texts as
+    /// before, also if the future is dropped. Takes at most 5 s, during which other requests to
+    /// these servers wait. `edited` are all files that the edit changes. A server that reads one of
+    /// them without being shown it gives no answer.
     pub async fn preview_edit(
         self: &Arc<Self>,
         files: &[SpeculativeFile],
@@ -47,12 +47,12 @@ impl ServerPool {
             let servers = self.servers_for(&file.document.path, &cx.within(START), &mut out).await;
             for server in servers {
                 at(&mut edits, Arc::clone(&server)).asked.insert(file.document.path.clone());
-                // Not stopped to make room during the preview.
+                // The pool does not stop it to make room during the preview.
                 in_use.push(server);
             }
         }
         for document in dependents {
-            // A server that is not shown the edit reports nothing new about them.
+            // A server that is not shown the edit reports nothing new about dependents.
             for server in
                 self.servers_for(&document.path, &cx.within(START), &mut EditPreview::default()).await
             {

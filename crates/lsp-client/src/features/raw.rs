@@ -1,4 +1,4 @@
-//! Requests to servers as such: any method, their capabilities, a restart.
+//! Raw requests to servers: any method, their capabilities, a restart.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,16 +27,14 @@ pub type RawAnswer = Answer<Ran>;
 #[derive(Debug, Clone)]
 pub struct Offered {
     pub server: String,
-    /// The directory it works on.
+    /// The root directory of the server.
     pub root: AbsPath,
-    /// The features it offers.
     pub features: Vec<Feature>,
     pub lacks: Vec<Feature>,
     /// Kinds of code actions, if it lists them.
     pub kinds: Vec<String>,
-    /// Commands that it runs.
     pub commands: Vec<String>,
-    /// Its capabilities as received.
+    /// The server's capabilities as received.
     pub raw: Value,
 }
 
@@ -61,7 +59,7 @@ impl ServerPool {
         let clock = cx.clock();
         let document = place.map(|(document, _)| document);
         let servers = self.servers_of(document.map(|document| &document.path), server, cx).await?;
-        // The same server that answers this request for other callers.
+        // Chooses the server that answers this request for other callers.
         let first = match (document, feature_of(method)) {
             (Some(document), Some(feature)) if servers.len() > 1 => {
                 Some(self.pick(&document.path, feature, clock).await?)
@@ -81,7 +79,7 @@ impl ServerPool {
             }
         };
         if is_reserved(method) {
-            let message = format!("{method} is sent by Pilcrow itself, it cannot be requested");
+            let message = format!("{method}  is sent by Pilcrow itself and cannot be requested");
             return Err(server.refused(ErrorCode::Unsupported, message));
         }
         server.wait_ready(document, clock).await?;

@@ -42,7 +42,9 @@ pub struct Renamed {
 }
 
 impl Renamed {
-    /// Closes the candidates; the reasons why the answer may be incomplete.
+    /// Closes the candidates.
+    ///
+    /// Returns the reasons why the answer may be incomplete.
     pub async fn close(&mut self) -> Vec<Note> {
         let server = self.server.server();
         for opened in self.opened.drain(..) {
@@ -62,8 +64,10 @@ impl ServerPool {
     /// Requests the edit in all files that renames the symbol at byte `offset`.
     ///
     /// # Errors
-    /// [`ServerError`]: `Refused` when nothing can be renamed there or nothing would change, `Starting`
-    /// when the server has not loaded the project in time: half a rename is worse than none.
+    ///
+    /// [`ServerError`]: `Refused` when nothing can be renamed there or nothing would change,
+    /// `Starting` when the server has not loaded the project in time. Half a rename is worse than
+    /// none.
     pub async fn rename(
         self: &Arc<Self>,
         doc: &Document,
@@ -76,7 +80,7 @@ impl ServerPool {
         server.require_loaded(Some(doc), clock).await?;
         let old_name = server.old_name(doc, offset, clock).await?;
         if old_name == new_name {
-            let message = format!("it is named {new_name} already");
+            let message = format!("it is named {new_name} already; choose another name");
             return Err(server.refused(ErrorCode::InvalidArguments, message));
         }
         let candidates = self.find_candidates(server.server(), &old_name, Kinds::All, clock).await?;
@@ -95,7 +99,7 @@ impl ServerPool {
         }
     }
 
-    /// Asks for the edit, and once more with the files open that it changes.
+    /// Requests the edit, and again with the files open that it changes.
     async fn rename_open(
         &self,
         server: &ServerHandle,
@@ -106,7 +110,7 @@ impl ServerPool {
         clock: Clock<'_>,
     ) -> Result<WorkspaceEdit, ServerError> {
         let mut edit = server.rename(doc, offset, (old_name, new_name), clock).await?;
-        // Edits are valid for texts that the server was given.
+        // An edit is valid only for texts that were sent to the server.
         let closed = not_open(server.server(), &edit);
         if !closed.is_empty() && closed.len() <= MAX_OPENED {
             let documents: Vec<Document> =
@@ -128,7 +132,7 @@ impl ServerPool {
         Ok(edit)
     }
 
-    /// Whether every place of `path` that gets the new name contains the old one.
+    /// Whether every range of `path` that gets the new name contains the old one.
     fn fits(&self, edit: &WorkspaceEdit, path: &AbsPath, old_name: &str, new_name: &str) -> bool {
         let Ok(document) = self.workspace.document(path) else { return false };
         edited(edit)
@@ -189,7 +193,7 @@ fn edited(edit: &WorkspaceEdit) -> impl Iterator<Item = (&AbsPath, &Vec<text::Te
     })
 }
 
-/// A server that refuses to rename refuses the place or the name that it was given.
+/// Maps a refused rename to an error about the position or the name.
 fn about_arguments(error: ServerError) -> ServerError {
     match error {
         ServerError::Refused { server, message, code: ErrorCode::NotApplied } => {

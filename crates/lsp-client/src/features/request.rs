@@ -1,4 +1,4 @@
-//! Requests that Pilcrow sends, each declared beside the code that sends it.
+//! Requests that Pilcrow sends, each declared next to the code that sends it.
 
 use adapters::Feature;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ const GROUPS: [&[Request]; 10] = [
 ];
 
 impl Request {
-    /// A request that is sent again if need be.
+    /// Creates a request that is repeated after a cancellation by the server.
     pub const fn new(method: &'static str) -> Self {
         let (feature, provider, client) = (None, None, None);
         Self { method, feature, provider, client, is_quick: false, is_repeated: true }
@@ -54,7 +54,7 @@ impl Request {
         Self { feature: Some(feature), provider: Some(provider), ..self }
     }
 
-    /// Announces a capability of ours without options.
+    /// Announces a client capability without options.
     pub const fn announced(self, client: &'static str) -> Self {
         Self { client: Some(client), ..self }
     }
@@ -87,12 +87,12 @@ pub(crate) fn is_quick(method: &str) -> bool {
     all().any(|request| request.method == method && request.is_quick)
 }
 
-/// The methods that are sent again. Others may have had an effect already.
+/// The methods that may be sent again. Others may have had an effect already.
 pub(crate) fn repeated() -> impl Iterator<Item = &'static str> {
     all().filter(|request| request.is_repeated).map(|request| request.method)
 }
 
-/// Our capabilities below `textDocument` that have no options.
+/// Client capabilities below `textDocument` that have no options.
 pub(crate) fn announced() -> impl Iterator<Item = (&'static str, Value)> {
     all().filter_map(|request| Some((request.client?, json!({"dynamicRegistration": false}))))
 }

@@ -40,10 +40,12 @@ impl ServerPool {
 
     /// The servers that can update references to a path when it moves.
     ///
-    /// Also says why others are not asked. `file` selects the servers: `path` itself, or a file of the
-    /// directory `path`. A server that is not installed and not verified is left out.
+    /// Also returns the reasons why others are not asked. `file` selects the servers: `path`
+    /// itself, or a file of the directory `path`. A server that is neither installed nor verified
+    /// is left out.
     ///
     /// # Errors
+    ///
     /// [`ServerError`].
     pub async fn servers_for_move(
         self: &std::sync::Arc<Self>,
@@ -105,7 +107,6 @@ impl ServerHandle {
         &self.0
     }
 
-    /// The definition's name.
     pub fn name(&self) -> &str {
         self.0.name()
     }
@@ -120,12 +121,12 @@ impl ServerHandle {
         self.0.core.capabilities().offers(feature)
     }
 
-    /// Why its answers may be incomplete now.
+    /// Reason why its answers may be incomplete now.
     pub fn note(&self) -> Option<Note> {
         self.0.note()
     }
 
-    /// A refusal in the name of this server.
+    /// Builds a `Refused` error in the name of this server.
     pub fn refused(&self, code: ErrorCode, message: String) -> ServerError {
         self.0.refused(code, message)
     }
@@ -135,9 +136,12 @@ impl ServerHandle {
         other_extensions(self.definition(), path)
     }
 
-    /// Waits until the project is loaded, with `doc` opened; whether it is.
+    /// Waits until the project is loaded, with `doc` open.
+    ///
+    /// Returns whether it is loaded.
     ///
     /// # Errors
+    ///
     /// [`ServerError`].
     pub async fn wait_ready(&self, doc: Option<&Document>, clock: Clock<'_>) -> Result<bool, ServerError> {
         self.0.wait_ready(doc, clock).await
@@ -146,7 +150,9 @@ impl ServerHandle {
     /// Requires that the project is loaded: half a rename is worse than none.
     ///
     /// # Errors
-    /// [`ServerError`]; `Starting` when it is not loaded in time, `Refused` when it cannot be loaded.
+    ///
+    /// [`ServerError`]: `Starting` when the project is not loaded in time, `Refused` when it cannot
+    /// be loaded.
     pub async fn require_loaded(&self, doc: Option<&Document>, clock: Clock<'_>) -> Result<(), ServerError> {
         let server = self.server();
         if !server.wait_ready(doc, clock).await? {

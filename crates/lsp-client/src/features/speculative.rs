@@ -1,10 +1,12 @@
-//! Speculative edits: a server is shown an edit that is not made, asked for diagnostics, and shown the true
-//! texts again.
+//! Speculative edits: a server receives an edit that is not made, reports diagnostics, and receives
+//! the true texts again.
 //!
-//! Runs in a task of its own, so that the texts are restored even if the caller leaves.
+//! Runs in a task of its own, so that the texts are restored even if the caller's future is
+//! dropped.
 //!
-//! Invariants: afterwards, however it ends, the server has the texts that it had before; meanwhile no other
-//! request is answered from its texts; nothing is saved, and no file is created or deleted.
+//! Invariants: afterwards, however the edit ends, the server has the texts that it had before.
+//! Meanwhile no other request is answered from its texts, nothing is saved, and no file is created
+//! or deleted.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -37,7 +39,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// A file as an edit would leave it.
 #[derive(Debug, Clone)]
 pub struct SpeculativeFile {
-    /// The current document; of a file that would be created, with an empty text.
+    /// The current document, or an empty one for a file that the edit would create.
     pub document: Document,
     /// Its text after the edit.
     pub text: Arc<str>,
@@ -45,10 +47,10 @@ pub struct SpeculativeFile {
     pub created: bool,
 }
 
-/// Why an edit was not shown to a server.
+/// Reason why an edit was not shown to a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SpeculativeError {
-    /// A text changed meanwhile, so the result would belong to another.
+    /// A text changed meanwhile, so the result would belong to another text.
     Moved,
     /// The caller cancelled.
     Cancelled,
@@ -74,7 +76,7 @@ pub enum SpeculativeError {
     Failed(ServerError),
 }
 
-/// The diagnostics of each file, or why they are not known.
+/// The diagnostics of each file, or the reason why they are not known.
 pub(crate) type Findings = Vec<(AbsPath, Result<Vec<Diagnostic>, Unknown>)>;
 
 /// A speculative edit for one server.
@@ -92,7 +94,7 @@ pub(crate) struct SpeculativeEdit {
 struct Shown {
     document: Document,
     was_open: bool,
-    /// Whether it was opened, or opened again, for the edit; otherwise changed.
+    /// Whether the edit opened or reopened it; otherwise the edit changed its text.
     opened: bool,
     /// Whether it does not exist on disk.
     created: bool,
@@ -199,7 +201,8 @@ impl SpeculativeEdit {
         if !self.is_unchanged(&base) {
             return Err(SpeculativeError::Moved);
         }
-        // From here to the end of the block nothing awaits: all texts are shown, or the stream is closed.
+        // From here to the end of the block nothing awaits: either all texts are shown, or the
+        // stream is closed.
         let _room = Extra::new(&server.core, self.files.len() + self.dependents.len());
         self.show(&room, &fresh, shown).map_err(|_| SpeculativeError::Ended)?;
         drop(room);
@@ -230,7 +233,7 @@ impl SpeculativeEdit {
                 found = &mut asking => break found,
             }
         };
-        // Other programs than the editor change files too.
+        // Programs other than the editor change files too.
         if !self.is_unchanged(&base) {
             return Err(SpeculativeError::Moved);
         }
@@ -288,7 +291,7 @@ impl SpeculativeEdit {
             let opened = !was_open || reopens && versioned;
             shown.push(Shown { document: document.clone(), was_open, opened, created: false, synced });
         }
-        // After all files exist that they may include.
+        // Dependents are shown after all files exist that they may include.
         for it in shown.iter_mut().filter(|_| rereads && pushes) {
             if documents.may_be_outdated(&it.document.path) {
                 let again = documents.send_again(room, rule, &it.document.path, now)?;
@@ -307,7 +310,7 @@ impl SpeculativeEdit {
     ) -> (AbsPath, Result<Vec<Diagnostic>, Unknown>) {
         let server = &self.server;
         let path = shown.document.path.clone();
-        // Some of the time is lost before the request is sent.
+        // Some of the time passes before the request is sent.
         let after = Duration::from_secs_f64((limit.as_secs_f64() * 10.0).round() / 10.0);
         let late = || Err(Unknown::Late { after });
         let items = match pulled(server) {
@@ -375,7 +378,7 @@ impl SpeculativeEdit {
                 let document = &it.document;
                 let language =
                     server.core.definition.language_id(document.path.as_path()).unwrap_or("plaintext");
-                // Publications from now on, with whatever version, are not about the edit.
+                // Publications from now on are not about the edit, whatever their version.
                 versions.insert(document.path.clone(), documents.next_number(&document.path));
                 if it.opened {
                     // A server may keep the last text of a closed file until it has read the file again
@@ -434,7 +437,7 @@ impl SpeculativeEdit {
     }
 }
 
-/// Whether each of two files may use the other.
+/// Whether either of two files may use the other.
 fn name_each_other(definition: &ServerDefinition, one: &SpeculativeFile, other: &SpeculativeFile) -> bool {
     let name =
         |one: &SpeculativeFile, other: &SpeculativeFile| names(definition, &one.text, &other.document.path);
@@ -451,7 +454,9 @@ fn names(definition: &ServerDefinition, text: &str, path: &AbsPath) -> bool {
     name.is_none_or(|name| text::occurrences(text, &name).next().is_some())
 }
 
-/// Why an edit cannot be shown to a server; not all of `edited` may be shown.
+/// The reason why an edit cannot be shown to a server.
+///
+/// The server may receive only a part of `edited`.
 pub(crate) fn obstacle(edit: &SpeculativeEdit, edited: &BTreeSet<&AbsPath>) -> Option<SpeculativeError> {
     let (server, files) = (&edit.server, &edit.files);
     if files.iter().any(|file| file.created) && !server.core.definition.checks_new_files {

@@ -24,15 +24,15 @@ pub(super) const REQUESTS: &[Request] = &[
     Request::new("workspaceSymbol/resolve"),
 ];
 
-/// Files read to find a language, if no file is given.
+/// Maximum number of files scanned to find a language, if no file is given.
 const LOOKED_AT: usize = 2000;
-/// Workspace symbols whose missing range is requested.
+/// Maximum number of workspace symbols whose missing range is requested.
 const RESOLVED: usize = 50;
 
 /// The result of a search for workspace symbols.
 #[derive(Debug, Clone, Default)]
 pub struct WorkspaceSymbols {
-    /// In the order of the servers' answers.
+    /// Symbols in the order of the servers' answers.
     pub symbols: Vec<Symbol>,
     /// Files whose servers were not asked; empty if the server of one file was asked.
     pub unasked: Vec<Unasked>,
@@ -63,12 +63,13 @@ impl ServerPool {
         Ok(answer(&server, &asked, symbols))
     }
 
-    /// The symbols of a file that may not be the requested one.
+    /// The symbols of a file other than the requested one.
     ///
-    /// The caller passes the result to [`ServerPool::close_peeked`]: a server works on what it has open
-    /// (tsserver 5.9 checks the types of all of it after each change).
+    /// The caller passes the result to [`ServerPool::close_peeked`]: a server works on all of its
+    /// open files (tsserver 5.9 checks the types of all of them after each change).
     ///
     /// # Errors
+    ///
     /// [`ServerError`]; then nothing stays open.
     pub async fn peek_symbols(
         self: &Arc<Self>,
@@ -119,7 +120,7 @@ impl ServerPool {
         if servers.is_empty() {
             let root = self.workspace.root();
             let mut files = self.workspace.files(root).take(LOOKED_AT);
-            // An installed server is better than the one of the first file.
+            // An installed server is better than the server of the first file.
             let mut first = None;
             let known = files.find(|path| {
                 let found = self.applying(path, feature);
@@ -198,7 +199,7 @@ async fn outlined(
     Ok((asked, symbols))
 }
 
-/// Requests the range of symbols that came without it, as far as they can be shown.
+/// Requests the missing ranges of symbols, up to `RESOLVED`.
 async fn whole(server: &Server, items: Vec<Value>, clock: Clock<'_>) -> Result<Vec<Value>, ServerError> {
     const METHOD: &str = "workspaceSymbol/resolve";
     let resolves = {

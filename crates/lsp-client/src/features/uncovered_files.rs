@@ -12,7 +12,7 @@ use crate::pool::ServerPool;
 use crate::server::Server;
 use adapters::Feature;
 
-/// Time for the scan.
+/// Maximum time of the scan.
 pub(super) const LOOKING: Duration = Duration::from_secs(1);
 
 /// Files that a request to the workspace did not cover.
@@ -20,18 +20,18 @@ pub(super) const LOOKING: Duration = Duration::from_secs(1);
 pub struct Unasked {
     /// The definitions of their servers, best first.
     pub servers: Vec<String>,
-    /// Why they were not covered.
+    /// The reason why they were not covered.
     pub why: UnaskedWhy,
-    /// In order of path.
+    /// Files in order of path.
     pub files: Vec<AbsPath>,
 }
 
-/// Why no server of a file was asked.
+/// Reason why no server of a file was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnaskedWhy {
-    /// Installed, and not running.
+    /// A server is installed and not running.
     Idle,
-    /// Running, without an answer to that request.
+    /// A server runs and did not answer that request.
     Unable,
     /// The server is not installed.
     Missing,

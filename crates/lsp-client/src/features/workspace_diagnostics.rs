@@ -1,8 +1,8 @@
-//! Workspace diagnostics: diagnostics of files that are not requested one by one (LSP 3.17 §Workspace
-//! Diagnostics Pull).
+//! Workspace diagnostics: diagnostics of files that are not requested one by one (LSP 3.17
+//! §Workspace Diagnostics Pull).
 //!
-//! Invariants: a file that no report mentions is not known, and neither is one that changed since the request
-//! was sent.
+//! Invariants: the diagnostics of a file are unknown if no report mentions it, or if it changed
+//! since the request was sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -109,7 +109,7 @@ async fn of_one(
     let report: Option<WorkspaceReport<'_>> = server.read_borrowed(WHOLE, &asked.raw)?;
     for file in report.into_iter().flat_map(|report| report.items) {
         let Some(path) = paths::uri_to_path(&file.uri).and_then(AbsPath::new) else { continue };
-        // Without previous result ids nothing can be unchanged.
+        // A server that received no previous result ids cannot answer `unchanged`.
         let Some(items) =
             file.items.filter(|_| paths.contains(&path) && file.kind != Some("unchanged".into()))
         else {

@@ -12,8 +12,8 @@ use crate::server::Server;
 impl ServerPool {
     /// Sends a commit to every running server.
     ///
-    /// Sends new texts of open documents, deleted documents and watched files. Done when all messages are in
-    /// the servers' queues.
+    /// Sends new texts of open documents, deleted documents and watched files. Returns when all
+    /// messages are in the servers' queues.
     pub async fn did_commit(&self, commit: &Commit) {
         let mut events: Vec<(AbsPath, u8)> = Vec::new();
         let mut closed: Vec<AbsPath> = Vec::new();
@@ -45,7 +45,7 @@ impl ServerPool {
     }
 }
 
-/// File operations, in the lists of the protocol.
+/// File operations in the lists that the protocol requires.
 #[derive(Default)]
 struct FileOperations {
     created: Vec<AbsPath>,
@@ -111,7 +111,7 @@ fn saved(server: &Server, path: &AbsPath) -> Option<Value> {
     did_save(server, &document)
 }
 
-/// `DidSaveTextDocumentParams`; `None` if the server does not accept `didSave`.
+/// Builds `DidSaveTextDocumentParams`; `None` if the server accepts no `didSave`.
 pub(crate) fn did_save(server: &Server, document: &Document) -> Option<Value> {
     let options = server.core.capabilities().save()?;
     let mut params = json!({"textDocument": {"uri": path_to_uri(document.path.as_path())}});

@@ -1,7 +1,8 @@
 //! Deleted files that a server still answers about, because it reads the disk in the background.
 //!
-//! A request right after the notification may be answered before the server has read the disk. Invariants: if
-//! the definition has a probe for that, requests are sent after it fails, or the answer carries a note.
+//! A server may answer a request right after the notification before it has read the disk.
+//! Invariants: if the definition has a probe for that, requests are sent after the probe fails, or
+//! the answer carries a note.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ use crate::server::{Clock, LONGEST_PAUSE, PAUSE, Server};
 ///
 /// The newest suffice: a server that needs probes processes deletions in order.
 const LIMIT: usize = 16;
-/// How long a server may take to notice a deletion.
+/// Maximum time for a server to notice a deletion.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Deleted files, the newest last.
@@ -30,7 +31,7 @@ struct Deletion {
     path: AbsPath,
     /// Time of the notification to the server.
     since: Instant,
-    /// Time of the last probe after the file's time was over.
+    /// Time of the last probe after the file's time had expired.
     asked: Option<Instant>,
 }
 
@@ -69,7 +70,7 @@ impl DeletedFiles {
         self.list().last().map(|it| it.path.clone())
     }
 
-    /// Whether the server may still notice a deletion: its answers are not believed.
+    /// Whether the server may still notice a deletion; its answers are unreliable.
     pub(crate) fn is_awaited(&self) -> bool {
         self.list().iter().any(|it| it.since.elapsed() < PATIENCE)
     }
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unnoticed_deletion_is_probed_now_and_then() {
+    fn an_unnoticed_deletion_is_probed_at_intervals() {
         let gone = DeletedFiles::default();
         let path = AbsPath::new("/p/a.txt").unwrap();
         gone.record_deletions([&path].into_iter());

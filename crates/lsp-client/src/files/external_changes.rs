@@ -16,11 +16,11 @@ use crate::note::Note;
 use crate::server::core::Core;
 use crate::server::{Clock, Server};
 
-/// How long requests wait for a server that reloads its projects.
+/// Maximum time for which requests wait for a server that reloads its projects.
 const REREAD: Duration = Duration::from_secs(20);
 /// Time after which a reload counts as lost.
 const FORGOTTEN: Duration = Duration::from_secs(600);
-/// How long a server waits for the response to its registration.
+/// Maximum time for which a server waits for the response to its registration.
 const FIRST_SCAN: Duration = Duration::from_secs(2);
 
 impl Server {
@@ -72,8 +72,8 @@ impl Server {
         let Ok(room) = self.peer.room().await else { return };
         let events = core.file_poller.changes(snapshot, false);
         core.diagnostics.record_disk_changes(events.iter().map(|(path, _)| path));
-        // A server that registered no watcher may watch files itself. It receives the texts of open files;
-        // but other files may see the text on the disk.
+        // A server that registered no watcher may watch files itself. It receives the texts of open
+        // files; other files may use the text on the disk.
         let open: HashSet<AbsPath> = core.documents().paths().into_iter().collect();
         let is_unknown = |(path, kind): &&(AbsPath, u8)| *kind != CHANGED || !open.contains(path);
         let unknown: Vec<&AbsPath> = events.iter().filter(is_unknown).map(|(path, _)| path).collect();
@@ -120,7 +120,7 @@ impl Server {
 
     /// The root marker to report as changed for a file.
     ///
-    /// An existing one, else the first one as deleted.
+    /// Returns an existing marker, else the first one as deleted.
     pub fn marker(&self, path: &AbsPath) -> Option<(AbsPath, u8)> {
         if self.core.definition.language_id(path.as_path()).is_none() || !self.is_below(path) {
             return None;
@@ -190,9 +190,9 @@ impl Server {
     }
 }
 
-/// Scans for newly registered files, so that later changes are known to be new.
+/// Scans newly registered files, so that later changes are known to be new.
 ///
-/// If that takes too long, the next scan does it.
+/// If the time is too short, the next scan includes them.
 pub(crate) async fn registered(core: &Arc<Core>) {
     let watchers = core.watchers();
     if core.file_poller.has_scanned(&watchers) {
@@ -209,7 +209,9 @@ pub(crate) async fn registered(core: &Arc<Core>) {
     }
 }
 
-/// A task of the pool; it ends with the server's stream.
+/// Requests the reload and waits for its response.
+///
+/// Runs as a task of the pool, which ends with the server's stream.
 async fn request_reload(core: Arc<Core>, peer: Peer, command: String, happened: u64, ended: DropGuard) {
     let params = json!({"command": command, "arguments": []});
     let cancel = CancellationToken::new();

@@ -1,13 +1,15 @@
-//! Polling for files that other programs changed, so that a server learns of files that it has read but not
-//! open.
+//! Polling for files that other programs changed, so that a server learns of files that it has read
+//! but not open.
 //!
-//! A notification is not enough: a server may answer before it has read the file again (rust-analyzer 1.96,
-//! ty 0.0.105), or watch files by itself with a delay. So the last changed files are opened in the server
-//! before the next request.
+//! A notification is not enough: a server may answer before it has read the file again
+//! (rust-analyzer 1.96, ty 0.0.105), or watch files by itself with a delay. So the server opens the
+//! last changed files before the next request.
 //!
-//! Reads names, sizes and times only. Scans the files that the server's definition names, at most [`LIMIT`],
-//! and as many that globs of the server's registrations name; not more than once in [`PAUSE`] except for
-//! diagnostics. A change between two requests is found by the second, one during a request by the next.
+//! Reads names, sizes and times only. Scans the files that the server's definition names, at most
+//! [`LIMIT`], and as many that globs of the server's registrations name. A scan runs at most once
+//! in [`PAUSE`], except for diagnostics. The second of two requests finds a change between them;
+//! the next request finds a change during a request.
+//!
 //! Invariants: no existing file is reported as deleted, and none as created that may have existed.
 
 use std::collections::HashMap;
@@ -33,18 +35,18 @@ const LIMIT: usize = 4096;
 const MAX_OPENED: usize = 16;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The time of a file may lag behind the clock by a tick of the kernel.
+/// Maximum lag of file times behind the clock, one tick of the kernel.
 const TICK: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PollMode {
-    /// Before the server reads anything: nothing is reported.
+    /// The scan before the server reads anything, which reports nothing.
     First,
     IfDue,
     Now,
 }
 
-/// `FileChangeType` of LSP.
+/// The values of `FileChangeType` in LSP.
 pub(crate) const CREATED: u8 = 1;
 pub(crate) const CHANGED: u8 = 2;
 pub(crate) const DELETED: u8 = 3;
@@ -54,7 +56,7 @@ type Stamp = (u64, Option<SystemTime>);
 #[derive(Clone)]
 struct Known {
     stamp: Stamp,
-    /// Only a glob of the server's registrations names the file, not the definition.
+    /// Whether only a glob of the server's registrations names the file.
     registered: bool,
 }
 
@@ -64,10 +66,10 @@ pub(crate) struct FileSnapshot {
     files: HashMap<AbsPath, Known>,
     /// The registrations of the server.
     watchers: Arc<Watchers>,
-    /// There are more files than the limit.
+    /// Whether there are more files than the limit.
     cut: bool,
     at: Option<SystemTime>,
-    /// The time of the first scan: the server has read nothing that is older.
+    /// Time of the first scan; the server has read no older text.
     first: Option<SystemTime>,
 }
 
@@ -82,9 +84,9 @@ pub(crate) struct FilePoller {
     reloads: AtomicU64,
     /// Changed files that were not opened since; the newest last.
     pending_resync: Mutex<Vec<AbsPath>>,
-    /// Files closed so that the server notices their creation.
+    /// Files that were closed so that the server notices their creation.
     ///
-    /// They are opened again before the next request.
+    /// The next request opens them again.
     reopen: Mutex<Vec<AbsPath>>,
     /// The last reload.
     pub reload: Mutex<Option<ProjectReload>>,
@@ -96,19 +98,21 @@ pub(crate) struct FilePoller {
 pub(crate) struct ProjectReload {
     /// The number of events that it covers.
     pub happened: u64,
-    /// Fires at its end.
+    /// Fires at the end of the reload.
     pub ended: CancellationToken,
     /// The time until which callers wait.
     pub until: Instant,
 }
 
 impl ProjectReload {
-    /// Whether this reload covers the events `happened`, or will and is awaited.
+    /// Whether this reload covers the events `happened`, and has ended or is awaited.
     pub fn covers(&self, happened: u64) -> bool {
         !self.ended.is_cancelled() && (self.happened == happened || Instant::now() < self.until)
     }
 
-    /// Waits for the end; whether it came. Cancel-safe.
+    /// Waits for the end of the reload.
+    ///
+    /// Returns whether it ended. Cancel-safe.
     pub async fn wait(&self) -> bool {
         tokio::select! {
             biased;
@@ -134,7 +138,7 @@ impl Default for FilePoller {
 }
 
 impl FilePoller {
-    /// Whether a scan began and finished since then.
+    /// Whether a scan began and finished after `asked`.
     pub(crate) fn scanned_since(&self, asked: Instant) -> bool {
         self.last_scan.lock().is_some_and(|began| began >= asked)
     }
@@ -146,7 +150,8 @@ impl FilePoller {
 
     /// Records changes that a server does not notice by itself.
     ///
-    /// Created or deleted files, files that are no source, or more than are opened.
+    /// These are created or deleted files, files that are no source, and more changed files than
+    /// are opened.
     pub(crate) fn record_events(&self, definition: &ServerDefinition, events: &[(AbsPath, u8)]) {
         let is_seen = |(path, kind): &(AbsPath, u8)| {
             *kind == CHANGED && definition.language_id(path.as_path()).is_some()
@@ -186,7 +191,7 @@ impl FilePoller {
         pending_resync.drain(..more);
     }
 
-    /// The files to reopen, the newest last: changed ones, and those closed for it.
+    /// The changed files, and those closed for reopening, the newest last.
     pub(crate) fn pending_resync(&self) -> Vec<AbsPath> {
         let pending_resync = self.pending_resync.lock();
         let mut paths = self.reopen.lock().clone();
@@ -276,7 +281,7 @@ impl FilePoller {
         state.1.watchers = snapshot.watchers;
     }
 
-    /// The changes since the last scan; none at the first.
+    /// Returns the changes since the last scan; none at the first.
     ///
     /// Checks missing files once more.
     pub fn changes(&self, mut now: FileSnapshot, first: bool) -> Vec<(AbsPath, u8)> {
@@ -303,7 +308,8 @@ impl FilePoller {
                 Some(_) => {}
                 // A file beyond the limit is new only if it was written since.
                 None if before.cut && known.is_older(before.at) => {}
-                // First scanned now: the file may have existed, and been read before it was written.
+                // A file that is scanned for the first time may have existed, and been read before
+                // it was written.
                 None if known.registered && is_new_glob => {
                     if known.may_follow(before.first) {
                         found(path, known, CHANGED);
@@ -324,7 +330,7 @@ impl FilePoller {
             }
             match stamp(&path) {
                 None => found(&path, &known, DELETED),
-                // Ignored now, or beyond the limit.
+                // The file is ignored now, or beyond the limit.
                 Some(stamp) => {
                     if stamp != known.stamp {
                         found(&path, &known, CHANGED);
@@ -381,7 +387,7 @@ pub(crate) fn scan(
     let at = Some(SystemTime::now());
     let mut found =
         ScanResult { own: Vec::new(), registered: placed(workspace, root, &watchers), cut: false };
-    // The server's own root first: a large workspace exceeds the limit.
+    // The server's own root comes first: a large workspace exceeds the limit.
     let mut walked = vec![root.clone()];
     let is_whole = definition.watch.workspace && workspace.root() != root;
     walked.extend(is_whole.then(|| workspace.root().clone()));
@@ -402,7 +408,7 @@ pub(crate) fn scan(
     let cut = found.cut || ignored.len() > LIMIT;
     ignored.truncate(LIMIT);
     let own = found.own.into_iter().chain(ignored).map(|path| (path, false));
-    // A file in both is the definition's.
+    // The definition takes a file that both name.
     let all = found.registered.into_iter().map(|path| (path, true)).chain(own);
     let stamped =
         all.filter_map(|(path, registered)| Some((Known { stamp: stamp(&path)?, registered }, path)));
@@ -430,7 +436,7 @@ struct ScanResult {
 }
 
 impl ScanResult {
-    /// Takes the files of a walk, until the server's own exceed the limit.
+    /// Adds the files of a walk, until the server's own exceed the limit.
     fn take(
         &mut self,
         definition: &ServerDefinition,
@@ -484,13 +490,13 @@ fn placed(workspace: &Workspace, root: &AbsPath, watchers: &Watchers) -> Vec<Abs
     files(ends.chain(inside), watchers).take(LIMIT).collect()
 }
 
-/// The existing files among them that are named.
+/// Filters `paths` to existing files that the watchers name.
 fn files(paths: impl Iterator<Item = PathBuf>, watchers: &Watchers) -> impl Iterator<Item = AbsPath> {
     let paths = paths.filter_map(AbsPath::new).filter(|path| watchers.names(path));
     paths.filter(|path| path.as_path().is_file())
 }
 
-/// The definition's ignored files in the root and each directory above it.
+/// The ignored files that the definition names, in the root and above it.
 fn ignored(workspace: &Workspace, root: &AbsPath, definition: &ServerDefinition) -> Vec<AbsPath> {
     let directories =
         root.as_path().ancestors().take_while(|directory| directory.starts_with(workspace.root()));
@@ -551,7 +557,7 @@ mod tests {
             expected
         });
         let beyond = AbsPath::new("/beyond/the/limit.py").unwrap();
-        assert!(poller.changes(seen(&[&beyond], true), false).is_empty(), "it may have been there");
+        assert!(poller.changes(seen(&[&beyond], true), false).is_empty(), "it may have existed");
         let poller = FilePoller::default();
         poller.changes(seen(&[], false), true);
         assert_eq!(poller.changes(seen(&[&beyond], false), false), [(beyond, CREATED)]);

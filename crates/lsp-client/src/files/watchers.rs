@@ -48,7 +48,7 @@ struct Watch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Named {
     Nothing,
-    /// Part of the name.
+    /// A part of the name.
     Part,
     Whole,
 }
@@ -156,7 +156,7 @@ fn based(pattern: &Value, root: &AbsPath) -> Option<(AbsPath, String)> {
     Some((top, from_top.to_owned()))
 }
 
-/// A glob, and those of its alternatives that name files, each by its parts.
+/// A parsed glob with the parts of each alternative that names a file.
 struct Read {
     globs: Vec<(Arc<GlobMatcher>, Named)>,
     named: Vec<Vec<String>>,
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn watchers_match_whole_paths_and_relative_ones() {
+    fn watchers_match_absolute_and_relative_paths() {
         let check = |glob: Value, at: &str| watchers(json!([{"globPattern": glob}])).reports(&path(at), 2);
         assert!(check(json!("**"), "/w/r/a/b.py"));
         assert!(check(json!("**/*.{py,pyi}"), "/w/r/a/b.py") && check(json!("**/*.{py,pyi}"), "/w/q/b.pyi"));
@@ -265,7 +265,7 @@ mod tests {
         let relative = |base: Value| json!({"baseUri": base, "pattern": "**/*.py"});
         assert!(check(relative(json!("file:///w/r/")), "/w/r/src/b.py"));
         assert!(check(relative(json!({"uri": "file:///w/r", "name": "r"})), "/w/r/src/b.py"));
-        assert!(!check(relative(json!("file:///q")), "/w/r/src/b.py"), "below its base alone");
+        assert!(!check(relative(json!("file:///q")), "/w/r/src/b.py"), "only below its base");
         assert!(!check(json!("**/{a"), "/w/r/{a"), "no glob");
     }
 
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_glob_of_everything_names_nothing() {
+    fn a_glob_that_matches_every_file_names_none() {
         let named = |glob: &str, at: &str| {
             let watchers = watchers(json!([{"globPattern": glob}]));
             (watchers.names(&path(at)), watchers.names_whole(&path(at)))
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_known_where_to_look() {
+    fn globs_name_the_directories_to_scan() {
         let it = watchers(json!([
             {"globPattern": "**/Cargo.lock"},
             {"globPattern": "**/.cargo/config.toml"},

@@ -1,7 +1,9 @@
 //! Servers that start before the first request, so that they can check the first edit.
 //!
-//! No request waits for them, and the user is not asked. Invariants: a server that failed is not started in
-//! advance again before a reload, and no more start at once than may run.
+//! No request waits for them, and the user is not asked.
+//!
+//! Invariants: a server that failed is not started in advance again before a reload, and no more
+//! servers start at once than may run.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use super::{RequestCx, ServerPool};
 use crate::error::ServerError;
 use adapters::{Feature, ServerDefinition};
 
-/// By definition and package root: servers that are starting or failed to start.
+/// Servers that are starting or failed to start, by definition and package root.
 #[derive(Default)]
 pub(super) struct Ahead(Mutex<BTreeMap<(String, AbsPath), State>>);
 
@@ -37,8 +39,8 @@ impl Ahead {
 impl ServerPool {
     /// Starts the servers that report diagnostics for a file.
     ///
-    /// Only those that are installed and may run without a prompt, one of each group. Returns whether one
-    /// runs or starts now. Called within a tokio runtime.
+    /// Starts only those that are installed and may run without a prompt, one of each group.
+    /// Returns whether one runs or starts now. Called within a tokio runtime.
     pub fn begin(self: &Arc<Self>, path: &AbsPath) -> bool {
         let (mut groups, mut any) = (HashSet::new(), false);
         for definition in self.applying(path, Feature::Diagnostics) {
@@ -106,7 +108,7 @@ impl ServerPool {
 
     /// The package root of a file whose servers do not run yet.
     ///
-    /// Only if that server also covers the language of one of `beside`.
+    /// Returns it only if that server also covers the language of one of `beside`.
     pub fn cold_root(&self, path: &AbsPath, beside: &[AbsPath]) -> Option<AbsPath> {
         if self.is_warm(path) {
             return None;

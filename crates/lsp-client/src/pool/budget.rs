@@ -1,7 +1,7 @@
 //! The limits of running servers: their number, their memory, and their idle time.
 //!
-//! Invariants: a server that a request uses is never stopped here, so there may be more than the budget while
-//! requests need them.
+//! Invariants: the pool never stops a server that a request uses, so more servers than the limit
+//! may run while requests need them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl ServerPool {
 
     /// Stops unused servers, the least recently used first, down to the memory limit.
     ///
-    /// The last used one stays.
+    /// Keeps the server that was used last.
     async fn free_memory(&self) {
         let mut warm: Vec<(Duration, Arc<Server>, Arc<Slot>)> = self
             .slots()
@@ -92,7 +92,8 @@ impl ServerPool {
                             server.shutdown(Duration::from_secs(5), "it was idle").await;
                         }
                     }
-                    // The servers that one request needed together may soon be needed again.
+                    // The servers that one request needed together are likely to be needed together
+                    // again.
                     this.shrink(this.limits.warm.max(1), pause).await;
                     this.free_memory().await;
                 }

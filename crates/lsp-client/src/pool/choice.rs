@@ -46,7 +46,7 @@ impl ServerPool {
 
     /// The definitions for `feature` of the file, best first.
     ///
-    /// Without those that lack a required root marker or another program.
+    /// Omits those that lack a required root marker or another program.
     pub(crate) fn applying(&self, path: &AbsPath, feature: Feature) -> Vec<Arc<ServerDefinition>> {
         let mut found = self.definitions().for_feature(path.as_path(), feature);
         found.retain(|definition| {
@@ -93,7 +93,7 @@ impl ServerPool {
         let mut names = Vec::new();
         let mut groups = HashSet::new();
         for definition in self.applying(path, feature) {
-            // Another server of the group would offer no more.
+            // Another server of the group offers no more than this one.
             if definition.group.as_ref().is_some_and(|group| groups.contains(group)) {
                 continue;
             }
@@ -209,9 +209,7 @@ impl ServerPool {
     }
 }
 
-/// A clause that names refused definition files.
-///
-/// One of them may be for the language.
+/// A clause that names refused definition files, any of which may be relevant.
 fn refused(definitions: &ServerDefinitions) -> String {
     let each: Vec<String> = definitions.refused().iter().map(ToString::to_string).collect();
     match each.is_empty() {

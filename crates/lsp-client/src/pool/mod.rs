@@ -1,8 +1,10 @@
-//! All servers of a workspace: chosen, started when first needed, restarted after a crash, stopped when idle.
+//! All servers of a workspace: chosen, started when first needed, restarted after a crash, stopped
+//! when idle.
 //!
-//! Does not decide about permission: [`policy::Policy`] does, and its grant is stored per definition and
-//! root, so that a restart needs no user. Invariants: at most one server per definition and root; every task
-//! is on the pool's tracker.
+//! Does not decide about permission: [`policy::Policy`] does. The pool stores its grant per
+//! definition and root, so that a restart needs no prompt.
+//!
+//! Invariants: at most one server per definition and root; every task is on the pool's tracker.
 
 pub(crate) mod server_log;
 
@@ -35,17 +37,14 @@ use workspace::Workspace;
 use crate::server::host::Host;
 use crate::server::{Clock, Server};
 
-/// The dependencies of a pool.
 pub struct PoolOptions {
-    /// The workspace of the documents.
     pub workspace: Workspace,
     /// Starts and ends the servers' processes.
     pub processes: Arc<Processes>,
     /// Permits starting programs.
     pub policy: Arc<Policy>,
-    /// Asks the user for the policy.
+    /// Asks the user when the policy requires it.
     pub approver: Arc<dyn Approver>,
-    /// The definitions of the servers.
     pub definitions: Arc<ServerDefinitions>,
     /// Loads the definitions for a reload; `None`: they stay. Blocks.
     pub reread: Option<Reread>,
@@ -56,7 +55,6 @@ pub struct PoolOptions {
 /// Loads all definitions that apply.
 pub type Reread = Arc<dyn Fn() -> ServerDefinitions + Send + Sync>;
 
-/// Limits of a pool.
 #[derive(Debug, Clone)]
 pub struct PoolLimits {
     /// The directories that are searched for programs.
@@ -92,7 +90,7 @@ impl Default for PoolLimits {
 /// The time of a call, and its cancellation.
 #[derive(Debug, Clone)]
 pub struct RequestCx {
-    /// The time for all requests of one call: starting, loading, the answers.
+    /// The time for all requests of one call: starting, loading and answering.
     pub deadline: Duration,
     /// Start of the call.
     pub began: Instant,
@@ -101,12 +99,11 @@ pub struct RequestCx {
 }
 
 impl RequestCx {
-    /// A call that begins now.
     pub fn new(deadline: Duration, cancel: &CancellationToken) -> Self {
         Self { deadline, began: Instant::now(), cancel: cancel.clone() }
     }
 
-    /// The clock with the same time from now on, after a question to the user.
+    /// The clock with the same time from now on, after a prompt to the user.
     #[must_use]
     pub fn restarted(&self) -> Self {
         Self::new(self.deadline, &self.cancel)
@@ -117,20 +114,19 @@ impl RequestCx {
         self.deadline.saturating_sub(self.began.elapsed())
     }
 
-    /// A part of it: at most `most` from now on.
+    /// The clock limited to at most `most` from now on.
     #[must_use]
     pub fn within(&self, most: Duration) -> Self {
         Self::new(self.left().min(most), &self.cancel)
     }
 
-    /// The deadline, from now.
+    /// The deadline as a clock.
     pub fn clock(&self) -> Clock<'_> {
         let now = Instant::now();
         Clock { began: now, until: now + self.left(), total: self.deadline, cancel: &self.cancel }
     }
 }
 
-/// The servers of one workspace.
 pub struct ServerPool {
     pub(crate) workspace: Workspace,
     processes: Arc<Processes>,
@@ -148,12 +144,12 @@ pub struct ServerPool {
 }
 
 impl ServerPool {
-    /// A pool with the default limits. Starts nothing.
+    /// Creates a pool with the default limits. Starts nothing.
     pub fn new(options: PoolOptions) -> Arc<Self> {
         Self::with_limits(options, PoolLimits::default())
     }
 
-    /// A pool with limits of its own. Starts nothing.
+    /// Creates a pool with limits of its own. Starts nothing.
     pub fn with_limits(options: PoolOptions, limits: PoolLimits) -> Arc<Self> {
         let PoolOptions { workspace, processes, policy, approver, definitions, reread, host } = options;
         Arc::new(Self {
@@ -173,7 +169,6 @@ impl ServerPool {
         })
     }
 
-    /// The current definitions.
     pub(crate) fn definitions(&self) -> Arc<ServerDefinitions> {
         Arc::clone(&self.definitions.lock())
     }
@@ -213,7 +208,7 @@ impl ServerPool {
 }
 
 impl Drop for ServerPool {
-    /// Processes end with their owners; this ends the tasks.
+    /// Processes end with their owners; this function ends the tasks.
     fn drop(&mut self) {
         self.stop.cancel();
         self.tracker.close();

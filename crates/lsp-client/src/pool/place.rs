@@ -14,7 +14,7 @@ use crate::server::Clock;
 use adapters::ServerDefinition;
 
 impl ServerPool {
-    /// Whether a server for `path` runs and covers or would take its root.
+    /// Whether a server for `path` runs and covers, or would accept, its root.
     ///
     /// Then a request starts nothing.
     pub fn is_warm(&self, path: &AbsPath) -> bool {
@@ -22,7 +22,7 @@ impl ServerPool {
         definitions.iter().any(|definition| self.runs(definition, &self.root_of(definition, path)))
     }
 
-    /// Whether the server of a definition runs for a package root, or would take it.
+    /// Whether the server of a definition runs for a package root, or would accept it.
     pub(super) fn runs(&self, definition: &ServerDefinition, root: &AbsPath) -> bool {
         let shared = || {
             let slot = self.slot(definition, &Place::Shared).filter(|_| definition.root.workspace_folders)?;
@@ -60,7 +60,7 @@ impl ServerPool {
     ) -> Result<InUse, ServerError> {
         let root = self.root_of(definition, path);
         if definition.root.workspace_folders {
-            // One for all package roots, unless the server takes no more of them.
+            // One server for all package roots, unless it accepts no more of them.
             let slot = self.slot_for(definition, Place::Shared, &root);
             if !slot.refuses(&root) {
                 let server = self.start_in(&slot, clock).await?;

@@ -1,7 +1,7 @@
-//! Reload: servers are ended and restarted with the current definitions.
+//! Reload: the pool ends servers and restarts them with the current definitions.
 //!
-//! Invariants: a server of a changed or deleted definition does not stay, and one that does not shut down in
-//! time is killed.
+//! Invariants: a server of a changed or deleted definition does not stay, and one that does not
+//! shut down in time is killed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::error::ServerError;
 use crate::server::{Clock, Server};
 use adapters::ServerDefinitions;
 
-/// How long a server of a changed definition gets to end.
+/// Maximum time for a server of a changed definition to end.
 const GRACE: Duration = Duration::from_secs(5);
-/// The reason of the end.
+/// The reason for ending a server whose definition changed.
 pub(super) const CHANGED: &str = "its definition was changed";
 
 impl ServerPool {
@@ -80,13 +80,13 @@ impl ServerPool {
         self.take(fresh, grace, clock).await
     }
 
-    /// Takes new definitions; returns the names of the servers of changed ones.
+    /// Replaces the definitions and returns the servers of changed ones.
     ///
     /// These servers are ended in the background. Called within a tokio runtime.
     pub fn take_definitions(self: &Arc<Self>, fresh: ServerDefinitions) -> Vec<String> {
         let names = self.definitions().differences(&fresh);
         if names.is_empty() {
-            // The refused files may have changed all the same.
+            // The definitions of refused files may have changed too.
             let fresh = self.definitions().with(fresh, &names);
             *self.definitions.lock() = Arc::new(fresh);
             return names;
@@ -116,7 +116,8 @@ impl ServerPool {
             if definition.is_some_and(|it| Arc::ptr_eq(it, &slot.definition())) {
                 continue;
             }
-            // No request starts the old server meanwhile. A server whose start takes too long is dropped.
+            // No request starts the old server meanwhile. The pool drops a server whose start takes
+            // too long.
             let starting = Arc::clone(&slot.starting).acquire_owned();
             let _alone = tokio::select! {
                 biased;

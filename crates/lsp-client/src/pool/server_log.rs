@@ -1,8 +1,10 @@
 //! Logs of servers on the disk, for use after they have ended (`docs/formats/server-log.md`).
 //!
-//! Written while the server runs, in parts of which the oldest is removed, so that a log exists after Pilcrow
-//! is killed, and little is left to write at the end. Secrets are redacted. Invariants: a log that cannot be
-//! written affects nothing else, and no other process removes a log that is being written.
+//! Pilcrow writes the log while the server runs, in parts of which it removes the oldest. So a log
+//! exists after Pilcrow is killed, and little is left to write at the end. Secrets are redacted.
+//!
+//! Invariants: a log that cannot be written affects nothing else, and no other process removes a
+//! log that is being written.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,13 +20,13 @@ use wire::Peer;
 use crate::server::EXIT_TIMEOUT;
 use crate::server::traffic::{Traffic, TrafficEntry};
 
-/// In the workspace's state.
+/// Directory of the logs in the workspace's state.
 const DIRECTORY: &str = "servers";
 const FORMAT: u32 = 1;
 /// Bytes of a part of the messages, and of standard error; two parts of each exist.
 const MESSAGES: u64 = 256 * 1024;
 const STDERR: u64 = 32 * 1024;
-/// Bytes stored of one message.
+/// Maximum number of bytes stored of one message.
 const MESSAGE: usize = 8 * 1024;
 /// Maximum number of logs of a workspace and of one server, plus the last crash.
 const MAX_LOGS: usize = 16;
@@ -62,7 +64,7 @@ pub(crate) struct LogHeader {
 /// The end of a server, shared by its users and its log.
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
-    /// Our reason to end it, set before it is sent.
+    /// The reason why Pilcrow ends the server, set before `shutdown` is sent.
     reason: OnceLock<&'static str>,
     end: OnceLock<ServerEnd>,
 }
@@ -77,7 +79,9 @@ impl Ending {
         self.reason.get().is_some()
     }
 
-    /// The end; of a server that ended this moment, that it did.
+    /// The server's end.
+    ///
+    /// A server without a known end counts as ended now.
     pub fn end(&self) -> ServerEnd {
         self.end.get().cloned().unwrap_or_else(|| self.now("its stream closed".to_owned()))
     }
@@ -88,7 +92,7 @@ impl Ending {
     }
 }
 
-/// A server as its log sees it.
+/// The data about a server that its log stores.
 pub(crate) struct LoggedServer {
     pub id: String,
     pub head: LogHeader,
@@ -104,7 +108,7 @@ impl LogHeader {
         Self { format: FORMAT, server: server.to_owned(), root: root.to_string(), pid, started_ms }
     }
 
-    /// A unique id of the log, in order of time.
+    /// Unique id of the log, in order of time.
     pub fn id(&self) -> String {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         format!("{:013}-{}-{}", self.started_ms, self.pid, NEXT.fetch_add(1, Ordering::Relaxed))
@@ -116,7 +120,7 @@ pub(crate) fn directory(state: &StateDir, id: &str) -> AbsPath {
     state.path().join(DIRECTORY).join(id)
 }
 
-/// Writes the log of a server, until the server has ended and that is written too.
+/// Writes the log of a server until the server's end is written.
 pub(crate) async fn write_until_end(state: StateDir, logged: LoggedServer) {
     let LoggedServer { id, head, peer, process, traffic, ending } = logged;
     let server = head.server.clone();
@@ -144,7 +148,7 @@ pub(crate) async fn write_until_end(state: StateDir, logged: LoggedServer) {
     drop(written(&server, log, Some(end)).await);
 }
 
-/// Ends some time after a message arrived.
+/// Completes some time after a message arrived.
 async fn wait_for_message(traffic: &Traffic) {
     if tokio::time::timeout(IDLE_DELAY, traffic.news.notified()).await.is_ok() {
         tokio::time::sleep(WRITE_DELAY).await;
@@ -157,7 +161,7 @@ async fn written(server: &str, log: Option<Log>, end: Option<ServerEnd>) -> Opti
     warned(server, write.await.ok())
 }
 
-/// A log that cannot be written is reported once.
+/// Reports an unwritable log once.
 fn warned<T>(server: &str, result: Option<Result<T, StateError>>) -> Option<T> {
     match result? {
         Ok(value) => Some(value),
@@ -379,7 +383,7 @@ impl StoredLog {
         Some(Self { id, directory, head, end })
     }
 
-    /// Whether the log is complete; without an end, that its writer is gone. Blocking.
+    /// Whether the log has an end, or the process that wrote it is gone. Blocks.
     pub fn is_over(&self) -> bool {
         self.end.is_some() || !matches!(self.directory.try_lock("head"), Ok(None))
     }
@@ -443,7 +447,7 @@ fn now_ms() -> u64 {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "tests write files of their own")]
+#[expect(clippy::disallowed_methods, reason = "tests write their own files")]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 

@@ -1,7 +1,7 @@
 //! The slot of one server in a pool, and the right to use the server.
 //!
-//! Invariants: a server is taken out to be stopped, and handed out to be used, under the slot's one lock, so
-//! that no caller gets a server that is being stopped.
+//! Invariants: the slot's one lock guards both taking a server out to stop it and handing it out
+//! for use, so no caller gets a server that is being stopped.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) struct Slot {
     pub name: String,
     /// The working directory of its process.
     pub root: AbsPath,
-    /// One permit: its holder starts the server.
+    /// Holds one permit; its owner starts the server.
     pub starting: Arc<Semaphore>,
     state: Mutex<SlotState>,
 }
@@ -44,12 +44,12 @@ pub(super) struct SlotState {
     pub stderr_tail: String,
     /// Recently requested documents of the last server, for the next one.
     ///
-    /// A document that was reopened without a request is dropped, so that one that crashes a server is not
-    /// opened forever.
+    /// A document that was reopened without a request is dropped: otherwise one that crashes a
+    /// server would be reopened after every crash.
     pub open: Vec<AbsPath>,
     /// The package roots, so that a restart begins with all of them.
     pub folders: Vec<AbsPath>,
-    /// Whether the server takes no more workspace folders; other roots have their own.
+    /// Whether the server accepts no more workspace folders.
     pub refuses_folders: bool,
 }
 
@@ -76,7 +76,7 @@ impl Slot {
         self.state().folders.contains(root)
     }
 
-    /// Whether a server here never takes this root.
+    /// Whether a server in this slot never accepts this root.
     pub fn refuses(&self, root: &AbsPath) -> bool {
         let state = self.state();
         state.refuses_folders && !state.folders.contains(root)
@@ -92,7 +92,7 @@ impl Slot {
         self.state().server.as_ref().filter(|server| server.is_running()).map(InUse::new)
     }
 
-    /// Takes the server out to be stopped, unless a request uses it or `keep` says so.
+    /// Takes the server out to be stopped, unless a request uses it or `keep` is true.
     pub fn evict(&self, keep: impl Fn(&Server) -> bool) -> Option<Arc<Server>> {
         self.state().server.take_if(|server| server.is_running() && !server.usage.is_used() && !keep(server))
     }
@@ -122,7 +122,7 @@ impl SlotState {
         }
     }
 
-    /// The first crash has no delay, later ones increasing delays up to 30 s.
+    /// Records a crash. The first has no delay, later ones have up to 30 s.
     pub fn failed(&mut self, lived: Duration) {
         self.failures = if lived > Duration::from_secs(30) { 1 } else { self.failures + 1 };
         let wait = match self.failures {

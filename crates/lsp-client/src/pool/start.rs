@@ -126,7 +126,7 @@ impl ServerPool {
 
     /// Starts the process and initializes it in a task of the pool.
     ///
-    /// A caller may leave while others wait.
+    /// The start continues for other callers if this one is dropped.
     async fn launch(
         self: &Arc<Self>,
         slot: &Arc<Slot>,
@@ -189,8 +189,9 @@ impl ServerPool {
         for command in commands {
             let args = definition.command.probe.clone();
             let mut probe = args.map(|args| CommandLine { args, ..command.clone() });
-            // Commands of a project are asked about one by one, and a permission covers those arguments
-            // alone: a probe is a command of its own, and unused candidates cause no question.
+            // The policy asks about each command of a project separately, and a permission covers
+            // those arguments alone. A probe is a command of its own, and unused candidates cause
+            // no prompt.
             if let Some(probe) = probe.take_if(|_| definition.from_project) {
                 let name = format!("{} (probe of {})", definition.name, command.program.display());
                 let grant = self.grant(slot, definition, name, &probe, clock).await?;
@@ -275,8 +276,8 @@ impl ServerPool {
 
     async fn probe(&self, command: &CommandLine, grant: &SpawnGrant) -> Result<(), String> {
         let mut process = self.processes.spawn(command, grant).await.map_err(|error| error.to_string())?;
-        // Its output is dropped only after the end, because a closed pipe could make it fail. A server that
-        // is probed by its own command ends at the end of its input.
+        // The probe's output is dropped only after its end, because a closed pipe could make it
+        // fail. A server that is probed by its own command ends at the end of its input.
         drop(process.take_stdin());
         let _output = process.take_stdout();
         match tokio::time::timeout(Duration::from_secs(15), process.exited()).await {

@@ -12,15 +12,14 @@ use crate::pool::server_log::{self, ServerEnd, StoredLog};
 use crate::server::traffic::TrafficEntry;
 use crate::server::{Server, last_lines};
 
-/// The state of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerState {
-    /// Stopped, or not needed yet.
+    /// The server was stopped, or not needed yet.
     Stopped,
     Starting,
-    /// The server answers; with the progress of loading, if any.
+    /// The server answers requests.
     Running {
-        /// `indexing 43%`.
+        /// Progress of loading such as `indexing 43%`; `None` if none is reported.
         loading: Option<String>,
     },
     /// The server ended by itself.
@@ -34,15 +33,13 @@ pub enum ServerState {
 #[derive(Debug, Clone)]
 pub struct ServerStatus {
     pub name: String,
-    /// The root that the server was started for.
     pub root: AbsPath,
-    /// Its state. Two entries with the same `pid` are one server with both roots.
+    /// Two entries with the same `pid` are one server with both roots.
     pub state: ServerState,
-    /// Its process id, while it runs.
+    /// `None` while the server is not running.
     pub pid: Option<u32>,
     /// Time since the server started.
     pub uptime: Option<Duration>,
-    /// Open documents.
     pub open_documents: usize,
     /// Requests without an answer yet.
     pub pending: usize,
@@ -54,15 +51,12 @@ pub struct ServerStatus {
     pub messages: Vec<String>,
 }
 
-/// The log of a server.
 #[derive(Debug, Clone)]
 pub struct ServerLog {
     pub name: String,
-    /// Its root directory.
     pub root: AbsPath,
-    /// Whether it is running.
     pub life: ServerLogState,
-    /// The end of its standard error.
+    /// The last part of its standard error.
     pub stderr_tail: String,
     /// The last messages: at most 2 MiB of a server that runs here, 512 KiB of others.
     pub traffic: Vec<TrafficEntry>,
@@ -139,7 +133,7 @@ impl ServerPool {
 
     /// Names of the servers that requests wait for now, with their progress.
     ///
-    /// These are starting, or in use.
+    /// Includes servers that are starting or in use.
     pub fn awaited_servers(&self) -> Vec<String> {
         let mut names = Vec::new();
         for slot in self.slots() {
@@ -165,7 +159,7 @@ impl ServerPool {
     pub fn logs(&self, name: Option<&str>) -> Vec<ServerLog> {
         let is_wanted = |server: &str| name.is_none_or(|name| name == server);
         let mut out = Vec::new();
-        // By definition and root: whether a crash is among them.
+        // Maps definition and root to whether a crash is among the listed logs.
         let mut known: BTreeMap<(String, String), bool> = BTreeMap::new();
         let mut here = HashSet::new();
         for slot in self.slots().into_iter().filter(|slot| is_wanted(&slot.name)) {

@@ -1,7 +1,8 @@
-//! Requests that were abandoned, and may still keep the server busy.
+//! Requests that Pilcrow abandoned, and that may still keep the server busy.
 //!
-//! The server receives a cancellation, but may be unable to stop (tsserver 5.9 checks for it only between the
-//! statements of a file). Nothing reports when it has stopped, so a later answer is the evidence.
+//! The server receives a cancellation, but may be unable to stop (tsserver 5.9 checks for it only
+//! between the statements of a file). Nothing reports when it has stopped, so a later answer is the
+//! evidence.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,6 @@ use parking_lot::{Mutex, MutexGuard};
 #[derive(Default)]
 pub(crate) struct AbandonedRequests(Mutex<Vec<AbandonedRequest>>);
 
-/// An abandoned request.
 #[derive(Clone)]
 struct AbandonedRequest {
     what: String,

@@ -1,6 +1,7 @@
 //! Client and server capabilities.
 //!
-//! Server capabilities stay raw JSON: one field of an unknown form must not make all others unreadable.
+//! Server capabilities stay raw JSON: otherwise one field of an unknown form would make all others
+//! unreadable.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -140,7 +141,7 @@ pub(crate) fn client(over: &Value) -> Value {
 pub(crate) struct Capabilities {
     server: Value,
     registered: HashMap<String, (String, Value)>,
-    /// The watched files of the last call.
+    /// The watched files that the last call computed.
     watchers: Option<Arc<Watchers>>,
 }
 
@@ -154,25 +155,25 @@ impl Capabilities {
         &self.server
     }
 
-    /// One field of these; `None` if it is missing.
+    /// One field of the answer to `initialize`; `None` if it is missing.
     pub fn server(&self, key: &str) -> Option<&Value> {
         self.server.get(key).filter(|value| !value.is_null())
     }
 
-    /// `client/registerCapability`.
+    /// Handles `client/registerCapability`.
     pub fn register(&mut self, id: &str, method: &str, options: Value) {
         self.watchers = None;
         self.registered.insert(id.to_owned(), (method.to_owned(), options));
     }
 
-    /// `client/unregisterCapability`.
+    /// Handles `client/unregisterCapability`.
     pub fn unregister(&mut self, id: &str) {
         self.watchers = None;
         self.registered.remove(id);
     }
 
     pub fn encoding(&self) -> PositionEncoding {
-        // Some clangd versions put it outside its place; only the right place counts.
+        // Some clangd versions send the field in the wrong place, which is ignored.
         match self.server["positionEncoding"].as_str() {
             Some("utf-8") => PositionEncoding::Utf8,
             Some("utf-32") => PositionEncoding::Utf32,
@@ -185,7 +186,7 @@ impl Capabilities {
         self.registered.values().filter(|(name, _)| name == method).map(|(_, options)| options).collect()
     }
 
-    /// The files that the server registered to watch; `root` is its own.
+    /// The files that the server registered to watch; `root` is the server's root.
     pub fn watchers(&mut self, root: &AbsPath) -> Arc<Watchers> {
         if let Some(watchers) = &self.watchers {
             return Arc::clone(watchers);
@@ -234,7 +235,8 @@ impl Capabilities {
         let fixed = match &self.server["textDocumentSync"]["save"] {
             Value::Bool(true) => Some(json!({})),
             options @ Value::Object(_) => Some(options.clone()),
-            // A bare number is the old form; such servers take everything, saves included.
+            // A bare number is the old form; such servers accept all notifications, including
+            // saves.
             _ if self.server["textDocumentSync"].as_u64().is_some_and(|kind| kind > 0) => Some(json!({})),
             _ => None,
         };
@@ -281,7 +283,7 @@ mod tests {
         let ours = client(&json!({}));
         let typed: lsp_types::ClientCapabilities = serde_json::from_value(ours.clone()).unwrap();
         let back = serde_json::to_value(typed).unwrap();
-        // All keys of the table are known to the types.
+        // The types of `lsp_types` know all keys of the table.
         fn lost(ours: &Value, back: &Value, at: &str, out: &mut Vec<String>) {
             if let Value::Object(map) = ours {
                 for (key, value) in map {

@@ -15,7 +15,7 @@ pub struct Clock<'a> {
     /// Time at which the clock was set, or shortened.
     pub began: Instant,
     pub until: Instant,
-    /// The time of the whole call, which is reported when it is over.
+    /// The time of the whole call, for the error when it is over.
     pub total: Duration,
     pub cancel: &'a CancellationToken,
 }
@@ -41,7 +41,7 @@ impl<'a> Clock<'a> {
         Self { began, until: self.until.min(began + most), ..self }
     }
 
-    /// The time at which `part` percent of the time since `began` are over.
+    /// The time at which `part` percent of the time since `began` have passed.
     pub fn at(&self, part: u32) -> Instant {
         self.began + self.until.saturating_duration_since(self.began) * part / 100
     }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_shortened_clock_refer_to_its_rest() {
+    fn parts_of_a_shortened_clock_refer_to_its_own_time() {
         let cancel = CancellationToken::new();
         let clock = Clock::new(Duration::from_secs(60), &cancel);
         for (short, secs) in [(clock.within(Duration::from_secs(4)), 3.0), (clock.part(50), 22.5)] {

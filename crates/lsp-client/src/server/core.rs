@@ -45,14 +45,14 @@ pub(crate) struct Core {
     messages: Mutex<VecDeque<String>>,
     pub loading: Loading,
     pub diagnostics: PushedDiagnostics,
-    /// Diagnostics of saved files, on request.
+    /// State of the checks of saved files that Pilcrow requests.
     pub check_on_save: CheckOnSave,
     pub traffic: Arc<Traffic>,
     pub file_poller: FilePoller,
     pub deleted_files: DeletedFiles,
-    /// One permit: its holder may cause edits by the server.
+    /// Holds one permit; its owner may cause edits by the server.
     pub commanding: Semaphore,
-    /// Permit to check a text: one after the other, so that some finish in time.
+    /// Permit to check a text: checks run in sequence, so that some finish in time.
     pub clean_check: Semaphore,
     capabilities: Mutex<Capabilities>,
     documents: Mutex<OpenDocuments>,
@@ -107,7 +107,7 @@ impl Core {
         Cow::Owned(with_venv(&self.settings, venv.as_deref()))
     }
 
-    /// `window/showMessage`.
+    /// Handles `window/showMessage`.
     pub fn add_message(&self, kind: MessageType, text: &str) {
         let text: String = text.trim().chars().take(MAX_MESSAGE_CHARS).collect();
         if text.is_empty() || !matches!(kind, MessageType::Error | MessageType::Warning) {
@@ -174,7 +174,7 @@ impl Core {
 }
 
 /// A document that a pending request needs.
-#[must_use = "it holds as long as it lives"]
+#[must_use = "dropping it ends the hold"]
 pub(crate) struct Held<'a>(&'a Core, AbsPath);
 
 impl Drop for Held<'_> {

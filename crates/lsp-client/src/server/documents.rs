@@ -25,7 +25,7 @@ const LIMIT: usize = 48;
 const REMEMBERED: usize = 4096;
 /// A difference of at most this many bytes at one place is sent as one change.
 const ONE_PLACE: usize = 1024;
-/// Bytes compared at once: many, and few near a difference.
+/// Numbers of bytes compared at once: many, and few near a difference.
 const BLOCKS: [usize; 2] = [4096, 256];
 
 #[derive(Default)]
@@ -44,7 +44,7 @@ pub(crate) struct OpenDocuments {
     closed: HashMap<AbsPath, Instant>,
     /// Notified of each closed document.
     closings: watch::Sender<()>,
-    /// How the server is made to read included files again.
+    /// The rule by which the server reads included files again.
     recheck: Option<RecheckRule>,
     changes: Changes,
 }
@@ -262,7 +262,7 @@ impl OpenDocuments {
             return Ok(state);
         }
         let state = Synced {
-            // Not the editor's URI: a server with links answers by real paths.
+            // The editor's URI is not used: a server with links answers by real paths.
             uri: paths::path_to_uri(document.path.as_path()),
             number: self.floor + 1,
             opened: self.floor + 1,

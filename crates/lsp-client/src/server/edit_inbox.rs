@@ -1,4 +1,4 @@
-//! Edits that the server sends while it carries out a command.
+//! Edits that the server sends while it runs a command.
 
 use std::time::SystemTime;
 

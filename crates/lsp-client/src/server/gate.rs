@@ -1,7 +1,7 @@
 //! Access to a server: many requests, or one speculative edit whose texts no request sees.
 //!
-//! Invariants: during a speculative edit only that edit sends texts; a change of the true texts makes it
-//! yield, and never waits for an edit that waits for the change.
+//! Invariants: during a speculative edit only that edit sends texts. A change of the true texts
+//! makes the edit yield, and never waits for an edit that waits for the change.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use tokio_util::sync::CancellationToken;
 
 #[derive(Default)]
 pub(crate) struct Gate {
-    /// Fair: a request after a waiting speculative edit waits for it.
+    /// A fair lock: a request after a waiting speculative edit waits for it.
     lock: Arc<RwLock<()>>,
     speculative: Mutex<HashMap<u64, CancellationToken>>,
     newest: AtomicU64,
     changing: AtomicUsize,
 }
 
-/// Held by a request.
+/// Guard that a request holds.
 pub(crate) type Entered = OwnedRwLockReadGuard<()>;
 
-/// Held by a speculative edit.
+/// Guard that a speculative edit holds.
 pub(crate) type Alone = OwnedRwLockWriteGuard<()>;
 
 /// A waiting or active speculative edit, while it lives.
@@ -53,7 +53,7 @@ impl Gate {
 
     /// Announces a speculative edit.
     ///
-    /// Its token is cancelled already if the texts are about to change.
+    /// The token of the result is already cancelled if the texts are about to change.
     pub fn announce(&self) -> Waiting<'_> {
         let number = self.newest.fetch_add(1, Ordering::Relaxed);
         let moved = CancellationToken::new();
@@ -64,7 +64,7 @@ impl Gate {
         Waiting { gate: self, number, moved }
     }
 
-    /// Enters alone. Cancel-safe; waits for all requests.
+    /// Waits for all requests and enters alone. Cancel-safe.
     pub async fn alone(&self) -> Alone {
         Arc::clone(&self.lock).write_owned().await
     }
@@ -80,7 +80,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Counts pending changes of the true texts: no speculative edit begins then.
+/// A pending change of the true texts, during which no speculative edit begins.
 struct Changing<'a>(&'a Gate);
 
 impl<'a> Changing<'a> {

@@ -1,6 +1,7 @@
-//! Handler of messages from servers: every request has a response.
+//! Handler of messages from servers.
 //!
-//! Every request of LSP 3.17 that a server may send has a response; an unknown one is refused with `-32601`.
+//! Every request of LSP 3.17 that a server may send has a response; the handler refuses an unknown
+//! one with `-32601`.
 
 use std::sync::Arc;
 
@@ -72,7 +73,7 @@ impl Handler for ServerHandler {
         let core = Arc::clone(&self.0);
         let params = value(request.params.as_deref());
         core.loading.request(&request.method);
-        // Tables change here, in wire order, before any later message is read.
+        // The tables change here, in wire order, before any later message is read.
         let now = match request.method.as_str() {
             "workspace/configuration" => Some(configuration(&core, &params)),
             "client/registerCapability" => {
@@ -88,7 +89,7 @@ impl Handler for ServerHandler {
             }
             "client/unregisterCapability" => {
                 let mut capabilities = core.capabilities();
-                // The specification's spelling, and the right one.
+                // The specification's spelling, and the correct one.
                 for name in ["unregisterations", "unregistrations"] {
                     for registration in params[name].as_array().into_iter().flatten() {
                         capabilities.unregister(registration["id"].as_str().unwrap_or_default());
@@ -139,7 +140,9 @@ impl Handler for ServerHandler {
     }
 }
 
-/// `textDocument/publishDiagnostics`. The list is parsed on demand.
+/// Handles `textDocument/publishDiagnostics`.
+///
+/// The list is parsed on demand.
 fn published(core: &Core, params: Option<&RawValue>) {
     let read = params.map(|params| serde_json::from_str::<Published<'_>>(params.get()));
     let Some(Ok(Published { uri, version, diagnostics })) = read else {

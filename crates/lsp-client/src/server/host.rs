@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use workspace::WorkspaceEdit;
 
-/// The type of a server's message (LSP 3.17 §MessageType).
+/// Type of a server's message (LSP 3.17 §MessageType).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageType {
     Error,
@@ -24,27 +24,33 @@ pub struct ShowDocument {
     pub selection: Value,
 }
 
-/// An editor for the requests of servers. Every default is a refusal.
+/// An editor that handles the requests of servers. Every default is a refusal.
 pub trait Host: Send + Sync {
-    /// `workspace/applyEdit`. `Err` is the reason for the server.
+    /// Handles `workspace/applyEdit`.
+    ///
+    /// `Err` is the reason that the server receives.
     fn apply_edit<'a>(&'a self, server: &'a str, edit: WorkspaceEdit) -> BoxFuture<'a, Result<(), String>> {
         let _ = (server, edit);
         Box::pin(async { Err("edits without a pending request are refused".to_owned()) })
     }
 
-    /// `workspace/configuration` of one section; `None` for the definition's settings.
+    /// Answers `workspace/configuration` of one section.
+    ///
+    /// `None`: the definition's settings apply.
     fn configuration(&self, server: &str, section: Option<&str>) -> Option<Value> {
         let _ = (server, section);
         None
     }
 
-    /// `window/showDocument`: whether the user will see it.
+    /// Handles `window/showDocument`.
+    ///
+    /// Returns whether the user will see the document.
     fn show_document<'a>(&'a self, server: &'a str, wanted: ShowDocument) -> BoxFuture<'a, bool> {
         let _ = (server, wanted);
         Box::pin(async { false })
     }
 
-    /// `window/showMessage` and `window/logMessage`. Must not block.
+    /// Handles `window/showMessage` and `window/logMessage`. Must not block.
     fn message(&self, server: &str, kind: MessageType, text: &str) {
         let _ = (server, kind, text);
     }

@@ -1,4 +1,4 @@
-//! Whether a server has loaded its project, and its progress.
+//! The loading state of a server's project, and its progress.
 //!
 //! Uses only the definition's rule. The server's messages wake waiting requests.
 
@@ -25,7 +25,7 @@ struct State {
     message_seen: bool,
     request_seen: bool,
     status: bool,
-    /// The number of reported restarts of loading.
+    /// Number of times the server began to load again.
     loads: u64,
     trouble: Option<Trouble>,
 }
@@ -33,9 +33,9 @@ struct State {
 /// The server's report of a problem with the project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Trouble {
-    /// The server's words.
+    /// The server's message.
     pub text: String,
-    /// The project is not loaded at all.
+    /// Whether the project is not loaded at all.
     pub severe: bool,
 }
 
@@ -48,7 +48,7 @@ struct Work {
 
 enum Ready {
     Yes,
-    /// The server is not ready; it may become so by itself at that time.
+    /// The server is not ready; it may become ready by itself at that time.
     No(Instant),
 }
 
@@ -97,7 +97,7 @@ impl Loading {
         self.rule.ignored_progress.iter().any(|besides| title.contains(besides))
     }
 
-    /// `$/progress`.
+    /// Handles `$/progress`.
     pub fn progress(&self, params: &Value) {
         let token = params["token"].to_string();
         let value = &params["value"];
@@ -130,7 +130,7 @@ impl Loading {
         self.changed.send_replace(());
     }
 
-    /// `window/logMessage`.
+    /// Handles `window/logMessage`.
     pub(crate) fn log_message(&self, message: &str) {
         if self.rule.log_messages.iter().any(|wanted| message.contains(wanted)) {
             self.state().message_seen = true;
@@ -169,7 +169,7 @@ impl Loading {
         self.state().trouble.clone()
     }
 
-    /// Why the project is not loaded at all, in the server's words.
+    /// The server's message if the project is not loaded at all.
     pub fn failure(&self) -> Option<String> {
         self.trouble().filter(|trouble| trouble.severe).map(|trouble| trouble.text)
     }
@@ -199,9 +199,9 @@ impl Loading {
         Ready::Yes
     }
 
-    /// Waits until the server has loaded, at most until `until`; whether it has.
+    /// Waits until the server has loaded, at most until `until`.
     ///
-    /// Cancel-safe.
+    /// Returns whether it has loaded. Cancel-safe.
     pub async fn wait(&self, until: Instant) -> bool {
         let mut changed = self.changed.subscribe();
         loop {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_may_be_the_sign() {
+    fn a_server_request_may_signal_readiness() {
         let requests = vec!["workspace/diagnostic/refresh".to_owned()];
         let loading = Loading::new(ReadyRule { requests, ..ReadyRule::default() });
         loading.request("workspace/configuration");
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_and_status_must_both_hold() {
+    async fn messages_and_status_must_both_signal_readiness() {
         let rule = ReadyRule {
             log_messages: vec!["source file".into()],
             status_method: Some("x/status".into()),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_rule_or_after_the_timeout_it_is_ready() {
+    async fn a_server_is_ready_without_a_rule_or_after_the_timeout() {
         assert!(Loading::new(ReadyRule::default()).is_ready());
         let rule = ReadyRule { log_messages: vec!["x".into()], timeout_s: 0, ..ReadyRule::default() };
         assert!(Loading::new(rule).is_ready());

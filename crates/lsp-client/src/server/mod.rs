@@ -1,7 +1,9 @@
 //! One running server: start, requests, documents, end.
 //!
-//! Does not choose servers and starts no processes; the pool does. Invariants: before a request is sent the
-//! server has the current texts, and nothing is sent between those and the request.
+//! Does not choose servers and starts no processes; the pool does.
+//!
+//! Invariants: before a request is sent the server has the current texts, and nothing is sent
+//! between those and the request.
 
 pub(crate) mod abandoned_requests;
 pub(crate) mod capabilities;
@@ -120,7 +122,8 @@ impl Server {
 
     async fn initialize(&self, variables: &[(&str, String)], deadline: Duration) -> Result<(), ServerError> {
         let core = &self.core;
-        // The first package if one server serves several: the server would search the whole root.
+        // The first package root, if one server serves several: the server would search the whole
+        // root.
         let first = core.folders().first().unwrap_or(&core.root).clone();
         let uri = paths::path_to_uri(first.as_path());
         let mut params = json!({
@@ -133,7 +136,7 @@ impl Server {
             "trace": "off",
             "workspaceFolders": core.workspace_folders(),
         });
-        // Before the server reads anything, so that no change is missed.
+        // The first scan runs before the server reads anything, so that it misses no change.
         self.poll_files(PollMode::First).await;
         let mut options = core.definition.initialization_options.clone();
         if let Some(watching) = core.definition.watch.initialization_options.clone()
@@ -173,7 +176,7 @@ impl Server {
         self.peer.is_closed().is_none() && !self.ending.has_begun()
     }
 
-    /// Why an answer may be incomplete; `None` once the server has loaded its project.
+    /// The reason why an answer may be incomplete; `None` once the project is loaded.
     pub fn note(&self) -> Option<Note> {
         let server = self.name().to_owned();
         if !self.core.loading.is_ready() {
@@ -221,9 +224,9 @@ impl Server {
         true
     }
 
-    /// Opens `document` and waits until the server has loaded; whether it has.
+    /// Opens `document` and waits until the server has loaded.
     ///
-    /// Waits at most three quarters of the time.
+    /// Returns whether it has loaded. Waits at most three quarters of the time.
     pub async fn wait_ready(
         &self,
         document: Option<&Document>,
@@ -270,14 +273,14 @@ impl Server {
         self.peer.close(why);
     }
 
-    /// A server that ended by itself before is not ended by us.
+    /// A server that ended by itself before was not ended by Pilcrow.
     fn begin_end(&self, why: &'static str) {
         if self.peer.is_closed().is_none() {
             self.ending.begin(why);
         }
     }
 
-    /// `shutdown`, `exit`, then the end of the process and its group.
+    /// Sends `shutdown` and `exit`, then ends the process and its group.
     pub async fn shutdown(&self, deadline: Duration, why: &'static str) {
         self.begin_end(why);
         let polite = async {
@@ -298,7 +301,6 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Ends the process.
     fn drop(&mut self) {
         self.begin_end("it was no longer needed");
     }

@@ -1,7 +1,8 @@
-//! Types of the protocol: from `lsp_types` where those parse real traffic, our own where an answer has many
-//! forms or a URI stays raw.
+//! Types of the protocol.
 //!
-//! No other file names `lsp_types`, so that it can be replaced in one place.
+//! They come from `lsp_types` where those parse real traffic, and from this file where an answer has
+//! many forms or a URI stays raw. No other file names `lsp_types`, so that it can be replaced in
+//! one place.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -38,7 +39,7 @@ pub(crate) struct AnyLocation<'a> {
 struct Uri<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'a> AnyLocation<'a> {
-    /// `None` for neither form.
+    /// The URI and the range; `None` if the value has neither form.
     pub fn parts(self) -> Option<(Cow<'a, str>, Range)> {
         let target = self.target_uri.zip(self.target_selection_range);
         let (Uri(uri), range) = target.or_else(|| self.uri.zip(self.range))?;
@@ -132,7 +133,7 @@ pub(crate) struct CallLink {
     pub from_ranges: Vec<Range>,
 }
 
-/// `DocumentHighlight`.
+/// A `DocumentHighlight` of the protocol.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct RawHighlight {
     pub range: Range,
@@ -171,7 +172,7 @@ impl Edit {
     }
 }
 
-/// `WorkspaceEdit`, its operations in order.
+/// A `WorkspaceEdit` with its operations in order.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RawWorkspaceEdit {
@@ -248,7 +249,7 @@ pub(crate) struct Options {
     pub recursive: Option<bool>,
 }
 
-/// `PublishDiagnosticsParams`.
+/// The parameters of a `PublishDiagnosticsParams`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Published<'a> {
     #[serde(borrow)]
@@ -259,7 +260,7 @@ pub(crate) struct Published<'a> {
     pub diagnostics: Option<&'a RawValue>,
 }
 
-/// `DocumentDiagnosticReport`, and those of related documents by their URI.
+/// A `DocumentDiagnosticReport`, with those of related documents by their URI.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report<'a> {
@@ -273,14 +274,14 @@ pub(crate) struct Report<'a> {
     pub related_documents: Option<HashMap<String, Report<'a>>>,
 }
 
-/// `WorkspaceDiagnosticReport`.
+/// A `WorkspaceDiagnosticReport` of the protocol.
 #[derive(Debug, Deserialize)]
 pub(crate) struct WorkspaceReport<'a> {
     #[serde(default, borrow)]
     pub items: Vec<FileReport<'a>>,
 }
 
-/// `WorkspaceDocumentDiagnosticReport`.
+/// A `WorkspaceDocumentDiagnosticReport` of the protocol.
 #[derive(Debug, Deserialize)]
 pub(crate) struct FileReport<'a> {
     pub uri: String,
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_have_names() {
+    fn symbol_kinds_have_lower_case_names() {
         assert_eq!(kind_name(SymbolKind::CLASS), "class");
     }
 }

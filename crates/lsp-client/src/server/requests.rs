@@ -1,4 +1,5 @@
-//! Requests to the server, with synced documents before and repetitions where the server requires them.
+//! Requests to the server, with synced documents before, and repetition where the server requires
+//! it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub(crate) struct Asked {
     pub raw: Box<RawValue>,
     pub snapshot: HashMap<AbsPath, Synced>,
     pub encoding: PositionEncoding,
-    /// Why the answer may be incomplete, from the time of the request.
+    /// The reason why the answer may be incomplete, from the time of the request.
     pub note: Option<Note>,
     /// Files in the answer whose text was not sent to the server.
     pub views: Views,
@@ -122,7 +123,7 @@ impl Server {
         }
     }
 
-    /// An answer that came with an earlier one, read by the server's current texts.
+    /// An answer that came with an earlier one, with the texts that the server has now.
     pub(crate) fn as_it_is(&self, method: &str) -> Asked {
         let encoding = self.core.capabilities().encoding();
         let snapshot = self.core.documents().snapshot();
@@ -131,7 +132,7 @@ impl Server {
         Asked { method: method.to_owned(), raw, snapshot, encoding, note: self.note(), views }
     }
 
-    /// Sends notifications, in order with everything else.
+    /// Sends notifications in order with all other messages.
     pub async fn notify(&self, messages: &[(&str, Value)]) {
         let sent = async {
             let room = self.peer.room().await?;
@@ -179,7 +180,7 @@ impl Server {
         let details: Vec<String> =
             self.core.loading.describe().into_iter().chain(self.abandoned.describe()).collect();
         let detail = details.join("; ");
-        // A moment of the time is lost before the request is sent.
+        // Some of the time passes before the request is sent.
         let step = if after < Duration::from_secs(1) { 10 } else { 100 };
         let steps = (after + Duration::from_millis(step / 2)).as_millis() / u128::from(step);
         let after = Duration::from_millis(step.saturating_mul(u64::try_from(steps).unwrap_or(u64::MAX)));

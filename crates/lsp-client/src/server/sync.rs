@@ -86,8 +86,8 @@ impl Server {
         if self.core.diagnostics.is_versioned() && !by_change {
             return self.reopen(entered, document, clock).await;
         }
-        // If it were closed, the server would publish an empty list, and without versions that could be about
-        // any text; and files that include it would briefly see the text on the disk.
+        // The server would publish an empty list for a closed document, which without versions
+        // could be about any text. Files that include it would briefly see the text on the disk.
         let open = self.open_entered(entered, document, clock).await?;
         let room = self.room("textDocument/didChange", clock).await?;
         let rule = self.core.sync_rule();
@@ -154,13 +154,13 @@ impl Server {
 
     /// Waits until the server has published diagnostics for each of `documents`.
     ///
-    /// By then it has read them. Waits at most three quarters of the time.
+    /// The server has read them by then. Waits at most three quarters of the time.
     pub(crate) async fn wait_until_read(&self, documents: &[Document], clock: Clock<'_>) {
         let synced = self.core.documents().snapshot();
         let until = clock.at(75);
         for document in documents {
             let Some(synced) = synced.get(&document.path) else { continue };
-            // The diagnostics do not matter here, and without any the request is sent all the same.
+            // The diagnostics do not matter here; without any the request is sent too.
             let said = self.core.diagnostics.wait(&document.path, synced, until, Reader::Any);
             tokio::select! {
                 said = said => tracing::trace!(known = said.is_some(), "{}", document.path),
@@ -268,7 +268,7 @@ impl Server {
         path.starts_with(&self.core.root) || self.core.folders().iter().any(|it| path.starts_with(it))
     }
 
-    /// Whether a file has one of its languages and is in a directory of it.
+    /// Whether a file has a language of the server and is in one of its directories.
     pub fn is_source(&self, path: &AbsPath) -> bool {
         self.core.definition.language_id(path.as_path()).is_some() && self.is_below(path)
     }
@@ -305,7 +305,7 @@ impl Server {
         let now = self.core.diagnostics.now();
         let mut sync = |document: &Document| {
             let language = self.core.definition.language_id(document.path.as_path()).unwrap_or("plaintext");
-            // The server knows the text on the disk of a document that is opened.
+            // The server knows the disk text of a document that is opened.
             let unsaved = document.owner == Owner::Editor { dirty: true };
             let before = documents.number(&document.path);
             if before.is_none()
@@ -344,8 +344,9 @@ impl Server {
 
     /// Updates the server after a commit.
     ///
-    /// Closes `closed`, notifies of changed files, syncs all open documents, and sends `messages`, in this
-    /// order: a server may not check whether a file is new that is open already (tsserver 5.9).
+    /// Closes `closed`, notifies the server of changed files, syncs all open documents, and sends
+    /// `messages`, in this order: a server may not check whether a file is new that is open already
+    /// (tsserver 5.9).
     pub async fn refresh(
         &self,
         events: &[(AbsPath, u8)],

@@ -1,4 +1,4 @@
-//! The last messages of one server, to find out why it is slow or wrong.
+//! The last messages of one server, to diagnose why it is slow or wrong.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use wire::{Direction, Observer};
 
-/// Bytes stored for one server.
+/// Maximum number of bytes stored for one server.
 const LIMIT: usize = 2 * 1024 * 1024;
-/// Bytes stored of one message.
+/// Maximum number of bytes stored of one message.
 const MESSAGE: usize = 64 * 1024;
 
 /// A message, or skipped bytes.
@@ -24,7 +24,7 @@ pub struct TrafficEntry {
 }
 
 impl std::fmt::Display for TrafficEntry {
-    /// One line: time, direction, and the beginning of the body.
+    /// Formats one line: time, direction, and the beginning of the body.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let way = match self.direction {
             Some(Direction::Sent) => "→",
@@ -47,7 +47,7 @@ pub(crate) struct Traffic {
 struct Ring {
     entries: VecDeque<TrafficEntry>,
     bytes: usize,
-    /// The total number of messages.
+    /// Number of messages so far, including dropped ones.
     all: usize,
 }
 

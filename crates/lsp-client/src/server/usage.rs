@@ -31,7 +31,7 @@ impl Usage {
         self.state().0 > 0
     }
 
-    /// How long the server has been unused.
+    /// Time since the last use ended; zero during a use.
     pub fn unused(&self) -> Duration {
         let (users, since) = *self.state();
         if users > 0 { Duration::ZERO } else { since.elapsed() }

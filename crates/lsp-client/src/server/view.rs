@@ -1,4 +1,4 @@
-//! A text with its lines, and positions of a server's encoding in it.
+//! A text with its lines, and its positions in a server's encoding.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -28,7 +28,9 @@ impl View {
         protocol::Position { line: position.line, character: position.character }
     }
 
-    /// A line past the last is the end of the text: servers end whole-file ranges so.
+    /// Converts a position to a byte offset.
+    ///
+    /// A line past the last is the end of the text: servers end whole-file ranges with it.
     pub fn offset(&self, position: protocol::Position, encoding: PositionEncoding) -> Option<usize> {
         if position.line as usize >= self.index.line_count() {
             return Some(self.text.len());
@@ -37,7 +39,9 @@ impl View {
         self.index.offset(&self.text, position, encoding)
     }
 
-    /// `None` for a range that ends before it starts or splits a character.
+    /// Converts a range to bytes.
+    ///
+    /// `None` if it ends before it starts or splits a character.
     pub fn range(&self, range: protocol::Range, encoding: PositionEncoding) -> Option<Range<usize>> {
         let start = self.offset(range.start, encoding)?;
         let end = self.offset(range.end, encoding)?;
@@ -61,7 +65,7 @@ impl View {
 
 /// The files of one answer, at most [`MOST`] at a time.
 ///
-/// Each is read once, though the answer names thousands of positions.
+/// Each file is read once, although the answer names thousands of positions.
 #[derive(Debug, Default)]
 pub(crate) struct Views(Mutex<HashMap<AbsPath, Option<Arc<View>>>>);
 

@@ -77,7 +77,7 @@ async fn code_action_requests_carry_the_servers_diagnostics() {
         ]
     );
     let context = &bench.got("scripted", "textDocument/codeAction")[0]["context"];
-    assert_eq!(context["diagnostics"], json!([wrong]), "as they came, data and all");
+    assert_eq!(context["diagnostics"], json!([wrong]), "unchanged, including `data`");
     assert_eq!(context.get("only"), None);
     let doc = bench.doc("a.txt");
     let known = bench.pool.diagnostics(&doc, &cx(LONG)).await.unwrap().value.items;
@@ -108,7 +108,7 @@ async fn an_action_is_resolved_to_its_edit_and_its_command() {
 }
 
 #[tokio::test]
-async fn an_action_with_confirmation_says_so() {
+async fn an_action_reports_that_it_needs_confirmation() {
     let place = json!({"range": range(0, 0, 3), "newText": "new", "annotationId": "a"});
     let edit = json!({
         "documentChanges": [{"textDocument": {"uri": "${root}/a.txt", "version": null}, "edits": [place]}],
@@ -155,19 +155,19 @@ async fn edits_during_a_command_are_forwarded_and_answered() {
     let sent = &bench.got("scripted", "workspace/executeCommand")[0];
     assert_eq!(*sent, json!({"command": "do.it", "arguments": [1]}));
 
-    let refusing = Taking { refuse: Some("the user said no"), ..Taking::default() };
+    let refusing = Taking { refuse: Some("the user denied it"), ..Taking::default() };
     let ran = bench.pool.run_command(&command, &refusing, &cx(LONG)).await.unwrap().value;
-    assert_eq!((ran.applied, ran.refused), (0, vec!["the user said no".to_owned()]));
+    assert_eq!((ran.applied, ran.refused), (0, vec!["the user denied it".to_owned()]));
 
     let late = Taking::default();
     let ran = bench.pool.run_command(&command, &late, &cx(LONG)).await.unwrap().value;
-    assert_eq!(ran.applied, 1, "an edit right behind the answer is still its own");
+    assert_eq!(ran.applied, 1, "an edit right after the answer belongs to the command");
 
     let ran = bench.pool.run_command(&command, &Taking::default(), &cx(LONG)).await.unwrap().value;
     assert!(ran.outcome.unwrap_err().to_string().contains("it broke"));
     assert_eq!(
         answer_to("two"),
-        Some(json!({"applied": false, "failureReason": "the user said no"})),
+        Some(json!({"applied": false, "failureReason": "the user denied it"})),
         "the response says so"
     );
 }
@@ -260,12 +260,12 @@ async fn several_servers_are_listed_and_restarted() {
     assert_eq!(before[0], after[0]);
     assert!(after[1].is_some() && before[1] != after[1], "{before:?} {after:?}");
     let last: Vec<Value> = bench.record("two").iter().map(|it| it["method"].clone()).collect();
-    assert!(last.contains(&json!("shutdown")) && last.contains(&json!("exit")), "it was ended politely");
+    assert!(last.contains(&json!("shutdown")) && last.contains(&json!("exit")), "it received `shutdown`");
     assert_eq!(bench.pool.reload(Some(&path), None, &cx).await.unwrap(), ["one", "two"]);
 }
 
 #[tokio::test]
-async fn the_target_of_a_move_is_put_where_the_definition_says() {
+async fn the_move_target_is_set_where_the_definition_says() {
     let command =
         json!({"title": "m", "command": "do.it", "arguments": [{"file": "a", "refactor": {"x": 1}}]});
     let script = offers(json!([

@@ -40,7 +40,7 @@ pub fn build(
     build_in(tempfile::tempdir().unwrap(), files, servers, change)
 }
 
-/// The same in a directory that a script may name; the workspace is its `project`.
+/// Builds it in a directory that a script may name; the workspace is its `project`.
 pub fn build_in(
     directory: tempfile::TempDir,
     files: &[(&str, &str)],
@@ -51,7 +51,7 @@ pub fn build_in(
     open(directory, files, definitions, |options| options.yes = true, change)
 }
 
-/// The same beside an editor.
+/// Builds it with an editor.
 pub fn build_beside(
     files: &[(&str, &str)],
     servers: Vec<Server<'_>>,
@@ -70,7 +70,7 @@ fn defined(directory: &Path, tag: &str, servers: Vec<Server<'_>>) -> ServerDefin
         let file = directory.join(format!("{name}{tag}.json"));
         script.record = Some(directory.join(format!("{name}.record")));
         std::fs::write(&file, serde_json::to_string(&script).unwrap()).unwrap();
-        // Verified, unless a test says otherwise.
+        // The definition is verified unless a test sets it otherwise.
         let tried = match more.contains("verified = ") {
             true => "",
             false => "verified = { version = \"1\", date = \"2026-11-23\", how = \"scripted\" }\n",
@@ -80,7 +80,7 @@ fn defined(directory: &Path, tag: &str, servers: Vec<Server<'_>>) -> ServerDefin
             text.push_str(&format!("[command]\ncandidates = [{:?}]\nargs = [{file:?}]\n", executable()));
         }
         text = text.replace("$SCRIPT", &file.display().to_string());
-        text.push_str("[install]\nhow = \"page\"\ncommand = \"get it somewhere\"\n");
+        text.push_str("[install]\nhow = \"page\"\ncommand = \"download it\"\n");
         text.push_str("[[languages]]\nid = \"words\"\npatterns = [\"*.txt\"]\n");
         definitions.insert(ServerDefinition::parse(&text, name, false).unwrap());
     }
@@ -108,7 +108,7 @@ pub fn open_beside(
     open_with(directory, files, definitions, editor, Arc::new(Unattended), policy, change)
 }
 
-/// With an approver.
+/// Opens the pool with an approver.
 pub fn open_asking(
     directory: tempfile::TempDir,
     files: &[(&str, &str)],
@@ -159,7 +159,7 @@ fn open_with(
 }
 
 impl Bench {
-    /// The server's own edit for a rename.
+    /// The server's edit for a rename, before Pilcrow completes it.
     pub async fn rename(
         &self,
         doc: &Document,
@@ -173,7 +173,7 @@ impl Bench {
         Ok(Answer { value: renamed.edit, server, notes })
     }
 
-    /// The server's own callers of a function.
+    /// The callers of a function that the server returns.
     pub async fn callers(&self, doc: &Document, offset: usize) -> Result<Vec<Call>, ServerError> {
         let cx = cx(LONG);
         let server = self.pool.server_for(&doc.path, Feature::CallHierarchy, &cx).await?;
@@ -197,17 +197,17 @@ impl Bench {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// The definitions that the pool would read now.
+    /// The definitions that the pool would load now.
     pub fn defined(&self) -> ServerDefinitions {
         self.files.lock().clone()
     }
 
-    /// Other definitions, for the next reload.
+    /// Sets other definitions for the next reload.
     pub fn define(&self, servers: Vec<Server<'_>>) {
         *self.files.lock() = defined(self.directory.path(), "-new", servers);
     }
 
-    /// A path beside the workspace.
+    /// A path next to the workspace directory.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -223,7 +223,7 @@ impl Bench {
         record.map(|message| message["params"].clone()).collect()
     }
 
-    /// All files as a plan would leave them: `path: text`, or `path: (gone)`.
+    /// All files after a plan is applied: `path: text`, or `path: (gone)`.
     pub fn outcome(&self, edit: WorkspaceEdit) -> Vec<String> {
         let plan = self.workspace.plan(edit).unwrap();
         let mut lines: Vec<String> = plan
@@ -246,7 +246,7 @@ pub fn cx(deadline: Duration) -> RequestCx {
     RequestCx::new(deadline, &CancellationToken::new())
 }
 
-/// `Range` of the protocol, on one line.
+/// A `Range` of the protocol on one line.
 pub fn range(line: u32, start: u32, end: u32) -> Value {
     json!({"start": {"line": line, "character": start}, "end": {"line": line, "character": end}})
 }
@@ -257,7 +257,7 @@ pub fn until(condition: impl Fn() -> bool + 'static, what: &'static str) -> impl
     let started = Instant::now();
     async move {
         while !condition() {
-            assert!(started.elapsed() < LONG, "{what} did not come true");
+            assert!(started.elapsed() < LONG, "timed out: {what}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

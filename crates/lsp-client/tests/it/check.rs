@@ -1,5 +1,5 @@
-//! Diagnostics to compare: never older than the texts that were sent, and without waiting for servers that
-//! are not ready.
+//! Diagnostics to compare: never older than the texts that were sent, and never delayed by servers
+//! that are not ready.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn a_dependent_is_reopened_and_on_save_sources_are_omitted() {
     let bench = build(&[("a.txt", "a"), ("b.txt", "b")], vec![("scripted", script, more)], |_| ());
     assert_eq!(check(&bench, "a.txt", CheckRole::Changed, LONG).await, ["scripted: at 1"]);
     assert_eq!(check(&bench, "b.txt", CheckRole::Dependent, LONG).await, ["scripted: at 1"]);
-    // Closed and opened again: earlier diagnostics do not count now.
+    // The document was closed and reopened: earlier diagnostics do not count now.
     assert_eq!(check(&bench, "b.txt", CheckRole::Dependent, LONG).await, ["scripted: at 2"]);
     // An open document is reopened, and stays open.
     assert_eq!(check(&bench, "a.txt", CheckRole::Dependent, LONG).await, ["scripted: at 3"]);
@@ -178,7 +178,7 @@ async fn all_files_are_opened_before_any_is_awaited() {
     assert_eq!(bench.pool.status().await[0].open_documents, 2);
 }
 
-/// The first answer takes longest, since the server reads all files for it.
+/// The first answer takes longest: the server reads all files for it.
 #[tokio::test]
 async fn the_first_of_many_files_is_awaited_to_the_end() {
     let answer = json!({"kind": "full", "items": []});

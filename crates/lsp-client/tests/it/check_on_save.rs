@@ -42,7 +42,7 @@ async fn ask(bench: &Bench, deadline: Duration) -> Result<Vec<String>, SaveCheck
 }
 
 #[tokio::test]
-async fn save_checks_end_with_their_work_or_a_little_later() {
+async fn save_checks_end_with_their_work_or_shortly_after() {
     let script = script()
         .on("x/check", [work("begin"), found("part"), Step::DelayMs(300), work("end"), found("moved")])
         .on(

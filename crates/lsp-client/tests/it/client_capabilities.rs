@@ -14,7 +14,7 @@ use crate::bench::{LONG, bench, cx, range};
 /// Evidence for a declared capability.
 #[derive(Clone, Copy)]
 enum By {
-    /// Sent as a request or notification.
+    /// Test that sends it as a request or notification.
     Sent(&'static str),
     Answered(&'static str),
     /// A test of how answers are read: `it/FILE::NAME` or `src/FILE::NAME`.
@@ -23,7 +23,7 @@ enum By {
 
 /// Every declared capability by its whole path.
 ///
-/// Leaves out `false` values, which promise nothing, and the objects around the values.
+/// Omits `false` values, which promise nothing, and the objects around the values.
 const TABLE: &[(&str, By)] = &[
     ("general.positionEncodings", By::Read("it/answers::positions_are_bytes_in_every_encoding")),
     (
@@ -35,7 +35,7 @@ const TABLE: &[(&str, By)] = &[
         By::Read("it/answers::content_modified_repeats_the_request"),
     ),
     ("workspace.applyEdit", By::Answered("workspace/applyEdit")),
-    ("workspace.workspaceEdit.documentChanges", By::Read("it/edits::operations_are_followed_in_their_order")),
+    ("workspace.workspaceEdit.documentChanges", By::Read("it/edits::operations_are_applied_in_their_order")),
     (
         "workspace.workspaceEdit.resourceOperations",
         By::Read("it/edits::the_options_of_file_operations_are_kept"),
@@ -56,9 +56,12 @@ const TABLE: &[(&str, By)] = &[
     ("workspace.didChangeWatchedFiles.dynamicRegistration", By::Sent("workspace/didChangeWatchedFiles")),
     (
         "workspace.didChangeWatchedFiles.relativePatternSupport",
-        By::Read("src/files/watchers::watchers_match_whole_paths_and_relative_ones"),
+        By::Read("src/files/watchers::watchers_match_absolute_and_relative_paths"),
     ),
-    ("workspace.symbol.symbolKind.valueSet", By::Read("src/server/protocol::kinds_have_names")),
+    (
+        "workspace.symbol.symbolKind.valueSet",
+        By::Read("src/server/protocol::symbol_kinds_have_lower_case_names"),
+    ),
     (
         "workspace.symbol.resolveSupport.properties",
         By::Read("it/navigation::workspace_symbols_without_range_are_resolved"),
@@ -119,8 +122,11 @@ const TABLE: &[(&str, By)] = &[
         By::Read("it/navigation::editor_information_can_be_requested"),
     ),
     ("textDocument.completion.contextSupport", By::Sent("textDocument/completion")),
-    ("textDocument.hover.contentFormat", By::Read("it/answers::odd_responses_do_no_harm")),
-    ("textDocument.documentSymbol.symbolKind.valueSet", By::Read("src/server/protocol::kinds_have_names")),
+    ("textDocument.hover.contentFormat", By::Read("it/answers::unusual_responses_are_accepted_or_reported")),
+    (
+        "textDocument.documentSymbol.symbolKind.valueSet",
+        By::Read("src/server/protocol::symbol_kinds_have_lower_case_names"),
+    ),
     (
         "textDocument.documentSymbol.hierarchicalDocumentSymbolSupport",
         By::Read("it/answers::both_forms_of_symbols_have_paths"),
@@ -152,7 +158,7 @@ const TABLE: &[(&str, By)] = &[
     ("textDocument.codeAction.resolveSupport.properties", By::Sent("codeAction/resolve")),
     (
         "textDocument.codeAction.honorsChangeAnnotations",
-        By::Read("it/actions::an_action_with_confirmation_says_so"),
+        By::Read("it/actions::an_action_reports_that_it_needs_confirmation"),
     ),
     (
         "textDocument.publishDiagnostics.versionSupport",
@@ -182,7 +188,7 @@ const TABLE: &[(&str, By)] = &[
     ("window.showMessage.messageActionItem", By::Answered("window/showMessageRequest")),
     ("window.showDocument.support", By::Answered("window/showDocument")),
     ("experimental.snippetTextEdit", By::Read("it/edits::snippet_edits_become_plain_text")),
-    // The requests themselves.
+    // The requests that the client sends.
     ("textDocument.definition.linkSupport", By::Sent("textDocument/definition")),
     ("textDocument.declaration.linkSupport", By::Sent("textDocument/declaration")),
     ("textDocument.typeDefinition.linkSupport", By::Sent("textDocument/typeDefinition")),
@@ -217,10 +223,11 @@ const HANDLED: &[(&str, &str)] = &[
     ("window/showDocument", "window.showDocument.support"),
     ("$/progress", "window.workDoneProgress"),
     ("textDocument/publishDiagnostics", "textDocument.publishDiagnostics.versionSupport"),
-    // Any server may send these (LSP 3.17 §Window).
+    // Any server may send these messages (LSP 3.17 §Window).
     ("window/logMessage", ""),
     ("window/showMessage", ""),
-    // Not declared, since the client stores nothing; a server that sends it gets a response.
+    // The capability is not declared, since the client stores nothing; a server that sends the
+    // request gets a response.
     ("workspace/semanticTokens/refresh", ""),
     ("workspace/inlineValue/refresh", ""),
     ("workspace/codeLens/refresh", ""),
@@ -332,7 +339,7 @@ fn offers_all() -> Script {
             script = script.on(method, [Step::Result(Value::Null)]);
         }
     }
-    // The server first rejects each request, since the text changed meanwhile.
+    // The server rejects each request once, because the text changed meanwhile.
     for (method, turns) in &mut script.methods {
         if !matches!(method.as_str(), "initialized" | COMMAND) {
             turns.insert(0, vec![Step::Error(json!({"code": -32801, "message": "content modified"}))]);
@@ -380,7 +387,7 @@ async fn every_declared_capability_is_implemented() {
     let actions = pool.code_actions(&doc, &query, &cx).await.unwrap().value;
     let resolved = pool.resolve_action(&doc, &actions[0], &cx).await.unwrap();
     pool.run_command(&resolved.command.unwrap(), &Refusing, &cx).await.unwrap();
-    // A commit of every kind.
+    // One commit of every kind.
     std::fs::rename(&b, bench.path("d.txt")).unwrap();
     std::fs::remove_file(&c).unwrap();
     bench.write("e.txt", "e");
@@ -400,9 +407,9 @@ async fn every_declared_capability_is_implemented() {
     let mut declared = BTreeSet::new();
     promises(&initialize["capabilities"], "", &mut declared);
     let table: BTreeSet<String> = TABLE.iter().map(|(name, _)| (*name).to_owned()).collect();
-    assert_eq!(declared, table, "what is declared and the table differ");
+    assert_eq!(declared, table, "the declared capabilities differ from the table");
 
-    // All were answered, so all were repeated; these are all.
+    // The server answered all requests, so all were repeated; these are all.
     let record = bench.record("scripted");
     let asked: BTreeSet<&str> = record
         .iter()
@@ -412,7 +419,7 @@ async fn every_declared_capability_is_implemented() {
         .collect();
     let again = &initialize["capabilities"]["general"]["staleRequestSupport"]["retryOnContentModified"];
     let again: Vec<&str> = again.as_array().unwrap().iter().map(|method| method.as_str().unwrap()).collect();
-    assert_eq!(again, Vec::from_iter(asked), "what is asked again and what is declared differ");
+    assert_eq!(again, Vec::from_iter(asked), "the repeated requests differ from the declared ones");
     let sent: BTreeSet<&str> = record.iter().filter_map(|message| message["method"].as_str()).collect();
     let answers: BTreeMap<&str, &Value> = record
         .iter()
@@ -438,7 +445,7 @@ async fn every_declared_capability_is_implemented() {
     assert_eq!(
         methods_named(&source("src/server/handler.rs")),
         handled,
-        "what is handled and the list differ"
+        "the handled messages differ from the list"
     );
     for (method, need) in HANDLED {
         assert!(need.is_empty() || declared.contains(*need), "{method} is handled, {need} not declared");

@@ -60,12 +60,12 @@ async fn omp_9624_diagnostics_are_pulled_if_announced() {
         .on("textDocument/didOpen", [Step::wait_for("response", 1)])
         .on("textDocument/diagnostic", [Step::Result(json!({"kind": "full", "items": items}))]);
     let bench = bench(&[("a.txt", "a")], script);
-    // A server that registers late is asked as soon as it has.
+    // A server that registers late receives the request right after it registers.
     let started = Instant::now();
     loop {
         match bench.pool.diagnostics(&bench.doc("a.txt"), &cx(SHORT)).await {
             Ok(answer) if answer.value.items.len() == 1 => break,
-            Ok(answer) => assert!(!answer.value.pending.is_empty(), "unknown was called clean"),
+            Ok(answer) => assert!(!answer.value.pending.is_empty(), "an unknown file was reported as clean"),
             Err(error) => assert_eq!(error.code(), ErrorCode::ServerStarting, "{error}"),
         }
         assert!(started.elapsed() < LONG);
@@ -154,7 +154,7 @@ async fn omp_a_reload_helps_a_server_that_exited_at_once() {
     for _ in 0..4 {
         bench.pool.hover(&doc, 0, &cx(SHORT)).await.unwrap_err();
     }
-    // Now the next start is four seconds away.
+    // The next start is now four seconds away.
     for _ in 0..2 {
         bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap_err();
     }
@@ -210,7 +210,7 @@ async fn omp_8390_a_server_with_a_pending_request_is_not_idle() {
 }
 
 #[tokio::test]
-async fn omp_6369_a_cancelled_reload_fails_without_remains() {
+async fn omp_6369_a_cancelled_reload_leaves_no_process() {
     let bench = bench(&[("a.txt", "text")], hovers().on("shutdown", [Step::Never]));
     let doc = bench.doc("a.txt");
     bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
@@ -220,15 +220,15 @@ async fn omp_6369_a_cancelled_reload_fails_without_remains() {
     let cancel = async {
         let record = bench.beside("scripted.record");
         let asked = move || std::fs::read_to_string(&record).is_ok_and(|it| it.contains("shutdown"));
-        until(asked, "the end of the old one").await;
+        until(asked, "the end of the old server").await;
         cancelled.cancel.cancel();
         Instant::now()
     };
     let (reloaded, at) = tokio::join!(reload, cancel);
     assert!(matches!(reloaded, Err(lsp_client::ServerError::Cancelled)), "{reloaded:?}");
     assert!(at.elapsed() < Duration::from_secs(3), "a server that does not end delays no caller");
-    until(move || !alive(&before), "the end of the old one").await;
-    assert_eq!(bench.got("scripted", "initialize").len(), 1, "no new one is started");
+    until(move || !alive(&before), "the end of the old server").await;
+    assert_eq!(bench.got("scripted", "initialize").len(), 1, "no new server is started");
     assert_eq!(bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap().value.unwrap(), "text");
 }
 
@@ -243,7 +243,7 @@ async fn omp_3546_a_reload_rereads_the_definitions() {
     assert_eq!(hover().await, "old");
     bench.pool.reload(None, None, &cx(LONG)).await.unwrap();
     assert_eq!(hover().await, "new");
-    // One new definition and one deleted.
+    // One definition is new and one is deleted.
     bench.define(vec![("another", hovers_with("another"), "")]);
     bench.pool.reload(None, None, &cx(LONG)).await.unwrap();
     assert_eq!(hover().await, "another");
@@ -296,7 +296,7 @@ async fn omp_1976_definitions_choose_the_server_of_each_feature() {
     assert_eq!((hover.server.as_str(), hover.value.as_deref()), ("zzz", Some("types")));
     let built_in = ServerDefinitions::built_in();
     let best = built_in.for_feature(std::path::Path::new("/a.py"), Feature::CallHierarchy);
-    assert_eq!(best[0].name, "basedpyright", "what is not listed is asked of whom it is like");
+    assert_eq!(best[0].name, "basedpyright", "an unlisted request goes to the server of a similar feature");
 }
 
 #[tokio::test]
@@ -361,7 +361,7 @@ async fn serena_1833_an_edit_during_a_request_delays_neither() {
 async fn codeboarding_459_a_timeout_names_method_progress_and_log() {
     let begin = json!({"token": "t", "value": {"kind": "begin", "title": "indexing", "percentage": 43}});
     let script = hovers()
-        .on("initialized", [Step::notify("$/progress", begin), Step::Stderr("reading the world\n".into())])
+        .on("initialized", [Step::notify("$/progress", begin), Step::Stderr("reading the project\n".into())])
         .on("textDocument/definition", [Step::Never]);
     let mut script = script;
     script.capabilities["definitionProvider"] = json!(true);
@@ -370,11 +370,11 @@ async fn codeboarding_459_a_timeout_names_method_progress_and_log() {
     let error = bench.pool.definition(&bench.doc("a.txt"), 0, &cx(SHORT)).await.unwrap_err().to_string();
     assert!(error.contains("textDocument/definition") && error.contains("indexing 43%"), "{error}");
     let pool = std::sync::Arc::clone(&bench.pool);
-    until(move || pool.logs(None)[0].stderr_tail.contains("reading the world"), "its words").await;
+    until(move || pool.logs(None)[0].stderr_tail.contains("reading the project"), "its words").await;
 }
 
 #[tokio::test]
-async fn tsls_1064_cleared_diagnostics_are_not_believed_early() {
+async fn tsls_1064_cleared_diagnostics_do_not_count_as_clean() {
     let publish = |items: Value| {
         Step::notify(
             "textDocument/publishDiagnostics",
@@ -390,7 +390,7 @@ async fn tsls_1064_cleared_diagnostics_are_not_believed_early() {
     for text in ["abc", "abd"] {
         bench.write("a.txt", text);
         let answer = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap().value;
-        assert_eq!(answer.items.len(), 1, "an empty push right before the real one is not the answer");
+        assert_eq!(answer.items.len(), 1, "an empty publish right before the real one is not the answer");
     }
 }
 

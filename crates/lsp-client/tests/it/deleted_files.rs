@@ -1,4 +1,4 @@
-//! Deleted files, and servers that answer by them until they have read the disk.
+//! Deleted files, and servers that still answer about them until they have read the disk.
 
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ async fn a_silent_deletion_probe_ends_in_time() {
     hover().await.unwrap();
     std::fs::remove_file(bench.path("b.txt").as_path()).unwrap();
     let answer = loop {
-        // At most one scan in a tenth of a second.
+        // At most one scan runs in a tenth of a second.
         let answer = hover().await;
         if !bench.got("scripted", SEEN).is_empty() {
             break answer.unwrap();

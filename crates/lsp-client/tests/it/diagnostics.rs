@@ -38,7 +38,7 @@ async fn ask(bench: &Bench, deadline: Duration) -> String {
 }
 
 #[tokio::test]
-async fn a_mute_server_is_not_awaited_to_the_end() {
+async fn a_silent_server_does_not_use_up_the_deadline() {
     let work =
         |kind: &str| Step::notify("$/progress", json!({"token": 1, "value": {"kind": kind, "title": ""}}));
     let slow = script().on(
@@ -68,7 +68,7 @@ async fn diagnostics_of_an_older_version_are_dropped() {
         );
     let bench = bench(&[("a.txt", "a")], script);
     assert_eq!(ask(&bench, LONG).await, "one");
-    // Known already: nothing is waited for.
+    // The diagnostics are known already, so nothing is awaited.
     assert_eq!(ask(&bench, Duration::from_millis(50)).await, "one");
     bench.write("a.txt", "b");
     assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
@@ -83,7 +83,7 @@ async fn diagnostics_of_an_older_version_are_dropped() {
 
 /// A server publishes nothing from its first part and the rest later, as Volar 2.4.
 ///
-/// All publishes have the text's version. It answers pull requests without announcing them.
+/// All publishes have the text's version. The server answers pull requests without announcing them.
 #[tokio::test]
 async fn a_partially_publishing_server_is_pulled() {
     let empty = Step::notify(
@@ -125,7 +125,7 @@ async fn diagnostics_before_a_new_file_are_outdated() {
     bench.write("b.txt", "b");
     bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
     assert_eq!(ask(&bench, LONG).await, "new");
-    // Published once, it is known.
+    // The diagnostics are known after one publish.
     assert_eq!(ask(&bench, Duration::from_millis(50)).await, "new");
 }
 
@@ -199,7 +199,7 @@ async fn an_unverified_server_is_not_clean_at_once() {
 }
 
 #[tokio::test]
-async fn the_file_status_decides_when_to_believe() {
+async fn the_file_status_decides_when_diagnostics_count() {
     let state = |state: &str| {
         let params = json!({"uri": "${params.textDocument.uri}", "state": state});
         Step::notify("x/status", params)
@@ -329,9 +329,9 @@ async fn all_servers_are_asked_and_silent_ones_named() {
     ];
     let bench = build(&[("a.txt", "a")], servers, |limits| limits.warm = 9);
     assert_eq!(ask(&bench, Duration::from_secs(3)).await, "loud, first, (pending silent)");
-    assert!(bench.record("spare").is_empty(), "one server of a group is enough");
+    assert!(bench.record("spare").is_empty(), "only one server of a group is asked");
     let answer = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(SHORT)).await.unwrap();
-    assert_eq!(answer.server, "loud, first", "who said nothing is not among who answered");
+    assert_eq!(answer.server, "loud, first", "a silent server is not among those that answered");
     let answer = answer.value;
     let item = &answer.items[0];
     let shown = (item.line, item.severity.to_string(), item.code.as_deref(), item.source.as_deref());
@@ -358,7 +358,7 @@ async fn a_clean_text_stays_clean_only_by_the_clean_rule() {
     let asked: Vec<Value> =
         bench.got("scripted", "workspace/executeCommand").iter().map(|it| it["arguments"].clone()).collect();
     assert_eq!(asked, [json!(["one", {"file": file}]), json!([2])]);
-    for unknown in ["one list is not empty", "an error", "no list"] {
+    for unknown in ["a server has a non-empty list", "an error", "no list"] {
         bench.write("a.txt", unknown);
         assert_eq!(ask(&bench, SHORT).await, "(pending scripted)", "{unknown}");
     }
@@ -428,7 +428,7 @@ async fn silence_does_not_complete_partial_diagnostics() {
     assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
 }
 
-/// A server reports an error when asked, and has withdrawn it meanwhile.
+/// Tests a server that reports an error on request and then withdraws it.
 #[tokio::test]
 async fn unpublished_problems_are_checked_again() {
     let list = |items: Value| Step::Result(json!({"body": items}));
@@ -509,9 +509,9 @@ async fn related_documents_have_their_own_reports() {
     assert_eq!(named(&bench), [("a.txt".to_owned(), Value::Null), ("b.txt".to_owned(), json!("b1"))]);
 }
 
-/// Diagnostics from before another file changed on disk are not repeated as known.
+/// Diagnostics from before another file changed on disk do not count as known.
 ///
-/// Later publishes count, and a silent server is shown the file again.
+/// Later publishes count, and a silent server receives the file again.
 #[tokio::test]
 async fn diagnostics_before_another_change_are_outdated() {
     let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
@@ -588,7 +588,7 @@ async fn all_texts_are_current_before_a_request() {
     let record = bench.record("scripted");
     let at = |method: &str| record.iter().rposition(|it| it["method"] == method).unwrap();
     assert!(at("textDocument/didOpen") < at("textDocument/diagnostic"));
-    // However many there are: the server would read closed ones from disk.
+    // The number does not matter: the server would read closed files from disk.
     (0..60).for_each(|n| typing.types(&bench.path(&format!("f{n}.txt")), "typed"));
     assert_eq!(ask(&bench, LONG).await, "");
     let closed = bench.got("scripted", "textDocument/didClose");

@@ -1,4 +1,4 @@
-//! A server keeps a limited number of documents: the least recently requested are closed, and opened again
+//! The limit of a server's open documents: the least recently requested are closed, and reopened
 //! with their current text.
 
 use std::sync::Arc;
@@ -52,25 +52,25 @@ async fn the_least_recently_used_document_is_closed() {
     let names = many(&bench, 120);
     for name in &names {
         assert_eq!(bench.hover(name).await, *name);
-        // Always the second newest.
+        // Always request the second newest.
         assert_eq!(bench.hover("a.txt").await, "a");
     }
-    // One more than the limit while one is opened and another not yet closed.
+    // The maximum is one more than the limit while one is opened and another not yet closed.
     let (most, now) = open(&bench);
     assert_eq!((most, now.len()), (LIMIT + 1, LIMIT));
     let gone = names.len() + 1 - LIMIT;
     assert_eq!(closed(&bench), names[..gone], "the oldest first");
     assert!(names[gone..].iter().all(|name| now.contains(name)) && now.contains(&"a.txt".to_owned()));
-    bench.write(&names[0], "another text by now");
-    assert_eq!(bench.hover(&names[0]).await, "another text by now");
-    assert!(bench.server_has().await.iter().any(|row| row.ends_with(": another text by now")));
+    bench.write(&names[0], "a newer text");
+    assert_eq!(bench.hover(&names[0]).await, "a newer text");
+    assert!(bench.server_has().await.iter().any(|row| row.ends_with(": a newer text")));
     let opened = bench.got("scripted", "textDocument/didOpen");
     let numbers: Vec<Option<i64>> = opened
         .iter()
         .filter(|it| it["textDocument"]["uri"] == bench.uri(&names[0]))
         .map(|it| it["textDocument"]["version"].as_i64())
         .collect();
-    assert!(numbers.len() == 2 && numbers[0] < numbers[1], "no number is used twice: {numbers:?}");
+    assert!(numbers.len() == 2 && numbers[0] < numbers[1], "each number is used once: {numbers:?}");
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn unsaved_documents_are_closed_after_saving() {
     assert_eq!(bench.hover("b.txt").await, "b typed");
 }
 
-/// A server knows less about a closed document, or nothing.
+/// Tests that a server, which may forget closed documents, keeps them open.
 #[tokio::test]
 async fn documents_of_pending_requests_stay_open() {
     let count = 2 * LIMIT;
@@ -105,14 +105,14 @@ async fn documents_of_pending_requests_stay_open() {
         tokio::spawn(async move { bench.hover("a.txt").await })
     };
     let asked = Arc::clone(&bench);
-    until(move || !asked.got("scripted", HOVER).is_empty(), "the first question").await;
+    until(move || !asked.got("scripted", HOVER).is_empty(), "the first request").await;
     for name in &names[..count] {
         assert_eq!(bench.hover(name).await, *name);
     }
     assert_eq!(first.await.unwrap(), "a");
-    assert!(!closed(&bench).contains(&"a.txt".to_owned()), "it was closed under the question");
+    assert!(!closed(&bench).contains(&"a.txt".to_owned()), "it was closed during the request");
     assert_eq!(open(&bench).1.len(), LIMIT);
-    // No request is about it any more.
+    // No pending request needs it any more.
     bench.hover(&names[count]).await;
     assert_eq!(closed(&bench).last().map(String::as_str), Some("a.txt"));
 }
@@ -146,12 +146,16 @@ async fn concurrent_requests_close_their_documents_afterwards() {
             break;
         }
     }
-    assert_eq!((asked, documents.open.len()), (count, count), "some were closed under their questions");
+    assert_eq!(
+        (asked, documents.open.len()),
+        (count, count),
+        "some documents were closed during their requests"
+    );
     assert_eq!(bench.hover("a.txt").await, "a");
     assert_eq!(open(&bench).1.len(), LIMIT);
 }
 
-/// For a closed document the server publishes an empty list.
+/// Tests that no empty list is published for a document with awaited diagnostics.
 #[tokio::test]
 async fn documents_with_awaited_diagnostics_stay_open() {
     let reported = |more: Vec<Step>| {
@@ -179,5 +183,5 @@ async fn documents_with_awaited_diagnostics_stay_open() {
         bench.hover(name).await;
     }
     assert_eq!(tokio::time::timeout(Duration::from_secs(20), first).await.unwrap().unwrap(), ["about a"]);
-    assert!(!closed(&bench).contains(&"a.txt".to_owned()), "it was closed under the question");
+    assert!(!closed(&bench).contains(&"a.txt".to_owned()), "it was closed during the request");
 }

@@ -95,7 +95,7 @@ async fn files_outside_the_workspace_are_refused_by_name() {
         &bench,
         ErrorCode::Denied,
         &expect![
-            "scripted: textDocument/rename: its edit changes /usr/lib/lib.txt, which is outside the workspace"
+            "scripted: textDocument/rename: its edit changes /usr/lib/lib.txt, which is outside the workspace; change that file by hand"
         ],
     )
     .await;
@@ -264,7 +264,7 @@ fn moved(from: &str, to: &str, options: Value) -> Value {
 }
 
 #[tokio::test]
-async fn operations_are_followed_in_their_order() {
+async fn operations_are_applied_in_their_order() {
     let files = [("a.txt", "one"), ("b.txt", "two"), ("d/c.txt", "three")];
     let none = || json!({});
     for (changes, expected) in [
@@ -405,10 +405,11 @@ async fn the_options_of_file_operations_are_kept() {
         scripted: textDocument/rename: its edit creates e, which exists already
         scripted: textDocument/rename: its edit creates b.txt, which exists already
         scripted: textDocument/rename: none.txt does not exist
-        scripted: textDocument/rename: its edit changes out.txt, which is outside the workspace
+        scripted: textDocument/rename: its edit changes out.txt, which is outside the workspace; change that file by hand
     "#]]
     .assert_eq(&errors);
-    // A directory that is not empty is deleted only if the server says so: refused when it is planned.
+    // A directory that is not empty is deleted only if the server requests that; otherwise the plan
+    // refuses it.
     let bench = bench(&files, renames(json!({"documentChanges": [file("delete", "d", json!({}))]})));
     let answer = bench.rename(&bench.doc("a.txt"), 0, "new", &cx(LONG)).await.unwrap();
     expect!["d cannot be changed like this: it is not empty, d/c.txt is in it"]
@@ -502,7 +503,7 @@ async fn candidates_of_other_packages_are_opened_for_rename() {
 }
 
 #[tokio::test]
-async fn an_edit_behind_the_end_is_refused_whole() {
+async fn an_edit_after_the_end_is_refused_whole() {
     let place = json!({"range": {"start": {"line": 900, "character": 0}, "end": {"line": 900, "character": 1}},
         "newText": "new"});
     let script = renames(json!({"changes": {"${root}/a.txt": [edit(0, 0, 1, "new"), place]}}));

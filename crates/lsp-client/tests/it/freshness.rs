@@ -23,7 +23,7 @@ struct Case {
     user: &'static str,
     good: &'static str,
     bad: &'static str,
-    /// A line that may end `user`.
+    /// A line that may be appended to `user`.
     comment: &'static str,
 }
 
@@ -67,7 +67,7 @@ async fn one(case: &Case, bench: &Bench, typing: &Typing, how: How, used_first: 
             let reported = bench.pool.diagnostics(&bench.doc(used), &cx(SHORT)).await.unwrap().value;
             assert!(reported.items.is_empty(), "{place}: {reported:?}");
         }
-        // Diagnostics that are not known in a short time are not guessed.
+        // Diagnostics that are not known in a short time stay unknown.
         let started = std::time::Instant::now();
         let short = bench.pool.diagnostics(&bench.doc(user), &cx(SHORT)).await;
         if let Ok(reported) = short
@@ -222,9 +222,9 @@ async fn gopls_answers_follow_file_changes() {
     check(&GO).await;
 }
 
-/// A new module leaves no error in its importers at the next request.
+/// Creates a module, which leaves no error in its importers at the next request.
 ///
-/// It is created by an edit or by another program, in an existing directory or in new ones. The same holds
+/// An edit or another program creates it, in an existing directory or in new ones. The same holds
 /// for an installed package, and for the build output of a neighbouring one.
 async fn modules_come(server: &str) {
     let files = [
@@ -289,7 +289,7 @@ async fn vtsls_notices_new_modules() {
     modules_come("vtsls").await;
 }
 
-/// An implementation in another package is found by that package's project.
+/// Tests that the other package's project finds its implementation.
 #[tokio::test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn typescript_language_server_finds_other_implementations() {
@@ -326,7 +326,7 @@ async fn typescript_language_server_finds_other_implementations() {
     assert_eq!(places, [("b/src/index.ts".to_owned(), 2)]);
 }
 
-/// A module is only in an editor, then on disk, then closed.
+/// Types a module in an editor, saves it, and closes it.
 ///
 /// Its importer has an error while the module is in neither, and none once it exists.
 async fn module_typed_and_saved(case: &Case) {
@@ -360,7 +360,7 @@ async fn module_typed_and_saved(case: &Case) {
     bench.pool.shutdown(Duration::from_secs(10)).await;
 }
 
-/// A module is removed and restored by other programs.
+/// Removes and restores a module as other programs do.
 ///
 /// Its importer has an error meanwhile, whether it was requested or not.
 async fn module_goes_and_comes(case: &Case) {
@@ -381,7 +381,7 @@ async fn module_goes_and_comes(case: &Case) {
             assert_eq!(!reported.items.is_empty(), gone, "{place}: {reported:?}");
         }
         if round == 1 {
-            // From now on it is open when it is deleted.
+            // The module is open from now on when it is deleted.
             bench.pool.diagnostics(&bench.doc(case.used), &cx(DEADLINE)).await.unwrap();
         }
     }
@@ -457,7 +457,7 @@ async fn new_unsaved_go_packages_are_found() {
     module_typed_and_saved(&GO).await;
 }
 
-/// A module that was previewed before its creation is found by its importers.
+/// Tests that importers find a module that was previewed before its creation.
 #[tokio::test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn speculatively_checked_modules_are_found() {
@@ -492,7 +492,7 @@ async fn speculatively_checked_modules_are_found() {
     }
 }
 
-/// fortls 3.2.2 checks a file when it is saved.
+/// Tests changes that fortls 3.2.2 checks when a file is saved.
 #[tokio::test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn fortls_notices_outside_changes() {

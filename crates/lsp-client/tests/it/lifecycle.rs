@@ -1,4 +1,4 @@
-//! Servers start when needed, restart after a crash, and end when they should.
+//! Life cycle of servers: start on demand, restart after a crash, end when unused.
 
 use adapters::{Parse, ServerDefinitions};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ fn hovers() -> Script {
 #[tokio::test]
 async fn a_crash_is_reported_and_the_next_call_works() {
     let script = hovers()
-        .on("textDocument/definition", [Step::Stderr("panic: the roof is on fire\n".into()), Step::Crash(3)]);
+        .on("textDocument/definition", [Step::Stderr("panic: out of memory\n".into()), Step::Crash(3)]);
     let bench = bench(&[("a.txt", "abc")], script);
     let doc = bench.doc("a.txt");
     bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
@@ -31,19 +31,19 @@ async fn a_crash_is_reported_and_the_next_call_works() {
     let text = error.to_string();
     expect_test::expect![[r#"
         scripted crashed during textDocument/definition; the next call restarts it
-        panic: the roof is on fire"#]]
+        panic: out of memory"#]]
     .assert_eq(&text);
     let status = bench.pool.status().await;
     assert!(matches!(&status[0].state, ServerState::Crashed { stderr_tail } if stderr_tail.contains("roof")));
 
-    // It starts again, with the document open.
+    // The server restarts with the document open.
     let hover = bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
     assert_eq!(hover.value.unwrap(), "abc");
     assert_eq!(bench.got("scripted", "textDocument/didOpen").len(), 2);
 }
 
 #[tokio::test]
-async fn a_server_killed_from_outside_comes_back() {
+async fn a_server_killed_from_outside_is_restarted() {
     let script = hovers().on("textDocument/definition", [Step::Never]);
     let bench = bench(&[("a.txt", "abc")], script);
     let doc = bench.doc("a.txt");
@@ -132,7 +132,7 @@ async fn servers_of_one_request_do_not_evict_each_other() {
     let started = Instant::now();
     let running = async || bench.pool.status().await.iter().filter(|status| status.pid.is_some()).count();
     while running().await > 1 {
-        assert!(started.elapsed() < LONG, "more than the budget stay");
+        assert!(started.elapsed() < LONG, "more servers than the budget run");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -157,7 +157,7 @@ async fn the_memory_limit_stops_all_but_the_last_server() {
         assert!(started.elapsed() < LONG, "{:?}", running().await);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // It restarts for a request, and then the other ends.
+    // The server restarts for a request, and then the other ends.
     bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
     let started = Instant::now();
     while running().await != ["one"] {
@@ -167,7 +167,7 @@ async fn the_memory_limit_stops_all_but_the_last_server() {
 }
 
 #[tokio::test]
-async fn a_server_is_warm_for_its_own_package_alone() {
+async fn a_server_is_warm_only_for_its_own_package() {
     let files = [("p/mark", ""), ("p/a.txt", "p"), ("q/mark", ""), ("q/a.txt", "q")];
     let warm = async |script: Script, more: &str| {
         let bench = build(&files, vec![("scripted", script, more)], |_| ());
@@ -197,7 +197,7 @@ async fn without_workspace_folders_each_root_has_a_server() {
 }
 
 #[tokio::test]
-async fn shutdown_is_polite_and_final() {
+async fn shutdown_ends_servers_and_starts_no_more() {
     let bench = bench(&[("a.txt", "abc")], hovers());
     bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
     let pid = bench.pool.status().await[0].pid.unwrap().to_string();
@@ -237,7 +237,7 @@ async fn a_stubborn_server_is_killed_with_its_children() {
 }
 
 #[tokio::test]
-async fn an_idle_server_is_stopped_and_comes_back() {
+async fn an_idle_server_is_stopped_and_restarted() {
     let servers = vec![("scripted", hovers(), "")];
     let bench = build(&[("a.txt", "abc")], servers, |limits| limits.idle = Duration::from_millis(200));
     bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
@@ -253,7 +253,7 @@ async fn a_missing_server_is_named_with_its_install_hint() {
     let bench = build(&[("a.txt", "abc"), ("b.md", "")], vec![absent("one"), absent("two")], |_| ());
     let error = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::MissingTool);
-    assert_eq!(error.to_string(), "one is not installed; install it: get it somewhere");
+    assert_eq!(error.to_string(), "one is not installed; install it: download it");
     let error = bench.pool.hover(&bench.doc("b.md"), 0, &cx(LONG)).await.unwrap_err();
     assert_eq!(error.to_string(), "no language server is defined for b.md");
     let error = self::bench(&[("a.txt", "")], hovers());
@@ -262,7 +262,7 @@ async fn a_missing_server_is_named_with_its_install_hint() {
 }
 
 #[tokio::test]
-async fn a_candidate_that_fails_its_probe_is_passed_over() {
+async fn a_candidate_that_fails_its_probe_is_skipped() {
     let exe = testing::language_server::executable();
     let more = format!(
         "[command]\ncandidates = [\"/bin/false\", \"/usr/bin/env\"]\nprobe = [\"--version\"]\nargs = [{exe:?}, \"$SCRIPT\"]\n"
@@ -275,7 +275,7 @@ async fn a_candidate_that_fails_its_probe_is_passed_over() {
     let error = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::MissingTool);
     expect_test::expect![
-        "scripted is not installed (/bin/false does not work: exit status: 1); install it: get it somewhere"
+        "scripted is not installed (/bin/false does not work: exit status: 1); install it: download it"
     ]
     .assert_eq(&error.to_string());
 }
@@ -349,7 +349,7 @@ async fn servers_follow_a_commit() {
         notes: Vec::new(),
     };
     bench.pool.did_commit(&commit).await;
-    // The next request comes after all that.
+    // The next request comes after all these messages.
     bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
     let uris = |method: &str| -> Vec<Value> {
         bench.got("scripted", method).iter().map(|params| params["textDocument"]["uri"].clone()).collect()
@@ -457,7 +457,7 @@ async fn settings_name_the_environment_of_the_package() {
     let (answers, own) = reported(None).await;
     assert_eq!(answers, [own.clone(), own, none.clone(), none]);
 
-    // An activated environment counts where the project has none.
+    // An activated environment applies where the project has none.
     let directory = tempfile::tempdir().unwrap();
     let venv = directory.path().join("elsewhere");
     std::fs::create_dir_all(venv.join("bin")).unwrap();
@@ -470,8 +470,8 @@ async fn settings_name_the_environment_of_the_package() {
 
 /// The definition names files of other packages, and ignored files.
 ///
-/// A glob of everything that the server registered adds nothing, one with a name does. With more files than
-/// the scan limit, the server relies on its own watching.
+/// A registered glob that matches everything adds nothing; one with a name does. With more files
+/// than the scan limit, the server relies on its own watching.
 #[tokio::test]
 async fn watched_files_of_the_definition_are_reported() {
     let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
@@ -588,7 +588,7 @@ async fn a_server_that_does_not_watch_reloads_its_projects() {
     assert!(methods[at..].contains(&"textDocument/hover".to_owned()), "{methods:?}");
     ask().await;
     assert_eq!(read(), 1);
-    // By another program.
+    // Another program changes the file.
     std::fs::remove_file(bench.path("c.txt")).unwrap();
     let started = Instant::now();
     while read() < 2 {
@@ -638,7 +638,7 @@ async fn outside_saves_are_reported_to_servers() {
     assert_eq!(methods, ["didOpen", "didChange", "didSave", "didChange", "didSave"]);
 }
 
-/// A marker of a new file's own package is touched if the file is the server's.
+/// A new file touches its package's marker if the server owns the file.
 #[tokio::test]
 async fn markers_are_touched_for_the_servers_files_only() {
     let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",

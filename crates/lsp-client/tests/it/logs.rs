@@ -35,7 +35,7 @@ fn said(log: &ServerLog) -> String {
 #[tokio::test]
 async fn a_server_that_has_ended_has_a_log() {
     let text = format!("the key is {KEY}.");
-    let script = hovers().at_start(Step::Stderr(format!("reading the world with {KEY}\nhalf a li")));
+    let script = hovers().at_start(Step::Stderr(format!("reading the project with {KEY}\nhalf a li")));
     let bench = bench(&[("a.txt", &text)], script);
     assert!(bench.pool.logs(None).is_empty());
     bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
@@ -48,7 +48,7 @@ async fn a_server_that_has_ended_has_a_log() {
     let ServerLogState::Ended(end) = &log.life else { panic!("{log:#?}") };
     assert_eq!((end.crashed, end.why.as_str()), (false, "Pilcrow ended"));
     assert_eq!((log.name.as_str(), &log.root), ("scripted", bench.workspace.root()));
-    assert_eq!(log.stderr_tail, "reading the world with [redacted:github-token]\nhalf a li");
+    assert_eq!(log.stderr_tail, "reading the project with [redacted:github-token]\nhalf a li");
     let messages = said(log);
     for method in ["\"initialize\"", "textDocument/didOpen", "textDocument/hover", "\"exit\""] {
         assert!(messages.contains(method), "{method}: {messages}");
@@ -61,15 +61,15 @@ async fn a_server_that_has_ended_has_a_log() {
 #[tokio::test]
 async fn the_last_crash_is_listed_besides_the_running_server() {
     let script = hovers()
-        .on("textDocument/definition", [Step::Stderr("panic: the roof is on fire\n".into()), Step::Crash(3)]);
+        .on("textDocument/definition", [Step::Stderr("panic: out of memory\n".into()), Step::Crash(3)]);
     let bench = bench(&[("a.txt", "abc")], script);
     let doc = bench.doc("a.txt");
     bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
     bench.pool.definition(&doc, 0, &cx(LONG)).await.unwrap_err();
-    // No request has been sent since.
+    // Pilcrow has sent no request since.
     let log = &bench.pool.logs(None)[0];
     assert!(matches!(&log.life, ServerLogState::Ended(end) if end.crashed), "{log:#?}");
-    let burns = |tail: &str| tail.lines().any(|line| line == "panic: the roof is on fire");
+    let burns = |tail: &str| tail.lines().any(|line| line == "panic: out of memory");
     assert!(burns(&log.stderr_tail) && said(log).contains("textDocument/definition"));
 
     bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
@@ -83,7 +83,7 @@ async fn the_last_crash_is_listed_besides_the_running_server() {
     assert_eq!(end.why, "exit status: 3");
     assert!(burns(&crash.stderr_tail) && said(crash).contains("textDocument/definition"));
     assert!(!said(live).contains("textDocument/definition"));
-    // The crash is listed after the other server has ended too, whatever ended in between.
+    // The crash stays listed after the other server has ended too.
     for _ in 0..3 {
         bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
         bench.pool.reload(None, None, &cx(LONG)).await.unwrap();
@@ -96,7 +96,7 @@ async fn the_last_crash_is_listed_besides_the_running_server() {
     });
     assert_eq!(ends.collect::<Vec<_>>(), ["Pilcrow ended", "exit status: 3"]);
     let kept = bench.workspace.state().child("servers").unwrap().list().unwrap();
-    assert_eq!(kept.len(), 4, "two more were kept as the last began, and the crash");
+    assert_eq!(kept.len(), 4, "the last two logs and the crash are stored");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
     clippy::unwrap_used,
     clippy::disallowed_methods,
     clippy::print_stdout,
-    reason = "tests write files of their own, and say when they are skipped"
+    reason = "tests write their own files, and print that they are skipped"
 )]
 
 mod actions;

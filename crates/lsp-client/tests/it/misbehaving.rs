@@ -1,5 +1,7 @@
-//! Servers that violate the protocol: every request ends with the right answer or an error, no process
-//! remains, and no other request is delayed.
+//! Servers that violate the protocol.
+//!
+//! Every request ends with the right answer or an error, no process remains, and no other request
+//! is delayed.
 
 use expect_test::expect;
 use std::time::{Duration, Instant};
@@ -18,7 +20,7 @@ fn hovers() -> Script {
         .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))])
 }
 
-/// No request waits for an answer, and no process is left after the end.
+/// Checks that no request waits for an answer and that no process remains.
 async fn nothing_is_left(bench: &Bench) {
     let status = bench.pool.status().await;
     let pids: Vec<String> = status.iter().filter_map(|server| Some(server.pid?.to_string())).collect();
@@ -33,12 +35,12 @@ async fn hover(bench: &Bench) -> Result<String, ServerError> {
 }
 
 #[tokio::test]
-async fn never_answers() {
+async fn requests_end_when_the_server_never_answers() {
     let bench = bench(&[("a.txt", "abc")], hovers().on("textDocument/definition", [Step::Never]));
     hover(&bench).await.unwrap();
     let doc = bench.doc("a.txt");
     let short = cx(SHORT);
-    // Another request meanwhile is answered at once.
+    // Another request meanwhile receives its answer at once.
     let (stuck, other) = tokio::join!(bench.pool.definition(&doc, 0, &short), hover(&bench));
     assert_eq!(stuck.unwrap_err().code(), ErrorCode::Timeout);
     assert_eq!(other.unwrap(), "fine");
@@ -49,7 +51,7 @@ async fn never_answers() {
 }
 
 #[tokio::test]
-async fn never_answers_initialize() {
+async fn requests_end_without_an_answer_to_initialize() {
     let bench = bench(&[("a.txt", "abc")], hovers().on("initialize", [Step::Never]));
     let started = Instant::now();
     let error = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(SHORT)).await.unwrap_err();
@@ -63,7 +65,7 @@ async fn never_answers_initialize() {
 }
 
 #[tokio::test]
-async fn crashes_on_initialize() {
+async fn a_crash_on_initialize_is_reported() {
     let script = hovers().on("initialize", [Step::Stderr("bad configuration\n".into()), Step::Crash(4)]);
     let bench = bench(&[("a.txt", "abc")], script);
     let error = hover(&bench).await.unwrap_err();
@@ -76,7 +78,7 @@ async fn crashes_on_initialize() {
 }
 
 #[tokio::test]
-async fn crashes_in_a_request() {
+async fn a_crash_in_a_request_is_reported() {
     let bench = bench(&[("a.txt", "abc")], hovers().on("textDocument/definition", [Step::Crash(1)]));
     let doc = bench.doc("a.txt");
     let error = bench.pool.definition(&doc, 0, &cx(LONG)).await.unwrap_err();
@@ -87,7 +89,7 @@ async fn crashes_in_a_request() {
 }
 
 #[tokio::test]
-async fn crashes_on_shutdown() {
+async fn a_crash_on_shutdown_leaves_no_process() {
     let bench = bench(&[("a.txt", "abc")], hovers().on("shutdown", [Step::Crash(9)]));
     hover(&bench).await.unwrap();
     let pid = bench.pool.status().await[0].pid.unwrap().to_string();
@@ -96,7 +98,7 @@ async fn crashes_on_shutdown() {
 }
 
 #[tokio::test]
-async fn answers_twice_out_of_order_and_with_unknown_ids() {
+async fn repeated_and_unknown_response_ids_are_ignored() {
     let script = hovers().on(
         "textDocument/definition",
         [
@@ -118,7 +120,7 @@ async fn answers_twice_out_of_order_and_with_unknown_ids() {
 }
 
 #[tokio::test]
-async fn writes_garbage_before_a_header() {
+async fn garbage_before_a_header_is_skipped() {
     let noise = "Listening…\r\n\r\nwarning: Content-Length is a word\n".repeat(200);
     let script = hovers()
         .at_start(Step::Stdout(noise))
@@ -127,12 +129,12 @@ async fn writes_garbage_before_a_header() {
     assert_eq!(hover(&bench).await.unwrap(), "fine");
     assert!(bench.pool.definition(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap().value.is_empty());
     let skipped = bench.pool.logs(None)[0].traffic.iter().filter(|entry| entry.direction.is_none()).count();
-    assert!(skipped >= 2, "what was skipped can be read in the log");
+    assert!(skipped >= 2, "the log contains the skipped bytes");
     nothing_is_left(&bench).await;
 }
 
 #[tokio::test]
-async fn sends_a_message_of_50_megabytes() {
+async fn a_message_of_50_megabytes_is_read() {
     const SIZE: usize = 50 << 20;
     let script = Script::new(json!({"hoverProvider": true, "textDocumentSync": 2}))
         .on("textDocument/hover", [Step::Big(SIZE)])
@@ -146,7 +148,7 @@ async fn sends_a_message_of_50_megabytes() {
 }
 
 #[tokio::test]
-async fn floods_progress_and_logs() {
+async fn a_flood_of_progress_and_logs_delays_no_request() {
     let report =
         json!({"token": "t", "value": {"kind": "report", "percentage": 5, "message": "x".repeat(200)}});
     let flood = vec![
@@ -164,7 +166,7 @@ async fn floods_progress_and_logs() {
     );
     let bench = bench(&[("a.txt", "abc")], script);
     let doc = bench.doc("a.txt");
-    // Forty thousand messages take some time on a busy machine.
+    // Forty thousand messages take a few seconds on a busy machine.
     bench.pool.definition(&doc, 0, &cx(6 * LONG)).await.unwrap();
     assert_eq!(hover(&bench).await.unwrap(), "fine");
     let kept: usize = bench.pool.logs(None)[0].traffic.iter().map(|entry| entry.body.len()).sum();
@@ -173,7 +175,7 @@ async fn floods_progress_and_logs() {
 }
 
 #[tokio::test]
-async fn lies_about_its_capabilities() {
+async fn false_capabilities_do_not_mislead_the_client() {
     // The server offers rename and rejects it; it does not offer definition and is not asked.
     let script = Script::new(json!({"renameProvider": true, "hoverProvider": true, "textDocumentSync": 2}))
         .on("textDocument/hover", [Step::Result(json!({"contents": 5}))])
@@ -185,12 +187,12 @@ async fn lies_about_its_capabilities() {
     let error = bench.pool.definition(&doc, 0, &cx(LONG)).await.unwrap_err();
     assert_eq!(error.to_string(), "scripted does not offer definition");
     assert!(bench.got("scripted", "textDocument/definition").is_empty());
-    assert_eq!(hover(&bench).await.unwrap(), "", "contents that are no text are none");
+    assert_eq!(hover(&bench).await.unwrap(), "", "non-text contents are ignored");
     nothing_is_left(&bench).await;
 }
 
 #[tokio::test]
-async fn sends_unparsable_answers() {
+async fn unparsable_answers_are_reported() {
     let script = hovers().on("textDocument/definition", [Step::Result(json!({"somewhere": 1}))]);
     let bench = bench(&[("a.txt", "abc")], script);
     let error = bench.pool.definition(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
@@ -200,7 +202,7 @@ async fn sends_unparsable_answers() {
 }
 
 #[tokio::test]
-async fn sends_requests_before_it_is_initialized() {
+async fn requests_before_initialize_are_answered() {
     let ask = |id: &str, method: &str| Step::request(id, method, json!({"items": [{"section": "x"}]}));
     let script =
         hovers().at_start(ask("a", "workspace/configuration")).at_start(ask("b", "workspace/applyEdit")).on(
@@ -221,7 +223,7 @@ async fn sends_requests_before_it_is_initialized() {
 }
 
 #[tokio::test]
-async fn publishes_stale_diagnostics() {
+async fn stale_diagnostics_are_ignored() {
     let publish = |version: i64, message: &str| {
         Step::notify(
             "textDocument/publishDiagnostics",
@@ -246,7 +248,7 @@ async fn publishes_stale_diagnostics() {
 }
 
 #[tokio::test]
-async fn sends_an_edit_while_a_rename_is_pending() {
+async fn an_edit_during_a_rename_is_refused() {
     let edit = |new: &str| json!({"changes": {"${root}/a.txt": [{"range": range(0, 0, 3), "newText": new}]}});
     let script = Script::new(json!({"renameProvider": true, "textDocumentSync": 2})).on(
         "textDocument/rename",
@@ -266,7 +268,7 @@ async fn sends_an_edit_while_a_rename_is_pending() {
 }
 
 #[tokio::test]
-async fn leaves_children_behind() {
+async fn child_processes_of_a_server_are_killed() {
     let directory = tempfile::tempdir().unwrap();
     let child = directory.path().join("pid");
     let script = hovers()

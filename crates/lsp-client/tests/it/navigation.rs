@@ -239,7 +239,7 @@ async fn workspace_symbols_name_the_omitted_files() {
     };
     let idle = vec![reported(UnaskedWhy::Idle, "able", "b/y.txt b/z.txt")];
     assert_eq!(unasked().await, [idle, others()].concat());
-    assert_eq!(unasked().await.len(), 3, "it starts none");
+    assert_eq!(unasked().await.len(), 3, "the request starts no server");
     bench.pool.symbols(&bench.doc("b/y.txt"), &cx(LONG)).await.unwrap_err();
     assert_eq!(unasked().await, others());
 }

@@ -1,7 +1,7 @@
-//! Previews of edits that a server cannot be shown whole.
+//! Previews of edits that a server can receive only in part.
 //!
-//! Such an edit has a new file together with its users, files of another package, or files that the server
-//! reads from disk. The preview is right about them or reports them as skipped.
+//! Such an edit has a new file together with its users, files of another package, or files that the
+//! server reads from disk. The preview is right about them or reports them as skipped.
 
 use std::time::Duration;
 
@@ -150,7 +150,7 @@ async fn an_unfinished_scan_is_reported() {
     };
     let again = std::time::Instant::now();
     let (value, notes) = loop {
-        // At most one scan in a tenth of a second.
+        // At most one scan runs in a tenth of a second.
         let reported = ask(Duration::from_secs(4)).await;
         if !reported.1.is_empty() || again.elapsed() > LONG {
             break reported;
@@ -170,7 +170,7 @@ struct Case {
     files: &'static [(&'static str, &'static str)],
     user: (&'static str, &'static str),
     new: (&'static str, &'static str),
-    /// Number of the files that the server is asked about.
+    /// Number of files whose diagnostics the server is asked for.
     asked: usize,
 }
 

@@ -1,4 +1,5 @@
-//! Servers that a project defines: the user is asked for each command that runs, and for no other.
+//! Servers that a project defines: the policy asks the user for each command that runs, and for no
+//! other.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bench::{LONG, cx, open, open_asking};
 
-/// Permission covers one command and its arguments; the probe is another command.
+/// A permission covers one command and its arguments; the probe is another command.
 #[tokio::test]
 async fn project_servers_need_permission_for_used_commands() {
     let exe = executable();

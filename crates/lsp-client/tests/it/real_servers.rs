@@ -1,7 +1,7 @@
 //! Real servers with the built-in definitions, on a small project of each language.
 //!
-//! Ignored by default; a server that is not installed fails its test. `PILCROW_TOOLS` and
-//! `PATH` say where they are.
+//! Ignored by default; a server that is not installed fails its test. `PILCROW_TOOLS` and `PATH`
+//! locate them.
 
 use adapters::{SearchPath, ServerDefinitions};
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ fn real(servers: &[&str], files: &[(&str, &str)]) -> Bench {
     real_beside(servers, files, None)
 }
 
-/// The same beside an editor.
+/// Builds the same workspace with an editor.
 pub fn real_beside(servers: &[&str], files: &[(&str, &str)], editor: Option<Arc<dyn Editor>>) -> Bench {
     let built_in = ServerDefinitions::built_in();
     let mut definitions = ServerDefinitions::default();
@@ -70,7 +70,7 @@ async fn python(server: &str) {
     for file in &expected {
         assert!(outcome.contains(file), "{file}\n---\n{outcome:#?}");
     }
-    // Whether the re-export keeps its alias is the server's choice; its users follow.
+    // The server decides whether the re-export keeps its alias; its users follow.
     let test = outcome.iter().find(|file| file.starts_with("tests/")).expect("the tests use it");
     assert!(test.contains("pkg.core.salute('a')"), "{test}");
 
@@ -109,7 +109,7 @@ async fn pyright_renames_and_finds() {
     python("pyright").await;
 }
 
-/// Diagnostics for exactly the text, twice.
+/// Requests the diagnostics of exactly the text, twice.
 async fn diagnoses(server: &str, files: &[(&str, &str)], name: &str, fix: &str) {
     let bench = real(&[server], files);
     let wrong = bench.pool.diagnostics(&bench.doc(name), &cx(DEADLINE)).await.unwrap().value;
@@ -164,7 +164,7 @@ async fn vtsls_keeps_clean_texts_clean() {
     clean_stays_clean("vtsls").await;
 }
 
-/// A server that publishes nothing after an edit of a clean file is asked.
+/// Requests diagnostics from a server that publishes nothing after an edit.
 async fn clean_stays_clean(server: &str) {
     let files = [("tsconfig.json", "{}"), ("a.ts", "export const x: number = 1;\n")];
     let bench = real(&[server], &files);
@@ -210,9 +210,9 @@ async fn clangd_renames() {
     assert_eq!(bench.outcome(answer.value), [format!("a.c: {}", doc.text.replace("add", "sum"))]);
 }
 
-/// clangd gets the files that contain the name before a rename in a header.
+/// Opens the files that contain the name in clangd before a rename in a header.
 ///
-/// clangd 22.1.1 takes an open `.h` for C++, so in a project of C some files are left out and listed.
+/// clangd 22.1.1 takes an open `.h` for C++, so in a C project some files are omitted and listed.
 #[tokio::test]
 #[ignore = "slow: needs real tools; cargo xtask test runs it"]
 async fn clangd_renames_header_names_or_lists_missed_files() {
@@ -295,10 +295,10 @@ async fn rust_analyzer_renames() {
     let paths: Vec<&str> =
         symbols.iter().flat_map(|symbol| &symbol.children).map(|symbol| symbol.path.as_str()).collect();
     assert!(paths.contains(&"Pair.clone"), "{paths:?}");
-    assert!(!bench.path("target").as_path().exists(), "its target directory is kept out of the project");
+    assert!(!bench.path("target").as_path().exists(), "its target directory is outside the project");
 }
 
-/// Every navigation request on one file; places are shown by their text.
+/// Every navigation request on one file, with places rendered as their text.
 struct Asked<'a> {
     bench: &'a Bench,
     name: &'a str,
@@ -369,7 +369,7 @@ async fn basedpyright_navigates() {
     let ask = Asked { bench: &bench, name: "a.py", deadline: DEADLINE };
     let at = |word: &str| text.find(word).unwrap();
     let value = text.rfind("shape.area").unwrap();
-    // Narrowed by what was assigned.
+    // The type is narrowed by the assignment.
     assert_eq!(ask.at(Navigate::TypeDefinition, value).await, ["class Square(Shape):"]);
     assert_eq!(ask.at(Navigate::Declaration, value).await, ["shape: Shape = Square()"]);
     let callers = ask.callers(at("side(n")).await;
@@ -426,7 +426,7 @@ async fn clangd_navigates_types_and_runs_its_commands() {
     );
     let callers = ask.callers(at("area()")).await;
     assert!(callers.iter().any(|(name, _)| name.contains("sum")), "{callers:?}");
-    // An edit inserts the missing semicolon; a tweak is a command whose edit arrives while it runs.
+    // An edit inserts the missing semicolon. A tweak is a command whose edit arrives while it runs.
     let known = bench.pool.diagnostics(&doc, &cx(DEADLINE)).await.unwrap().value.items;
     let offered = ask.actions(known[0].range.clone()).await;
     let fix = offered.into_iter().find(|it| it.preferred && it.is("quickfix"));
@@ -487,7 +487,7 @@ async fn typescript_language_server_navigates_and_refactors() {
     assert!(callers.iter().any(|(name, _)| name == "area"), "{callers:?}");
     assert!(ask.signature(at("side(1") + 5).await.contains("n: number"));
     assert!(ask.completes(value + "shape.".len()).await.contains(&"area".to_owned()));
-    // A refactoring is a command here; its edit arrives while it runs.
+    // This refactoring is a command; its edit arrives while it runs.
     let selected = text.rfind("1 + 2").unwrap();
     let query = lsp_client::ActionQuery {
         range: selected..selected + 5,
@@ -504,7 +504,7 @@ async fn typescript_language_server_navigates_and_refactors() {
     assert_eq!(ran.applied, 1, "{ran:?}");
     let outcome = bench.outcome(keeping.0.into_inner().remove(0));
     assert!(outcome[0].contains("= 1 + 2;"), "{outcome:?}");
-    // Targets of a moved symbol, and how the server receives them.
+    // The targets of a moved symbol, and the form in which the server receives them.
     let start = at("export function side");
     let query = lsp_client::ActionQuery { range: start..start, only: &["refactor.move"], diagnostics: &[] };
     let moves = bench.pool.code_actions(&doc, &query, &cx(DEADLINE)).await.unwrap().value;
@@ -535,7 +535,7 @@ async fn rust_analyzer_navigates_and_fixes() {
     let doc = ask.doc();
     let hints = bench.pool.inlay_hints(&doc, 0..text.len(), &cx(deadline)).await.unwrap().value;
     assert!(hints.iter().any(|it| it.label.contains("u8") && it.line == 11), "{hints:?}");
-    // A snippet comes as text.
+    // A snippet arrives as plain text.
     let query =
         lsp_client::ActionQuery { range: at("both")..at("both"), only: &["refactor"], diagnostics: &[] };
     let offered = bench.pool.code_actions(&doc, &query, &cx(deadline)).await.unwrap().value;

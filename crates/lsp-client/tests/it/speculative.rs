@@ -90,7 +90,7 @@ struct NoEdits;
 
 impl CommandEdits for NoEdits {
     fn apply<'a>(&'a self, _: &'a str, _: WorkspaceEdit) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async { Err("none is expected".to_owned()) })
+        Box::pin(async { Err("no answer is expected".to_owned()) })
     }
 }
 
@@ -98,7 +98,7 @@ fn item(message: &str) -> Value {
     json!([{"range": range(0, 0, 1), "message": message}])
 }
 
-/// A publish with the text that it is about.
+/// A server whose publishes and reports contain the text that they are about.
 fn pulled() -> Script {
     Script::new(json!({"textDocumentSync": {"openClose": true, "change": 2, "save": true}, "diagnosticProvider": {}, "hoverProvider": true}))
         .on("textDocument/hover", [Step::Result(json!({"contents": "${text}"}))])
@@ -164,7 +164,7 @@ impl Bench {
         let mut met = Vec::new();
         let tried = |documents: &Documents| -> Vec<String> {
             let texts = documents.open.values().map(|it| it.text.clone());
-            texts.filter(|text| text.contains("TRIAL")).collect()
+            texts.filter(|text| text.contains("PREVIEW")).collect()
         };
         for message in self.record("scripted") {
             let method = message["method"].as_str().unwrap_or_default();
@@ -439,7 +439,7 @@ async fn a_changed_file_is_not_checked_speculatively() {
 
 /// Two readers, a typing user and a cancelled call during one speculative edit.
 ///
-/// Runs in every order.
+/// The test runs them in every order.
 #[tokio::test]
 async fn concurrent_typing_and_cancel_revert_everything() {
     for order in
@@ -454,13 +454,13 @@ async fn concurrent_typing_and_cancel_revert_everything() {
         let request = RequestCx { cancel: cancel.clone(), ..cx(LONG) };
         let preview = {
             let bench = Arc::clone(&bench);
-            tokio::spawn(async move { bench.try_in(&request, "a TRIAL").await })
+            tokio::spawn(async move { bench.try_in(&request, "a PREVIEW").await })
         };
         let shown = Arc::clone(&bench);
         until(move || shown.got("scripted", ASK).len() == 2, "the preview").await;
         let open = bench.server_open();
-        assert!(open.contains(&("a.txt".to_owned(), "a TRIAL".to_owned())), "{order}: {open:?}");
-        // Each waits from here on, since the server has the speculative text.
+        assert!(open.contains(&("a.txt".to_owned(), "a PREVIEW".to_owned())), "{order}: {open:?}");
+        // Each request waits from here on, since the server has the speculative text.
         let (first, second) = (bench.hover("a.txt"), bench.hover("b.txt"));
         tokio::pin!(first, second);
         for _ in 0..50 {
@@ -496,7 +496,7 @@ async fn concurrent_typing_and_cancel_revert_everything() {
         };
         let why = if order == "typed, notified, cancelled" { "Moved" } else { "Cancelled" };
         assert_eq!(tried, format!("not tried on scripted: {why}"), "{order}");
-        // Checked before a request could sync the texts.
+        // The check runs before a request could sync the texts.
         let seen = Arc::clone(&bench);
         until(move || seen.tried_texts().0.is_empty(), "the end of the preview in the server").await;
         let (first, second) = tokio::join!(first, second);
@@ -516,7 +516,7 @@ async fn concurrent_typing_and_cancel_revert_everything() {
     }
 }
 
-/// The same numbers in every run of a seed.
+/// A random generator with the same numbers in every run of a seed.
 struct Numbers(u64);
 
 impl Numbers {
@@ -543,12 +543,12 @@ async fn random_interleavings_end_with_the_true_texts() {
                 let cancel = CancellationToken::new();
                 let deadline = if kind == 3 { wait } else { LONG };
                 let request = RequestCx::new(deadline, &cancel);
-                let text = format!("TRIAL {step}");
+                let text = format!("PREVIEW {step}");
                 let preview = bench.try_in(&request, &text);
                 match kind {
                     0 | 1 => {
                         let seen = bench.hover(name).await;
-                        assert!(!seen.contains("TRIAL"), "{seen}");
+                        assert!(!seen.contains("PREVIEW"), "{seen}");
                     }
                     2 if name == "a.txt" => bench.write(name, &format!("written {step}")),
                     2 => typing.types(&bench.path(name), &format!("typed {step}")),
@@ -567,11 +567,11 @@ async fn random_interleavings_end_with_the_true_texts() {
         for task in tasks {
             task.await.unwrap();
         }
-        // A preview comes last, and no request follows that would sync the texts.
+        // A preview runs last, and no request follows that would sync the texts.
         let (a, b) = (cx(LONG), cx(LONG));
         let left =
-            tokio::time::timeout(Duration::from_millis(numbers.below(8)), bench.try_in(&a, "TRIAL left"));
-        tokio::join!(async { drop(left.await) }, async { drop(bench.try_in(&b, "TRIAL last").await) });
+            tokio::time::timeout(Duration::from_millis(numbers.below(8)), bench.try_in(&a, "PREVIEW left"));
+        tokio::join!(async { drop(left.await) }, async { drop(bench.try_in(&b, "PREVIEW last").await) });
         let seen = Arc::clone(&bench);
         until(move || seen.tried_texts().0.is_empty(), "the end of all previews in the server").await;
         assert_eq!(
@@ -617,13 +617,13 @@ async fn without_versions_speculation_closes_nothing() {
     let (bench, _) = with(script.clone(), more);
     bench.hover("a.txt").await;
     bench.hover("b.txt").await;
-    let tried = bench.try_in(&cx(LONG), "a TRIAL").await;
-    assert_eq!(reported(&bench, &tried), ["a.txt: about a TRIAL", "b.txt: about b"]);
+    let tried = bench.try_in(&cx(LONG), "a PREVIEW").await;
+    assert_eq!(reported(&bench, &tried), ["a.txt: about a PREVIEW", "b.txt: about b"]);
     assert!(!bench.methods().contains(&"didClose".to_owned()));
     // The same server, with a definition of the diagnostics that it must publish.
     let (bench, _) = with(script, &format!("{more}code = \"code\"\n"));
     bench.hover("b.txt").await;
-    let tried = bench.try_in(&cx(Duration::from_millis(700)), "a TRIAL").await;
+    let tried = bench.try_in(&cx(Duration::from_millis(700)), "a PREVIEW").await;
     let late = "(Late { after: 700ms })";
     assert_eq!(reported(&bench, &tried), [format!("a.txt: {late}"), format!("b.txt: {late}")]);
 }

@@ -1,4 +1,4 @@
-//! Unsaved text is the truth, also of files without a request.
+//! Unsaved text takes precedence over the disk, also in files without a request.
 
 use std::sync::Arc;
 

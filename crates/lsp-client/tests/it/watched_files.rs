@@ -41,7 +41,7 @@ async fn ask(bench: &Bench) {
     assert!(answer.pending.is_empty() && answer.failed.is_empty(), "{answer:?}");
 }
 
-/// Waits until the test's files are older than the first scan, by file times too.
+/// Waits until the test's files are older than the first scan, also by file times.
 async fn grown_old() {
     let made = std::time::Instant::now();
     until(move || made.elapsed() > Duration::from_millis(40), "time passes").await;
@@ -96,7 +96,7 @@ async fn registered_files_are_reported() {
     grown_old().await;
     ask(&bench).await;
     ask(&bench).await;
-    assert_eq!(reported(&bench), [], "all of it was there");
+    assert_eq!(reported(&bench), [], "all files existed before");
     for name in
         files.map(|it| it.0).iter().filter(|it| !["a.txt", ".gitignore", "deep/still.lock"].contains(it))
     {

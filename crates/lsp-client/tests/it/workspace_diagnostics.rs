@@ -40,14 +40,14 @@ async fn only_reported_files_are_known() {
         // A report about a text that was never sent.
         report("c.txt", json!(7), &["stale"]),
         json!({"uri": "${root}/d.txt", "version": null, "kind": "unchanged", "resultId": "1"}),
-        // Not asked about.
+        // The request does not name this file.
         report("other.txt", Value::Null, &["other"]),
     ];
     let script = script(pull)
         .on("textDocument/diagnostic", [Step::Result(json!({"kind": "full", "items": []}))])
         .on("workspace/diagnostic", [Step::Result(json!({"items": items}))]);
     let bench = bench(&FILES, script);
-    assert_eq!(reported(&bench, &["a.txt"]).await, [""; 0], "none is started for it");
+    assert_eq!(reported(&bench, &["a.txt"]).await, [""; 0], "no server is started for it");
     bench.pool.diagnostics(&bench.doc("e.txt"), &cx(LONG)).await.unwrap();
     let known = reported(&bench, &["a.txt", "b.txt", "c.txt", "d.txt", "e.txt"]).await;
     assert_eq!(known, ["a.txt: wrong, worse", "b.txt: "]);

@@ -15,13 +15,13 @@ const FILE: &str = "audit.jsonl";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum By {
-    /// A rule, the mode, or a protection.
+    /// A rule, the mode, or a protection decided.
     Policy,
     #[serde(rename = "person")]
     User,
-    /// The option `--yes`.
+    /// The option `--yes` decided.
     Yes,
-    /// Denied because there was no user to ask.
+    /// The request was denied because there was no user to ask.
     #[serde(rename = "nobody")]
     Unattended,
     /// The request was cancelled before an answer came.
@@ -31,14 +31,14 @@ pub(crate) enum By {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Decided<'a> {
     pub(crate) capability: &'a str,
-    /// `allow` or `deny`.
+    /// Decision: `allow` or `deny`.
     pub(crate) decision: &'a str,
     pub(crate) by: By,
-    /// `once`, `session`, `always` or `no`, if the user was asked.
+    /// Answer of the user, if asked: `once`, `session`, `always` or `no`.
     pub(crate) answer: Option<&'a str>,
     /// The rule or the mode.
     pub(crate) reason: &'a str,
-    /// The files, the command, or the directory.
+    /// The files, the command, or the directory that the decision is about.
     pub(crate) subject: Vec<String>,
     /// Class and tier of a command line.
     #[serde(flatten)]
@@ -61,7 +61,7 @@ struct Line<'a> {
     decided: Decided<'a>,
 }
 
-/// The audit log of one workspace; without a state directory nothing is written.
+/// The audit log of one workspace; without a state directory it writes nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Audit {
     state: Option<StateDir>,

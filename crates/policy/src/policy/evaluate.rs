@@ -1,4 +1,4 @@
-//! Evaluates rules and defaults for a path, a command or a capability, without asking.
+//! Evaluation of rules and defaults for a path, a command or a capability, without asking.
 
 use paths::AbsPath;
 use paths::canonical_existing as canonical;
@@ -12,7 +12,7 @@ use crate::rules::{self, ANSWER, Capability, Rule};
 pub(super) struct Found {
     pub decision: Decision,
     pub reason: String,
-    /// The user gave it as an answer in this workspace.
+    /// Whether the user gave it as an answer in this workspace.
     pub answered: bool,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn explain(rule: &Rule) -> Found {
 }
 
 impl Policy {
-    /// The stricter decision of those about a path as spelled and as resolved.
+    /// The stricter of the decisions about a path as spelled and as resolved.
     pub(super) fn judge_path(&self, capability: Capability, path: &AbsPath) -> Judged {
         let spelled = self.judge_resolved(capability, path);
         let resolved = canonical(path);
@@ -98,7 +98,7 @@ impl Policy {
         self.trusted_only(capability, found)
     }
 
-    /// Limits an untrusted workspace to reading and to what the user answered there.
+    /// Limits an untrusted workspace to reading and to the user's answers there.
     pub(super) fn trusted_only(&self, capability: Capability, found: Found) -> Judged {
         let Found { decision, reason, answered } = found;
         let free = capability == Capability::Read || decision == Decision::Deny || answered;

@@ -1,7 +1,7 @@
-//! Decides what the agent may do.
+//! Decisions about the agent's effects.
 //!
-//! A decision is `allow`, `ask` or `deny`. It comes from the rules ([`Rule`]: the user's, their remembered
-//! answers, a project's stricter ones), else from the defaults:
+//! A decision is `allow`, `ask` or `deny`. It comes from the rules ([`Rule`]: the user's, their
+//! remembered answers, a project's stricter ones), else from the defaults:
 //!
 //! | effect | mode `strict` | `prompt` | `permissive` |
 //! |---|---|---|---|
@@ -11,10 +11,11 @@
 //! | talk to a host | deny | ask | allow |
 //! | change a debugged program | deny | ask | allow, in a trusted workspace |
 //!
-//! Some paths are protected (`protected`): secrets, git's own files, paths outside the workspace. In an
-//! untrusted workspace only reading is allowed unasked, whatever the rules say. `--yes` answers questions and
-//! lifts no denial. The audit log has every question and denial. A rule about a command is about its words;
-//! the policy analyzes a shell's command line (`shell_command`).
+//! Some paths are protected (`protected`): secrets, git's own files, paths outside the workspace.
+//! In an untrusted workspace only reading is allowed unasked, whatever the rules say. `--yes`
+//! answers questions and overrides no denial. The audit log has every question and denial. A rule
+//! about a command is about its words; the policy analyzes a shell's command line
+//! (`shell_command`).
 
 mod audit;
 mod evaluate;
@@ -42,7 +43,7 @@ use crate::{
     TrustStore, Writes,
 };
 
-/// The default for effects that no rule names. Later ones are stricter.
+/// Default for effects that no rule names. Later ones are stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Mode {
     Permissive,
@@ -51,7 +52,7 @@ pub enum Mode {
     Strict,
 }
 
-/// A decision and why.
+/// A decision with its reason.
 #[derive(Debug, Clone)]
 pub struct Verdict {
     pub decision: Decision,
@@ -59,16 +60,14 @@ pub struct Verdict {
     pub reason: String,
 }
 
-/// Configuration of a [`Policy`].
 #[derive(Debug, Clone)]
 pub struct PolicyOptions {
-    /// For effects that no rule names.
+    /// Default for effects that no rule names.
     pub mode: Mode,
-    /// The user said yes to every question, trust included. Lifts no denial.
+    /// Whether the user agrees to every question, trust included. Overrides no denial.
     pub yes: bool,
     /// The rules of the configuration.
     pub rules: Vec<Rule>,
-    /// Limits on command lines of a shell.
     pub exec: ExecOptions,
     pub trust: TrustStore,
     pub root: AbsPath,
@@ -107,7 +106,7 @@ pub struct Policy {
     options: Arc<PolicyOptions>,
     grants: Arc<Mutex<Grants>>,
     audit: Arc<Audit>,
-    /// One question at a time: its answer may decide the next.
+    /// Permit to ask one question at a time: its answer may decide the next.
     asking: Semaphore,
 }
 
@@ -125,11 +124,11 @@ pub struct SpawnRequest {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Denied {
-    /// `denied`, `untrusted` or `cancelled`.
+    /// Code `denied`, `untrusted` or `cancelled`.
     pub code: ErrorCode,
     /// The capability, the rule, and what to do.
     pub reason: String,
-    /// The policy would ask, but there is no user.
+    /// Whether the policy would ask, but there is no user.
     pub unattended: bool,
 }
 
@@ -137,7 +136,7 @@ pub struct Denied {
 struct Judged {
     decision: Decision,
     reason: String,
-    /// Asked because the workspace is untrusted; `Some(true)`: asked anyway.
+    /// Set if trust is missing; `Some(true)` if the policy asks anyway.
     untrusted: Option<bool>,
 }
 
@@ -149,18 +148,19 @@ impl Policy {
         Self { options: Arc::new(options), grants, audit, asking: Semaphore::new(1) }
     }
 
-    /// The policy with its own queue of questions.
+    /// Copies the policy with its own queue of questions.
     ///
-    /// A question that stays open here does not block the others. For concurrent runs in one process.
+    /// A question that stays open here does not block the others. Used for concurrent runs in one
+    /// process.
     pub fn for_concurrent_run(&self) -> Self {
         let (options, grants, audit) = (self.options.clone(), self.grants.clone(), self.audit.clone());
         Self { options, grants, audit, asking: Semaphore::new(1) }
     }
 
-    /// The policy, which also allows reading below `directories` unasked.
+    /// Extends the policy to allow reading below `directories` unasked.
     ///
-    /// The user put files there for the agent to read, or Pilcrow keeps them for it. A more specific rule of
-    /// the user still counts. A directory need not exist yet.
+    /// The user put files there for the agent to read, or Pilcrow stores them for it. A more
+    /// specific rule of the user still counts. A directory need not exist yet.
     pub fn allowing_reads(&self, directories: &[AbsPath]) -> Self {
         let mut options = PolicyOptions::clone(&self.options);
         options
@@ -169,7 +169,7 @@ impl Policy {
         Self { options: Arc::new(options), ..self.for_concurrent_run() }
     }
 
-    /// The policy's answers and trust under other settings.
+    /// The same answers and trust with other settings.
     pub fn under(&self, mode: Mode, rules: Vec<Rule>, exec: ExecOptions) -> Self {
         let options = PolicyOptions { mode, rules, exec, ..PolicyOptions::clone(&self.options) };
         Self { options: Arc::new(options), ..self.for_concurrent_run() }
@@ -177,13 +177,13 @@ impl Policy {
 
     /// The policy for a request of another process, with a `--yes` of its own.
     ///
-    /// Answers given for this session only hold in neither direction; those given with "always" hold in both.
-    /// Reads the remembered answers.
+    /// Answers given for this session only hold in neither direction; those given with "always"
+    /// hold in both. Reads the remembered answers.
     pub fn for_request(&self, yes: bool) -> Self {
         Self::new(PolicyOptions { yes, ..PolicyOptions::clone(&self.options) })
     }
 
-    /// Trusts the workspace while this process runs: the user's editor asked.
+    /// Trusts the workspace while this process runs, as the user's editor requested.
     pub fn trust_for_now(&self) {
         self.grants.lock().trusts.push(canonical(&self.options.root));
     }
@@ -223,7 +223,7 @@ impl Policy {
         let command =
             || line.map(str::to_owned).or_else(|| effects.exec.as_ref().map(CommandLine::to_string));
         let about = |capability, subject: Vec<String>, judged: Judged| {
-            // The class of the command line, whichever of its effects is denied.
+            // The class is that of the command line, whichever of its effects is denied.
             let class = line.and_then(|line| self.judge_line(line).class);
             Err(self.deny_class(capability, By::Policy, judged.reason, subject, class))
         };
@@ -412,7 +412,7 @@ impl Policy {
         self.refuse_command(&request.command)?;
         if self.lacks(request).is_some() {
             let _turn = self.turn(cancel).await?;
-            // Checked again: the answer to the previous question may have decided it.
+            // Check again: the answer to the previous question may have decided it.
             if let Some(missing) = self.lacks(request) {
                 self.ask_spawn(request, missing, approver, cancel).await?;
             }
@@ -441,9 +441,10 @@ impl Policy {
 
     /// Permits a program that the user's own command named (`pilcrow doctor`), unasked.
     ///
-    /// For exactly this command, and not for one that a model chose.
+    /// The grant is for exactly this command. Callers must not pass one that a model chose.
     ///
     /// # Errors
+    ///
     /// [`Denied`] if a rule denies it.
     pub fn grant_invoked(&self, definition: &str, command: &CommandLine) -> Result<SpawnGrant, Denied> {
         self.refuse_command(command)?;
@@ -524,8 +525,10 @@ impl Policy {
         Ok(())
     }
 
-    /// Asks where `judge` says so; returns how long the answer holds, if it does.
-    #[expect(clippy::too_many_arguments, reason = "what is judged, what is asked, and who is asked")]
+    /// Asks where `judge` says so.
+    ///
+    /// Returns how long the answer holds, if it does.
+    #[expect(clippy::too_many_arguments, reason = "the subject, the question, and the user to ask")]
     async fn permit_judged(
         &self,
         capability: Capability,
@@ -540,7 +543,7 @@ impl Policy {
             return Ok(None);
         }
         let _turn = self.turn(cancel).await?;
-        // Checked again: the answer to the previous question may have decided it.
+        // Check again: the answer to the previous question may have decided it.
         let Judged { decision, reason, untrusted } = judge();
         match decision {
             Decision::Allow => return Ok(None),

@@ -1,4 +1,4 @@
-//! Asks the user one question at a time and logs each in the audit log.
+//! Questions to the user, one at a time, each recorded in the audit log.
 
 use futures_util::future::{Either, select};
 use paths::AbsPath;
@@ -13,7 +13,7 @@ use crate::rules::{self, ANSWER, Capability, Rule};
 use crate::trust::trust_command;
 use crate::{Answer, Approver, ErrorCode, Question, QuestionKind};
 
-/// A question's entry in the audit log, and the message if it cannot be asked.
+/// Audit entry of a question, and the message if it cannot be asked.
 pub(super) struct Asked<'a> {
     pub capability: &'a str,
     pub code: ErrorCode,
@@ -128,7 +128,7 @@ impl Policy {
             return Ok(false);
         }
         let _turn = self.turn(cancel).await?;
-        // Checked again: the answer to the previous question may have decided it.
+        // Check again: the answer to the previous question may have decided it.
         let asked = self.refuse_denied(capability, paths)?;
         let Some((_, first)) = asked.first() else { return Ok(false) };
         let rule = format!("allow it with a rule `allow {} …`", capability.name());
@@ -214,7 +214,7 @@ impl Policy {
             decided(By::Yes, "allow", None);
             return Ok(Answer::Session);
         }
-        // Dropping the question is fine: a surface withdraws it with its future.
+        // Dropping the question is harmless: a surface withdraws it with its future.
         let answer = match select(Box::pin(cancel.cancelled()), approver.ask(question, cancel)).await {
             Either::Left(_) => None,
             Either::Right((answer, _)) => Some(answer).filter(|_| !cancel.is_cancelled()),
@@ -260,7 +260,7 @@ impl Policy {
         &self,
         cancel: &CancellationToken,
     ) -> Result<tokio::sync::SemaphorePermit<'_>, Denied> {
-        // Dropping either is harmless: it takes no turn.
+        // Dropping either future is harmless: it takes no turn.
         tokio::select! {
             biased;
             () = cancel.cancelled() => {}

@@ -1,26 +1,26 @@
-//! Paths that only a rule of their own opens.
+//! Paths that only a specific rule permits.
 //!
-//! A rule is a path's own if it spells what makes the path special: `allow write .env.local` does, `allow
-//! write` and `allow write **` do not. For a path outside the workspace that means a pattern that begins with
-//! `/` or `~/`.
+//! A rule is specific if it spells the part that protects the path: `allow write .env.local` does,
+//! `allow write` and `allow write **` do not. For a path outside the workspace that means a pattern
+//! that begins with `/` or `~/`.
 
 use paths::{AbsPath, Sensitive, sensitive_name};
 
 use crate::{Capability, Decision};
 
-/// Why a path is protected.
+/// Reason why a path is protected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Protection {
     /// A noun phrase for messages.
     pub(crate) what: &'static str,
-    /// The name that a rule must spell; `None`: a whole path.
+    /// The name that a rule must spell; `None` for a whole path.
     pub(crate) name: Option<String>,
     pub(crate) read: Decision,
     pub(crate) write: Decision,
 }
 
 impl Protection {
-    /// The decision without a rule of its own.
+    /// The decision without a specific rule.
     pub(crate) fn decision(&self, capability: Capability) -> Decision {
         if capability == Capability::Read { self.read } else { self.write }
     }

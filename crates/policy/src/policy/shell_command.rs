@@ -1,10 +1,11 @@
-//! Decides about all the commands in a shell's command line.
+//! Decisions about all the commands in a shell's command line.
 //!
-//! Rules come first. A command that a rule allows by its words is allowed whatever it does, unless that is
-//! critical: then the rule must spell the whole command. A denied command is denied at any position of the
-//! line. Files that a redirection opens, or that a command like `cp` writes, are judged like any path. Then
-//! the line's effects count (`shell`): from the threshold on they are denied, below it the user is asked. An
-//! unpredictable effect is asked about, in its worst reading.
+//! Rules come first. A command that a rule allows by its words is allowed whatever it does, unless
+//! that is critical: then the rule must spell the whole command. A denied command is denied at any
+//! position of the line. Files that a redirection opens, or that a command like `cp` writes, are
+//! checked like any path. Then the line's effects count (`shell`): from the threshold on they are
+//! denied, below it the policy asks the user. It asks about an unpredictable effect in its worst
+//! reading.
 
 use paths::AbsPath;
 use paths::canonical_existing as canonical;
@@ -40,7 +41,7 @@ pub(super) fn of(command: &CommandLine) -> Option<&str> {
     }
 }
 
-/// Maximum length of a command in a title.
+/// Maximum length of a command in a title, in characters.
 const MOST_TITLE: usize = 80;
 
 impl Policy {
@@ -61,7 +62,7 @@ impl Policy {
             let reason = format!("exec: `{command}` is no command line of a shell");
             return Err(self.deny(Capability::Exec, By::Policy, reason, vec![command.to_string()]));
         };
-        // Each permitted line is remembered by itself.
+        // Each permitted line is remembered separately.
         let known_as = format!("{by} {text}");
         let judge = || {
             let mut line = self.judge_line(text);
@@ -74,7 +75,7 @@ impl Policy {
         let line = judge();
         let line = if line.judged.decision == Decision::Ask {
             let _turn = self.turn(cancel).await?;
-            // Checked again: the answer to the previous question may have decided it.
+            // Check again: the answer to the previous question may have decided it.
             let line = judge();
             if line.judged.decision == Decision::Ask {
                 self.ask_line(&known_as, command, text, &line, approver, cancel).await?;
@@ -221,7 +222,8 @@ impl Policy {
 
     /// The strictest decision on files that redirections open and commands write.
     ///
-    /// A rule about commands is about their words, and opens no file that another rule or its place protects.
+    /// A rule about commands is about their words. It permits no file that another rule or the
+    /// file's place protects.
     fn rule_files(&self, files: &[Opened]) -> Option<Judged> {
         let root = &self.options.root;
         let judge = |file: &Opened| {
@@ -269,7 +271,7 @@ impl Policy {
         files.iter().map(judge).reduce(|a, b| if b.decision > a.decision { b } else { a })
     }
 
-    /// Whether a rule allows the finding: it names the command, in full if critical.
+    /// Whether a rule permits the finding: it names the command, in full if critical.
     fn lifts(&self, finding: &Finding, root: &AbsPath) -> bool {
         let Some(words) = &finding.words else { return false };
         self.allows(words, root, finding.tier >= Tier::Critical)

@@ -1,4 +1,5 @@
-//! Secrets learned while the process runs: keys from a keyring, or that a command printed.
+//! Secrets learned while the process runs: keys from a keyring or a command's output.
+//!
 //! Redactors made from the environment know them from then on.
 
 use std::collections::VecDeque;
@@ -8,10 +9,10 @@ use parking_lot::RwLock;
 
 use super::{is_plain, spellings};
 
-/// The name shown in place of a learned secret.
+/// The name shown instead of a learned secret.
 pub(super) const NAME: &str = "api-key";
 
-/// Maximum number of expiring secrets to know; each slows every redaction.
+/// Maximum number of expiring secrets to store; each slows every redaction.
 const PASSING: usize = 64;
 
 static LEARNED: RwLock<Option<Arc<Learned>>> = RwLock::new(None);
@@ -22,7 +23,7 @@ pub(super) struct Learned {
     pub values: Vec<String>,
     pub begins: [bool; 256],
     lasting: Vec<String>,
-    /// The spellings of each, the newest last.
+    /// The spellings of each expiring secret, the newest last.
     passing: VecDeque<Vec<String>>,
 }
 
@@ -100,7 +101,7 @@ mod tests {
         known.lasting.push("lasting-0".to_owned());
         let one = |at: usize| vec![format!("passing-{at}")];
         for at in 0..=PASSING {
-            // The first is registered again and again.
+            // The first secret is registered repeatedly.
             known.pass(one(0));
             known.pass(one(at));
         }
@@ -112,6 +113,6 @@ mod tests {
             assert_eq!(known.values.iter().any(|it| it == value), is_known, "{value}");
         }
         assert!(known.begins[usize::from(b'p')] && !known.begins[usize::from(b'x')]);
-        assert!(known.has_newest(&one(PASSING)) && !known.has_newest(&one(0)), "it would be forgotten");
+        assert!(known.has_newest(&one(PASSING)) && !known.has_newest(&one(0)), "it is no longer known");
     }
 }

@@ -1,9 +1,9 @@
-//! Keeps secrets out of logs, sessions, events and children.
+//! Redaction of secrets in logs, sessions, events and children's environments.
 //!
-//! A secret is known by its name (variables of our environment) or by its shape (keys with a known prefix,
-//! private keys, URLs with a password). This is a net, not a proof: it misses a password that looks like a
-//! word and is in no variable. Short and common values stay, since replacing them would spoil text and hide
-//! nothing.
+//! A secret is known by its name (environment variables) or by its shape (keys with a known prefix,
+//! private keys, URLs with a password). The redaction is best effort: it misses a password that
+//! looks like a word and is in no variable. Short and common values stay, since replacing them
+//! would spoil text and hide nothing.
 
 mod learned;
 mod pieces;
@@ -18,7 +18,7 @@ pub use pieces::Pieces;
 
 use learned::{Learned, learned};
 
-/// Variables that contain secrets though no suffix shows it.
+/// Names of variables with secrets that no suffix identifies.
 const NAMES: &[&str] = &[
     "API_KEY",
     "APIKEY",
@@ -68,7 +68,7 @@ const PREFIXES: &[&str] = &["AWS_SECRET", "AWS_SESSION", "NPM_CONFIG__AUTH", "SE
 /// Names that only look secret: directories and counters of shells.
 const HARMLESS: &[&str] = &["OLD_PWD", "INIT_CWD"];
 
-/// Values of examples, which hide nothing.
+/// Common example values, which are no secrets.
 const COMMON: &[&str] = &[
     "changeme",
     "development",
@@ -150,7 +150,7 @@ pub fn is_secret(name: &str, value: &str) -> bool {
 
 /// Replaces secret values in text.
 ///
-/// Made once from the environment; that one also knows the secrets of [`learn_secret`].
+/// A redactor made from the environment also knows the secrets of [`learn_secret`].
 #[derive(Clone)]
 pub struct Redactor {
     /// Names and values, longest value first, so that no part of a value remains.
@@ -161,7 +161,7 @@ pub struct Redactor {
     learns: bool,
     /// Whether it redacts by shape.
     shapes: bool,
-    /// Secrets in this text are known to the reader and stay.
+    /// Text whose secrets the reader knows, so that they stay.
     open: Option<Arc<str>>,
 }
 
@@ -203,10 +203,10 @@ impl Redactor {
         Self { begins: [false; 256], learns: true, shapes: false, open: Some(text.into()), ..Self::default() }
     }
 
-    /// A redactor of these secrets, (name, value), and of shapes.
+    /// Creates a redactor of these secrets, (name, value), and of shapes.
     ///
-    /// Omits values that are short, common, plain numbers or the path of an existing file. Also knows a value
-    /// as JSON text spells it, and each key-like line of a multi-line value.
+    /// Omits values that are short, common, plain numbers or the path of an existing file. Also
+    /// knows a value as JSON text spells it, and each key-like line of a multi-line value.
     pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut values: Vec<(String, String)> = secrets
             .into_iter()
@@ -232,7 +232,7 @@ impl Redactor {
 
     /// Redacts the text up to where more text decides, and returns that position.
     ///
-    /// The end if no more text follows.
+    /// Returns the end if no more text follows.
     fn scan<'a>(&self, piece: Piece<'a>) -> (Cow<'a, str>, usize) {
         let learned = if self.learns { learned() } else { None };
         let learned = learned.as_deref();
@@ -299,11 +299,10 @@ struct Piece<'a> {
     more: bool,
 }
 
-/// A match.
 enum Found<'a> {
     No,
     Open,
-    /// Its name and range.
+    /// A secret, with its name and range.
     Secret {
         name: &'a str,
         start: usize,
@@ -335,9 +334,9 @@ fn is_plain(value: &str) -> bool {
         || value.starts_with('/') && std::path::Path::new(value).exists()
 }
 
-/// The value as it is, and as a JSON text and an address spell it.
+/// Spellings of a value: as it is, in a JSON text and in an address.
 ///
-/// If it has several lines, also those that look like keys.
+/// A multi-line value also has the spellings of each line that looks like a key.
 fn spellings(value: &str) -> Vec<String> {
     let mut all = vec![value.to_owned()];
     let quoted = serde_json::Value::from(value).to_string();

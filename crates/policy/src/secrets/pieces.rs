@@ -1,5 +1,7 @@
-//! Redacts a text that comes in pieces. Only a possible beginning of a secret waits for the next piece. The
-//! output is the text that [`Redactor::redact`] makes of the whole, however it was split.
+//! Redaction of a text that comes in pieces.
+//!
+//! Only a possible beginning of a secret waits for the next piece. The output equals that of
+//! [`Redactor::redact`] for the whole text, however it was split.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
-//! The errors that an edit introduced: those that the text before did not have.
+//! The errors that an edit introduced, which the text before it did not have.
 //!
-//! A file may have been broken before, by its author or because its grammar is outdated. So errors are mapped
-//! through the edits, and only those without a counterpart count.
+//! A file may have been broken before, by its author or because its grammar is outdated. So errors
+//! are mapped through the edits, and only those without a counterpart count.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use text::TextEdit;
 
 use crate::{Stop, Stopped, SyntaxError, Tree};
 
-/// Bytes beside an edit that count as near it: a plain line or two.
+/// Maximum distance in bytes at which a place is near an edit: a plain line or two.
 const NEAR: usize = 160;
 
-/// A text before and after edits, by its errors.
+/// A comparison of the errors before and after edits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparison {
     /// Whether the text before was broken anywhere.
@@ -24,10 +24,11 @@ pub struct Comparison {
 impl Comparison {
     /// Parses `after`, which `edits` produced from `before`, and compares the errors.
     ///
-    /// The edits are in order of place and do not overlap. Parsing starts from the tree of `before`; the tree
-    /// of `after` is returned too.
+    /// The edits are in order of position and do not overlap. Parsing starts from the tree of
+    /// `before`. Also returns the tree of `after`.
     ///
     /// # Errors
+    ///
     /// [`Stopped`] if `stop` returned true.
     pub fn of(
         tree: &Tree,
@@ -53,8 +54,8 @@ impl Comparison {
         new_errors.retain(|error| {
             let is_old =
                 mapped.iter().any(|old| old.start <= error.range.end && error.range.start <= old.end);
-            // In a broken text the parser may report the same fault elsewhere than before; that does not
-            // count against an edit elsewhere.
+            // In a broken text the parser may report the same fault at another place than before.
+            // That does not count against an edit elsewhere.
             let near = places.iter().any(|place| {
                 error.range.start <= place.end.saturating_add(NEAR) && place.start <= error.range.end + NEAR
             });
@@ -64,7 +65,7 @@ impl Comparison {
     }
 }
 
-/// The current place of an old range; replaced text counts as its replacement.
+/// Maps an old range to the new text; replaced text maps to its replacement.
 fn follow(range: &Range<usize>, edits: &[TextEdit]) -> Range<usize> {
     let mut shift = 0isize;
     let (mut start, mut end) = (None, None);

@@ -7,14 +7,14 @@
 
 use crate::Language;
 
-/// A level of Python takes two bytes.
+/// Maximum number of levels in Python, each of which takes two bytes.
 const PYTHON: usize = 400;
-/// A level of YAML takes four bytes.
+/// Maximum number of levels in YAML, each of which takes four bytes.
 ///
 /// A mapping and its sequence may begin at one column.
 const YAML: usize = 120;
 
-/// Whether a text is too deep for its grammar.
+/// Whether a text nests too deeply for its grammar.
 pub(crate) fn is_too_deep(language: Language, text: &str) -> bool {
     match language {
         Language::Python => columns(text, PYTHON, |_, _, _| {}),
@@ -25,7 +25,8 @@ pub(crate) fn is_too_deep(language: Language, text: &str) -> bool {
 
 /// Whether more than `most` columns are ever open.
 ///
-/// Each line closes the columns at and right of its first letter. `inside` opens what a line nests in itself.
+/// Each line closes the columns at and right of its first letter. `inside` opens the columns that a
+/// line nests.
 fn columns(text: &str, most: usize, inside: impl Fn(&str, usize, &mut Vec<usize>)) -> bool {
     let mut open: Vec<usize> = Vec::new();
     let bytes = text.as_bytes();
@@ -59,7 +60,7 @@ fn columns(text: &str, most: usize, inside: impl Fn(&str, usize, &mut Vec<usize>
     false
 }
 
-/// Opens the columns after `- `, `? ` and `: `, each of which may begin something.
+/// Opens the columns after `- `, `? ` and `: `, where a nested value may begin.
 fn nested_in_line(line: &str, column: usize, open: &mut Vec<usize>) {
     let bytes = line.as_bytes();
     for at in memchr::memchr3_iter(b'-', b'?', b':', bytes) {

@@ -59,7 +59,7 @@ struct LayoutCheck<'a> {
 
 /// Indentation of a line, with tabs to every eighth column and with tabs as one.
 ///
-/// Two lines that agree in both agree whatever the width of a tab.
+/// Two lines that agree in both agree for every width of a tab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Column {
     wide: usize,
@@ -90,7 +90,7 @@ impl Column {
     }
 }
 
-/// Whether a node holds nothing that counts.
+/// Whether a node has no children but comments.
 fn is_empty(node: Node<'_>) -> bool {
     if node.named_child(0).is_some_and(|first| !first.is_extra()) {
         return false;
@@ -175,7 +175,7 @@ impl LayoutCheck<'_> {
         node.is_named() && !matches!(kind, "word" | "heredoc_body" | "comment" | "raw_string")
     }
 
-    /// Checks for elements without the end tag they need, and unmatched end tags.
+    /// Checks for elements without a required end tag, and for unmatched end tags.
     fn html(&mut self, node: Node<'_>, _: &[Node<'_>]) -> bool {
         match node.kind() {
             "erroneous_end_tag" => {

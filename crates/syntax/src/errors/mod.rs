@@ -1,8 +1,8 @@
 //! The broken places of a tree, as narrow as possible.
 //!
-//! A parser wraps everything it cannot place in one node, which may be the whole file. Reported are the
-//! pieces in it that found no place, line by line: they name the line to look at, and can be found again
-//! after an edit elsewhere.
+//! A parser wraps everything that it cannot place in one node, which may be the whole file. The
+//! errors are the unplaced pieces in it, line by line: they name the relevant line, and can be
+//! found again after an edit elsewhere.
 
 pub(crate) mod comparison;
 pub(crate) mod depth;
@@ -14,25 +14,25 @@ use tree_sitter::{Node, TreeCursor};
 
 use crate::{Language, Tree};
 
-/// Limit of reported errors; a text with more is not judged by them.
+/// Maximum number of reported errors.
+///
+/// A text with more is not checked by its errors.
 pub(crate) const MOST: usize = 2_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// The bytes, on one line; empty for something missing.
+    /// The bytes, within one line; empty for a missing token.
     pub range: Range<usize>,
-    /// The kind of error.
     pub kind: ErrorKind,
 }
 
-/// The kind of a [`SyntaxError`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The grammar has no place for it here.
+    /// The grammar does not allow the text here.
     Unexpected,
-    /// This token is missing, in the grammar's name for it.
+    /// A token is missing, with the grammar's name for it.
     Missing(String),
-    /// The grammar accepts it, but the language does not; with a short reason.
+    /// The grammar accepts the text, but the language does not; with a short reason.
     Misplaced(String),
 }
 
@@ -114,7 +114,7 @@ fn is_final_comma(text: &str, error: &SyntaxError) -> bool {
     comma && text.get(error.range.end..).is_some_and(|after| after.trim_start().starts_with(['}', ']']))
 }
 
-/// The error of a tree that shows none.
+/// The error of a tree that contains no error node.
 ///
 /// A token without a node of its own is missing.
 fn hidden(root: Node<'_>) -> SyntaxError {
@@ -160,7 +160,7 @@ fn visit(node: Node<'_>, stray: bool, text: &str, found: &mut Vec<SyntaxError>) 
     node.has_error()
 }
 
-/// Whether an error's children say more than the error itself.
+/// Whether an error's children are more specific than the error itself.
 fn has_own_trouble(node: Node<'_>) -> bool {
     let mut cursor = node.walk();
     node.children(&mut cursor)

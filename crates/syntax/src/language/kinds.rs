@@ -7,13 +7,13 @@ use crate::Language;
 /// The relation of a node to the construct after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leading {
-    /// None: it is a construct of its own.
+    /// The node is a construct of its own.
     No,
-    /// An attribute or decorator.
+    /// The node is an attribute or decorator.
     Attribute,
-    /// A doc comment.
+    /// The node is a doc comment.
     Doc,
-    /// A comment that may document it.
+    /// The node is a comment that may document the construct.
     Comment,
 }
 
@@ -66,7 +66,8 @@ pub(crate) fn leading(language: Language, kind: &str, text: &str) -> Leading {
     }
     let starts = |words: &[&str]| words.iter().any(|word| text.starts_with(word));
     let documents = match language {
-        // The documentation tools of these languages treat it so, for declarations.
+        // The documentation tools of these languages treat such comments as documentation of
+        // declarations.
         Go => true,
         Rust => (starts(&["///"]) && !starts(&["////"])) || (starts(&["/**"]) && !starts(&["/***", "/**/"])),
         C | Cpp => starts(&["///", "/*!"]) || (starts(&["/**"]) && !starts(&["/**/"])),
@@ -82,7 +83,7 @@ pub(crate) fn leading(language: Language, kind: &str, text: &str) -> Leading {
     }
 }
 
-/// Whether a node of this kind ends something that began elsewhere.
+/// Whether a node of this kind ends a construct that began elsewhere.
 pub(crate) fn closes(kind: &str) -> bool {
     matches!(kind, "end_tag" | "jsx_closing_element" | "erroneous_end_tag")
 }
@@ -91,7 +92,7 @@ pub(crate) fn closes(kind: &str) -> bool {
 pub(crate) fn wraps(language: Language, node: Node<'_>, last: Node<'_>) -> bool {
     match node.kind() {
         "template_declaration" | "export_statement" => true,
-        // In C it names a place; in Go, a statement that can be left by its name.
+        // In C the node names a position; in Go, a statement that can be left by its name.
         "labeled_statement" => match language {
             Language::C | Language::Cpp => false,
             Language::Go => matches!(

@@ -1,7 +1,7 @@
 //! The languages with a grammar, and the detection of a file's language.
 //!
-//! By extension, then by name, then by the first line. A wrong answer is harmless but useless: a text that
-//! did not parse to begin with is not judged.
+//! The detection uses the extension, then the name, then the first line. A wrong answer is harmless
+//! but useless: a text that did not parse before an edit is not checked.
 
 /// A language with a grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -146,7 +146,7 @@ impl Language {
         })
     }
 
-    /// Its usual name.
+    /// The language's usual name.
     pub fn name(self) -> &'static str {
         match self {
             Bash => "Bash",

@@ -1,9 +1,9 @@
 //! The one construct that begins on a line: a statement, an item, a member, a pair.
 //!
-//! It begins at the first character of the line and is not merely a list of such constructs. Attributes,
-//! decorators and doc comments belong to the construct below: a line that names the first of them means both.
-//! If the lines would include something else, if several answers are right, or if the place does not parse,
-//! the answer is a list of candidates.
+//! It begins at the first character of the line and is more than a list of such constructs.
+//! Attributes, decorators and doc comments belong to the construct below: a line that names the
+//! first of them means both. The answer is a list of candidates if the lines would include other
+//! text, if several answers are right, or if the place does not parse.
 
 use std::ops::RangeInclusive;
 
@@ -18,24 +18,23 @@ use crate::{Language, SyntaxError, Tree};
 /// A construct, by its lines from 1, both included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Construct {
-    /// From the requested line to its last.
+    /// The lines from the requested one to the construct's last.
     pub lines: RangeInclusive<usize>,
     /// First line of attributes, decorators and doc comments above the requested line.
     pub leading: Option<usize>,
     /// The lines of the construct that it ends.
     ///
-    /// Set if that construct would take the following text in its place: the value of an assignment, the one
-    /// statement of an `if` without brackets.
+    /// Set if that construct would take the following text in its place. Examples are the value of
+    /// an assignment and the one statement of an `if` without brackets.
     pub part_of: Option<RangeInclusive<usize>>,
     /// The grammar's name for it.
     pub kind: String,
 }
 
-/// No single construct begins on the line.
+/// Error when no single construct begins on the line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Unclear {
-    /// A short reason.
     pub message: String,
     /// The candidates, innermost first: lines, and the grammar's name.
     pub candidates: Vec<(RangeInclusive<usize>, String)>,
@@ -114,7 +113,7 @@ impl<'a> Finder<'a> {
         path
     }
 
-    /// The construct that the first node leads in, or the node itself.
+    /// The construct that the first node introduces, or the node itself.
     fn target(&self, first: Node<'a>, line: usize) -> Result<Node<'a>, Unclear> {
         let kind = self.leading(first);
         if kind == Leading::No {
@@ -155,7 +154,7 @@ impl<'a> Finder<'a> {
         match kind {
             Leading::Attribute => {
                 let candidates = vec![(line..=self.last_line(node), node.kind().to_owned())];
-                Err(self.unclear("no construct for it was found", candidates))
+                Err(self.unclear("it belongs to no construct", candidates))
             }
             _ if node == first => Ok(first),
             _ => {
@@ -168,7 +167,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The first line of the attributes and comments above the node that belong to it.
+    /// First line of the attributes and comments above the node that belong to it.
     ///
     /// `above` are the nodes around it, outermost first.
     fn led_in_from(&self, first: Node<'a>, above: &[Node<'a>]) -> Option<usize> {
@@ -187,7 +186,8 @@ impl<'a> Finder<'a> {
         let mut adjacent = true;
         while let Some(previous) = node.prev_sibling() {
             adjacent &= self.last_line(previous) + 1 >= self.line_of(node.start_byte());
-            // A comment at the end of another line does not lead in, unless it must.
+            // A comment at the end of another line does not belong to this construct, unless it
+            // must.
             let alone = self.begins_its_line(previous);
             match self.leading(previous) {
                 Leading::Comment => {}
@@ -202,12 +202,12 @@ impl<'a> Finder<'a> {
         leading
     }
 
-    /// Whether it belongs to the next construct regardless of the text between.
+    /// Whether the node belongs to the next construct regardless of the text between.
     fn binds(&self, kind: Leading) -> bool {
         kind == Leading::Attribute || kind == Leading::Doc && self.language == Language::Rust
     }
 
-    /// Whether from `end` on only a separator is left of the node.
+    /// Whether only a separator remains of the node from `end` on.
     fn ends_with(&self, node: Node<'a>, end: usize) -> bool {
         let rest = self.text.get(end..node.end_byte()).unwrap_or_default();
         rest.trim_matches([' ', '\t', '\r', '\n', ';', ',']).is_empty()
@@ -232,7 +232,7 @@ impl<'a> Finder<'a> {
         if target.kind().ends_with("_clause") {
             return None;
         }
-        // If indentation and line ends decide what belongs together, nothing takes another's place.
+        // If indentation and line ends delimit constructs, no text takes another's place.
         if matches!(self.language, Language::Yaml | Language::Markdown | Language::Html | Language::Toml) {
             return None;
         }
@@ -242,7 +242,7 @@ impl<'a> Finder<'a> {
         Some(self.line_of(whole.start_byte())..=self.last_line(*whole))
     }
 
-    /// Refuses if the last line holds something else.
+    /// Refuses a construct whose last line holds other text.
     fn ends_its_line(
         &self,
         end: usize,

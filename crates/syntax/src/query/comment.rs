@@ -1,4 +1,4 @@
-//! Whether a place is in a comment.
+//! Test whether a place is in a comment.
 
 use crate::Tree;
 
@@ -9,7 +9,7 @@ impl Tree {
     pub fn is_comment(&self, text: &str, offset: usize) -> Option<bool> {
         let mut node = self.tree.root_node().descendant_for_byte_range(offset, offset + 1);
         while let Some(at) = node {
-            // Every grammar's kind ends with this word: `line_comment`, `html_comment`.
+            // Every grammar's comment kind ends with this word: `line_comment`, `html_comment`.
             if at.kind().contains("comment") {
                 return Some(true);
             }

@@ -1,6 +1,6 @@
-//! Whether a text can declare a name; files that only use it need not be searched.
+//! Test whether a text can declare a name; files that only use it need no search.
 //!
-//! Decided by the name's place in the tree. For grammars not covered here, and wherever a macro may
+//! The name's place in the tree decides. For grammars not covered here, and wherever a macro may
 //! reinterpret the name, the answer is yes.
 
 use tree_sitter::Node;
@@ -51,8 +51,8 @@ fn is_declared(language: Language, leaf: Node<'_>) -> bool {
 
 /// Whether a macro may reinterpret the node.
 ///
-/// Outside of functions, macros can make anything of text that C's grammar misreads; but not of the type of a
-/// parameter or a field.
+/// C's grammar misreads some text outside of functions, which macros may turn into any construct.
+/// The type of a parameter or a field is an exception.
 fn is_anything(language: Language, leaf: Node<'_>, parent: Node<'_>) -> bool {
     let is_type = leaf.kind() == "type_identifier"
         && (matches!(parent.kind(), "parameter_declaration" | "field_declaration" | "type_descriptor")
@@ -90,7 +90,7 @@ fn meaning(language: Language, node: Node<'_>, parent: Node<'_>, field: &str) ->
         return Declared;
     }
     match (parent.kind(), field) {
-        // Declarations of another file, and parts of a longer name in use.
+        // These are declarations of another file, and parts of a longer name in use.
         ("import_specifier" | "import_clause" | "import_spec" | "use_as_clause" | "aliased_import", _)
         | ("export_specifier" | "generic_type" | "nested_type_identifier" | "type_predicate", "name")
         | ("jsx_opening_element" | "jsx_closing_element" | "jsx_self_closing_element", "name")
@@ -106,7 +106,7 @@ fn meaning(language: Language, node: Node<'_>, parent: Node<'_>, field: &str) ->
         | ("dot_index_expression" | "method_index_expression", "field" | "method") => Around,
         ("generic_type", "type") if matches!(language, Language::Go | Language::Rust) => Around,
         ("qualified_type", "name") => Around,
-        // A declaration if a body follows, or nothing but the name.
+        // The node is a declaration if a body follows, or nothing but the name.
         ("struct_specifier" | "class_specifier" | "union_specifier" | "enum_specifier", "name") => {
             let alone = || {
                 parent.parent().is_some_and(|around| {
@@ -152,9 +152,9 @@ fn meaning(language: Language, node: Node<'_>, parent: Node<'_>, field: &str) ->
     }
 }
 
-/// Whether the left side of `parent` is created there.
+/// Whether `parent` creates its left side.
 ///
-/// In JavaScript a member is, and a variable is not.
+/// In JavaScript, assignment creates a member but no variable.
 fn is_assigned(language: Language, node: Node<'_>, parent: Node<'_>) -> bool {
     let is_script = matches!(language, Language::JavaScript | Language::Tsx | Language::TypeScript);
     match parent.kind() {
@@ -179,7 +179,9 @@ fn is_within(node: Node<'_>, kind: &str) -> bool {
 mod tests {
     use crate::{Language, Stop, Tree};
 
-    /// The words between the marks are declared, or used, each where it occurs once.
+    /// Checks the words between the marks, each of which occurs once.
+    ///
+    /// Those of `declared` are declared, those of `used` are only used.
     #[track_caller]
     fn check(path: &str, declared: &[(&str, &str)], used: &[(&str, &str)]) {
         for (list, expected) in [(declared, true), (used, false)] {
@@ -367,7 +369,7 @@ mod tests {
             ],
             &[("x", "local a = require 'x'\nx(a.x)\nreturn x")],
         );
-        // Incomplete text may become anything.
+        // Incomplete text may become any construct.
         check("a.ts", &[("x", "class { x")], &[]);
         check("a.yaml", &[("x", "a: x\n")], &[]);
     }

@@ -1,7 +1,7 @@
-//! The names that a file declares at its top level, each with its declaration.
+//! Names that a file declares at its top level, each with its declaration.
 //!
-//! Found by the fields that grammars assign to names, so a grammar without such fields yields none.
-//! Declarations within a declaration (members, local names) are skipped.
+//! The search uses the fields that grammars assign to names, so a grammar without such fields
+//! yields none. Declarations within a declaration (members, local names) are skipped.
 
 use std::ops::Range;
 
@@ -13,13 +13,13 @@ use crate::Tree;
 ///
 /// An example is `export` → `const` → the declarator.
 const DEEPEST: usize = 5;
-/// Depth of nested conditions to descend.
+/// Maximum depth of nested conditions.
 const DEEPEST_GUARD: usize = 12;
 
 impl Tree {
     /// Names declared at the top level, with the bytes of each declaration, in order.
     ///
-    /// `text` must be the tree's own.
+    /// `text` must be the tree's text.
     pub fn names(&self, text: &str) -> Vec<(String, Range<usize>)> {
         let mut top = Vec::new();
         top_level(self.tree.root_node(), DEEPEST_GUARD, &mut top);

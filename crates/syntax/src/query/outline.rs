@@ -1,6 +1,7 @@
-//! An outline of a file: the lines to hide so that the rest is an overview.
+//! Outline of a file: the lines to hide, so that the rest is an overview.
 //!
-//! Heads and ends of bodies stay visible, so that each fold is between two lines that are shown.
+//! The first and last lines of bodies stay visible, so each fold is between two lines that are
+//! shown.
 
 use std::ops::RangeInclusive;
 
@@ -10,14 +11,14 @@ use tree_sitter::Node;
 use crate::Tree;
 use crate::language::kinds::{Body, body};
 
-/// Fewer lines are not folded.
+/// Minimum number of lines of a fold.
 const LEAST: usize = 3;
 
 impl Tree {
     /// The lines to hide, from 1, in order, not adjacent.
     ///
-    /// Bodies are folded whole, except those with members, down to `depth` of them: 0 shows only the top
-    /// level. `text` must be the tree's own.
+    /// Whole bodies are folded, except those with members down to `depth`; 0 shows only the top
+    /// level. `text` must be the tree's text.
     pub fn folds(&self, text: &str, depth: usize) -> Vec<RangeInclusive<usize>> {
         let index = LineIndex::new(text);
         let mut folds: Vec<RangeInclusive<usize>> = Vec::new();
@@ -70,7 +71,7 @@ fn hidden(text: &str, node: Node<'_>, lines: &RangeInclusive<usize>) -> Option<R
     let before = &text[..node.start_byte()];
     let own_line = before[before.rfind(['\n', '\r']).map_or(0, |at| at + 1)..].trim().is_empty();
     let opens = text[node.start_byte()..].starts_with(['{', '[', '(', '#', '<']);
-    // A body without an opener of its own begins below its head.
+    // A body without an opener of its own begins below its first line.
     let start = if own_line && !opens { first } else { first + 1 };
     // A fold is between two lines, so that it can be named by them.
     (1 < start && start < last).then(|| start..=last - 1)

@@ -1,7 +1,7 @@
-//! Queries over trees: the constructs that a pattern file names, in order of place.
+//! Queries over trees: the constructs that a pattern file names, in order of position.
 //!
-//! The patterns are data: `patterns/<language>.tests.scm` finds tests, the groups around them and what hides
-//! either.
+//! The patterns are data: `patterns/<language>.tests.scm` finds tests, the groups around them, and
+//! the constructs that hide either.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -53,7 +53,7 @@ impl Query {
     }
 
     fn compile(language: Language, patterns: &str) -> Option<Self> {
-        // The patterns are ours: a test compiles each.
+        // The patterns are part of this crate: a test compiles each.
         tree_sitter::Query::new(&language.grammar(), patterns).ok().map(Self)
     }
 }

@@ -1,12 +1,11 @@
-//! The role of a name in JavaScript or TypeScript: variable, property, or both.
+//! Role of a name in JavaScript or TypeScript: variable, property, or both.
 //!
-//! For example, both at once in `{ size }`.
+//! In `{ size }` it is both.
 
 use std::ops::Range;
 
 use crate::{Language, Tree};
 
-/// The role of a name at its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// A variable, a function, a type: declared or used.

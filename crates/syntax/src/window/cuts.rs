@@ -1,15 +1,15 @@
 //! Places to cut a piece out of source code, by its lines alone, and open blocks.
 //!
-//! Decided by indentation: a line that is no deeper than any other nearby begins something, and the lines
-//! above it that are less deep, each less than the one before, open the blocks around it.
+//! Indentation decides: a construct begins at a line that is no deeper than any other nearby. The
+//! lines above it, each less deep than the one before, open the blocks around it.
 
 use std::ops::Range;
 
 use crate::Language;
 
-/// Bytes searched for the lines that open blocks.
+/// Maximum number of bytes searched for the lines that open blocks.
 const HEADERS: usize = 4 << 20;
-/// Limit of lines per head.
+/// Maximum number of lines of a header.
 const HEAD_LINES: usize = 40;
 
 /// A line of a text.
@@ -71,9 +71,9 @@ pub(crate) fn below(text: &str, start: usize, most: usize, reach: usize) -> Vec<
     lines
 }
 
-/// The starts of lines that begin something and are no deeper than any other.
+/// The starts of lines that begin a construct and are no deeper than any other.
 ///
-/// The last of `lines` first; only those after a blank line, if there are any.
+/// Returns the last of `lines` first; only those after a blank line, if there are any.
 pub(crate) fn candidates(language: Language, text: &str, lines: &[Line]) -> Vec<usize> {
     let starts: Vec<(&Line, usize)> = lines
         .iter()
@@ -90,7 +90,7 @@ pub(crate) fn candidates(language: Language, text: &str, lines: &[Line]) -> Vec<
     if after_blank.is_empty() { least.iter().map(|line| line.start).collect() } else { after_blank }
 }
 
-/// The heads of the blocks that are open at a line's start, outermost first.
+/// Headers of the blocks that are open at a line's start, outermost first.
 pub(crate) fn open_at(language: Language, text: &str, start: usize) -> Vec<Header> {
     let first = text[start..].lines().find(|line| !line.trim().is_empty());
     let Some(first) = first else { return Vec::new() };
@@ -136,9 +136,9 @@ pub(crate) fn closers(language: Language, headers: &[Header]) -> String {
     out
 }
 
-/// The head that ends with a line, and its start.
+/// The header that ends with a line, and its start.
 ///
-/// Some span several lines, and some begin by closing a block that a window does not hold.
+/// Some headers span several lines, and some begin by closing a block that a window does not hold.
 fn head(language: Language, text: &str, line: Range<usize>) -> (String, usize) {
     let content = &text[line.clone()];
     let word = first_word(content.trim_start_matches([' ', '\t', '}', ')', ';']));
@@ -174,7 +174,7 @@ fn whole_line(content: &str) -> String {
     if content.ends_with('\n') { content.to_owned() } else { format!("{content}\n") }
 }
 
-/// Whether something may begin with this line, rather than continue or end.
+/// Whether a construct may begin with this line, rather than continue or end.
 fn begins(language: Language, line: &str) -> bool {
     let line = line.trim();
     let Some(first) = line.chars().next() else { return false };
@@ -267,7 +267,7 @@ fn words(language: Language, head: &str, open: &mut Vec<&str>) {
     }
 }
 
-/// Adds the brackets that a head leaves open.
+/// Adds the brackets that a header leaves open.
 fn brackets(language: Language, head: &str, open: &mut Vec<&str>) {
     if matches!(language, Language::Html | Language::Markdown | Language::Yaml) {
         return;
@@ -288,7 +288,7 @@ fn brackets(language: Language, head: &str, open: &mut Vec<&str>) {
                 '#' if hash_comments => break,
                 '/' if rest.starts_with("//") && !hash_comments => break,
                 '\'' if language == Language::Rust => {
-                    // A character, or a lifetime.
+                    // The quote begins a character or a lifetime.
                     let close =
                         rest[1..].char_indices().skip(1).find(|(_, c)| *c == '\'').map(|(at, _)| at + 2);
                     step = close.filter(|close| *close <= 6 || rest.starts_with("'\\")).unwrap_or(step);
@@ -301,9 +301,9 @@ fn brackets(language: Language, head: &str, open: &mut Vec<&str>) {
     }
 }
 
-/// Bytes of the string that begins here.
+/// Length in bytes of the string that begins here.
 ///
-/// Only its quote if it does not end on the line.
+/// Returns the length of the quote alone if the string does not end on the line.
 fn quoted(rest: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in rest.char_indices().skip(1) {

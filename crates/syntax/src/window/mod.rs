@@ -1,9 +1,9 @@
 //! Errors that an edit introduces, from the lines around it, for very large texts.
 //!
-//! At most 600 lines are parsed before and after the edit. They are cut where constructs begin, preceded by
-//! the lines that open the blocks around the cut and followed by their closers, so that valid code parses. If
-//! it does not, other cuts are tried. An error far from the edit is not found, and neither is one that only
-//! the omitted lines would show.
+//! The parser gets at most 600 lines before and after the edit. They are cut where constructs
+//! begin, preceded by the lines that open the blocks around the cut and followed by their closers,
+//! so that valid code parses. If it does not, other cuts are tried. An error far from the edit is
+//! not found, and neither is one that only the omitted lines would show.
 
 pub(crate) mod cuts;
 pub(crate) mod parts;
@@ -15,25 +15,27 @@ use text::TextEdit;
 use crate::window::cuts::{Header, Line};
 use crate::{Comparison, Language, Stop, Stopped, SyntaxError, Tree};
 
-/// Lines to parse, excluding those that the edits themselves replace.
+/// Maximum number of lines to parse, excluding those that the edits replace.
 const LINES: usize = 600;
-/// Limit of distant places that are checked together.
+/// Maximum number of distant places that are checked together.
 const PLACES: usize = 6;
-/// Edits with fewer bytes between them are one place.
+/// Minimum distance in bytes between edits of different places.
 const APART: usize = 4_000;
-/// Bytes to search for a cut, on each side of a place.
+/// Maximum number of bytes searched for a cut, on each side of a place.
 const REACH: usize = 64 << 10;
-/// Cuts to try until the text before the edit parses.
+/// Maximum number of cuts to try until the text before the edit parses.
 const TRIES: usize = 4;
 
 impl Comparison {
     /// Compares as [`Comparison::of`] does, using only the lines around the edits.
     ///
-    /// The edits are of `before`, in order of place, not overlapping; errors have places in the whole text
-    /// after them. Returns `None` if the edits are too many or the lines too long, and for HTML. `was_broken`
-    /// means that the lines around the edits did not parse before.
+    /// The edits refer to `before`, are in order of position and do not overlap. Errors have
+    /// positions in the whole text after them. Returns `None` if the edits are too many or the
+    /// lines too long, and for HTML. `was_broken` means that the lines around the edits did not
+    /// parse before.
     ///
     /// # Errors
+    ///
     /// [`Stopped`] if `stop` returned true.
     pub fn of_window(
         language: Language,
@@ -42,7 +44,7 @@ impl Comparison {
         stop: Stop<'_>,
     ) -> Result<Option<Self>, Stopped> {
         let places = places(before, edits);
-        // A tag of HTML may close much later, or never; a piece proves nothing about it.
+        // A tag of HTML may close much later, or never, so a piece proves nothing about it.
         if places.is_empty() || places.len() > PLACES || language == Language::Html {
             return Ok(None);
         }
@@ -71,7 +73,7 @@ impl Comparison {
         let mut comparison = Self::of_errors(&old, &window.edits, || new.errors(&after));
         comparison.was_broken = was_broken;
         if new.errors(&after).len() <= old.len() {
-            // The cut was not good, so errors found in it mean little.
+            // The cut was not suitable, so errors found in it are unreliable.
             comparison.new_errors.retain(|_| !comparison.was_broken);
         }
         for error in &mut comparison.new_errors {
@@ -129,7 +131,7 @@ impl Window {
         attempt: usize,
     ) -> Option<Self> {
         let mut window = Self { text: String::new(), edits: Vec::new(), pieces: Vec::new() };
-        // The growth by the edits so far, in the whole text and in the window alike.
+        // The growth by the edits so far, the same in the whole text and in the window.
         let mut grown = 0isize;
         // Blocks that are open at the end of the window.
         let mut open: Vec<Header> = Vec::new();
@@ -188,7 +190,7 @@ impl Window {
                 let start = piece.whole + range.start - piece.window.start;
                 start..start + range.len()
             }
-            // In an opener before the window or a closer after it: the edit caused the error.
+            // The error is in an opener before the window or a closer after it: the edit caused it.
             None => {
                 let before = self.pieces.iter().rfind(|piece| piece.window.end <= range.start);
                 let at = before.or(self.pieces.first()).map_or(0, |piece| piece.edited);
@@ -202,7 +204,7 @@ fn growth(place: &EditGroup<'_>) -> isize {
     place.edits.iter().map(TextEdit::growth).sum()
 }
 
-/// The cut above the edit; `lines` from the edit up.
+/// The cut above the edit; `lines` go up from the edit.
 ///
 /// `None` without a line to cut at.
 fn upper(language: Language, text: &str, lines: &[Line], attempt: usize) -> Option<usize> {
@@ -216,7 +218,7 @@ fn upper(language: Language, text: &str, lines: &[Line], attempt: usize) -> Opti
     pick(&good, attempt)
 }
 
-/// The cut below the edit; `lines` from the edit down.
+/// The cut below the edit; `lines` go down from the edit.
 fn lower(language: Language, text: &str, lines: &[Line], attempt: usize) -> Option<usize> {
     let is_end = lines.last().is_none_or(|line| line.end == text.len());
     if attempt == 0 && is_end {
@@ -229,7 +231,7 @@ fn lower(language: Language, text: &str, lines: &[Line], attempt: usize) -> Opti
     pick(&good, attempt)
 }
 
-/// Picks the farthest first, then nearer ones.
+/// Picks the farthest cut first, then nearer ones.
 fn pick(good: &[usize], attempt: usize) -> Option<usize> {
     let at = match attempt {
         0 => 0,

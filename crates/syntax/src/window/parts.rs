@@ -1,13 +1,15 @@
 //! Proof that a text still parses after edits, from the constructs around each edit.
 //!
-//! A grammar lists functions, methods and statements one after another, in any number, and a parser reaches
-//! the next one with no state from those before it except that they parsed. So if the constructs around an
-//! edit parse with the edit applied, and the unchanged ones at both ends of them come out as before, the
-//! whole text parses: the omitted text before and after them is parsed as before. This takes as long as those
-//! few constructs, while following the edits through the tree of a large text takes time for every construct
-//! in it.
+//! A grammar lists functions, methods and statements one after another, in any number. A parser
+//! reaches the next one with no state from those before it except that they parsed. The whole text
+//! parses if the constructs around an edit parse with the edit applied, and the unchanged ones at
+//! both ends of them have the same nodes as before. The omitted text before and after them is then
+//! parsed as before.
 //!
-//! It proves only that a text parses; in any doubt it says nothing.
+//! This takes time in proportion to those few constructs, while following the edits through the
+//! tree of a large text takes time for every construct in it.
+//!
+//! The proof shows only that a text parses; in any doubt it shows nothing.
 
 use std::ops::Range;
 
@@ -18,17 +20,17 @@ use crate::language::kinds;
 use crate::window::cuts::{line_end, line_start};
 use crate::{Language, Stop, Stopped, Tree};
 
-/// A shorter text is parsed again as fast.
+/// Minimum size in bytes; a shorter text is parsed again as fast.
 const LEAST: usize = 8 << 10;
 /// Maximum time of a full parse relative to following edits, per byte.
 const FASTER: usize = 24;
-/// Limit of distant edits that are checked one by one.
+/// Maximum number of distant edits that are checked one by one.
 const PLACES: usize = 6;
-/// Edits with fewer bytes between them are one place.
+/// Minimum distance in bytes between edits of different places.
 const APART: usize = 2_000;
-/// Unchanged constructs to parse at each end.
+/// Number of unchanged constructs to parse at each end.
 const UNCHANGED: usize = 2;
-/// Neighbours to inspect for those.
+/// Maximum number of neighbours to inspect for them.
 const NEIGHBOURS: usize = 12;
 
 impl Tree {
@@ -89,7 +91,7 @@ struct Part<'a> {
     edits: &'a [TextEdit],
     /// The bytes of the text before to parse, in order.
     pieces: Vec<Range<usize>>,
-    /// Nodes that must come out as before.
+    /// Nodes that the new tree must contain unchanged.
     marks: Vec<Mark>,
 }
 
@@ -106,7 +108,7 @@ impl<'a> Part<'a> {
         let mut construct: Option<Range<usize>> = None;
         let mut part = None;
         loop {
-            // The cursor is on a list.
+            // The cursor is at a list.
             let list = cursor.node();
             let Some(body) = body(&mut cursor, before, path.is_empty()) else { return part };
             if touched.start < body.start || body.end < touched.end {
@@ -189,7 +191,7 @@ impl<'a> Part<'a> {
                 }
                 start += piece.len();
             }
-            // The end of the last piece.
+            // The range is the end of the last piece.
             self.pieces.last().filter(|piece| piece.end == at).map(|_| start)
         };
         let start = place(range.start, false)?;
@@ -321,7 +323,7 @@ fn around(
         }
         let mut lines_end = line_end(before, node.end_byte());
         let mut alone = true;
-        // Includes the separator after it, and a comment after that.
+        // The lines include the separator after it, and a comment after that.
         while alone && more && cursor.node().start_byte() < lines_end.min(body.end) {
             alone = !cursor.node().is_named() || cursor.node().is_extra();
             lines_end = lines_end.max(line_end(before, cursor.node().end_byte()));

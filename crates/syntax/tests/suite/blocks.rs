@@ -4,7 +4,7 @@ use syntax::{Language, Stop, Tree};
 
 /// Checks the last line of the block on each line of the text.
 ///
-/// 0 means none; `x+y` means that the block ends at x and is led in from line y.
+/// 0 means none; `x+y` means that the block ends at x and has its attributes from line y.
 #[track_caller]
 fn check(path: &str, text: &str, answers: &[&str]) {
     let tree = Tree::parse(Language::of(path, text).unwrap(), text, Stop::NEVER).unwrap();

@@ -206,12 +206,12 @@ fn a_part_proves_nothing_about_text_beyond_it() {
         ("g(1000);\n}\n", "g(1000);\n"),
     ] {
         assert!(!surely(Language::Rust, &items, from, to), "{to}");
-        // Although it is closed far below.
+        // The block is invalid although it is closed far below.
         let closed = items.replacen("fn f1500() {", "fn f1500() {/* \"# }*/", 1);
         assert!(!surely(Language::Rust, &closed, from, to), "{to}");
     }
     let broken = items.replacen("fn f1500() {", "fn f1500() {{", 1);
-    assert!(!surely(Language::Rust, &broken, "g(1000);", "h(1000);"), "it is broken elsewhere");
+    assert!(!surely(Language::Rust, &broken, "g(1000);", "h(1000);"), "it has an error elsewhere");
     let items: String = (0..2_000).map(|at| format!("def f{at}():\n    g({at})\n\n")).collect();
     assert!(surely(Language::Python, &items, "    g(1000)\n", "    if a:\n        g(1000)\n"));
     for to in ["    \"\"\"\n", "    g(1000\n"] {

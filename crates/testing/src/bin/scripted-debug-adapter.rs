@@ -1,9 +1,9 @@
 //! The scripted debug adapter as a program.
 //!
-//! `scripted-debug-adapter SCRIPT.json [--port PORT | --announce | --connect PORT | --socket PATH]`. Exits
-//! with 0 after `disconnect`, 2 at the end of its input, or as the script says.
+//! `scripted-debug-adapter SCRIPT.json [--port PORT | --announce | --connect PORT | --socket
+//! PATH]`. Exits with 0 after `disconnect`, 2 at the end of its input, or with the script's status.
 
-#![expect(clippy::disallowed_methods, reason = "a test tool that reads and writes files of its own")]
+#![expect(clippy::disallowed_methods, reason = "a test tool reads and writes its own files")]
 #![expect(clippy::print_stdout, reason = "it prints its port")]
 
 use std::io::Write;
@@ -26,7 +26,7 @@ fn main() -> anyhow::Result<()> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(run(script, &args[1..]))?;
-    // Not a return: a thread may still wait for standard input.
+    // The program exits here instead of returning: a thread may still wait for standard input.
     std::process::exit(match ended {
         Ended::Disconnected => 0,
         Ended::EndOfInput => 2,
@@ -44,7 +44,7 @@ async fn run(script: Script, args: &[String]) -> anyhow::Result<Ended> {
                 std::io::stdout().flush()?;
             }
             Step::Crash(code) => return Ok(Ended::Crash(*code)),
-            other => bail!("{other:?} cannot be done before anything was asked"),
+            other => bail!("{other:?} needs a request, so it cannot be a start step"),
         }
     }
     let port = |at: usize| -> anyhow::Result<u16> { Ok(args.get(at).context("a port")?.parse()?) };
@@ -82,7 +82,7 @@ async fn first(listener: TcpListener, script: &Script) -> anyhow::Result<TcpStre
     Ok(stream)
 }
 
-/// Like [`first`], at a Unix socket.
+/// Accepts connections like [`first`], at a Unix socket.
 async fn first_of(listener: UnixListener, script: &Script) -> anyhow::Result<UnixStream> {
     let stream = listener.accept().await?.0;
     if let Some(child) = script.child.clone() {

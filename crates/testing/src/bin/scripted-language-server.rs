@@ -1,9 +1,9 @@
 //! The scripted language server as a program: `scripted-language-server SCRIPT.json`.
 //!
-//! Uses its standard streams. Exits with 0 after `shutdown` and `exit`, 1 without `shutdown`, or as the
-//! script says.
+//! Uses its standard streams. Exits with 0 after `shutdown` and `exit`, 1 without `shutdown`, or
+//! with the script's status.
 
-#![expect(clippy::disallowed_methods, reason = "a test tool that reads and writes files of its own")]
+#![expect(clippy::disallowed_methods, reason = "a test tool reads and writes its own files")]
 
 use std::process::ExitCode;
 
@@ -31,6 +31,6 @@ fn main() -> anyhow::Result<ExitCode> {
     if stay && !matches!(ended, Ended::Crash(_)) {
         runtime.block_on(std::future::pending::<()>());
     }
-    // Not a return: a thread may still wait for standard input.
+    // The program exits here instead of returning: a thread may still wait for standard input.
     std::process::exit(code)
 }

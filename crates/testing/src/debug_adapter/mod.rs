@@ -1,9 +1,9 @@
 //! A scripted debug adapter: responses, silence, nonsense, crashes, floods of output.
 //!
-//! It behaves well wherever the script says nothing, and records every message it receives. It runs in
-//! process over any pair of streams ([`serve`]) and as an executable ([`executable`]):
-//! `scripted-debug-adapter SCRIPT.json`, over its standard streams; with `--port PORT` it listens there, with
-//! `--announce` at a port that it prints, with `--connect PORT` it connects.
+//! It behaves well wherever the script has no step, and records every message it receives. It runs
+//! in process over any pair of streams ([`serve`]) and as an executable ([`executable`]):
+//! `scripted-debug-adapter SCRIPT.json`, over its standard streams. With `--port PORT` it listens
+//! there, with `--announce` at a port that it prints, with `--connect PORT` it connects.
 
 mod script;
 mod serve;
@@ -14,9 +14,12 @@ use std::sync::OnceLock;
 pub use script::{Script, Step};
 pub use serve::{Ended, serve};
 
-/// The built executable. Builds it if it is missing. Blocking.
+/// The built executable.
+///
+/// Builds it if it is missing. Blocks.
 ///
 /// # Panics
+///
 /// If cargo cannot build it.
 pub fn executable() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();

@@ -26,12 +26,14 @@ pub struct Script {
     pub record: Option<PathBuf>,
     /// The file for the process id.
     pub pid_file: Option<PathBuf>,
-    /// Steps before anything is read, and before a port is printed.
+    /// Steps that run before the adapter reads, and before it prints a port.
     pub start: Vec<Step>,
     pub commands: HashMap<String, Vec<Vec<Step>>>,
-    /// Sends numbers as strings.
+    /// Whether the adapter sends numbers as strings.
     pub string_ids: bool,
-    /// The script for later connections to its port; without it they wait.
+    /// The script for later connections to its port.
+    ///
+    /// `None`: later connections wait.
     pub child: Option<Box<Script>>,
 }
 
@@ -64,7 +66,7 @@ pub enum Step {
     DelayMs(u64),
     /// Waits until `count` messages of `command` were received.
     ///
-    /// `response` counts responses to our requests.
+    /// `response` counts responses to the adapter's requests.
     WaitFor {
         command: String,
         count: usize,
@@ -83,7 +85,7 @@ pub enum Step {
 }
 
 impl Script {
-    /// An adapter with the usual capabilities.
+    /// Creates an adapter with the usual capabilities.
     pub fn new() -> Self {
         let capabilities = json!({
             "supportsConfigurationDoneRequest": true, "supportsConditionalBreakpoints": true,
@@ -100,7 +102,7 @@ impl Script {
         self
     }
 
-    /// Adds a step before anything is read.
+    /// Adds a step that runs before the adapter reads.
     #[must_use]
     pub fn at_start(mut self, step: Step) -> Self {
         self.start.push(step);
@@ -146,7 +148,7 @@ impl Step {
         Self::event("stopped", json!({"reason": reason, "threadId": 1, "allThreadsStopped": true}))
     }
 
-    /// One line of the program's standard output.
+    /// Creates one line of the program's standard output.
     pub fn output(line: &str) -> Self {
         Self::event("output", json!({"category": "stdout", "output": format!("{line}\n")}))
     }

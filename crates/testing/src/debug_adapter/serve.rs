@@ -1,4 +1,4 @@
-//! Running a script over a pair of streams.
+//! Execution of a script over a pair of streams.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -18,13 +18,13 @@ use super::script::{Script, Step};
 use crate::language_server::Record;
 use crate::language_server::script::fill;
 
-/// How an adapter ended.
+/// The end of an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// After `disconnect`.
+    /// The client sent `disconnect`.
     Disconnected,
     EndOfInput,
-    /// By the script.
+    /// The script ended the adapter with this status.
     Crash(i32),
 }
 
@@ -210,7 +210,7 @@ impl Adapter {
     }
 
     fn send(&self, out: Out) {
-        // The client is gone, and this task ends with it.
+        // The client has disconnected, and this task ends with it.
         drop(self.out.send(out));
     }
 }

@@ -13,7 +13,7 @@ use super::script::{Fault, Personality, Typed, VersionCheck};
 pub struct Buffer {
     pub text: String,
     pub version: i32,
-    /// `languageId`.
+    /// Language of the buffer (`languageId`).
     pub language_id: String,
     /// Number of edits that the server applied to it.
     pub edits: usize,
@@ -29,7 +29,7 @@ pub(super) struct EditorState {
     pub(super) got: Vec<Value>,
     /// Whether notifications are withheld until the test flushes them.
     pub(super) withheld: bool,
-    /// A generator for versions that jump, without randomness.
+    /// State of a generator for versions that jump, without randomness.
     pub(super) dice: u64,
 }
 
@@ -178,7 +178,9 @@ impl EditorState {
         self.replace_ranges(uri, places);
     }
 
-    /// The places of the edits; places past the end are at the end, as in real editors.
+    /// The places of the edits.
+    ///
+    /// Places past the end are at the end, as in real editors.
     pub(super) fn places(&self, uri: &str, edits: &[Value], shift: u32) -> Vec<TextEdit> {
         let text = self.buffers.get(uri).unwrap_or_else(|| panic!("{uri} is not open")).text.clone();
         let lines = self.lines(&text);

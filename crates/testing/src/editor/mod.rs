@@ -1,8 +1,8 @@
 //! A language client under a test's control: an editor with buffers and a typing user.
 //!
-//! It mimics the observed behaviour of Neovim 0.11 and VS Code ([`Personality`]), and misbehaves on demand
-//! ([`Fault`]). It runs over any pair of streams, so it drives the real program too. Its buffers are the
-//! truth that a test compares with.
+//! It mimics the observed behaviour of Neovim 0.11 and VS Code ([`Personality`]), and misbehaves on
+//! demand ([`Fault`]). It runs over any pair of streams, so it drives the real program too. Tests
+//! compare with its buffers.
 
 mod buffers;
 mod script;
@@ -218,9 +218,10 @@ impl Editor {
         self.notify("textDocument/didSave", json!({ "textDocument": { "uri": uri } })).await;
     }
 
-    /// Reads the file again, like `:e!` and VS Code's revert: one change of everything.
+    /// Reads the file again as one change, like `:e!` and VS Code's revert.
     ///
     /// # Panics
+    ///
     /// If the file cannot be read.
     pub async fn reload(&self, uri: &str) {
         let text = std::fs::read_to_string(path(uri)).expect("the file is there");
@@ -275,7 +276,7 @@ impl Editor {
         self.state().buffers.get(uri).unwrap_or_else(|| panic!("{uri} is not open")).clone()
     }
 
-    /// The spellings of the open documents.
+    /// The URIs of the open documents, as spelled when opened.
     pub fn open_uris(&self) -> Vec<String> {
         self.state().buffers.keys().cloned().collect()
     }
@@ -307,13 +308,13 @@ impl Editor {
             }
         };
         if tokio::time::timeout(DEADLINE, wait).await.is_err() {
-            panic!("waited in vain for {what}; got {:#?}", self.got());
+            panic!("timed out waiting for {what}; got {:#?}", self.got());
         }
     }
 
     /// Ends the connection like a crashing editor.
     pub fn die(&self) {
-        self.peer.close("the editor died");
+        self.peer.close("the editor crashed");
     }
 
     async fn notify_changes(&self) {
@@ -405,7 +406,7 @@ impl Receiver {
     }
 }
 
-/// Futures for [`Handler`].
+/// Futures that [`Handler`] returns.
 mod futures {
     pub type BoxFuture<T> = std::pin::Pin<Box<dyn Future<Output = T> + Send>>;
 }
@@ -418,10 +419,10 @@ async fn send_changes(state: &Arc<Mutex<EditorState>>, peer: &Peer) {
     let mut gone = Vec::new();
     let send = |method: &str, params: Value| {
         if room.notify(method, &params).is_err() {
-            // The server is gone; a test that cares checks for it.
+            // The server has ended; a test that depends on that checks for it.
         }
     };
-    // `didClose` before `didOpen`, whatever the names.
+    // `didClose` comes before `didOpen`, whatever the names.
     for (uri, buffer) in &mut state.buffers {
         if buffer.pending.first() == Some(&json!("closed")) {
             send("textDocument/didClose", json!({ "textDocument": { "uri": uri } }));
@@ -462,11 +463,11 @@ fn send_changes_later(
 }
 
 fn path(uri: &str) -> PathBuf {
-    paths::uri_to_path(uri).unwrap_or_else(|| panic!("{uri} is no file"))
+    paths::uri_to_path(uri).unwrap_or_else(|| panic!("{uri} is no file URI"))
 }
 
 fn parse(raw: &RawValue) -> Value {
-    serde_json::from_str(raw.get()).expect("what came is JSON")
+    serde_json::from_str(raw.get()).expect("the message is JSON")
 }
 
 fn raw(value: &Value) -> Box<RawValue> {

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use text::LineEnds;
 
-/// How an editor handles the version of an edit.
+/// The way in which an editor handles the version of an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionCheck {
     /// Rejects any version but the buffer's with `applied: false` (VS Code).
     Exact,
     /// Drops an edit if the buffer is newer, with `applied: true` (Neovim).
     ///
-    /// It does not check version 0, and checks only the first document of an edit.
+    /// Does not check version 0, and checks only the first document of an edit.
     DropStaleFirst,
     /// Applies all edits at their literal positions.
     Never,
@@ -21,32 +21,32 @@ pub enum VersionCheck {
 /// The behaviour of an editor without faults.
 #[derive(Debug, Clone)]
 pub struct Personality {
-    /// `clientInfo.name`.
+    /// Name in `clientInfo.name`.
     pub name: &'static str,
-    /// `general.positionEncodings`.
+    /// Values of `general.positionEncodings`.
     pub encodings: &'static [&'static str],
-    /// The line ends it knows.
+    /// The line ends that the editor recognizes.
     pub ends: LineEnds,
     /// The version of a document when it is opened.
     pub first_version: i32,
-    /// Versions grow by 1 to this.
+    /// Maximum growth of the version by one change.
     pub jump: i32,
     /// Delay of change notifications, which are then combined.
     ///
     /// Zero sends them at once, before the response to an edit.
     pub debounce: Duration,
-    /// Sends every change as the whole text.
+    /// Whether every change is sent as the whole text.
     pub whole: bool,
-    /// How it handles versions.
+    /// The way in which the editor handles versions.
     pub check: VersionCheck,
-    /// Reports an edit in the smallest pieces.
+    /// Whether an edit is reported in the smallest pieces.
     pub minimal: bool,
     /// Supported file operations.
     pub operations: &'static [&'static str],
 }
 
 impl Personality {
-    /// Neovim 0.11.
+    /// The behaviour of Neovim 0.11.
     pub fn neovim() -> Self {
         Self {
             name: "Neovim",
@@ -106,7 +106,7 @@ pub struct Typed {
 /// A fault of one `workspace/applyEdit`.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// None: the edit is applied correctly.
+    /// The edit is applied correctly.
     Fine,
     /// Applies nothing, with `applied: true`.
     Drop,
@@ -116,7 +116,7 @@ pub enum Fault {
     Shift(u32),
     /// Applies only the first half of each document's edits.
     Half {
-        /// `applied`.
+        /// Value of `applied` in the response.
         applied: bool,
     },
     /// Applies the edit correctly or not at all, and never responds.
@@ -128,7 +128,7 @@ pub enum Fault {
     ///
     /// Positions are literal.
     Between {
-        /// Before the edit, unknown to the server.
+        /// Text typed before the edit, unknown to the server.
         before: Vec<Typed>,
         after: Vec<Typed>,
         /// Whether the edit moves with text typed before it (operational transforms).

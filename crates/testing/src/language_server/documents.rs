@@ -1,4 +1,4 @@
-//! The documents that a client has opened, by the protocol's messages.
+//! Documents that a client has opened, by the protocol's messages.
 //!
 //! An invalid message panics: the client under test is wrong.
 
@@ -12,13 +12,13 @@ use text::{LineIndex, Position, PositionEncoding, TextEdit};
 pub struct OpenDocument {
     /// The version after the last change.
     pub version: i64,
-    /// `languageId`.
+    /// Language of the document (`languageId`).
     pub language: String,
     /// The text after all changes.
     pub text: String,
 }
 
-/// A server's documents, by the messages it received.
+/// Documents of a server, by the messages that it received.
 #[derive(Debug)]
 pub struct Documents {
     pub encoding: PositionEncoding,
@@ -26,7 +26,7 @@ pub struct Documents {
 }
 
 impl Default for Documents {
-    /// No documents, positions in UTF-16.
+    /// Starts with no documents and positions in UTF-16.
     fn default() -> Self {
         Self { encoding: PositionEncoding::Utf16, open: BTreeMap::new() }
     }

@@ -1,7 +1,8 @@
 //! A scripted language server: responses, delays, silence, nonsense, crashes.
 //!
-//! It runs in process over any pair of streams ([`serve`]) and as an executable ([`executable`]) with the
-//! script in a file. It tracks the documents it receives, so that a test can compare them with the truth.
+//! It runs in process over any pair of streams ([`serve`]) and as an executable ([`executable`])
+//! with the script in a file. It tracks the documents it receives, so that a test can compare them
+//! with the truth.
 
 mod documents;
 pub(crate) mod script;
@@ -17,9 +18,10 @@ pub use serve::{Ended, Record, serve};
 
 /// The built executable, which takes the script's file as its only argument.
 ///
-/// Builds it if it is missing: cargo builds no executables of a dependency. Blocking.
+/// Builds it if it is missing: cargo builds no executables of a dependency. Blocks.
 ///
 /// # Panics
+///
 /// If cargo cannot build it.
 pub fn executable() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
@@ -39,7 +41,8 @@ pub(crate) fn build(name: &str) -> PathBuf {
         }
     }
     let mut profile: &[&str] = &[];
-    // A test binary is in `<target>/<profile>/deps`; a benchmark in that of the release profile.
+    // A test binary is in `<target>/<profile>/deps`, and a benchmark in that of the release
+    // profile.
     let test = std::env::current_exe().expect("a running program has a path");
     if test.ancestors().any(|directory| directory.ends_with("release")) {
         profile = &["--profile", "bench"];

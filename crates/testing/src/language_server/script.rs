@@ -28,11 +28,11 @@ pub struct Script {
     pub record: Option<PathBuf>,
     /// The file for the process id.
     pub pid_file: Option<PathBuf>,
-    /// Steps before anything is read.
+    /// Steps that run before the server reads.
     pub start: Vec<Step>,
     /// Turns by method, of requests and notifications.
     pub methods: HashMap<String, Vec<Vec<Step>>>,
-    /// Ignores `exit` and the end of the input.
+    /// Whether the server ignores `exit` and the end of the input.
     pub stay: bool,
 }
 
@@ -50,7 +50,7 @@ pub enum Step {
     DelayMs(u64),
     /// Waits until `count` messages of `method` were received, including this one.
     WaitFor {
-        /// The method; `response` counts responses to our requests.
+        /// The method; `response` counts responses to the server's requests.
         method: String,
         count: usize,
     },
@@ -85,7 +85,7 @@ pub enum Step {
     EnsureFile(PathBuf),
     /// Starts `sleep` for an hour and writes its process id to a file.
     Grandchild {
-        /// In a process group of its own.
+        /// Whether the child has a process group of its own.
         #[serde(default)]
         own_group: bool,
         pid_file: PathBuf,
@@ -93,7 +93,7 @@ pub enum Step {
 }
 
 impl Script {
-    /// A script with these server capabilities.
+    /// Creates a script with these server capabilities.
     pub fn new(capabilities: Value) -> Self {
         Self { capabilities, ..Self::default() }
     }
@@ -105,7 +105,7 @@ impl Script {
         self
     }
 
-    /// Adds a step before anything is read.
+    /// Adds a step that runs before the server reads.
     #[must_use]
     pub fn at_start(mut self, step: Step) -> Self {
         self.start.push(step);
@@ -129,7 +129,7 @@ impl Step {
     }
 }
 
-/// `value` with its `${…}` replaced by `lookup`.
+/// Replaces each `${…}` in `value` by the result of `lookup`.
 pub(crate) fn fill(value: &Value, lookup: &dyn Fn(&str) -> Option<Value>) -> Value {
     match value {
         Value::String(text) => fill_text(text, lookup),
@@ -151,7 +151,7 @@ fn fill_text(text: &str, lookup: &dyn Fn(&str) -> Option<Value>) -> Value {
     while let Some((before, after)) = rest.split_once("${") {
         let Some((name, after)) = after.split_once('}') else { break };
         let Some(value) = lookup(name) else {
-            // Not a placeholder of ours: a snippet's tab stop.
+            // The text is not a placeholder of the script, but a snippet's tab stop.
             out.push_str(&format!("{before}${{{name}}}"));
             rest = after;
             continue;

@@ -1,4 +1,4 @@
-//! Running a script over a pair of streams.
+//! Execution of a script over a pair of streams.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -19,20 +19,22 @@ use wire::{Frame, Framing, Limits, MessageCodec};
 use super::documents::Documents;
 use super::script::{Script, Step, fill};
 
-/// How a server ended.
+/// The end of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// By `exit`, after `shutdown` or not.
+    /// The client sent `exit`, after `shutdown` or not.
     Exit {
         /// Whether `shutdown` came before.
         clean: bool,
     },
     EndOfInput,
-    /// By the script.
+    /// The script ended the server with this status.
     Crash(i32),
 }
 
-/// The messages a server received, in order; cheap to clone, filled while it runs.
+/// Messages that a server received, in order.
+///
+/// Cheap to clone; filled while the server runs.
 #[derive(Debug, Clone, Default)]
 pub struct Record(Arc<Mutex<Vec<Value>>>);
 
@@ -71,8 +73,9 @@ struct ServerState {
 /// Runs `script` to its end, with the tasks of unanswered turns.
 ///
 /// # Panics
-/// If the client breaks the protocol in a way that no script can mean, such as a change of a document that is
-/// not open.
+///
+/// If the client breaks the protocol in a way that no script can intend, such as a change of a
+/// document that is not open.
 pub async fn serve(
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
@@ -146,7 +149,7 @@ impl Server {
         if let Some(path) = &self.script.record {
             let mut file =
                 std::fs::File::options().create(true).append(true).open(path).expect("the record opens");
-            // In one write, so that a concurrent reader never sees half a line.
+            // The line is written at once, so that a concurrent reader never sees half of it.
             file.write_all(format!("{message}\n").as_bytes()).expect("the record is written");
         }
         let method = message["method"].as_str().unwrap_or("response").to_owned();
@@ -260,12 +263,12 @@ impl Server {
                     let mut counts = self.counts.subscribe();
                     let enough =
                         |counts: &HashMap<String, usize>| counts.get(&method).copied().unwrap_or(0) >= count;
-                    counts.wait_for(enough).await.expect("the sender is our own");
+                    counts.wait_for(enough).await.expect("the server holds the sender");
                     continue;
                 }
                 Step::EnsureFile(path) => {
                     let file = std::fs::File::options().create(true).append(true).open(path);
-                    drop(file.expect("the file can be made"));
+                    drop(file.expect("the file can be created"));
                     continue;
                 }
                 Step::Grandchild { own_group, pid_file } => {
@@ -280,7 +283,7 @@ impl Server {
     }
 }
 
-#[expect(clippy::zombie_processes, reason = "it is left behind on purpose: a test looks for it")]
+#[expect(clippy::zombie_processes, reason = "it keeps running on purpose: a test checks for it")]
 fn grandchild(own_group: bool, pid_file: &std::path::Path) {
     let mut command = Command::new("sleep");
     command.arg("3600").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -289,7 +292,8 @@ fn grandchild(own_group: bool, pid_file: &std::path::Path) {
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
     }
     let child = command.spawn().expect("sleep is installed");
-    // Written aside and renamed, so that a waiting reader never sees half a file.
+    // The file is written under another name and renamed, so that a waiting reader never sees half
+    // of it.
     let aside = pid_file.with_extension("new");
     std::fs::write(&aside, child.id().to_string()).expect("the pid file is written");
     std::fs::rename(&aside, pid_file).expect("the pid file is put in place");

@@ -1,8 +1,9 @@
 //! A scripted model server on loopback, with faults, that records its requests.
 //!
-//! It responds to each request with given bytes, in given pieces and with given faults. It speaks enough
-//! HTTP/1.1 for a client of `POST /v1/chat/completions`. The n-th request gets the n-th reply; further
-//! requests get status 500. Alternatively a function of the test replies to each.
+//! It responds to each request with given bytes, in given pieces and with given faults. It
+//! implements the part of HTTP/1.1 that a client of `POST /v1/chat/completions` needs. The n-th
+//! request gets the n-th reply; further requests get status 500. Alternatively a function of the
+//! test replies to each.
 
 pub mod protocols;
 
@@ -44,7 +45,7 @@ pub enum Step {
 pub struct Received {
     /// Method and path, as in `POST /v1/chat/completions`.
     pub target: String,
-    /// Names in lower case.
+    /// Names in lower case, with values.
     pub headers: Vec<(String, String)>,
     /// The body, null if it is not JSON.
     pub body: Value,
@@ -80,13 +81,13 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Reply {
-    /// An event stream of these bytes, sent in pieces of `piece` bytes.
+    /// Creates an event stream of these bytes, sent in pieces of `piece` bytes.
     pub fn stream(bytes: impl AsRef<[u8]>, piece: usize) -> Reply {
         let pieces = bytes.as_ref().chunks(piece.max(1)).map(|piece| Step::Send(piece.to_vec()));
         Reply::status(200).header("content-type", "text/event-stream").steps(pieces)
     }
 
-    /// A chat completion with this text.
+    /// Creates a chat completion with this text.
     pub fn text(text: &str) -> Reply {
         let chunk = |delta: Value, reason: Value| {
             let chunk =
@@ -98,7 +99,7 @@ impl Reply {
         Reply::stream(format!("{start}{end}data: [DONE]\n\n"), usize::MAX)
     }
 
-    /// A chat completion that calls one tool.
+    /// Creates a chat completion that calls one tool.
     pub fn call(id: &str, name: &str, arguments: &Value) -> Reply {
         let function = json!({"name": name, "arguments": arguments.to_string()});
         let call = json!({"index": 0, "id": id, "type": "function", "function": function});
@@ -112,7 +113,7 @@ impl Reply {
         Reply::stream(format!("{start}{end}data: [DONE]\n\n"), usize::MAX)
     }
 
-    /// A reply with this status and nothing else yet.
+    /// Creates a reply with this status and no body yet.
     pub fn status(status: u16) -> Reply {
         Reply { status, ..Reply::default() }
     }
@@ -174,7 +175,9 @@ impl ModelServer {
         lock(&self.shared).received.clone()
     }
 
-    /// Number of open connections; a client with its response leaves none.
+    /// Number of open connections.
+    ///
+    /// A client that has received its response leaves none.
     pub fn open(&self) -> usize {
         lock(&self.shared).open
     }
@@ -242,6 +245,8 @@ async fn serve(mut stream: TcpStream, shared: &Mutex<Shared>) -> io::Result<()> 
     stream.shutdown().await
 }
 
+/// Carries out a step.
+///
 /// Returns false when the connection is over.
 async fn carry_out(step: &Step, stream: &mut TcpStream, in_body: bool) -> io::Result<bool> {
     match step {

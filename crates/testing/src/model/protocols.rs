@@ -15,7 +15,7 @@ use crate::model::Reply;
 pub enum ModelOutput {
     Thinking(String),
     Text(String),
-    /// A call with this id of this tool with these arguments.
+    /// A call with its id, the tool's name and the arguments.
     Call(String, String, Value),
 }
 
@@ -61,7 +61,7 @@ pub fn reply(protocol: &str, said: &[ModelOutput]) -> Reply {
     begun(protocol, &pieces(protocol, said))
 }
 
-/// A reply of these bytes with the protocol's content type.
+/// Creates a reply of these bytes with the protocol's content type.
 pub fn begun(protocol: &str, pieces: &[Vec<u8>]) -> Reply {
     let content_type = match protocol {
         "bedrock-converse-stream" => "application/vnd.amazon.eventstream",
@@ -72,7 +72,7 @@ pub fn begun(protocol: &str, pieces: &[Vec<u8>]) -> Reply {
         .fold(Reply::status(200).header("content-type", content_type), |reply, piece| reply.body(piece))
 }
 
-/// A failure inside the stream: an error of the server with these words.
+/// Encodes a failure inside the stream: an error of the server with this message.
 pub fn failure(protocol: &str, words: &str) -> Vec<u8> {
     match protocol {
         "anthropic-messages" => named(
@@ -98,7 +98,7 @@ fn data(value: &Value) -> Vec<u8> {
     format!("data: {value}\n\n").into_bytes()
 }
 
-/// An event named for its type.
+/// Encodes an event named for its type.
 fn named(value: &Value) -> Vec<u8> {
     format!("event: {}\ndata: {value}\n\n", value["type"].as_str().unwrap_or_default()).into_bytes()
 }
@@ -107,7 +107,7 @@ fn all(events: &[Value], write: fn(&Value) -> Vec<u8>) -> Vec<u8> {
     events.iter().flat_map(write).collect()
 }
 
-/// A JSON text in two pieces.
+/// Splits a JSON text in two.
 fn halves(arguments: &Value) -> [String; 2] {
     let text = arguments.to_string();
     let middle = (text.len() / 2..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);

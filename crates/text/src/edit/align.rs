@@ -1,7 +1,7 @@
 //! The same change, expressed in whole lines.
 //!
-//! Neovim compares texts from both ends to report a change: it reports removing `line 20\n` before `line
-//! 21\n` as the removal of `0\nline 2`. The text is right, yet line 21 seems touched.
+//! Neovim compares texts from both ends to report a change. It reports removing `line 20\n` before
+//! `line 21\n` as the removal of `0\nline 2`. The text is right, but line 21 appears to be touched.
 
 use crate::TextEdit;
 

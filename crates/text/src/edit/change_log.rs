@@ -1,4 +1,4 @@
-//! The recorded edits from one text to another, oldest first.
+//! Recorded edits from one text to another, oldest first.
 //!
 //! Bounded: a log past its limit drops everything, since a log with a gap is useless.
 
@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use crate::{TextEdit, map_range};
 
-/// Maximum number of edits kept.
+/// Maximum number of stored edits.
 const MAX_EDITS: usize = 10_000;
-/// Maximum bytes of inserted text kept.
+/// Maximum number of stored bytes of inserted text.
 const MAX_BYTES: usize = 1 << 20;
 
 /// Steps from an old text to the current one.
@@ -23,7 +23,7 @@ pub struct ChangeLog {
 }
 
 impl ChangeLog {
-    /// An empty log, for equal texts.
+    /// Creates an empty log, for equal texts.
     pub fn new() -> Self {
         Self::default()
     }
@@ -47,7 +47,7 @@ impl ChangeLog {
         !self.broken
     }
 
-    /// The current place of `range` of the old text.
+    /// Maps `range` of the old text to the current one.
     ///
     /// Returns `None` if a step touched it or the log is incomplete.
     pub fn map_range(&self, range: Range<usize>) -> Option<Range<usize>> {

@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 use crate::TextEdit;
 use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
 
-/// Time to find common lines; the rest then counts as different.
+/// Maximum time to find common lines; the rest then counts as different.
 ///
 /// A diff takes quadratic time where most lines differ, as after a file was formatted.
 const BUDGET: Duration = Duration::from_millis(500);
 
 /// Edits that turn `old` into `new`, in order of position.
 ///
-/// Whole lines (histogram diff), each narrowed to the bytes that differ. Empty if the texts are equal. Where most
-/// of many lines differ, one edit may cover equal lines too.
+/// A histogram diff finds whole lines, and each edit is narrowed to the bytes that differ. Empty if
+/// the texts are equal. Where most of many lines differ, one edit may cover equal lines too.
 pub fn diff_edits(old: &str, new: &str) -> Vec<TextEdit> {
     if old == new {
         return Vec::new();
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(edits, [TextEdit::replace(6..7, "a")]);
     }
 
-    /// Without the budget this takes minutes.
+    /// Compares texts that would take minutes without the budget.
     #[test]
     fn large_texts_without_common_lines_end() {
         let lines = |indent: &str| -> String { (0..60_000).map(|n| format!("{indent}x{n}\n")).collect() };

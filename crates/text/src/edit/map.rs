@@ -9,9 +9,9 @@ use crate::{ApplyError, TextEdit, normalize};
 /// The side to which a place sticks when text is inserted exactly there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gravity {
-    /// Stays before the insertion.
+    /// The place stays before the insertion.
     Left,
-    /// Moves after it.
+    /// The place moves after it.
     Right,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn map_offset(offset: usize, edits: &[TextEdit], gravity: Gravity) ->
             return None;
         }
         if start == offset && end > start {
-            // The text after the place was replaced: the place itself stays before it.
+            // The text after the place was replaced: the place stays before it.
             break;
         }
         shift += edit.growth();

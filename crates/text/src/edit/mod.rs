@@ -1,7 +1,7 @@
 //! Edits of one text: applying and inverting them.
 //!
-//! All edits of a list refer to the same text, the one before any of them: offsets do not shift as the list
-//! is applied. Two insertions at one point keep the order in which they are written.
+//! All edits of a list refer to the text before any of them: offsets do not shift as the list is
+//! applied. Two insertions at one point keep the order in which they are written.
 
 pub(crate) mod align;
 pub(crate) mod change_log;
@@ -10,7 +10,9 @@ pub(crate) mod map;
 
 use std::ops::Range;
 
-/// Replaces the bytes of `range` by `new_text`. An empty range inserts.
+/// An edit that replaces the bytes of `range` by `new_text`.
+///
+/// An empty range inserts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TextEdit {
     /// Byte range in the text before the edit.
@@ -20,12 +22,12 @@ pub struct TextEdit {
 }
 
 impl TextEdit {
-    /// An edit that replaces `range` by `new_text`.
+    /// Creates an edit that replaces `range` by `new_text`.
     pub fn replace(range: Range<usize>, new_text: impl Into<String>) -> Self {
         Self { range, new_text: new_text.into() }
     }
 
-    /// An edit that inserts `new_text` before the byte at `offset`.
+    /// Creates an edit that inserts `new_text` before the byte at `offset`.
     pub fn insert(offset: usize, new_text: impl Into<String>) -> Self {
         Self::replace(offset..offset, new_text)
     }
@@ -52,7 +54,7 @@ pub enum ApplyError {
     /// An end of a range is inside a character.
     #[error("offset {offset} is inside a character")]
     NotABoundary {
-        /// The offending offset.
+        /// The offset that is inside a character.
         offset: usize,
     },
     /// Two edits touch the same bytes.
@@ -65,11 +67,12 @@ pub enum ApplyError {
     },
 }
 
-/// The edits in order of place, checked against `text`.
+/// Sorts the edits by position and checks them against `text`.
 ///
 /// Edits at one point stay in the order given, insertions before the replacement that begins there.
 ///
 /// # Errors
+///
 /// [`ApplyError`] if a range is outside the text, splits a character, or overlaps another.
 pub fn normalize(text: &str, edits: &[TextEdit]) -> Result<Vec<TextEdit>, ApplyError> {
     let mut sorted = edits.to_vec();

@@ -1,4 +1,4 @@
-//! Compares the output of two benchmark runs, matching lines that differ in numbers only.
+//! Comparison of the output of two benchmark runs, matching lines that differ in numbers only.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -33,14 +33,14 @@ pub(super) fn table(before: &str, now: &str) -> String {
 
 /// A line of output.
 struct Line {
-    /// Its text with `#` for every figure and single spaces.
+    /// The text with `#` for every figure and single spaces.
     key: String,
     figures: Vec<Figure>,
 }
 
 struct Figure {
     text: String,
-    /// Times in seconds; other figures as they are.
+    /// Times in seconds; other figures unchanged.
     value: f64,
 }
 
@@ -81,7 +81,7 @@ impl Line {
     }
 }
 
-/// The beginning of a key, as far as a row shows it.
+/// The beginning of a key, as much as a row shows.
 fn shorten(key: &str) -> String {
     key.chars().take(44).collect()
 }

@@ -1,10 +1,10 @@
-//! `cargo xtask demo`: the main job on a real project.
+//! `cargo xtask demo`: the main use case on a real project.
 //!
-//! Downloads the source of a small Python package, runs its own tests, lets Pilcrow rename a function across
-//! its modules, runs the tests again, shows the diff, undoes the rename, and proves that every file is as
-//! before. Then it debugs a program that calls the function, up to a stop in it and on to the end. Each claim
-//! is checked; the first failure ends the command and keeps the directory. The planner does the work: no
-//! model, no key, no network once set up.
+//! Downloads the source of a small Python package, runs its own tests, lets Pilcrow rename a
+//! function across its modules, runs the tests again, shows the diff, undoes the rename, and proves
+//! that every file is as before. Then it debugs a program that calls the function, up to a stop in
+//! it and then to the end. Each claim is checked; the first failure ends the command and keeps the
+//! directory. The planner does the work: no model, no key, and after setup no network.
 
 mod tree;
 
@@ -34,7 +34,7 @@ struct Project {
     python_path: &'static str,
     /// A program that calls the function.
     program: &'static str,
-    /// The module that holds it.
+    /// The module that contains the function.
     module: &'static str,
     /// Minimum number of files with the name in code.
     at_least_files: usize,
@@ -81,13 +81,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Runs the demo, once set up.
+/// Runs the demo after the setup.
 pub(crate) fn show(tools: &ToolsDir, name: &str, keep: bool, steps: &mut Steps) -> Result<()> {
     let project = PROJECTS
         .iter()
         .find(|project| project.source.name == name)
         .with_context(|| format!("no demo for {name}; available: {}", names()))?;
-    // With a space in the path, as on users' machines.
+    // The path contains a space, as on many users' machines.
     let directory = tempfile::Builder::new()
         .prefix("pilcrow demo ")
         .tempdir()
@@ -241,7 +241,7 @@ fn own_tests(tools: &ToolsDir, project: &Project, copy: &Path) -> Result<(u32, S
     Ok((passed, summary))
 }
 
-/// `297 passed in 0.82s` -> 297.
+/// Parses `297 passed in 0.82s` to 297.
 fn passed(summary: &str) -> Option<u32> {
     let words: Vec<&str> = summary.split_whitespace().collect();
     words.windows(2).find(|pair| pair[1].trim_end_matches(',') == "passed")?[0].parse().ok()

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// The entry at a path.
+/// Entry at a path.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Node {
     Directory { mode: u32 },
@@ -15,14 +15,14 @@ pub(crate) enum Node {
     Link { to: String },
 }
 
-/// Everything below a directory, by `/`-separated relative path, without times.
+/// All entries below a directory, by `/`-separated relative path, without times.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tree {
     pub(crate) nodes: BTreeMap<String, Node>,
 }
 
 impl Tree {
-    /// Reads everything below `root`. Blocks.
+    /// Reads all entries below `root`. Blocks.
     pub(crate) fn read(root: &Path) -> Result<Tree> {
         let mut nodes = BTreeMap::new();
         let mut pending = vec![(root.to_owned(), String::new())];
@@ -58,7 +58,7 @@ impl Tree {
         })
     }
 
-    /// One line for each path that differs: added, removed, or how it changed.
+    /// One line for each path that differs: added, removed, or the kind of change.
     pub(crate) fn differences(&self, after: &Tree) -> Vec<String> {
         let paths: BTreeSet<&String> = self.nodes.keys().chain(after.nodes.keys()).collect();
         paths

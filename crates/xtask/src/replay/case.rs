@@ -50,7 +50,7 @@ pub(crate) struct Case {
     pub(crate) base: String,
     pub(crate) current: String,
     pub(crate) expected: String,
-    /// Number of components left out, since they change lines that only v1 has.
+    /// Number of omitted components, which change lines that only v1 has.
     pub(crate) left_out: usize,
     /// `None` if no part of the change can be written against the base.
     pub(crate) patch: Option<String>,
@@ -64,6 +64,8 @@ struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
+    /// Splits a text into lines.
+    ///
     /// Returns `None` if its line ends are mixed, or of another kind.
     fn new(text: &'a str) -> Option<Self> {
         let end = if text.contains('\r') { "\r\n" } else { "\n" };
@@ -212,14 +214,14 @@ pub(crate) fn of(name: String, path: &str, texts: [&str; 3]) -> Option<Case> {
     })
 }
 
-/// Lines `a..b`, from 0, in the form of an operation.
+/// Renders lines `a..b`, from 0, in the form of an operation.
 fn span(lines: &Range<usize>) -> String {
     if lines.len() == 1 { lines.end.to_string() } else { format!("{}..={}", lines.start + 1, lines.end) }
 }
 
 /// An insertion in v1, by an adjacent line that v0 has too, and its number there.
 fn insertion(first: &[Run], at: usize, v1: &Text<'_>) -> Option<(Side, usize)> {
-    // The unchanged line of v0 for a line of v1.
+    // Finds the unchanged line of v0 for a line of v1.
     let old = |line: usize| {
         let above: isize = first.iter().filter(|run| run.new.end <= line).map(Run::growth).sum();
         let changed = first.iter().any(|run| run.new.contains(&line));
@@ -322,7 +324,7 @@ mod tests {
         check(["abcde", "axbcde", "axBcde"], Class::Adjacent, "[f#TAG]|PUT 2:|+B|", "axBcde");
         check(["abcde", "abde", "abDe"], Class::Adjacent, "[f#TAG]|PUT 4:|+D|", "abDe");
         check(["abcde", "abde", "aBde"], Class::Adjacent, "[f#TAG]|PUT 2:|+B|", "aBde");
-        // An insertion is named by the neighbour that stayed.
+        // An insertion is named by the neighbour that did not change.
         check(["ab", "axb", "axyb"], Class::Adjacent, "[f#TAG]|PUT <2:|+y|", "axyb");
         check(["ab", "axb", "ayxb"], Class::Adjacent, "[f#TAG]|PUT >1:|+y|", "ayxb");
         check(["axb", "ab", "ayb"], Class::Adjacent, "[f#TAG]|PUT >1:|+y|", "ayb");

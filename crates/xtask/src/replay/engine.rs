@@ -1,4 +1,5 @@
-//! The engine under test: a program that answers each JSON line with one (`docs/formats/edit-batch.md`).
+//! The engine under test: a program that answers each JSON line with one
+//! (`docs/formats/edit-batch.md`).
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -30,13 +31,13 @@ pub(crate) struct Answer {
 }
 
 impl Engine {
-    /// Starts it by a shell.
+    /// Starts the engine by a shell.
     pub(crate) fn start(command: &str) -> Result<Engine> {
         let mut shell = Command::new("sh");
         shell.args(["-c", command]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = shell.spawn().with_context(|| format!("cannot start {command}"))?;
         let stdout = BufReader::new(child.stdout.take().context("its output is piped")?);
-        // A row is answered before the next is sent, so more than a line never waits here.
+        // A row is answered before the next is sent, so at most one line waits here.
         let (send, lines) = sync_channel(4);
         std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
         Ok(Engine { stdin: child.stdin.take(), child, lines, asked: 0 })

@@ -24,7 +24,7 @@ struct Triple {
     objects: [String; 3],
 }
 
-/// At most `limit` cases, evenly spread.
+/// Returns at most `limit` cases, evenly spread.
 pub(crate) fn cases(repo: &Path, limit: usize) -> Result<impl Iterator<Item = Result<Case>>> {
     let triples = triples(repo)?;
     let count = triples.len().min(limit);
@@ -103,7 +103,7 @@ fn triples_of(log: &str) -> Vec<Triple> {
     triples
 }
 
-/// `git cat-file --batch`, one request at a time.
+/// A running `git cat-file --batch`, with one request at a time.
 struct Objects {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -119,6 +119,8 @@ impl Objects {
         Ok(Objects { stdin: child.stdin.take(), stdout, child })
     }
 
+    /// Reads an object.
+    ///
     /// Returns `None` unless it is UTF-8 text of a plausible size.
     fn text(&mut self, object: &str) -> Result<Option<String>> {
         let stdin = self.stdin.as_mut().context("its input is open")?;

@@ -1,8 +1,9 @@
 //! `cargo xtask replay REPO…`: real history, written as edits and applied again.
 //!
-//! The change v1 → v2 of three consecutive versions v0, v1, v2 of a file is written as a patch against v0 and
-//! applied to v1 (`case`). The engine is a program that speaks JSON lines (`docs/formats/edit-batch.md`):
-//! ours, or any other (`--engine`). One wrong result fails the command.
+//! The change v1 → v2 of three consecutive versions v0, v1, v2 of a file is written as a patch
+//! against v0 and applied to v1 (`case`). The engine is a program that speaks JSON lines
+//! (`docs/formats/edit-batch.md`): Pilcrow, or any other (`--engine`). One wrong result fails the
+//! command.
 
 mod case;
 mod engine;

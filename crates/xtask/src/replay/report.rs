@@ -1,4 +1,4 @@
-//! Results of the cases: per class, and per class and strategy.
+//! Results of the cases, by class, and by class and strategy.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,9 +8,9 @@ use super::engine::Answer;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
-    /// The expected text.
+    /// The engine returned the expected text.
     Correct,
-    /// An overlapping case that the engine left alone as already applied.
+    /// The engine left an overlapping case unchanged as already applied.
     Already,
     Refused,
     Wrong,
@@ -52,7 +52,7 @@ impl Outcome {
 
 #[derive(Default)]
 pub(crate) struct Report {
-    /// Triples without anything to write against the first version.
+    /// Triples of which no part can be written against the first version.
     pub(crate) unwritable: usize,
     left_out: usize,
     classes: BTreeMap<(Class, Outcome), usize>,

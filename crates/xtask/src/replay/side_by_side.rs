@@ -1,7 +1,7 @@
 //! Comparison of two engines: the same rows to `pilcrow edit --batch` and a peer.
 //!
-//! Times include JSON and pipes of each request; engines may also report their own (`micros`). A peer's own
-//! patch syntax is its adapter's business; rows that it refuses are counted and not timed.
+//! Times include JSON and pipes of each request; engines may also report their own (`micros`). A
+//! peer's adapter translates its patch syntax. Rows that it refuses are counted and not timed.
 
 use std::time::{Duration, Instant};
 

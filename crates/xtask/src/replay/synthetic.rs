@@ -1,9 +1,9 @@
 //! Synthetic history: real source files, changed twice in typical ways.
 //!
-//! The changes are not valid source code, so the path has no grammar: an engine that repairs text that no
-//! longer parses would rightly differ from the expected result. They produce what real history has too little
-//! of: twins, moved and copied blocks, changes close to each other. A seed gives the same triples as long as
-//! the registry has the same files.
+//! The changes are not valid source code, so the path has no grammar: an engine that repairs text
+//! that no longer parses would rightly differ from the expected result. They produce cases that are
+//! rare in real history: twins, moved and copied blocks, changes close to each other. A seed gives
+//! the same triples as long as the registry has the same files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use super::case::{self, Case};
 use super::random::Random;
 
-/// Lines of a usable file.
+/// Number of lines of a usable file.
 const LINES: std::ops::Range<usize> = 20..3_000;
 
 pub(crate) fn cases(count: usize, seed: u64) -> Result<impl Iterator<Item = Result<Case>>> {
@@ -30,7 +30,7 @@ pub(crate) fn cases(count: usize, seed: u64) -> Result<impl Iterator<Item = Resu
     Ok(std::iter::from_fn(move || {
         while number < count {
             number += 1;
-            // A file may be gone or not be text; then the next is used.
+            // A file may be missing or not be text; then the next is used.
             let file = &files[random.below(files.len())];
             let Ok(text) = fs::read_to_string(file) else { continue };
             let lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -69,7 +69,7 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>, depth: usize) -> Result<(
     Ok(())
 }
 
-/// One typical change.
+/// Makes one typical change.
 fn change(lines: &mut Vec<String>, random: &mut Random) {
     if lines.is_empty() {
         lines.push("new".into());

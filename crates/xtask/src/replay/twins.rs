@@ -11,7 +11,9 @@
 
 use std::ops::Range;
 
-/// Limit of table entries; larger texts that differ more count as decidable.
+/// Maximum number of table entries.
+///
+/// Larger texts that differ more count as decidable.
 const MOST: usize = 30_000_000;
 
 /// A hunk of a patch against the older text, and its place in the newer, from 0.
@@ -25,7 +27,7 @@ pub(crate) struct Hunk<'a> {
     pub(crate) rows: &'a [&'a str],
 }
 
-/// The place of the rows.
+/// The place of the rows relative to the named lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Instead,
@@ -74,7 +76,7 @@ struct Costs {
     counts: (usize, usize),
 }
 
-/// Costs near the diagonal.
+/// Costs near the diagonal of the table.
 struct Band {
     width: usize,
     rows: Vec<u32>,
@@ -105,7 +107,7 @@ impl Costs {
         row.saturating_sub(self.forward.width)..(row + self.forward.width + 1).min(self.counts.1 + 1)
     }
 
-    /// Whether a shortest history removes the line.
+    /// Whether a shortest history may remove the line.
     fn may_go(&self, line: usize) -> bool {
         self.columns(line)
             .any(|column| self.forward.at(line, column) + 1 + self.rest(line + 1, column) == self.least)
@@ -191,7 +193,7 @@ mod tests {
             .then(|| made(new, hunk, at))
     }
 
-    /// The full proof: two histories of the same texts need different results.
+    /// Checks the full proof: two histories of the same texts need different results.
     #[test]
     fn undecidable_cases_have_two_histories() {
         let mut random = Random(5);

@@ -1,8 +1,8 @@
 //! The editors that tests run in: Neovim, VS Code as code-server with a browser, Emacs.
 //!
-//! All are pinned and live in the tools directory, except Debian's packages. Tests find the executables
-//! in `bin/` and Node packages in `lib/`. The VS Code plugin's packages are here too, as pinned by its
-//! `package-lock.json`, so that the checkout stays clean.
+//! All are pinned and are in the tools directory, except Debian's packages. Tests find the
+//! executables in `bin/` and Node packages in `lib/`. The VS Code plugin's packages are here too,
+//! as pinned by its `package-lock.json`, so that the checkout stays clean.
 
 use std::ffi::OsString;
 use std::fs;
@@ -47,7 +47,7 @@ pub(crate) fn ensure(
     vscode_plugin(tools, lock, steps)
 }
 
-/// Gives npm the Node for package scripts, and enables them.
+/// Provides npm with the Node for package scripts, and enables them.
 pub(crate) fn with_node(npm: &mut Command, tools: &ToolsDir) {
     let node = node_directory(tools);
     let mut path = OsString::from(node.join("bin"));

@@ -5,7 +5,7 @@
 /// A Python environment with exactly these package versions, dependencies included.
 pub(crate) struct PythonItem {
     pub(crate) name: &'static str,
-    /// The version for display; the key also holds all pins.
+    /// The displayed version; the key also holds all pins.
     pub(crate) version: &'static str,
     /// `package==version` to request, and options of pip.
     pub(crate) packages: &'static [&'static str],
@@ -28,7 +28,7 @@ pub(crate) struct SourceItem {
 pub(crate) struct CratesItem {
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
-    /// `name@version`.
+    /// Crates as `name@version`.
     pub(crate) crates: &'static [&'static str],
     pub(crate) size: &'static str,
 }
@@ -141,7 +141,9 @@ pub(crate) const DEBUGPY: PythonItem = PythonItem {
     size: "30 MB",
 };
 
-/// The system's gdb may be too old to be an adapter, or be built without Python.
+/// A gdb that is an adapter.
+///
+/// The system's gdb may be too old, or be built without Python.
 pub(crate) const GDB: PythonItem = PythonItem {
     name: "gdb",
     version: "18.1",
@@ -323,7 +325,7 @@ pub(crate) const JEDI: PythonItem = PythonItem {
     size: "45 MB",
 };
 
-/// An item for each, so that a new pin fetches only that one.
+/// More servers, an item for each, so that a new pin fetches only that one.
 pub(crate) const MORE_SERVERS: &[NpmItem] = &[
     npm_server("vtsls", "0.3.0", &["@vtsls/language-server@0.3.0"], &["vtsls"], "110 MB"),
     npm_server(
@@ -408,7 +410,7 @@ pub(crate) const MORE_SERVERS: &[NpmItem] = &[
         overrides: &["@emmetio/css-parser@0.4.1"],
         size: "60 MB",
     },
-    // The library in a project from which its server knows templates.
+    // The library in a project that gives its server the templates.
     npm_server("vue", "3.5.22", &["vue@3.5.22"], &[], "20 MB"),
     npm_server("fish-lsp", "1.1.4", &["fish-lsp@1.1.4"], &["fish-lsp"], "25 MB"),
     npm_server(
@@ -422,13 +424,13 @@ pub(crate) const MORE_SERVERS: &[NpmItem] = &[
     npm_server("oxlint", "1.94.0", &["oxlint@1.94.0"], &["oxlint"], "20 MB"),
     npm_server("intelephense", "1.18.5", &["intelephense@1.18.5"], &["intelephense"], "150 MB"),
     npm_server("buf", "1.75.0", &["@bufbuild/buf@1.75.0"], &["buf"], "95 MB"),
-    // The compiler is the server; another one has that name, so tests use it from a project.
+    // The compiler is the server; another program has that name, so tests use it from a project.
     npm_server("typescript-7", "7.0.2", &["typescript@7.0.2"], &[], "35 MB"),
     // The library that its server loads from a project.
     npm_server("eslint", "8.57.1", &["eslint@8.57.1"], &[], "20 MB"),
-    // Not a server: a test runner to debug; vitest comes with the project below.
+    // A test runner to debug, not a server; vitest comes with the project below.
     npm_server("jest", "29.7.0", &["jest@29.7.0"], &[], "40 MB"),
-    // Not a server: the debug client that joins sessions in tests.
+    // The debug client that joins sessions in tests, not a server.
     npm_server(
         "debugadapter-testsupport",
         "1.68.0",
@@ -466,7 +468,7 @@ pub(crate) const CRATES: CratesItem =
 /// Debian's packages for Go: the language, its server, and a library with tests.
 pub(crate) const GO_APT: &[&str] = &["golang-go", "gopls", "golang-github-spf13-pflag-dev"];
 
-/// The shell that its server queries.
+/// The shell that the server of fish queries.
 pub(crate) const FISH_APT: &[&str] = &["fish"];
 
 /// Debian's packages for Rust; system-wide, in Debian's versions.
@@ -482,7 +484,7 @@ pub(crate) const NEOVIM: PythonItem = PythonItem {
     size: "52 MB",
 };
 
-/// The Node for code-server; on no other program's PATH.
+/// The Node for code-server, which is on no other program's PATH.
 pub(crate) const NODE: NpmItem = NpmItem {
     name: "node24",
     version: "24.21.0",
@@ -524,7 +526,7 @@ pub(crate) const CODE_SERVER: NpmItem = NpmItem {
     size: "1 GB",
 };
 
-/// Drives the browser.
+/// The library that drives the browser.
 pub(crate) const PLAYWRIGHT: NpmItem = NpmItem {
     name: "playwright-core",
     version: "1.65.1",

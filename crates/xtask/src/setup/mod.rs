@@ -27,11 +27,11 @@ const INSTALL_DEADLINE: Duration = Duration::from_secs(15 * 60);
 /// The purpose of an installation.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub(crate) enum For {
-    /// For `cargo xtask demo`: pip only, no root.
+    /// `cargo xtask demo`: pip only, no root.
     Demo,
-    /// For the tests: pip, npm and apt.
+    /// The tests: pip, npm and apt.
     Test,
-    /// For the tests with real editors too: VS Code (code-server), Neovim, Emacs.
+    /// The tests with real editors too: VS Code (code-server), Neovim, Emacs.
     Editors,
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn tests_python(tools: &ToolsDir) -> PathBuf {
     python::interpreter(&tools.item(items::PYTHON_TESTS.name, &items::PYTHON_TESTS.key()))
 }
 
-/// The archive of a source distribution, once set up.
+/// The archive of a source distribution, after the setup.
 pub(crate) fn source_archive(tools: &ToolsDir, item: &SourceItem) -> PathBuf {
     tools.item(item.name, &item.key()).join(format!("{}.tar.gz", item.directory()))
 }
@@ -241,7 +241,7 @@ fn crates_item(tools: &ToolsDir, item: &CratesItem, lock: &Lock, steps: &mut Ste
             }
             for (name, text) in [("Cargo.toml", manifest.as_str()), ("src/lib.rs", "")] {
                 let path = directory.join(name);
-                let parent = path.parent().context("it has one")?;
+                let parent = path.parent().context("the package has a version")?;
                 fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
                 fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
             }
@@ -292,7 +292,7 @@ fn missing_packages(packages: &'static [&'static str]) -> Result<Vec<&'static st
     exec::require("dpkg-query", "they come from Debian's packages; on another system install them yourself")?;
     let mut query = Command::new("dpkg-query");
     query.args(["-W", "-f", "${Package} ${db:Status-Status}\n"]).args(packages);
-    // It fails for an unknown package, but still prints the others.
+    // apt fails for an unknown package, but still prints the others.
     let said = exec::capture(&mut query, Duration::from_secs(60))?.stdout;
     Ok(packages
         .iter()
@@ -330,7 +330,7 @@ pub(crate) fn apt_install(packages: &[&str], lock: &Lock) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Both kinds of Python environments work, in a path with a space.
+    /// Installs both kinds of Python environments, in a path with a space.
     ///
     /// A second setup does nothing. Needs the network.
     #[test]

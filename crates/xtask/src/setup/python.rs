@@ -137,7 +137,7 @@ fn pip() -> Command {
     pip
 }
 
-/// pip for an environment of ours.
+/// A pip command for an environment that setup created.
 fn pip_in(directory: &Path) -> Command {
     let mut pip = pip();
     if directory.join("lib/.launched").exists() {
@@ -148,7 +148,7 @@ fn pip_in(directory: &Path) -> Command {
     pip
 }
 
-/// Keeps the user's Python settings out of our environments.
+/// Disables the user's Python settings for a command.
 fn plain(command: &mut Command) -> &mut Command {
     command
         .env_remove("PYTHONPATH")

@@ -1,8 +1,8 @@
 //! The directory of installed tools, and the lock for concurrent setups.
 //!
-//! Layout: `items/<name>-<key>/` one installed item each, complete when its `.complete` file exists (it is
-//! written last); `bin/` links to their executables, `lib/` to packages that tests load; `.lock`. The key
-//! holds the pinned versions, so a new pin never meets an old installation.
+//! Layout: `items/<name>-<key>/` has one installed item each, complete when its `.complete` file
+//! exists (written last). `bin/` links to their executables, `lib/` to packages that tests load;
+//! `.lock`. The key contains the pinned versions, so a new pin never uses an old installation.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const LOCK_DEADLINE: Duration = Duration::from_secs(30 * 60);
 
 /// The held lock of a tools directory, shared with children.
 ///
-/// Released when it and all those children are gone.
+/// Released when it is dropped and all those children have ended.
 pub(crate) struct Lock(File);
 
 impl Lock {
@@ -27,14 +27,13 @@ impl Lock {
     }
 }
 
-/// The tools directory.
 #[derive(Clone, Debug)]
 pub(crate) struct ToolsDir {
     root: PathBuf,
 }
 
 impl ToolsDir {
-    /// `PILCROW_TOOLS`, else `~/.cache/pilcrow-dev`. Creates nothing.
+    /// Finds `PILCROW_TOOLS`, else `~/.cache/pilcrow-dev`. Creates nothing.
     pub(crate) fn from_env() -> Result<ToolsDir> {
         let root = match std::env::var_os("PILCROW_TOOLS").filter(|it| !it.is_empty()) {
             Some(root) => PathBuf::from(root),
@@ -208,7 +207,7 @@ mod tests {
         let held = tools.lock().expect("lock");
         let other = File::options().write(true).open(directory.path().join(".lock")).expect("open");
         assert!(matches!(other.try_lock(), Err(fs::TryLockError::WouldBlock)));
-        // A child that outlives us still holds the lock.
+        // A child that survives its parent still holds the lock.
         let mut child =
             std::process::Command::new("sleep").arg("600").stdin(held.as_stdin().expect("shared")).spawn();
         let child = child.as_mut().expect("sleep starts");

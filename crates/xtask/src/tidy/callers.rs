@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use super::count::{product_crate, without_tests};
 
-/// The public items of the product without a mention outside of their crate.
+/// Finds public items of the product that are not mentioned outside of their crate.
 pub(super) fn check(files: &[(String, String)]) -> Vec<String> {
     let rust = || files.iter().filter(|(path, _)| path.ends_with(".rs"));
     let mut words: BTreeMap<&str, HashSet<&str>> = BTreeMap::new();
@@ -27,7 +27,7 @@ pub(super) fn check(files: &[(String, String)]) -> Vec<String> {
         }
     }
     for (path, text) in rust() {
-        // Nothing uses the binary.
+        // No other crate uses the binary.
         if product_crate(path).is_none_or(|name| name == "pilcrow") {
             continue;
         }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Rows of the lists of the longest functions and largest files.
+/// Number of rows in the lists of the longest functions and largest files.
 const ROWS: usize = 10;
 
 /// The report over all tracked files.

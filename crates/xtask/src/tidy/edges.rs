@@ -1,6 +1,6 @@
 //! The table of crates in `docs/architecture.md`, compared with `cargo metadata`.
 //!
-//! The page itself is read, so it cannot drift from the code.
+//! The check reads the page itself, so the page cannot drift from the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,14 +26,14 @@ pub(super) fn check(root: &Path, page: &str) -> Result<Vec<String>> {
 /// A row of the page's table.
 #[derive(Debug, PartialEq)]
 struct Row {
-    /// `None`: a crate of development only.
+    /// Layer of the crate; `None`: for development only.
     layer: Option<u32>,
-    /// `None`: all crates of the product.
+    /// Crates that it uses; `None`: all crates of the product.
     uses: Option<BTreeSet<String>>,
     in_tests: BTreeSet<String>,
 }
 
-/// The rows by crate, and what is wrong with the table itself.
+/// The rows by crate, and the problems of the table itself.
 fn parse_table(page: &str) -> (BTreeMap<String, Row>, Vec<String>) {
     let cells = |line: &str| -> Vec<String> {
         line.trim().trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
@@ -79,7 +79,7 @@ fn parse_table(page: &str) -> (BTreeMap<String, Row>, Vec<String>) {
     (rows, problems)
 }
 
-/// Surfaces use `host` and what it gives them, never each other or what it hides.
+/// Checks that surfaces use `host`, never each other or hidden crates.
 fn check_surfaces(table: &BTreeMap<String, Row>) -> Vec<String> {
     let top = table.values().filter_map(|row| row.layer).max();
     let is_surface = |name: &str| table.get(name).is_some_and(|row| row.layer == top);
@@ -116,7 +116,8 @@ fn check_layers(table: &BTreeMap<String, Row>) -> Vec<String> {
                 _ => {}
             }
         }
-        // The fixtures use the layers below; a crate of theirs that used them back would be built twice.
+        // The fixtures use the layers below; a crate of those that used the fixtures would be built
+        // twice.
         if row.in_tests.contains("testing")
             && row.layer.is_some_and(|layer| layer < 3)
             && !["lsp-client", "dap-client"].contains(&name.as_str())
@@ -127,7 +128,7 @@ fn check_layers(table: &BTreeMap<String, Row>) -> Vec<String> {
     problems
 }
 
-/// One dependency of a crate of ours on another.
+/// One dependency of a workspace crate on another.
 #[derive(Debug)]
 struct Edge {
     from: String,
@@ -216,7 +217,7 @@ After the table.
     }
 
     #[test]
-    fn edges_are_held_to_the_table() {
+    fn edges_must_match_the_table() {
         check(&[("mid", "low", false), ("high", "testing", true), ("bin", "high", false)], &[]);
         check(&[("low", "mid", false)], &["low uses mid"]);
         check(&[("high", "low", false)], &["high uses low"]);

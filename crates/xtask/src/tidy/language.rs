@@ -16,7 +16,7 @@ const DOC_LINE: usize = 80;
 /// Longest name of a test.
 const TEST_NAME: usize = 60;
 
-/// Assertions of tests that match prose by a substring. The number may only fall.
+/// Maximum number of assertions that match prose by a substring. It may only fall.
 const PROSE: usize = 84;
 
 /// The list of refused words.
@@ -25,7 +25,7 @@ pub(super) struct Words {
 }
 
 struct Refused {
-    /// Lower case, with one space between words.
+    /// Phrase in lower case, with one space between words.
     phrase: String,
     instead: String,
     allowed: Vec<String>,
@@ -65,7 +65,7 @@ impl Words {
 
 /// Words of a line in lower case, with a space before and after each.
 ///
-/// Identifiers are split.
+/// Splits identifiers.
 fn split_words(line: &str) -> String {
     let mut words = String::with_capacity(line.len() + 16);
     words.push(' ');
@@ -198,7 +198,7 @@ mod tests {
             assert!(!text.has("a b c"));
             assert!(text.has("a.py:3"));
         "#;
-        // Not spelled out, because this file is checked too.
+        // The word is not spelled out, because this file is checked too.
         let code = &code.replace("has(", "contains(");
         assert_eq!(prose_matches("tests/e2e/a.rs", code), 1);
         assert_eq!(prose_matches("crates/a/src/lib.rs", code), 0);

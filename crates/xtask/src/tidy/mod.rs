@@ -40,7 +40,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Checks every rule.
 ///
 /// # Errors
-/// All breaches, a line each.
+///
+/// All violations, one per line.
 pub(crate) fn check() -> Result<()> {
     let problems = problems(&root())?;
     if !problems.is_empty() {
@@ -97,7 +98,7 @@ fn problems(root: &Path) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-/// The used part of `cargo metadata`.
+/// The part of `cargo metadata` that tidy uses.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -117,7 +118,7 @@ struct Dependency {
     path: Option<PathBuf>,
 }
 
-/// Where cargo puts what it builds.
+/// The directory for cargo's build output.
 pub(crate) fn target_directory() -> Result<PathBuf> {
     Ok(metadata(&root())?.target_directory)
 }
@@ -129,7 +130,7 @@ fn metadata(root: &Path) -> Result<Metadata> {
     serde_json::from_str(&output.stdout).context("cargo metadata is not as expected")
 }
 
-/// Text files that are tracked or about to be, with their contents.
+/// Text files that are tracked or new, with their contents.
 fn tracked_files(root: &Path) -> Result<Vec<(String, String)>> {
     let mut git = Command::new("git");
     git.current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -139,7 +140,7 @@ fn tracked_files(root: &Path) -> Result<Vec<(String, String)>> {
         match fs::read(root.join(path)) {
             // A binary file has no lines to check.
             Ok(bytes) => files.extend(String::from_utf8(bytes).ok().map(|text| (path.to_owned(), text))),
-            // Deleted and not yet committed, or a link to nowhere.
+            // The file is deleted and not yet committed, or a link without a target.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
         }
@@ -156,7 +157,8 @@ fn check_machine_paths(path: &str, text: &str) -> Vec<String> {
     let own = |line: &str| {
         machine.iter().any(|folder| {
             line.match_indices(folder).any(|(at, _)| {
-                // A path of its own, not the inside of a longer one such as `a/work/b`.
+                // The match must be a path of its own, not the inside of a longer one such as
+                // `a/work/b`.
                 !line[..at].ends_with(|c: char| c.is_alphanumeric() || "_-.}".contains(c))
             })
         })
@@ -220,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_house_is_tidy() {
+    fn the_repository_passes_tidy() {
         let problems = problems(&root()).expect("tidy runs");
         assert!(problems.is_empty(), "{}", problems.join("\n"));
     }

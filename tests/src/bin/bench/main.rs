@@ -1,13 +1,12 @@
-//! Measures the built `pilcrow`: start-up, size, `references` over a scripted
-//! server, commits, `pilcrow lsp` as an editor feels it, and searches beside other
-//! programs' searches.
+//! Measures the built `pilcrow`: start-up, size, requests, commits, `pilcrow lsp` and searches.
 //!
-//! Started by `cargo xtask bench`, which builds what is measured and names it in `PILCROW_BIN`.
-//! It prints figures with their meaning and aim and asserts none of them.
+//! The requests are `references` over a scripted server, and other programs search beside it.
+//! Started by `cargo xtask bench`, which builds the program and names it in `PILCROW_BIN`. Prints
+//! figures with their meaning and aim, and asserts none of them.
 
-#![expect(clippy::disallowed_methods, reason = "a measuring tool starts what it measures")]
-#![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
-#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on should end with where it stood")]
+#![expect(clippy::disallowed_methods, reason = "a benchmark starts the programs that it measures")]
+#![expect(clippy::print_stdout, reason = "its result is a table on standard output")]
+#![expect(clippy::unwrap_used, reason = "a benchmark that fails should end with its location")]
 
 mod search;
 
@@ -56,7 +55,7 @@ fn row(figure: &str, value: String, aim: &str, meaning: &str) {
     println!("{figure:<38} {value:>12}  {aim:<14} {meaning}");
 }
 
-/// Sorted times; percentiles are taken of them.
+/// Sorted times, for percentiles.
 #[derive(Default)]
 struct Times(Vec<Duration>);
 
@@ -124,7 +123,8 @@ fn startup() {
 fn peak_memory(mut command: Command) -> u64 {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let mut filler = writer.try_clone().unwrap();
-    // More than a pipe holds: this thread also blocks until the pipe is read.
+    // The output is more than a pipe holds, so the writing thread also blocks until the pipe is
+    // read.
     let fill = std::thread::spawn(move || filler.write_all(&vec![b'.'; 1 << 20]));
     let mut child = command.stdout(writer).spawn().expect("pilcrow starts");
     drop(command);
@@ -137,7 +137,7 @@ fn peak_memory(mut command: Command) -> u64 {
             text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("").trim().to_owned()
         };
         let now = field("VmHWM:").trim_end_matches(" kB").parse().unwrap_or(0);
-        // Asleep with the same peak in ten samples in a row: it waits for the pipe.
+        // The process sleeps with the same peak in ten samples in a row: it waits for the pipe.
         quiet = if now > 0 && now == peak && field("State:").starts_with('S') { quiet + 1 } else { 0 };
         peak = now;
         quiet >= 10
@@ -254,12 +254,12 @@ fn editor() {
     let line = "value = compute(first, second)  # a line as there are many\n";
     let big = uri(&sandbox, "big.py");
     editor.open(&big, "python", &line.repeat((1 << 20) / line.len()));
-    // Refused in wire order: the answer comes after the change has taken effect.
+    // The request is refused in wire order: the answer comes after the change has taken effect.
     let sync = |editor: &mut Editor| drop(editor.request("pilcrow/nothing", json!({})));
     sync(&mut editor);
     let pid = editor.id();
     let middle = editor.text(&big).len() / 2;
-    // In turns: what the editor does between two messages lets the processors fall asleep, and to wake
+    // The changes alternate: between two messages an editor lets the processors sleep, and waking
     // them takes as long for a message that changes nothing.
     let (mut alone, mut changed) = (Cost::default(), Cost::default());
     for typed in 0..CHANGES {
@@ -305,7 +305,7 @@ fn editor() {
     row("code action, p99", format!("{:.2} ms", times.percentile(99)), "20 ms", "");
 }
 
-/// How long the threads of a process have been on a processor.
+/// Processor time of a process's threads.
 fn processor(pid: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let of = |thread: fs::DirEntry| {

@@ -1,7 +1,7 @@
-//! Searches of a large tree, beside `rg` where it is installed, else `grep -r`, and
-//! `find`.
+//! Searches of a large tree, beside `rg` where it is installed, else `grep -r`, and `find`.
 //!
-//! The tree is the sources that cargo has downloaded, or what `PILCROW_BENCH_TREE` names.
+//! The tree contains the sources that cargo has downloaded, or is the one that `PILCROW_BENCH_TREE`
+//! names.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

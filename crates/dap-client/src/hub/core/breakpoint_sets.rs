@@ -14,7 +14,7 @@ pub(super) struct QueuedSet {
     pub(super) arguments: Option<Value>,
 }
 
-/// A set in flight.
+/// Breakpoint set that waits for the adapter's answer.
 pub(super) struct SentSet {
     pub(super) plan: Plan,
     pub(super) before: Option<PreviousList>,
@@ -23,7 +23,7 @@ pub(super) struct SentSet {
 impl Hub {
     /// Queues a set to be sent again.
     ///
-    /// It then has the breakpoints that all clients have by then.
+    /// It will contain the breakpoints that all clients have at that time.
     pub(super) fn queue_resend(&mut self, set: Set) {
         if !self.queued_sets.iter().any(|it| it.from.is_none() && it.set == set) {
             self.queued_sets.push_back(QueuedSet { from: None, set, arguments: None });

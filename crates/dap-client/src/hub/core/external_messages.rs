@@ -14,7 +14,7 @@ pub(super) struct ExternalSet {
     pub(super) client: ClientId,
     pub(super) set: Set,
     pub(super) before: PreviousList,
-    /// A set of the hub was in flight, so it did not contain this one.
+    /// Whether a set of the hub was in flight, so that it did not contain this one.
     pub(super) crossed: bool,
 }
 

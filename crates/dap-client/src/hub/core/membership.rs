@@ -98,7 +98,7 @@ impl Hub {
             return self.defer_request(client, message);
         };
         let mut capabilities = capabilities.clone();
-        // The hub implements these.
+        // The hub implements these capabilities itself.
         for can in
             ["supportsConfigurationDoneRequest", "supportTerminateDebuggee", "supportsTerminateRequest"]
         {

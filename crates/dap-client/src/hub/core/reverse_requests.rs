@@ -1,5 +1,6 @@
-//! Requests of the adapter, and of the hub to joined clients: each goes to one
-//! client that can answer.
+//! Requests of the adapter, and of the hub to joined clients.
+//!
+//! Each goes to one client that can answer.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use super::{Hub, raw_member};
 const ANSWER: Duration = Duration::from_secs(20);
 
 pub(super) struct ReverseRequest {
-    /// Below 0, unlike the numbers of requests to the adapter.
+    /// Number of the request, below 0 unlike those of requests to the adapter.
     pub(super) number: i64,
     pub(super) adapter_seq: Box<RawValue>,
     pub(super) message: Envelope,
@@ -32,9 +33,9 @@ impl Hub {
         self.ask_next_client(seq, message, BTreeSet::new());
     }
 
-    /// Forwards an adapter request.
+    /// Forwards an adapter request to the next client that can answer.
     ///
-    /// First to a joined client that supports it, then to the agent.
+    /// Joined clients that support it come first, then the agent.
     pub(super) fn ask_next_client(
         &mut self,
         adapter_seq: Box<RawValue>,
@@ -77,7 +78,7 @@ impl Hub {
         });
     }
 
-    /// A joined client did not answer in time, so the next client is asked.
+    /// Passes a request on that a joined client did not answer in time.
     pub(super) fn reverse_request_expired(&mut self, number: i64) {
         if let Some(at) = self.reverse_requests.iter().position(|it| it.number == number) {
             let ReverseRequest { adapter_seq, message, client, tried, .. } = self.reverse_requests.remove(at);
@@ -116,7 +117,7 @@ impl Hub {
         for client in self.clients.keys().copied().collect::<Vec<_>>() {
             self.ask_to_join(client, &configuration);
         }
-        // Clients that join later are asked then.
+        // Clients that join later receive the request when they join.
         self.children.push(configuration);
     }
 

@@ -1,5 +1,5 @@
-//! Requests that run the program: who may send them, and what the other clients are
-//! sent.
+//! Requests that run the program: the permission to send them, and the events for the other
+//! clients.
 
 use serde_json::{Value, json};
 
@@ -12,15 +12,15 @@ use super::{Hub, USER_HAS_CONTROL, Work};
 pub(super) struct RunRequest {
     pub(super) thread: Option<i64>,
     pub(super) all: bool,
-    /// When it was sent, in the hub's view and in the requesting client's.
+    /// Time of sending, in the hub's view and in the requesting client's.
     pub(super) marks: (u64, u64),
-    /// The other clients were sent `continued`.
+    /// Whether the other clients were sent `continued`.
     pub(super) announced: bool,
 }
 
 /// Whether a command runs the program or moves its position.
 ///
-/// Sent by the user, it takes control.
+/// The user takes control with such a command.
 pub(super) fn runs(command: &str) -> bool {
     crate::debuggee::runs_on(command) || matches!(command, "pause" | "terminateThreads")
 }
@@ -76,7 +76,7 @@ impl Hub {
         }
     }
 
-    /// The program state after all sent requests are carried out.
+    /// The program state after the adapter has completed all sent requests.
     fn view_after_sent_requests(&self) -> View {
         let mut view = self.view.clone();
         let sent = self.pending.iter().filter_map(|(number, it)| match &it.work {
@@ -111,7 +111,7 @@ impl Hub {
         self.status.controller = Controller::User;
     }
 
-    /// How a run request of `client` changes the program state.
+    /// The change of the program state by a run request of `client`.
     ///
     /// `None` if only events show it.
     pub(super) fn run_effect(

@@ -1,5 +1,4 @@
-//! Clients that leave or end the program, adapters that do not answer, and closed
-//! adapters.
+//! Clients that leave or end the program, adapters that do not answer, and closed adapters.
 //!
 //! Invariants: every waiting request gets a response.
 
@@ -85,7 +84,7 @@ impl Hub {
             Some(Pending { from, command, work: Work::End }) if !self.terminated => {
                 self.send_disconnect(from, command)
             }
-            // Answered when the adapter is closed, like all waiting requests.
+            // The request is answered when the adapter is closed, like all waiting requests.
             Some(pending @ Pending { work: Work::End | Work::Disconnect, .. }) => {
                 self.status.adapter_unresponsive = true;
                 self.pending.insert(number, pending);
@@ -134,7 +133,11 @@ impl Hub {
                 let answer = if ends {
                     Envelope::answer(&command, Value::Null)
                 } else {
-                    Envelope::refusal(&command, "terminated", &format!("the debug adapter is gone: {reason}"))
+                    Envelope::refusal(
+                        &command,
+                        "terminated",
+                        &format!("the debug adapter has ended: {reason}"),
+                    )
                 };
                 self.respond(client, &seq, answer);
             }
@@ -159,7 +162,7 @@ impl Hub {
         if !std::mem::take(&mut self.relaunching) {
             return;
         }
-        // A client that believes in a restart request would send one here.
+        // A client that supports restart requests would send one here.
         let restarts = self.capabilities.as_ref().is_some_and(|it| it["supportsRestartRequest"] == true);
         if restarts && configuration.is_some() {
             let capabilities = json!({ "capabilities": { "supportsRestartRequest": false } });

@@ -12,7 +12,7 @@ pub type Files = BTreeMap<String, String>;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// The point of the case, one sentence.
+    /// The purpose of the case, one sentence.
     #[serde(rename = "why")]
     _why: String,
     /// Rules and hazards, by their names in `rules.toml`.
@@ -20,16 +20,16 @@ pub struct Case {
     /// The path of single texts; its extension decides the grammar.
     #[serde(default = "default_path")]
     pub path: String,
-    /// The reason of the expected refusal; otherwise `expected` must exist.
+    /// Reason of the expected refusal; otherwise `expected` must exist.
     pub refused: Option<String>,
     pub strategy: Option<String>,
     /// Kinds of notes that must occur.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// No note may occur.
+    /// Whether no note may occur.
     #[serde(default)]
     pub no_notes: bool,
-    /// Some note must occur.
+    /// Whether a note must occur.
     #[serde(default)]
     pub some_note: bool,
     /// Parts of the rendered notes and outcome, or refusal.
@@ -40,7 +40,7 @@ pub struct Case {
     pub never_says: Vec<String>,
     #[serde(default)]
     pub options: Options,
-    /// The change from snapshot to current is recorded as the editor's typing.
+    /// Whether the change from snapshot to current is recorded as the editor's typing.
     #[serde(default)]
     pub typed: bool,
     /// The state of the current text: `missing`, `not_utf8` or `too_large`.
@@ -56,10 +56,10 @@ pub struct Case {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// Lines are shown without checks.
+    /// Whether lines are shown without checks.
     pub no_checks: bool,
     pub dialect: Option<String>,
-    /// `edit.parse_regression = "refuse"`.
+    /// Whether `edit.parse_regression` is `refuse`.
     pub refuse_parse_regression: bool,
     limits: LimitsOf,
 }
@@ -89,34 +89,34 @@ impl Options {
 pub struct Step {
     /// The path, if not the case's.
     pub path: Option<String>,
-    /// Shows these lines; an empty list means all of them.
+    /// Lines to show; an empty list means all of them.
     pub read: Option<Vec<[usize; 2]>>,
-    /// Shows these lines as a fold.
+    /// Lines to show as a fold.
     pub fold: Option<[usize; 2]>,
-    /// Another program writes this text.
+    /// Text that another program writes.
     pub write: Option<String>,
-    /// A user types and ends with this text; the editor records the edit.
+    /// Text with which a user ends after typing; the editor records the edit.
     pub typed: Option<String>,
-    /// Applies this patch and records and shows its outcome.
+    /// Patch to apply; its outcome is recorded and shown.
     pub edit: Option<String>,
     /// The text read back after the edit, if not the planned one.
     pub read_back: Option<String>,
-    /// Sends this patch, which must be refused for the reason in `reason`.
+    /// Patch that must be refused for the reason in `reason`.
     pub refuse: Option<String>,
     pub reason: Option<String>,
 }
 
-/// A text that is too long to write out.
+/// Generator of a text that is too long to write out.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Make {
-    /// Each line; `{n}` is its number.
+    /// Content of each line; `{n}` is its number.
     row: Option<String>,
     #[serde(default)]
     rows: usize,
-    /// Or another text,
+    /// Name of another text to use instead.
     of: Option<String>,
-    /// with the one occurrence of this changed.
+    /// Replacements in that text, each of its only occurrence.
     #[serde(default)]
     replace: Vec<[String; 2]>,
 }
@@ -147,7 +147,7 @@ impl Case {
             }
             case.texts.insert(name, files);
         }
-        // In order of name, each from an existing text: `expected` from `current` from `snapshot`.
+        // Texts derive from an existing one, in order: `expected` from `current` from `snapshot`.
         let mut left: Vec<(&String, &Make)> = case.make.iter().collect();
         while !left.is_empty() {
             let before = left.len();

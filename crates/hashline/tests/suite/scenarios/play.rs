@@ -197,7 +197,7 @@ impl<'a> Player<'a> {
         let plan = match self.session.plan_parsed(&parsed) {
             Ok(plan) => plan,
             Err(refusal) => {
-                // The model saw what a refusal showed.
+                // The model saw the lines that a refusal showed.
                 for section in &refusal.sections {
                     if let (Some(tag), Some(text)) = (section.actual, before.get(&section.path)) {
                         self.note(&section.path, tag, text.clone());
@@ -311,7 +311,7 @@ impl<'a> Player<'a> {
 
     /// Checks that every line a refusal shows can be edited at once under its tag.
     fn can_be_edited(&mut self, refusal: &Refusal) -> Result<(), String> {
-        // The probe is not source code.
+        // The inserted probe is not source code.
         self.session.set_parse_regression(false);
         for section in &refusal.sections {
             let Some(tag) = section.actual else { continue };
@@ -372,7 +372,7 @@ fn reads_alike(patch: &str, parsed: &Patch) -> Result<(), String> {
         other => return Err(format!("in pieces it reads otherwise: {other:?}")),
     }
     if patch.trim_start().starts_with('{') && !patch.contains("\"tag\"") {
-        // Only a json object may omit the tag; in print it would not parse again.
+        // Only a json object may omit the tag; its canonical print would not parse.
         return Ok(());
     }
     match Patch::parse(&parsed.to_string()) {

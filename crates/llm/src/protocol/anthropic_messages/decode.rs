@@ -1,4 +1,4 @@
-//! Decodes the event stream of messages.
+//! Decoder of the event stream of messages.
 //!
 //! The provider numbers blocks, which may be interleaved. Unknown blocks and events are skipped.
 
@@ -49,7 +49,7 @@ impl MessagesDecoder {
             Data::Other => return,
             Data::Damaged(why) => return self.end(Some(ModelError::new(ErrorKind::Protocol, why))),
         };
-        // Both have the name; some proxies drop one of them.
+        // Both the event and the data have the name; some proxies drop one of them.
         let name = non_empty(&data["type"]).unwrap_or(&event.event);
         let index = data["index"].as_u64().unwrap_or_default();
         match name {
@@ -130,7 +130,7 @@ impl MessagesDecoder {
                 }
                 begun
             }
-            // Server-side tools and unknown blocks.
+            // Skips server-side tools and unknown blocks.
             _ => return,
         };
         self.indices.insert(index, begun);
@@ -150,7 +150,7 @@ impl MessagesDecoder {
         }
     }
 
-    /// Reported counts replace known ones.
+    /// Applies reported counts, which replace known ones.
     fn usage(&mut self, usage: &Value) {
         let known = &mut self.blocks.message().usage;
         let count = |field: &str, known: u64| usage[field].as_u64().unwrap_or(known);

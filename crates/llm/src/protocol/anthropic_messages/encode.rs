@@ -64,7 +64,8 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
         if let Some(last) = tools.last_mut() {
             mark(last, &cache);
         }
-        // They are not part of the cached prefix: the model gets each where a result refers to it.
+        // Late tools are not part of the cached prefix: the model gets each where a result refers
+        // to it.
         tools.extend(placed.late(request).map(|late| {
             let mut tool = tool(late);
             tool["defer_loading"] = json!(true);
@@ -153,7 +154,7 @@ fn messages(endpoint: &Endpoint, transcript: &[Message], placed: &Placed<'_>) ->
                 ("user", vec![block])
             }
         };
-        // They follow the results of the batch.
+        // The pictures follow the results of the batch.
         if !matches!(transcript.get(at + 1), Some(Message::ToolResult(_))) {
             blocks.append(&mut words);
             if !pictures.is_empty() {

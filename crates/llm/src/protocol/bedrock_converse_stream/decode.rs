@@ -1,7 +1,8 @@
-//! Decodes the binary event stream of `ConverseStream`.
+//! Decoder of the binary event stream of `ConverseStream`.
 //!
-//! A frame is an event or an exception with a JSON body. Text and reasoning begin with their first piece;
-//! unknown events are skipped. Usage follows the stop reason, so the message ends with it or with the bytes.
+//! A frame is an event or an exception with a JSON body. Text and reasoning begin with their first
+//! piece; unknown events are skipped. Usage follows the stop reason, so the message ends with it or
+//! with the bytes.
 
 use std::collections::HashMap;
 
@@ -142,7 +143,7 @@ impl ConverseDecoder {
             self.blocks.push(index, piece);
         }
         if let Some(piece) = non_empty(&delta["toolUse"]["input"]) {
-            // Without its start the tool is unknown.
+            // A call without its start has no known tool.
             if let Some(open) = self.open.get(&number).filter(|open| open.kind == Kind::Call) {
                 self.blocks.push(open.index, piece);
             }

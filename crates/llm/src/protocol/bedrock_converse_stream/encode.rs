@@ -1,6 +1,6 @@
-//! Encodes a request for `ConverseStream`.
+//! Encoder of a request for `ConverseStream`.
 //!
-//! Pure and deterministic; the transport signs it.
+//! Pure and deterministic; the transport signs the request.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
@@ -88,7 +88,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
             (asked.level, asked.shown())
         }),
         Family::Nova | Family::Other => endpoint.effort(request).and_then(|(level, effort)| {
-            // They have no budgets.
+            // These models have no budgets.
             let Effort::Word(word) = effort else { return None };
             match (family, level) {
                 (Family::Nova, ThinkingLevel::Off) => {
@@ -184,7 +184,7 @@ fn tool(endpoint: &Endpoint, strict: &mut Strict, tool: &ToolDefinition) -> Valu
     let is_strict = strict.is_some();
     let mut spec =
         json!({ "name": sent_name(&tool.name), "inputSchema": { "json": strict.unwrap_or(schema) } });
-    // An empty one is rejected.
+    // Bedrock rejects an empty document.
     if !tool.description.trim().is_empty() {
         spec["description"] = json!(description(endpoint, tool));
     }
@@ -207,7 +207,7 @@ fn messages(endpoint: &Endpoint, family: Family, transcript: &[Message], tools: 
             }
             Message::ToolResult(result) => ("user", as_text(endpoint, result)),
         };
-        // They follow the results of the batch.
+        // The pictures follow the results of the batch.
         if !pictures.is_empty() && !matches!(transcript.get(at + 1), Some(Message::ToolResult(_))) {
             content.push(json!({ "text": "Attached image(s) from tool result:" }));
             content.append(&mut pictures);

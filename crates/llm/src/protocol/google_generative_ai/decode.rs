@@ -1,7 +1,7 @@
-//! Decodes the event stream of `streamGenerateContent`.
+//! Decoder of the event stream of `streamGenerateContent`.
 //!
-//! Each event is a response with further parts. A part continues the block before it if it has the same kind;
-//! a function call is always complete.
+//! Each event is a response with further parts. A part continues the block before it if it has the
+//! same kind; a function call is always complete.
 
 use serde_json::Value;
 
@@ -122,7 +122,7 @@ impl GenerateDecoder {
         }
     }
 
-    /// Each event has cumulative counts.
+    /// Applies the cumulative counts of an event.
     fn usage(&mut self, usage: &Value) {
         if !usage.is_object() {
             return;
@@ -168,7 +168,7 @@ impl Decoder for GenerateDecoder {
         self.blocks.take()
     }
 
-    /// One response, or a list of them if `alt=sse` is not supported.
+    /// Decodes one response, or a list of them if `alt=sse` is not supported.
     fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
         let chunks = answer.as_array().map_or(std::slice::from_ref(answer), Vec::as_slice);
         const KNOWN: [&str; 4] = ["candidates", "promptFeedback", "usageMetadata", "error"];

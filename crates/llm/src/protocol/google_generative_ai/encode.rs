@@ -1,4 +1,4 @@
-//! Encodes a request for `streamGenerateContent`. Pure and deterministic.
+//! Encoder of a request for `streamGenerateContent`. Pure and deterministic.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::protocol::{
 use crate::transcript;
 
 const IDS: Rule = Rule::up_to(64);
-/// Replaces the required signature on calls of another model.
+/// Signature for calls of another model where a signature is required.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Differences between Gemini's hosts.

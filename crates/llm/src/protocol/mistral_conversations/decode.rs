@@ -1,7 +1,8 @@
-//! Decodes the event stream of Mistral's chat completions.
+//! Decoder of the event stream of Mistral's chat completions.
 //!
-//! Content is text, or parts of text and thinking; a part continues the block before it if it has the same
-//! kind. Empty pieces are skipped: they would split thinking, which is then rejected in the next request.
+//! Content is text, or parts of text and thinking; a part continues the block before it if it has
+//! the same kind. Empty pieces are skipped: they would split thinking, which the provider then
+//! rejects in the next request.
 
 use serde_json::Value;
 
@@ -44,7 +45,7 @@ impl Mistral {
                     blocks.sign(index, signature, false);
                 }
             }
-            // References and unknown parts.
+            // Skips references and unknown parts.
             _ => {}
         }
     }
@@ -83,7 +84,7 @@ impl Dialect for Mistral {
         let kind = match error["type"].as_str().unwrap_or_default() {
             "rate_limited" | "rate_limit_error" | "service_tier_capacity_exceeded" => ErrorKind::RateLimit,
             "service_unavailable" | "internal_server_error" => ErrorKind::Unavailable,
-            // One of these has the status if the type is not specific.
+            // One of these fields has the status if the type is not specific.
             _ => ["raw_status_code", "status", "code"]
                 .iter()
                 .map(|field| ErrorKind::of_code(&error[*field]))

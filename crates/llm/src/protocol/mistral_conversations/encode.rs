@@ -15,7 +15,7 @@ use crate::protocol::{
 };
 use crate::transcript;
 
-/// Mistral accepts exactly nine letters and digits.
+/// Rule for Mistral's call ids: exactly nine letters and digits.
 const IDS: Rule = Rule::exactly(9);
 /// Assistant message that Mistral requires between a result and a user message.
 const BETWEEN: &str = "OK.";
@@ -24,7 +24,7 @@ const REASONING: &str = "reasoning";
 
 /// Encodes a request.
 ///
-/// Thinking goes back only to the model it came from, in its place.
+/// Thinking returns only to the model that produced it, at its original position.
 pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
     check_tools(endpoint, request)?;
     let mut body = Map::new();
@@ -51,7 +51,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
         body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
     }
     let thinking = endpoint.effort(request).and_then(|(level, effort)| {
-        // It has no budgets.
+        // Mistral has no budgets.
         let Effort::Word(word) = effort else { return None };
         let field = if word == REASONING { "prompt_mode" } else { "reasoning_effort" };
         body.insert(field.to_owned(), json!(word));

@@ -1,7 +1,7 @@
 //! Mistral's chat completions (`POST /chat/completions`, streamed).
 //!
-//! They differ from OpenAI's: thinking is part of the content and goes back, call ids have nine letters and
-//! digits, and a result must be followed by the assistant.
+//! They differ from OpenAI's: thinking is part of the content and is sent back, call ids have nine
+//! letters and digits, and an assistant message must follow a result.
 
 mod decode;
 mod encode;

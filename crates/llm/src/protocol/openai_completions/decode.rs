@@ -1,7 +1,8 @@
-//! Decodes the event stream of chat completions, leniently: fields of the wrong type count as missing.
+//! Decoder of the event stream of chat completions.
 //!
-//! Blocks stay open until the end of the stream, so that text after a tool call continues the first text
-//! block. Reasoning is read before content in the same delta.
+//! Fields of the wrong type count as missing. Blocks stay open until the end of the stream, so that
+//! text after a tool call continues the first text block. Reasoning is read before content in the
+//! same delta.
 
 use serde_json::Value;
 

@@ -36,9 +36,9 @@ impl Details {
         }
     }
 
-    /// The part that this piece continues.
+    /// Finds the part that this piece continues.
     ///
-    /// The newest of its index and kind, unless it is signed.
+    /// This is the newest of its index and kind, unless it is signed.
     fn begun(&mut self, piece: &Value) -> Option<&mut Value> {
         let part = match piece.get("index").filter(|index| !index.is_null()) {
             Some(index) => self.0.iter_mut().rfind(|it| it.get("index") == Some(index))?,

@@ -16,7 +16,7 @@ use crate::protocol::{
 };
 use crate::transcript;
 
-/// Fields with reasoning; thinking goes back in the field it came from.
+/// Fields with reasoning; thinking is sent back in its original field.
 pub(super) const REASONING_FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
 
 const IDS: Rule = Rule::up_to(40);
@@ -77,7 +77,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
         body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
     }
     let thinking = endpoint.effort(request).and_then(|(level, effort)| {
-        // It has no budgets.
+        // This field has no budgets.
         let Effort::Word(word) = effort else { return None };
         let effort = match endpoint.compat.thinking_field {
             ThinkingField::ReasoningEffort => true,
@@ -134,10 +134,10 @@ fn messages(endpoint: &Endpoint, system: &str, transcript: &[Message], placed: &
     out
 }
 
-/// Appends what follows the results of a batch.
+/// Appends the tools and images that results of a batch introduced.
 ///
-/// Tools that they introduced, in a message without text as in Moonshot, and their images in a user message,
-/// since a result accepts only text.
+/// Tools are in a message without text as in Moonshot, and images in a user message, since a result
+/// accepts only text.
 fn attach(found: &mut Vec<Value>, pictures: &mut Vec<Value>, out: &mut Vec<Value>) {
     if !found.is_empty() {
         out.push(json!({ "role": "system", "tools": std::mem::take(found) }));

@@ -1,5 +1,7 @@
-//! OpenAI's chat completions (`POST /chat/completions`, streamed) and compatible servers: llama.cpp, Ollama,
-//! LM Studio, vLLM and many hosts. [`crate::Compat`] has their deviations.
+//! OpenAI's chat completions (`POST /chat/completions`, streamed) and compatible servers.
+//!
+//! These are llama.cpp, Ollama, LM Studio, vLLM and many hosts. [`crate::Compat`] has their
+//! deviations.
 
 mod decode;
 mod details;

@@ -1,6 +1,7 @@
-//! Decodes the event stream of responses.
+//! Decoder of the event stream of responses.
 //!
-//! The provider numbers items; a completed item is authoritative over its deltas. Unknown events are skipped.
+//! The provider numbers items; a completed item is authoritative over its deltas. Unknown events
+//! are skipped.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,9 +21,9 @@ pub(in crate::protocol) struct ResponsesDecoder {
     items: HashMap<u64, Item>,
     /// Whether encrypted reasoning may come only at the end of the response.
     late: bool,
-    /// Completed reasoning that waits for it.
+    /// Completed reasoning that waits for its encrypted form.
     waiting: Vec<Waiting>,
-    /// Completed items.
+    /// Numbers of completed items.
     done: HashSet<u64>,
     any: bool,
 }
@@ -57,7 +58,7 @@ impl ResponsesDecoder {
 
     /// Keeps reasoning open until the end of the response.
     ///
-    /// For servers that send encrypted reasoning there.
+    /// Used for servers that send encrypted reasoning there.
     pub(crate) fn with_late_reasoning(self) -> ResponsesDecoder {
         ResponsesDecoder { late: true, ..self }
     }
@@ -183,7 +184,7 @@ impl ResponsesDecoder {
                 }
                 self.blocks.end_block(index, None);
             }
-            // Server-side tools and unknown items.
+            // Skips server-side tools and unknown items.
             _ => {}
         }
         self.items.remove(&number);

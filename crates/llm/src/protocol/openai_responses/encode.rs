@@ -21,9 +21,10 @@ const CACHE_KEY: usize = 64;
 /// Minimum output limit.
 const LEAST_OUTPUT: u64 = 16;
 
-/// The body for what the server calls `model`, and its thinking option.
+/// The body for the server's `model`, and its thinking option.
 ///
-/// Encrypted reasoning goes back only to the model it came from, with the ids of the items after it.
+/// Encrypted reasoning returns only to the model that produced it, with the ids of the items after
+/// it.
 pub(in crate::protocol) fn body(
     api: &str,
     model: &str,
@@ -58,7 +59,7 @@ pub(in crate::protocol) fn body(
         body.insert("temperature".to_owned(), json!(temperature));
     }
     let thinking = endpoint.effort(request).and_then(|(level, effort)| {
-        // It has no budgets.
+        // These models have no budgets.
         let Effort::Word(word) = effort else { return None };
         let mut reasoning = json!({ "effort": word });
         if level != ThinkingLevel::Off {
@@ -118,7 +119,7 @@ fn input(api: &str, endpoint: &Endpoint, transcript: &[Message], placed: &Placed
                 found.extend(placed.after(at).iter().copied().map(|tool| function(endpoint, tool)));
             }
         }
-        // They follow the results of the batch.
+        // The pictures follow the results of the batch.
         if !found.is_empty() && !matches!(transcript.get(at + 1), Some(Message::ToolResult(_))) {
             out.push(json!({ "type": "additional_tools", "role": "developer", "tools": std::mem::take(&mut found) }));
         }

@@ -1,5 +1,6 @@
-//! OpenAI's responses (`POST /responses`, streamed), without server-side storage: reasoning is encrypted and
-//! goes back with the transcript.
+//! OpenAI's responses (`POST /responses`, streamed), without server-side storage.
+//!
+//! Reasoning is encrypted and sent back with the transcript.
 
 pub(super) mod decode;
 pub(super) mod encode;
@@ -34,7 +35,7 @@ impl Protocol for OpenAiResponses {
 
 /// Whether a reasoning item has content.
 ///
-/// The provider has stored none either, and rejects its id.
+/// The provider has stored no empty item, and rejects its id.
 fn is_replayable(item: &Value) -> bool {
     let has_content = item["content"].as_array().is_some_and(|content| !content.is_empty());
     has_content || super::non_empty(&item["encrypted_content"]).is_some()
@@ -50,7 +51,7 @@ fn text_signature(item: &Value) -> Option<String> {
     Some(signature.to_string())
 }
 
-/// A call's two ids in one: results use one, and the call goes back with both.
+/// Both ids of a call in one: results use one, and the call is sent back with both.
 fn call_id(item: &Value) -> String {
     let call = item["call_id"].as_str().unwrap_or_default();
     match item["id"].as_str() {
