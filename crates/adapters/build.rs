@@ -1,5 +1,6 @@
-//! Embeds every definition of `adapters/`, and the file patterns of each, so that opening a project
-//! parses only the definitions that may apply to it.
+//! Embeds every definition of `adapters/` with its file patterns.
+//!
+//! Opening a project then parses only the definitions that may apply to it.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ fn main() {
 
 type Patterns<'a> = &'a dyn Fn(&toml::Value) -> Result<Vec<String>, String>;
 
-/// The source of a `static` table of the definitions in one directory, by name.
+/// Generates a `static` table of the definitions in one directory, by name.
 fn table(directory: &str, constant: &str, kind: &str, patterns: Patterns<'_>) -> String {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters").join(directory);
     println!("cargo:rerun-if-changed={}", directory.display());

@@ -318,7 +318,7 @@ fn a_search_without_hits_reports_the_searched_files() {
         &said,
         &expect![[r#"
         (no hits; 1 file searched in src)
-        (upper and lower case count; `ignore_case` makes them one)
+        (the search is case-sensitive; `ignore_case` changes that)
     "#]],
     );
     assert!(grep(json!({"pattern": "MAIN", "ignore_case": true})).contains("[src/a.rs#"));
@@ -331,7 +331,7 @@ fn a_search_without_hits_reports_the_searched_files() {
         &answer.ok(),
         &expect![[r#"
         (no hits; 1 file searched)
-        (upper and lower case count; `ignore_case` makes them one)
+        (the search is case-sensitive; `ignore_case` changes that)
         (hidden and ignored files have no match either)
         (not searched: 1 binary file)
     "#]],
@@ -341,7 +341,7 @@ fn a_search_without_hits_reports_the_searched_files() {
         &said,
         &expect![[r#"
         (nothing found among 3 names in .)
-        (hidden or ignored: out/gen.rs; `hidden` and `ignored` look there)
+        (hidden or ignored: out/gen.rs; `hidden` and `ignored` search them)
     "#]],
     );
 }

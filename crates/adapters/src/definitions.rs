@@ -1,4 +1,4 @@
-//! The definitions in force: built in, the user's own, and those of a trusted project.
+//! The definitions in force: built in, the user's own, and a trusted project's.
 //!
 //! Reads only definition files. A later source replaces a whole definition of the same name. Invariants: a
 //! built-in definition that no file of the project needs is not parsed.
@@ -23,32 +23,32 @@ pub trait Parse: Sized + Send + Sync + 'static {
 
 /// A definition of a language server or a debug adapter.
 pub trait Definition: Parse {
-    /// The name of their directory below `adapters/`.
+    /// Name of the directory below `adapters/` with these definitions.
     const DIRECTORY: &'static str;
 
-    /// The properties that all kinds of definitions have.
+    /// Returns the properties that all kinds of definitions have.
     fn summary(&self) -> Summary<'_>;
 
     /// Whether the program works on the file, judged by its name.
     fn covers(&self, path: &Path) -> bool;
 
-    /// The definitions embedded in the executable, by name.
+    /// Returns the definitions embedded in the executable, by name.
     #[doc(hidden)]
     fn built_in() -> &'static [BuiltIn<Self>];
 
-    /// The text of the definition file.
+    /// Returns the text of the definition file.
     #[doc(hidden)]
     fn source(&self) -> &str;
 }
 
-/// The properties that all kinds of definitions have.
+/// Properties common to all kinds of definitions.
 #[derive(Debug, Clone, Copy)]
 pub struct Summary<'a> {
-    /// Unique among its kind; the file's name without `.toml`.
+    /// Name that is unique among its kind; the file's name without `.toml`.
     pub name: &'a str,
-    /// One line for users.
+    /// Description for users in one line.
     pub about: &'a str,
-    /// Definitions of one group are alternatives.
+    /// Name of the group; its definitions are alternatives.
     pub group: Option<&'a str>,
     /// Order among alternatives, lowest first.
     pub rank: u32,
@@ -61,8 +61,7 @@ pub struct Summary<'a> {
 
 /// A definition embedded in the executable.
 ///
-/// It is parsed when it is first needed, once in a process: parsing all definitions would take longer than
-/// the rest of the start.
+/// The first use in a process parses it: parsing all definitions would take longer than the rest of the start.
 pub struct BuiltIn<D> {
     name: &'static str,
     text: &'static str,
@@ -204,7 +203,7 @@ impl<D: Definition> Definitions<D> {
         self.by_name.insert(name, Entry::Loaded(Arc::new(definition)));
     }
 
-    /// All definitions, by name. Parses every one.
+    /// Lists all definitions by name. Parses every one.
     pub fn list(&self) -> impl Iterator<Item = &Arc<D>> {
         self.by_name.values().map(Entry::definition)
     }
@@ -215,7 +214,7 @@ impl<D: Definition> Definitions<D> {
         entries.any(|entry| matches!(entry, Entry::Loaded(definition) if definition.summary().from_project))
     }
 
-    /// The names of added, removed or changed definitions; parses no built-in one.
+    /// Names the added, removed or changed definitions; parses no built-in one.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         fn loaded<'a, D: Definition>(definitions: &'a Definitions<D>, name: &str) -> Option<&'a str> {
             match definitions.by_name.get(name)? {
@@ -228,7 +227,7 @@ impl<D: Definition> Definitions<D> {
         differing.map(ToString::to_string).collect()
     }
 
-    /// `fresh` with the same objects as `self` for all names outside `differing`.
+    /// Returns `fresh` with the objects of `self` for all names outside `differing`.
     pub fn with(&self, mut fresh: Self, differing: &[String]) -> Self {
         for (name, entry) in &mut fresh.by_name {
             if let (Some(same), false) = (self.by_name.get(name), differing.iter().any(|it| it == name)) {
@@ -258,7 +257,7 @@ fn read<D: Definition>(file: &Path, from_project: bool) -> Result<D, DefinitionE
     let (stem, name) = (file.file_stem().unwrap_or_default().to_string_lossy(), definition.summary().name);
     if stem != name {
         return Err(fail(format!(
-            "the name {name:?} is not the file's: rename the file to {name}.toml, or write name = {stem:?}"
+            "the name {name:?} differs from the file's: rename the file to {name}.toml, or write name = {stem:?}"
         )));
     }
     Ok(definition)

@@ -1,4 +1,6 @@
-//! Definitions of editors, as data: one TOML file each (`docs/formats/editor-definition.md`).
+//! Definitions of editors, as data: one TOML file each.
+//!
+//! `docs/formats/editor-definition.md` has the format.
 //!
 //! Invariants: no code selects an editor by its name; an editor's peculiarity is a key of its definition.
 
@@ -12,18 +14,18 @@ use crate::EDITORS;
 use crate::definitions::{BuiltIn, Parse};
 use crate::format::{self, DefinitionError};
 
-/// How Pilcrow speaks to one editor.
+/// Peculiarities of an editor, and the form of its messages.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EditorDefinition {
     pub name: String,
-    /// One line for users.
+    /// Description for users in one line.
     #[serde(default)]
     pub about: String,
     clients: Vec<String>,
-    /// The text edits of all documents go in one request.
+    /// Whether the text edits of all documents go in one request.
     pub one_request: bool,
-    /// An edit has a label.
+    /// Whether an edit has a label.
     #[serde(default = "yes")]
     pub labels: bool,
     #[serde(default)]
@@ -37,7 +39,7 @@ pub struct EditorDefinition {
     pub question: QuestionForm,
 }
 
-/// The form of messages.
+/// Limits and line break of messages.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MessageForm {
@@ -47,23 +49,23 @@ pub struct MessageForm {
     pub characters: usize,
     /// The separator of lines.
     pub line_break: String,
-    /// How a longer answer is shown.
+    /// The way in which a longer answer is shown.
     pub long: LongMessage,
-    /// The end of a shortened answer.
+    /// Text at the end of a shortened answer.
     pub more: String,
 }
 
-/// How an answer is shown that is too long for a message.
+/// The display of an answer that is too long for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LongMessage {
-    /// A message with its beginning.
+    /// Beginning of the answer as a message.
     Message,
-    /// A question with its beginning and a button that opens the transcript.
+    /// Beginning of the answer as a question whose button opens the transcript.
     Question,
 }
 
-/// The form of questions.
+/// Line break of questions.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuestionForm {
@@ -111,7 +113,7 @@ struct Quiet {
 #[serde(deny_unknown_fields)]
 struct Text {
     carriage_return: CarriageReturn,
-    /// The text that the editor reports for an empty file.
+    /// Text that the editor reports for an empty file.
     #[serde(default)]
     empty: String,
 }
@@ -149,7 +151,7 @@ impl EditorDefinition {
         Arc::clone(found.expect("one definition names no clients"))
     }
 
-    /// The definition with short timeouts, for tests with a silent editor.
+    /// Copies the definition with short timeouts, for tests with a silent editor.
     pub fn impatient(&self) -> Arc<Self> {
         let reconcile = ReconcileTimes { reply_ms: 700, applied_ms: 300, refused_ms: 100 };
         Arc::new(Self { reconcile, quiet: Quiet { version_zero_ms: 60 }, ..self.clone() })
@@ -175,7 +177,7 @@ impl EditorDefinition {
         text == self.text.empty
     }
 
-    /// How long a document of version 0 must be unchanged before an edit.
+    /// Returns how long a document of version 0 must be unchanged before an edit.
     pub fn quiet(&self) -> Duration {
         Duration::from_millis(self.quiet.version_zero_ms)
     }
@@ -185,7 +187,7 @@ impl EditorDefinition {
         Duration::from_millis(self.reconcile.reply_ms)
     }
 
-    /// How long to wait for a change after a response.
+    /// Returns how long to wait for a change after a response.
     pub fn after_reply(&self, applied: bool) -> Duration {
         Duration::from_millis(if applied { self.reconcile.applied_ms } else { self.reconcile.refused_ms })
     }

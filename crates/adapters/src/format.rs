@@ -1,4 +1,4 @@
-//! The TOML of definition files: format version, errors with their line, and the types all kinds share.
+//! The TOML of definition files: version, errors with their line, common types.
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde::de::{DeserializeOwned, IntoDeserializer};
@@ -6,16 +6,16 @@ use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The newest format of definition files that this program reads.
+/// Newest format of definition files that this program reads.
 const FORMAT: i64 = 2;
 
-/// A definition file that cannot be used.
+/// The error of a definition file that cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{origin}{}: {reason}", line.map(|line| format!(":{line}")).unwrap_or_default())]
 pub struct DefinitionError {
-    /// The file, or `built in: NAME`.
+    /// Path of the file, or `built in: NAME`.
     pub origin: String,
-    /// The line of the file, from 1, where it is known.
+    /// Line of the file, from 1, if it is known.
     pub line: Option<usize>,
     pub reason: String,
 }
@@ -71,18 +71,18 @@ pub(crate) fn check_candidates(candidates: &[String], origin: &str) -> Result<()
     Err(DefinitionError { origin: origin.to_owned(), line: None, reason })
 }
 
-/// The server or debugger that last passed the tests; only the test run writes it.
+/// The program that last passed the tests; only the test run writes it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verified {
     pub version: String,
-    /// The day, `YYYY-MM-DD`.
+    /// Day of the test, as `YYYY-MM-DD`.
     pub date: String,
     /// The command that ran the tests.
     pub how: String,
 }
 
-/// `verified = false`, or the version that passed.
+/// Parses `verified = false`, or the version that passed.
 pub(crate) fn verified<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Verified>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "`verified` must be false or a table of version, date and how")]
@@ -99,7 +99,7 @@ pub(crate) fn verified<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
     }
 }
 
-/// A list of globs.
+/// A list of globs with its compiled form.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(try_from = "Vec<String>")]
 pub struct Globs {
@@ -120,7 +120,7 @@ impl TryFrom<Vec<String>> for Globs {
 }
 
 impl Globs {
-    /// The globs as written.
+    /// Returns the globs as written.
     pub fn list(&self) -> impl Iterator<Item = &str> {
         self.patterns.iter().map(String::as_str)
     }

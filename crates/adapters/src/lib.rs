@@ -1,7 +1,7 @@
-//! Definitions of language servers, debug adapters and editors; finding and installing their programs.
+//! Definitions of language servers, debug adapters and editors, and their programs.
 //!
-//! Starts only package managers, and speaks no protocol. Invariants: no code selects a server, an adapter or
-//! an editor by its name; an installation happens as a whole or not at all.
+//! Finds and installs programs. Starts only package managers, and speaks no protocol. Invariants: no code
+//! selects a server, an adapter or an editor by its name; an installation happens as a whole or not at all.
 
 #[cfg(test)]
 mod built_in_tests;

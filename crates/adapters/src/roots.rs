@@ -9,9 +9,9 @@ use paths::AbsPath;
 
 use crate::server::{Prefer, RootRule};
 
-/// The root directory of `file`, between it and the workspace's root. Blocks.
+/// Finds the root directory of `file`, between it and the workspace's root. Blocks.
 ///
-/// A marked directory. If none is marked, the workspace's root, unless the rule requires a marker.
+/// It is a marked directory. If none is marked, it is the workspace's root, unless the rule requires a marker.
 pub fn find_root(rule: &RootRule, file: &AbsPath, workspace: &AbsPath) -> Option<AbsPath> {
     let directories = match file.parent().filter(|directory| directory.starts_with(workspace)) {
         Some(directory) => upward(&directory, workspace),
@@ -29,7 +29,7 @@ pub fn find_root(rule: &RootRule, file: &AbsPath, workspace: &AbsPath) -> Option
     found.or_else(lone).or_else(|| (!rule.required).then(|| workspace.clone()))
 }
 
-/// `directory` and its parents up to `top`.
+/// Lists `directory` and its parents up to `top`.
 pub(crate) fn upward(directory: &AbsPath, top: &AbsPath) -> Vec<AbsPath> {
     let mut directories = Vec::new();
     let mut at = Some(directory.clone());
@@ -40,7 +40,7 @@ pub(crate) fn upward(directory: &AbsPath, top: &AbsPath) -> Vec<AbsPath> {
     directories
 }
 
-/// The directory above with settings that a directory without its own inherits.
+/// Finds the settings above that a directory without its own inherits.
 ///
 /// `None` if those settings list no files.
 fn inherited_from(
@@ -63,12 +63,12 @@ fn inherited_from(
         .and_then(|(kind, directory)| (kind == SettingsKind::Files).then_some(directory))
 }
 
-/// The contents of a directory's settings files.
+/// Contents of a directory's settings files, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SettingsKind {
     /// The directory has no settings of the server.
     NoSettings,
-    /// Settings that do not list the project's files.
+    /// The settings do not list the project's files.
     Settings,
     Files,
 }
@@ -119,14 +119,14 @@ fn is_marked(markers: &[String], directory: &AbsPath) -> bool {
     })
 }
 
-/// The matches of an absolute glob, in order. Blocks.
+/// Lists the matches of an absolute glob, in order. Blocks.
 ///
 /// `*` stays within one component.
 pub fn matches(pattern: &str) -> Vec<PathBuf> {
     matches_below(Path::new(""), pattern)
 }
 
-/// The matches of a glob in `directory`, whose own name is literal. Blocks.
+/// Lists the matches of a glob in `directory`, whose own name is literal. Blocks.
 pub fn matches_below(directory: &Path, pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![directory.to_owned()];
     for component in Path::new(pattern).components() {

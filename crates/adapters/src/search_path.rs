@@ -1,4 +1,4 @@
-//! The search for programs of servers and debug adapters.
+//! Search for the programs of servers and debug adapters.
 //!
 //! Reads the disk, starts nothing. The nearest directory wins: the project's tools before the user's. An
 //! activated virtual environment comes first in the directory that contains it, and after all environments of
@@ -13,12 +13,12 @@ use crate::install::{COMPLETE, InstallLock};
 use crate::roots::{sorted, upward};
 use crate::server::ServerDefinition;
 
-/// Directories of a project with programs, besides npm's.
+/// Subdirectories of a project that contain programs, besides npm's.
 const PROJECT_BIN: &[&str] = &[".venv/bin", "venv/bin"];
-/// Directories of a tools directory with programs.
+/// Subdirectories of a tools directory that contain programs.
 const TOOLS_BIN: &[&str] = &["bin", "node_modules/.bin", "python/bin"];
 
-/// The directories that are searched for programs, besides the project's.
+/// The directories in which programs are searched, besides the project's.
 #[derive(Debug, Clone, Default)]
 pub struct SearchPath {
     /// The managed directory, with programs in `<managed>/<definition>/<version>/`.
@@ -38,9 +38,9 @@ pub struct SearchPath {
 }
 
 impl SearchPath {
-    /// The search path of the environment, without a managed directory.
+    /// Reads the search path of the environment, without a managed directory.
     ///
-    /// Reads `PILCROW_TOOLS`, `VIRTUAL_ENV` or `CONDA_PREFIX`, and `PATH`.
+    /// Uses `PILCROW_TOOLS`, `VIRTUAL_ENV` or `CONDA_PREFIX`, and `PATH`.
     pub fn from_env() -> Self {
         Self::from(|name| std::env::var_os(name))
     }
@@ -58,7 +58,7 @@ impl SearchPath {
         }
     }
 
-    /// Every program that can be the server of `definition`, best first. Blocks.
+    /// Lists every program that can be the server of `definition`, best first. Blocks.
     pub fn find(&self, definition: &ServerDefinition, root: &AbsPath, workspace: &AbsPath) -> Vec<PathBuf> {
         self.find_named(&definition.name, &definition.command.candidates, root, workspace)
     }
@@ -95,7 +95,7 @@ impl SearchPath {
         directories.iter().map(|directory| directory.join(name)).find(|path| path.is_file())
     }
 
-    /// `PATH` for the server's process, if it differs from ours.
+    /// Returns `PATH` for the server's process, if it differs from ours.
     ///
     /// Programs of a tools directory call each other (`node`).
     pub fn path_variable(&self) -> Option<OsString> {
@@ -104,21 +104,21 @@ impl SearchPath {
         std::env::join_paths(directories).ok()
     }
 
-    /// The program of this name on `PATH`. Blocks.
+    /// Finds the program of this name on `PATH`. Blocks.
     pub fn on_path(&self, name: &str) -> Option<PathBuf> {
         // A relative directory on PATH would depend on the current directory.
         let directories = self.path.iter().filter(|directory| directory.is_absolute());
         directories.map(|directory| directory.join(name)).find(|path| is_program(path))
     }
 
-    /// A program that a server calls, in the tools directory or on `PATH`. Blocks.
+    /// Finds a program that a server calls, among the tools or on `PATH`. Blocks.
     pub fn helper(&self, name: &str) -> Option<PathBuf> {
         let tools =
             self.tools.iter().flat_map(|tools| TOOLS_BIN.iter().map(|bin| tools.join(bin).join(name)));
         tools.into_iter().find(|path| is_program(path)).or_else(|| self.on_path(name))
     }
 
-    /// The first of `programs` in an installation directory. Blocks.
+    /// Finds the first of `programs` in an installation directory. Blocks.
     pub(crate) fn in_directory(programs: &[String], directory: &Path) -> Option<PathBuf> {
         let bins = TOOLS_BIN.iter().map(|bin| directory.join(bin));
         let mut places =
@@ -129,9 +129,9 @@ impl SearchPath {
         places.find(|path| is_program(path) || is_script(path))
     }
 
-    /// The virtual environment of a file or directory. Blocks.
+    /// Finds the virtual environment of a file or directory. Blocks.
     ///
-    /// The nearest one up to `top`, else the activated one.
+    /// It is the nearest one up to `top`, else the activated one.
     pub fn environment(&self, scope: &Path, top: &Path) -> Option<PathBuf> {
         let activated = self.activated();
         let directories = scope.ancestors().take_while(|directory| directory.starts_with(top));
@@ -143,7 +143,7 @@ impl SearchPath {
         places.find(|venv| is_environment(venv) && is_program(&venv.join("bin/python")))
     }
 
-    /// The activated environment, if it is one.
+    /// Returns the activated environment, if it is one.
     fn activated(&self) -> Option<&Path> {
         self.activated.as_deref().filter(|directory| is_environment(directory))
     }
@@ -201,7 +201,7 @@ impl ProjectPrograms {
         names.iter().flat_map(find).collect()
     }
 
-    /// The virtual environment of a directory. Blocks.
+    /// Finds the virtual environment of a directory. Blocks.
     ///
     /// A directory outside the workspace has the workspace's.
     pub fn environment(&self, directory: &AbsPath) -> Option<PathBuf> {
@@ -211,7 +211,7 @@ impl ProjectPrograms {
     }
 }
 
-/// The `node_modules` that contains an npm program, links resolved. Blocks.
+/// Finds the `node_modules` that contains an npm program, links resolved. Blocks.
 ///
 /// It also contains the program's dependencies.
 pub fn modules_of(program: &Path) -> Option<PathBuf> {
@@ -219,7 +219,7 @@ pub fn modules_of(program: &Path) -> Option<PathBuf> {
     file.ancestors().find(|directory| directory.ends_with("node_modules")).map(Path::to_path_buf)
 }
 
-/// A name in a directory, or a path relative to it.
+/// Joins a directory with a name or a relative path.
 fn below(directory: &Path, name: &str) -> PathBuf {
     match name.strip_prefix("../") {
         Some(rest) => directory.parent().map_or_else(|| directory.join(name), |parent| below(parent, rest)),
@@ -238,7 +238,7 @@ fn is_program(path: &Path) -> bool {
     metadata.is_file()
 }
 
-/// The complete versions: the one that the lock names, then the newest first.
+/// Lists the complete versions: the one that the lock names, then the newest first.
 fn installed(managed: &Path, owner: &str) -> Vec<PathBuf> {
     let mut found = sorted(&managed.join(owner));
     found.retain(|version| version.join(COMPLETE).exists());

@@ -1,4 +1,4 @@
-//! Values of definitions: unfolding dotted keys, merging, replacing variables.
+//! Values of definitions: dotted keys, merges and variables.
 //!
 //! Pure.
 
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-/// `{"a.b": 1}` as `{"a": {"b": 1}}`, at every depth.
+/// Unfolds dotted keys at every depth: `{"a.b": 1}` becomes `{"a": {"b": 1}}`.
 pub fn unfold(value: Value) -> Value {
     let Value::Object(map) = value else { return value };
     let mut out = empty();
@@ -38,7 +38,7 @@ pub fn merge(base: &mut Value, over: Value) {
     }
 }
 
-/// The value of a section for `workspace/configuration`, `null` if there is none.
+/// Returns a section's value for `workspace/configuration`; `null` without one.
 pub fn section(settings: &Value, section: Option<&str>) -> Value {
     let Some(section) = section.filter(|section| !section.is_empty()) else { return settings.clone() };
     let mut value = settings;
@@ -75,7 +75,7 @@ pub fn names_venv(value: &Value) -> bool {
 
 /// Replaces `${venv}` in every string of `value`.
 ///
-/// Without an environment, values that use it are left out.
+/// Without an environment, drops values that use it.
 pub fn with_venv(value: &Value, venv: Option<&Path>) -> Value {
     let kept = |value: &Value| venv.is_some() || !matches!(value, Value::String(text) if text.contains(VENV));
     match (value, venv) {
@@ -91,7 +91,7 @@ pub fn with_venv(value: &Value, venv: Option<&Path>) -> Value {
     }
 }
 
-/// Differs between packages, so it is replaced when the server asks.
+/// The variable that differs between packages; the server's request replaces it.
 const VENV: &str = "${venv}";
 
 /// Replaces `${name}` in `text`.
@@ -101,8 +101,8 @@ pub fn expand_text(text: &str, variables: &[(&str, String)]) -> String {
 
 /// Replaces each `${name}` in `template`.
 ///
-/// A text that is only a variable becomes the variable's value, and is left out with its key if there is
-/// none. In a longer text the value is inserted as text.
+/// A text that is only a variable becomes the variable's value; without a value it disappears with its key. A
+/// longer text receives the value as text.
 pub fn fill(template: &Value, variables: &Map<String, Value>) -> Option<Value> {
     match template {
         Value::String(text) => {

@@ -1,10 +1,10 @@
-//! The overhead of the runtime: a turn, a streamed delta, a tool call, a session of 100 MB, a tool index.
+//! The overhead of the runtime: turns, deltas, tool calls, and large sessions.
 //!
-//! Run by `cargo xtask bench agent`. Uses a scripted model, so that nothing waits. Shows the smallest and the
+//! `cargo xtask bench agent` runs it. A scripted model answers at once. The output has the smallest and the
 //! median wall-clock time of several rounds.
 
 #![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
-#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on should end with where it stood")]
+#![expect(clippy::unwrap_used, reason = "a failed measurement should panic at its place")]
 #![expect(clippy::disallowed_methods, reason = "it makes a session's file of the size that is measured")]
 
 use std::fmt::Write as _;
@@ -58,7 +58,7 @@ fn session(script: &str) -> Session {
     Session::builder(model, tools()).sink(Arc::new(Silent)).limits(limits).build()
 }
 
-/// The smallest and the median of the rounds.
+/// Returns the smallest and the median duration of the rounds.
 fn rounds(count: usize, mut round: impl FnMut() -> Duration) -> (Duration, Duration) {
     let mut times: Vec<Duration> = (0..count).map(|_| round()).collect();
     times.sort();

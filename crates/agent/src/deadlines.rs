@@ -1,4 +1,4 @@
-//! Deadlines of stopping: how long each part has to end once it is asked to stop.
+//! Deadlines of stopping: the time that each part has to end.
 //!
 //! Two promises hold for the user: a stopped run ends within two seconds ([`RUN`]), and everything that
 //! an editor started ends within five seconds of its exit ([`PROCESS`]). The inner deadlines nest in these;

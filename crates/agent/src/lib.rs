@@ -1,4 +1,4 @@
-//! The agent's runtime: sessions, the loop, the tool port and registry, hooks, events and session files.
+//! The agent's runtime: sessions, the loop, tools, hooks, events, session files.
 //!
 //! The crate knows no code, editor or provider, and no tool by name. A tool, hook or model that fails
 //! produces a result or a message; none of them can end the process, and a run ends with exactly one reason.

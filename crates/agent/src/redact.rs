@@ -9,9 +9,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A copy of `value` with its secrets replaced; `None` when it has none.
+/// Copies `value` with its secrets replaced; `None` when it has none.
 ///
-/// Secrets are replaced in strings and in member names. A member name that is a field of ours is not a secret
+/// Replaces secrets in strings and in member names. A member name that is a field of ours is not a secret
 /// and stays.
 pub(crate) fn redacted<T: Serialize + DeserializeOwned>(redactor: &Redactor, value: &T) -> Option<T> {
     let mut tree = serde_json::to_value(value).ok()?;

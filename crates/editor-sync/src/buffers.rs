@@ -34,7 +34,7 @@ const MAX_MARKS: usize = 256;
 /// The byte order mark, which most editors leave out of the text they send.
 pub const BOM: &str = "\u{feff}";
 
-/// `text` without a byte order mark at its start.
+/// Returns `text` without a byte order mark at its start.
 pub fn without_bom(text: &str) -> &str {
     text.strip_prefix(BOM).unwrap_or(text)
 }
@@ -195,14 +195,14 @@ pub struct ContentChange {
     pub text: String,
 }
 
-/// A range as LSP writes it.
+/// A range in the wire format of LSP.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct WireRange {
     pub start: WirePosition,
     pub end: WirePosition,
 }
 
-/// A position as LSP writes it.
+/// A position in the wire format of LSP.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct WirePosition {
     /// Zero-based line.
@@ -373,7 +373,7 @@ impl EditorBuffers {
         self.notify_changed();
     }
 
-    /// The current document, by any spelling of its URI.
+    /// Returns the current document, by any spelling of its URI.
     ///
     /// Does not wait for an edit in flight.
     pub fn get(&self, uri: &str) -> Option<OpenBuffer> {
@@ -382,20 +382,20 @@ impl EditorBuffers {
         state.by_uri.get_mut(&uri).map(|buffer| buffer.snapshot(&uri))
     }
 
-    /// The current document, by canonical path.
+    /// Returns the current document, by canonical path.
     pub fn by_path(&self, path: &AbsPath) -> Option<OpenBuffer> {
         let mut state = self.state();
         let uri = state.primary_uri(path)?;
         state.by_uri.get_mut(&uri).map(|buffer| buffer.snapshot(&uri))
     }
 
-    /// Every open document, in order of URI.
+    /// Lists every open document, in order of URI.
     #[cfg(test)]
     pub fn all(&self) -> Vec<OpenBuffer> {
         self.state().by_uri.iter_mut().map(|(uri, buffer)| buffer.snapshot(uri)).collect()
     }
 
-    /// The canonical paths of open files, each once.
+    /// Lists the canonical paths of open files, each once.
     pub fn paths(&self) -> Vec<AbsPath> {
         let mut paths: Vec<AbsPath> = self.state().by_path.keys().cloned().collect();
         paths.sort();
@@ -479,7 +479,7 @@ impl EditorBuffers {
         }
     }
 
-    /// The open files; the last opened or changed one is first.
+    /// Lists the open files; the last opened or changed one is first.
     pub fn last_touched(&self) -> Vec<AbsPath> {
         let state = self.state();
         let mut files: Vec<_> = state.by_uri.values().filter(|buffer| buffer.path.is_some()).collect();
@@ -511,7 +511,7 @@ impl EditorBuffers {
     }
 }
 
-/// Returned by [`EditorBuffers::keep_history`].
+/// Keeps the history until its drop; see [`EditorBuffers::keep_history`].
 pub(crate) struct HistoryGuard {
     documents: Arc<EditorBuffers>,
 }
@@ -778,6 +778,6 @@ fn middle_edit(old: &str, new: &str) -> Vec<TextEdit> {
 pub fn canonical_path(uri: &str) -> Option<AbsPath> {
     let path = paths::uri_to_path(uri)?;
     paths::canonical(&path)
-        .inspect_err(|reason| tracing::warn!(uri, reason, "a document whose path cannot be keeps_history"))
+        .inspect_err(|reason| tracing::warn!(uri, reason, "the canonical path of a document is unknown"))
         .ok()
 }

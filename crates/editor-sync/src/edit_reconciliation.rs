@@ -41,16 +41,18 @@ pub enum ReplyKind {
 /// The result of an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EditOutcome {
-    /// Exactly our edits at their places.
+    /// The text has exactly our edits at their places.
     Applied {
-        /// Reverts them, in the text as observed so far.
+        /// Edits that revert it, in the text as observed so far.
         inverse: Vec<TextEdit>,
     },
-    /// At another place, over other text, or in part.
+    /// The editor applied the edit at another place, over other text, or in part.
     Misplaced {
-        /// Which of these, for the user.
+        /// Description of the wrong place or missing part, for the user.
         detail: String,
-        /// Reverts it, in the text as observed so far; `None` if the user changed it since.
+        /// Edits that revert it, in the text as observed so far.
+        ///
+        /// `None` if the user changed it since.
         inverse: Option<Vec<TextEdit>>,
     },
     NotApplied,
@@ -86,13 +88,13 @@ struct Region {
     target: String,
 }
 
-/// The hypothesis that our edit began with a certain change.
+/// A hypothesis: our edit began with a certain change.
 #[derive(Debug, Clone)]
 struct Attempt {
     misplaced: bool,
-    /// The edit ended: a change touched another place.
+    /// Whether a change touched another place, which ends the edit.
     ended: bool,
-    /// The user changed the text that it made.
+    /// Whether the user changed the text that the edit made.
     overtyped: bool,
     complete: bool,
     regions: Vec<Region>,
@@ -106,7 +108,7 @@ struct UserChange {
 }
 
 impl EditReconciler {
-    /// Starts with `sent`, which was made for `text`.
+    /// Creates a reconciler of the edits `sent`, which were made for `text`.
     pub fn new(text: &str, ends: LineEnds, encoding: PositionEncoding, sent: Vec<PositionedEdit>) -> Self {
         let region = |positioned: &PositionedEdit| Region::new(text, &positioned.edit);
         Self {
@@ -128,7 +130,7 @@ impl EditReconciler {
         &self.text
     }
 
-    /// Takes the next change.
+    /// Processes the next change.
     ///
     /// Ignores changes after the edit is applied, because the outcome describes the text at that
     /// moment.
@@ -143,7 +145,7 @@ impl EditReconciler {
         }
     }
 
-    /// The outcome, as soon as no later change can alter it.
+    /// Returns the outcome, as soon as no later change can alter it.
     pub(crate) fn final_outcome(&self, answer: ReplyKind) -> Option<EditOutcome> {
         if let Some(inverse) = &self.applied {
             return Some(EditOutcome::Applied { inverse: inverse.clone() });
@@ -152,7 +154,7 @@ impl EditReconciler {
         misplaced.filter(|_| answer != ReplyKind::None).map(|attempt| self.misplaced(attempt))
     }
 
-    /// The outcome when no more changes are expected.
+    /// Returns the outcome when no more changes are expected.
     pub fn decide(&self, answer: ReplyKind) -> EditOutcome {
         if let Some(outcome) = self.final_outcome(answer) {
             return outcome;

@@ -9,14 +9,12 @@ use text::PositionEncoding;
 /// The client's parameters of `initialize`.
 #[derive(Debug, Clone)]
 pub struct ClientFacts {
-    /// `clientInfo.name`, empty when it gave none.
+    /// `clientInfo.name`; empty if the client gave none.
     pub name: String,
     /// `clientInfo.version`.
     pub version: Option<String>,
-    /// Answered as `capabilities.positionEncoding`.
-    ///
-    /// UTF-8 if offered, else UTF-16 if offered or nothing
-    /// was, else UTF-32.
+    /// The encoding of positions, answered as `capabilities.positionEncoding`.
+    /// UTF-8 if the client offers it, else UTF-16 if it offers that or nothing, else UTF-32.
     pub position_encoding: PositionEncoding,
     /// Whether it supports `workspace/applyEdit`.
     pub apply_edit: bool,

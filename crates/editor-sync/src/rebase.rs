@@ -8,7 +8,7 @@ use text::{LineIndex, Position, PositionEncoding, TextEdit, map_range};
 
 use crate::buffers::Step;
 
-/// The user changed the text that an edit replaces.
+/// The refusal of an edit whose replaced text the user changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conflict {
     /// Index of the edit.
@@ -51,10 +51,10 @@ fn extends_word(replaced: &str, range: &std::ops::Range<usize>, typed: &TextEdit
     (after && word(replaced.chars().next_back())) || (before && word(replaced.chars().next()))
 }
 
-/// Reason not to send edits.
+/// The reason why edits are not sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidEdit {
-    /// They do not fit the text.
+    /// The edits do not fit the text.
     #[error(transparent)]
     Text(#[from] text::ApplyError),
     /// An edit starts or ends between the two characters of a line end.
@@ -74,7 +74,7 @@ pub struct PositionedEdit {
     pub end: Position,
 }
 
-/// The edits in order, each with its positions.
+/// Returns the edits in order, each with its positions.
 ///
 /// Refuses edits that do not fit exactly.
 ///
@@ -109,7 +109,7 @@ fn inside_line_end(text: &str, offset: usize) -> bool {
     offset > 0 && bytes.get(offset - 1) == Some(&b'\r') && bytes.get(offset) == Some(&b'\n')
 }
 
-/// The edit, extended over line ends that it splits.
+/// Extends the edit over line ends that it splits.
 ///
 /// Editors have no position inside a line end.
 fn cover_line_ends(text: &str, edit: &TextEdit) -> TextEdit {

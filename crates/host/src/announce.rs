@@ -1,5 +1,4 @@
-//! Ports through which a long-lived surface shares its projects with commands in
-//! other processes.
+//! Ports by which a long-lived surface shares its projects with other processes.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -13,10 +12,12 @@ use crate::project::Project;
 
 /// A project that other processes can use, and the documents its editor has open.
 pub trait ServedProject: Send + Sync + 'static {
-    /// The documents that the editor has open, in this project or not. Answers at once.
+    /// Lists the documents that the editor has open, in this project or not.
+    ///
+    /// Answers at once.
     fn documents(&self) -> Vec<Document>;
 
-    /// The project, opened on first use.
+    /// Returns the project, opened on first use.
     fn project(&self) -> BoxFuture<'_, anyhow::Result<ProjectHandle>>;
 }
 
@@ -43,7 +44,7 @@ pub trait Announcer: Send + Sync + 'static {
         editor: &str,
     ) -> anyhow::Result<Box<dyn Announcement>>;
 
-    /// The documents that other processes have open.
+    /// Returns the port to documents that other processes have open.
     fn peers(&self) -> Arc<dyn Peers>;
 }
 

@@ -25,14 +25,14 @@ pub use settings::{OnUnsaved, Provider, Settings};
 pub use source::{ConfigError, Flag};
 pub use types::{KeyCommand, Secret, Text};
 
-/// The source of a value.
+/// The source that set a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     Default,
     /// A file of the user.
     User {
         path: AbsPath,
-        /// Counts from 1.
+        /// Line number, from 1.
         line: usize,
     },
     /// The editor's settings.
@@ -42,7 +42,7 @@ pub enum Origin {
     /// A file of the project.
     Project {
         path: AbsPath,
-        /// Counts from 1.
+        /// Line number, from 1.
         line: usize,
     },
     /// An environment variable.
@@ -57,7 +57,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Whether others than the user may have written the value.
+    /// Whether another author than the user may have written the value.
     ///
     /// Such a value can tighten a setting, never loosen it.
     fn is_shared(&self) -> bool {
@@ -79,21 +79,21 @@ impl std::fmt::Display for Origin {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Setting {
     value: serde_json::Value,
-    /// One for each element of a list, at least one.
+    /// Origins of the value: one for each element of a list, at least one.
     origins: Vec<Origin>,
 }
 
-/// The values of all keys.
+/// The values of all keys, with their origins.
 #[derive(Debug, Clone)]
 pub struct Config {
     pub values: Settings,
-    /// Values as written, by path; keys without a value are missing.
+    /// Values as written, by path; keys without a value are absent.
     layers: BTreeMap<Vec<String>, Setting>,
     /// Ignored values and the reasons, for the user.
     pub warnings: Vec<String>,
 }
 
-/// All errors of all sources, one line each.
+/// The errors of all sources, one line each.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct ConfigErrors(pub Vec<ConfigError>);
@@ -135,7 +135,7 @@ impl Config {
         merge::merge(sources)
     }
 
-    /// The configuration with the `tools.toml` of an agent's directory.
+    /// Adds the `tools.toml` of an agent's directory to the configuration.
     ///
     /// The file holds keys of the group `tools`. Environment and flags override it. Blocks for a small file.
     ///
@@ -147,7 +147,7 @@ impl Config {
         merge::overlay(self, sources)
     }
 
-    /// The names of the keys with another value in `other`.
+    /// Names the keys with another value in `other`.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let value =
             |config: &Self, path: &[String]| config.layers.get(path).map(|setting| setting.value.clone());
@@ -156,13 +156,13 @@ impl Config {
         changed.map(|path| path.join(".")).collect()
     }
 
-    /// The model that `model.default` or the role `default` names.
+    /// Returns the model that `model.default` or the role `default` names.
     pub(crate) fn default_model(&self) -> Option<&str> {
         let role = || self.values.roles.named.get("default").and_then(|role| role.model.as_ref());
         self.values.model.default.as_ref().or_else(role).map(|model| model.0.as_str())
     }
 
-    /// `policy.rules`; those of a project can only tighten.
+    /// Returns `policy.rules`; those of a project can only tighten.
     pub fn rules(&self) -> Vec<Rule> {
         let path = ["policy", "rules"].map(str::to_owned);
         let Some(setting) = self.layers.get(path.as_slice()) else { return Vec::new() };

@@ -27,13 +27,13 @@ const ANSWER: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 pub struct Found {
     pub announced: AnnouncedSession,
-    /// Its description (`session`, `title`, `adapter`, `state`, `controller`,
-    /// `persons`), or the error.
+    /// Description of the session, or the error.
+    /// It has `session`, `title`, `adapter`, `state`, `controller` and `persons`.
     description: Result<Value, String>,
 }
 
 impl Found {
-    /// Its name among all processes.
+    /// Returns the name that is unique among all processes.
     pub fn id(&self) -> String {
         format!("{}@{}", self.announced.session, self.announced.process)
     }
@@ -55,7 +55,7 @@ impl Found {
         about
     }
 
-    /// One line for the user.
+    /// Renders one line for the user.
     pub fn describe(&self) -> String {
         match &self.description {
             Ok(description) => {
@@ -69,7 +69,7 @@ impl Found {
     }
 }
 
-/// The directory with the sockets of the debug sessions of the project at `root`.
+/// Returns the directory with the sockets of the project's debug sessions.
 ///
 /// # Errors
 /// When the project does not exist.
@@ -78,7 +78,7 @@ pub(crate) fn directory(homes: &Homes, root: &AbsPath) -> anyhow::Result<StateDi
     Ok(homes.run.child(&id)?)
 }
 
-/// The sessions of the project at `root`, including aliases.
+/// Lists the sessions of the project at `root`, including aliases.
 ///
 /// Removes sockets of ended sessions.
 ///
@@ -98,7 +98,7 @@ pub async fn find(homes: &Homes, root: &AbsPath) -> anyhow::Result<Vec<Found>> {
     Ok(found)
 }
 
-/// The session that `name` identifies.
+/// Selects the session that `name` identifies.
 ///
 /// # Errors
 /// A message with the sessions that exist.
@@ -116,7 +116,7 @@ pub fn choose(found: &[Found], name: &str) -> Result<AnnouncedSession, String> {
     match named.as_slice() {
         [one] => Ok(one.announced.clone()),
         [] if found.is_empty() => {
-            Err(format!("there is no debug session {name}, and no other in this project"))
+            Err(format!("there is no debug session {name}, and no other in this project; start one first"))
         }
         [] => Err(format!("there is no debug session {name}; there are: {}", list(found.iter().collect()))),
         many => Err(format!("{name} is ambiguous; name one: {}", list(many.to_vec()))),
@@ -130,7 +130,7 @@ pub fn choose(found: &[Found], name: &str) -> Result<AnnouncedSession, String> {
 pub async fn hand_back(announced: &AnnouncedSession) -> Result<(), String> {
     match ask(announced, "pilcrow/handBack").await {
         Ok(_) => Ok(()),
-        Err(RequestFailure::Dead) => Err("the session has ended".to_owned()),
+        Err(RequestFailure::Dead) => Err("the session has ended; list the sessions again".to_owned()),
         Err(RequestFailure::Other(reason)) => Err(reason),
     }
 }

@@ -1,9 +1,8 @@
-//! Examination of the installed programs: found, broken or missing, and how to
-//! install them.
+//! Examination of the installed programs: found, broken or missing.
 //!
-//! The result is data ([`Report`]), from which the text is rendered. Programs run only to print their version;
-//! a program of the project runs only if the project is trusted. The caller lists the programs: this module
-//! knows no language server by name.
+//! The result is data ([`Report`]), from which the text is rendered, with a remedy for each problem. Programs
+//! run only to print their version; a program of the project runs only if the project is trusted. The caller
+//! lists the programs: this module knows no language server by name.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -20,23 +19,23 @@ use tokio::io::AsyncReadExt;
 /// Time limit for a program to print its version.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Number of bytes read of its output.
+/// Maximum size of the output that is read, in bytes.
 const MAX_OUTPUT: u64 = 64 * 1024;
 
-/// A program to find.
+/// A program to search, and how to install it.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// Its name in the report: `basedpyright`.
+    /// Name in the report, such as `basedpyright`.
     pub name: String,
-    /// Its purpose: `language server for Python`.
+    /// Purpose, such as `language server for Python`.
     pub purpose: String,
     /// Names of alternative programs on PATH, best first.
     pub programs: Vec<String>,
-    /// Its known path, instead of a search on PATH.
+    /// Known path, instead of a search on PATH.
     pub found: Option<PathBuf>,
-    /// The arguments to print its version; if empty, it does not run.
+    /// Arguments to print its version; if empty, it does not run.
     pub version_args: Vec<String>,
-    /// The command that installs it.
+    /// Command that installs it.
     pub install: String,
 }
 
@@ -70,17 +69,17 @@ impl Probe {
 pub enum Status {
     Found {
         path: PathBuf,
-        /// The first line of its output; `None` if it did not run.
+        /// First line of its output; `None` if it did not run.
         version: Option<String>,
     },
     Broken {
         path: PathBuf,
         detail: String,
-        /// The command that installs it.
+        /// Command that installs it.
         install: String,
     },
     Missing {
-        /// The command that installs it.
+        /// Command that installs it.
         install: String,
     },
 }
@@ -92,7 +91,7 @@ pub struct Finding {
     pub purpose: String,
     #[serde(flatten)]
     pub status: Status,
-    /// Further information.
+    /// Notes shown below the finding.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -100,7 +99,7 @@ pub struct Finding {
 /// The result of an examination.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// The version of this program.
+    /// Version of this program.
     pub pilcrow: String,
     pub root: AbsPath,
     /// Whether its tools may run without a question.
@@ -109,17 +108,17 @@ pub struct Report {
     pub confinement: String,
     #[serde(rename = "folders")]
     pub directories: Vec<Directory>,
-    /// The probes in their order.
+    /// Findings in the order of the probes.
     pub findings: Vec<Finding>,
 }
 
-/// A directory of Pilcrow.
+/// A directory of Pilcrow's data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Directory {
     /// Name such as `config` or `state`.
     pub name: &'static str,
     pub path: AbsPath,
-    /// The reason that it is not usable; `None` if it is, or will be created on demand.
+    /// Reason why it is not usable; `None` if it is usable or will be created.
     pub problem: Option<String>,
 }
 
@@ -180,7 +179,7 @@ async fn probe_status(
     }
 }
 
-/// The first non-empty line that the program prints.
+/// Reads the first non-empty line that the program prints.
 async fn version(
     path: &Path,
     args: &[String],
@@ -216,7 +215,7 @@ async fn version(
     line(&output).or_else(|| line(&stderr)).ok_or_else(|| "it printed nothing".to_owned())
 }
 
-/// The first of `programs` that is on `path`.
+/// Finds the first of `programs` that is on `path`.
 fn on_path(programs: &[String], path: Option<&std::ffi::OsStr>) -> Option<PathBuf> {
     let directories: Vec<PathBuf> =
         path.map(|path| std::env::split_paths(path).collect()).unwrap_or_default();

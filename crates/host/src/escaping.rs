@@ -47,7 +47,7 @@ pub fn escape_invisible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// [`escape_invisible`] in one line.
+/// Makes every character visible as [`escape_invisible`] does, in one line.
 pub fn escape_invisible_line(text: &str) -> Cow<'_, str> {
     match escape_invisible(text) {
         shown if shown.contains('\n') => Cow::Owned(shown.replace('\n', "␊")),
@@ -57,8 +57,8 @@ pub fn escape_invisible_line(text: &str) -> Cow<'_, str> {
 
 /// Whether a character is invisible.
 ///
-/// Such are controls, direction changes, and characters without width (Unicode's
-/// `Default_Ignorable_Code_Point`, and line ends that terminals ignore).
+/// Controls, direction changes and characters without width are (Unicode's `Default_Ignorable_Code_Point`,
+/// and line ends that terminals ignore).
 fn is_invisible(character: char) -> bool {
     character.is_control()
         || matches!(character,

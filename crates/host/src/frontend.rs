@@ -1,5 +1,6 @@
-//! The port to the user, through which a surface answers questions, receives events
-//! and shows files.
+//! The port to the user.
+//!
+//! Through it a surface answers questions, receives events and shows files.
 
 use std::sync::Arc;
 
@@ -13,27 +14,27 @@ use workspace::Editor;
 use crate::config::Config;
 use crate::project::Show;
 
-/// A surface, from the perspective of a project.
+/// The surface of a project: its user, its events, and its editor.
 pub trait Frontend: Approver + EventSink {
     /// Reports a problem that stops nothing.
     fn notify(&self, text: &str);
 
-    /// The editor that has files open, if there is one.
+    /// Returns the editor that has files open, if there is one.
     fn editor(&self) -> Option<Arc<dyn Editor>> {
         None
     }
 
-    /// The settings of the editor, as JSON.
+    /// Returns the settings of the editor, as JSON.
     fn settings(&self) -> Option<Value> {
         None
     }
 
-    /// Shows a file with a range of LSP selected.
+    /// Returns the function that shows a file with an LSP range selected.
     fn show_document(&self) -> Option<Show> {
         None
     }
 
-    /// Called with the settings before anything else of the project starts.
+    /// Handles the loaded settings, before anything else of the project starts.
     ///
     /// # Errors
     /// When the surface cannot work with them; the project then does not open.
@@ -44,7 +45,7 @@ pub trait Frontend: Approver + EventSink {
 
 /// A frontend without a user.
 ///
-/// Questions stay unanswered, events go nowhere, problems go to the log.
+/// Questions stay unanswered, the frontend drops events, and problems go to the log.
 pub struct HeadlessFrontend;
 
 impl Frontend for HeadlessFrontend {

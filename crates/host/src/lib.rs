@@ -1,7 +1,7 @@
-//! The product without a surface: opens projects and sessions, calls tools, undoes,
-//! and chooses models.
+//! The product without a surface.
 //!
-//! A surface implements [`Frontend`], opens a [`Project`] with [`Host::open_project`] and a session with
+//! It opens projects and sessions, calls tools, undoes, and chooses models. A surface implements
+//! [`Frontend`], opens a [`Project`] with [`Host::open_project`] and a session with
 //! [`Project::open_session`]. `examples/headless.rs` is a complete surface.
 
 mod announce;
@@ -40,7 +40,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// The host with the directories that the environment names.
+    /// Creates the host with the directories that the environment names.
     ///
     /// # Errors
     /// When the environment names none.

@@ -1,5 +1,6 @@
-//! Redaction of output outside of events and sessions: standard error, editor
-//! messages, URLs.
+//! Redaction of output outside of events and sessions.
+//!
+//! It covers standard error, editor messages and URLs.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,13 +8,13 @@ use std::sync::OnceLock;
 
 use policy::Redactor;
 
-/// `text` without secrets that this process knows or that have a known form.
+/// Redacts secrets that this process knows or that have a known form.
 pub fn redact(text: &str) -> Cow<'_, str> {
     static REDACTOR: OnceLock<Redactor> = OnceLock::new();
     REDACTOR.get_or_init(Redactor::from_env).redact(text)
 }
 
-/// A URL without its password, and without keys in its parameters.
+/// Redacts the password of a URL, and keys in its parameters.
 pub fn redact_url(url: &str) -> String {
     let mut out = url.to_owned();
     for (range, name) in secrets(url).into_iter().rev() {
@@ -22,12 +23,12 @@ pub fn redact_url(url: &str) -> String {
     out
 }
 
-/// The password of a URL, and the keys in its parameters.
+/// Extracts the password of a URL, and the keys in its parameters.
 pub(crate) fn secrets_of_url(url: &str) -> impl Iterator<Item = String> {
     secrets(url).into_iter().map(|(range, _)| url[range].to_owned())
 }
 
-/// The ranges and kinds of the secrets in a URL, in order.
+/// Finds the ranges and kinds of the secrets in a URL, in order.
 fn secrets(url: &str) -> Vec<(Range<usize>, &'static str)> {
     let Some(begin) = url.find("://").map(|at| at + 3) else { return Vec::new() };
     let authority = url[begin..].split(['/', '?', '#']).next().unwrap_or_default();

@@ -1,5 +1,4 @@
-//! Requests to a project and its replies: values that one process can send to
-//! another.
+//! Requests to a project and its replies, as values for other processes.
 
 use std::path::PathBuf;
 
@@ -10,7 +9,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use workspace::{CommitId, Undo};
 
-/// The outcome of a request.
+/// The outcome of a request, which decides the exit code of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -23,7 +22,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a tool call.
+    /// Determines the outcome of a tool call.
     pub fn of(result: &ToolResult) -> Self {
         match &result.error {
             Some(error) if error.data["unattended"] == true => Self::Denied,
@@ -33,29 +32,29 @@ impl Outcome {
     }
 }
 
-/// The answer to a request.
+/// The answer of a project to a request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply<T> {
-    /// The request was carried out, successfully or not.
+    /// The project executed the request, successfully or not.
     Done(T),
     /// The request is wrong, for this reason; nothing was done.
     InvalidRequest(String),
 }
 
-/// An error instead of a result.
+/// The failure of a request without a result.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     /// The request is wrong, for this reason.
     #[error("{0}")]
     Invalid(String),
-    /// Our own directories or tasks failed.
+    /// A directory or task of Pilcrow failed.
     #[error(transparent)]
     Failed(#[from] anyhow::Error),
 }
 
 impl RequestError {
-    /// The request is wrong for the reason that `error` gives.
+    /// Creates the error of a request that is wrong for the reason of `error`.
     pub(crate) fn invalid(error: impl Into<anyhow::Error>) -> Self {
         Self::Invalid(format!("{:#}", error.into()))
     }
@@ -91,7 +90,7 @@ pub(crate) fn reply<T>(result: Result<T, RequestError>) -> anyhow::Result<Reply<
     }
 }
 
-/// Calls one tool.
+/// A call of one tool.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ToolCallRequest {
     pub name: String,
@@ -107,19 +106,19 @@ pub struct ToolCallRequest {
     pub named: bool,
 }
 
-/// Undoes or redoes.
+/// An undo or a redo.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct UndoRequest {
-    /// Redo the last undo.
+    /// Whether to redo the last undo.
     #[serde(default)]
     pub redo: bool,
-    /// Undo this commit instead of the last run.
+    /// Commit to undo instead of the last run.
     #[serde(default)]
     pub commit: Option<String>,
 }
 
 impl UndoRequest {
-    /// The target of an undo; `None` redoes the last undo.
+    /// Returns the target of an undo; `None` redoes the last undo.
     pub fn target(self) -> Option<Undo> {
         match self.commit {
             _ if self.redo => None,
@@ -129,11 +128,11 @@ impl UndoRequest {
     }
 }
 
-/// Runs a prompt in a session.
+/// A prompt to run in a session.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct PromptRequest {
     pub prompt: String,
-    /// A model other than the configured one.
+    /// Model instead of the configured one.
     #[serde(default)]
     pub model: Option<String>,
     /// The directory that the request comes from; files of scripts are relative to it.
@@ -144,12 +143,12 @@ pub struct PromptRequest {
     /// Without it a new one begins.
     #[serde(default)]
     pub resume: Option<String>,
-    /// An agent profile, by name.
+    /// Name of an agent profile.
     #[serde(default)]
     pub agent: Option<String>,
 }
 
-/// Compacts a session.
+/// A compaction of a session.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct CompactRequest {
     /// The session, by id or a unique part of it; without it the newest.
@@ -158,25 +157,25 @@ pub struct CompactRequest {
     /// Instructions for the summary.
     #[serde(default)]
     pub instructions: String,
-    /// A model other than the one that answered last.
+    /// Model instead of the one that answered last.
     #[serde(default)]
     pub model: Option<String>,
     #[serde(default)]
     pub directory: Option<PathBuf>,
-    /// An agent profile other than the session's, by name.
+    /// Name of an agent profile instead of the session's.
     #[serde(default)]
     pub agent: Option<String>,
 }
 
-/// Continues a session from an earlier entry, with a summary of what follows it.
+/// A branch from an earlier entry, with a summary of what follows it.
 #[derive(Debug, Clone, Default)]
 pub struct BranchRequest {
     pub session: String,
-    /// The entry to continue from.
+    /// Entry to continue from.
     pub entry: String,
     /// Instructions for the summary.
     pub instructions: String,
-    /// The model that writes the summary, if not the one that answered last.
+    /// Model that writes the summary, if not the one that answered last.
     pub model: Option<String>,
     pub directory: Option<PathBuf>,
 }
@@ -185,7 +184,7 @@ pub struct BranchRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunReport {
     pub outcome: Outcome,
-    /// The reason of a failure.
+    /// Reason of a failure.
     #[serde(default, rename = "why")]
     pub reason: Option<String>,
     /// Files that the run changed in the editor and that are not saved.
@@ -196,7 +195,7 @@ pub struct RunReport {
 /// The end of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactReport {
-    /// `false` if the session is short enough.
+    /// Whether the session was compacted; `false` if it is short enough.
     pub compacted: bool,
     /// The reason of a failure.
     #[serde(default)]
@@ -210,9 +209,9 @@ pub struct CompactReport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BranchReport {
     pub session: String,
-    /// The entry that it continues from.
+    /// Entry that the session continues from.
     pub at: String,
-    /// The entry that records the branch.
+    /// Entry that records the branch.
     pub entry: String,
     pub notes: Vec<String>,
 }
@@ -226,7 +225,7 @@ pub struct Stop<'a> {
     pub gone: &'a CancellationToken,
 }
 
-/// The instructions of `/compact INSTRUCTIONS`; `None` for any other prompt.
+/// Extracts the instructions of `/compact INSTRUCTIONS`; `None` for other prompts.
 pub fn parse_compact(prompt: &str) -> Option<&str> {
     let rest = prompt.trim().strip_prefix("/compact")?;
     (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| rest.trim())

@@ -1,5 +1,4 @@
-//! A request's scope: a project, and the permission, approver and servers of this
-//! request.
+//! The scope of a request: a project, and the request's permission and servers.
 
 use std::sync::Arc;
 
@@ -30,20 +29,20 @@ pub struct RequestScope {
     pub(crate) context: Arc<ToolContext>,
     pub(crate) registry: Registry,
     servers: Option<Arc<ScopedServers>>,
-    /// Owner of the background programs whose calls name none.
+    /// Id that owns background programs whose calls name no owner.
     starter: RunId,
 }
 
 /// Language servers of this scope alone.
 ///
-/// The project's own servers must learn of its commits.
+/// The scope reports its commits to the project's own servers.
 struct ScopedServers {
     pool: Arc<lsp_client::ServerPool>,
     commits: Mutex<broadcast::Receiver<Arc<Commit>>>,
 }
 
 impl RequestScope {
-    /// The scope of the process that opened the project, with its permission.
+    /// Creates the scope of the process that opened the project, with its permission.
     pub(crate) fn own(project: &Arc<Project>) -> Self {
         Self {
             policy: Arc::new(project.policy.for_concurrent_run()),
@@ -56,7 +55,7 @@ impl RequestScope {
         }
     }
 
-    /// A scope for a request of another process, with that request's permission.
+    /// Creates a scope for a request of another process, with its permission.
     ///
     /// Blocks on the file system.
     pub(crate) fn isolated(
@@ -81,7 +80,7 @@ impl RequestScope {
         &self.project
     }
 
-    /// Calls one tool.
+    /// Calls one tool, as the request names it.
     pub async fn call_tool(&self, call: ToolCallRequest, cancel: &CancellationToken) -> Reply<ToolResult> {
         let ToolCallRequest { name, arguments, invoked, named } = call;
         if named && self.registry.get(&name).is_none() {
@@ -112,8 +111,7 @@ impl RequestScope {
         (result, unsaved.files(&cx.run))
     }
 
-    /// [`RequestScope::undo`] for a client that reads the unsaved files from the
-    /// result.
+    /// Undoes as [`RequestScope::undo`] does, with the unsaved files in the result.
     pub async fn undo_call(&self, target: Option<&Undo>, cancel: &CancellationToken) -> ToolResult {
         let (result, unsaved) = self.undo(target, RunId::new(), cancel).await;
         with_unsaved(result, &unsaved)
@@ -211,7 +209,7 @@ impl RequestScope {
         newest.ok_or_else(|| RequestError::Invalid("there is no session to compact yet".to_owned()))
     }
 
-    /// Continues a session from an earlier entry; a summary stands for what follows it.
+    /// Continues a session from an earlier entry; a summary replaces what follows it.
     ///
     /// # Errors
     /// When a directory of Pilcrow fails, or no summary can be made.
@@ -224,7 +222,7 @@ impl RequestScope {
         reply(switch_branch(self, request, sink, cancel).await)
     }
 
-    /// Shuts down what was started for this scope alone; the project stays open.
+    /// Stops the servers of this scope alone; the project stays open.
     pub async fn close(&self) {
         if let Some(servers) = &self.servers {
             servers.pool.shutdown(deadlines::SCOPED_SERVERS).await;
@@ -251,7 +249,7 @@ impl RequestScope {
         }
     }
 
-    /// The context of a tool call outside of a session.
+    /// Creates the context of a tool call outside of a session.
     fn tool_context(&self, run: RunId, cancel: &CancellationToken, invoked: bool) -> ToolCx {
         ToolCx::standalone(StandaloneCall {
             call_id: "call".to_owned(),

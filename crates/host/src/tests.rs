@@ -84,7 +84,7 @@ impl Recorder {
     }
 }
 
-/// Runs a prompt in a session; the session's id.
+/// Runs a prompt in a session; returns the session's id.
 async fn prompt(project: &Arc<Project>, request: PromptRequest) -> String {
     let recorder = Arc::new(Recorder::default());
     let never = CancellationToken::new();
@@ -115,7 +115,7 @@ async fn isolated_scopes_share_servers_only_where_nothing_is_asked() {
     assert!(!shares(false) && !shares(true));
 }
 
-/// A file that blocks its reader until something writes to it.
+/// Creates a file that blocks its reader until something writes to it.
 fn fifo(path: &std::path::Path) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap();
@@ -161,9 +161,9 @@ async fn files_of_a_session_are_read_on_other_threads() {
     assert_eq!(writer.join().unwrap(), Some(true), "the runtime's thread waited for a file");
 }
 
-/// A session with two long answers under the profile `reviewer`.
+/// Opens a session with two long answers under the profile `reviewer`.
 ///
-/// Its model then writes a summary. The session's id.
+/// Its model then writes a summary. Returns the session's id.
 async fn long_session(fixture: &Fixture, project: &Arc<Project>) -> String {
     fixture.write("home/config/agents/reviewer/AGENTS.md", "Review, and change nothing.\n");
     let answer = serde_json::json!({ "text": "many words ".repeat(12_000) });

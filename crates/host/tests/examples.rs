@@ -1,4 +1,4 @@
-//! The examples run a prompt of a scripted model in a project.
+//! Tests of the examples: each runs a prompt of a scripted model in a project.
 #![expect(clippy::disallowed_methods, reason = "tests make a project and start the examples")]
 #![expect(clippy::unwrap_used, reason = "a failing fixture fails the test")]
 
@@ -38,7 +38,7 @@ impl Fixture {
     }
 }
 
-/// The program of an example, which cargo builds beside the tests.
+/// Returns the program of an example, which cargo builds beside the tests.
 fn program(example: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let path = test.parent().and_then(Path::parent).unwrap().join("examples").join(example);

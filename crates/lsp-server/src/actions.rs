@@ -12,7 +12,7 @@ use text::{LineIndex, Position};
 
 use super::{Connection, request_line};
 
-/// Own kinds, so that no action runs when a file is saved.
+/// Kinds of Pilcrow's own, which editors do not run when a file is saved.
 pub const KINDS: [&str; 6] = [EXPLAIN, TEST, REQUEST, IMPORTS, FIX, FIX_ALL];
 const EXPLAIN: &str = "refactor.pilcrow.explain";
 const TEST: &str = "refactor.pilcrow.test";
@@ -98,7 +98,7 @@ pub async fn code_actions(connection: &Connection, open: &OpenBuffer, params: &V
     Value::Array(actions)
 }
 
-/// Fixes of the client's diagnostics here: each alone, and all of its kind.
+/// Fix actions for the client's diagnostics: one for each, one for all of its kind.
 ///
 /// The run finds out whether a server has a safe fix.
 fn fixes(connection: &Connection, open: &OpenBuffer, params: &Value) -> Vec<(&'static str, String, Value)> {
@@ -153,7 +153,7 @@ pub(crate) async fn code_lenses(connection: &Connection, open: &OpenBuffer) -> V
     lenses.collect()
 }
 
-/// An action that executes a command, or the command for simple clients.
+/// Builds an action with a command, or the bare command for simple clients.
 fn action(connection: &Connection, title: &str, kind: &str, mut command: Value, llm: bool) -> Value {
     if !connection.client.action_literals {
         command["title"] = json!(title);
@@ -166,7 +166,7 @@ fn action(connection: &Connection, title: &str, kind: &str, mut command: Value, 
     action
 }
 
-/// The text of the request on this line. Searches only lines nearby.
+/// Finds the text of the request on this line. Searches only lines nearby.
 fn request_near(open: &OpenBuffer, line: usize, markers: &[String]) -> Option<String> {
     const AROUND: usize = 50;
     let last = open.lines.line_count().saturating_sub(1);

@@ -85,19 +85,19 @@ struct Compact {
     uri: Option<String>,
 }
 
-/// The result of a command.
+/// The outcome of [`execute`]: an answer, or work for the caller.
 pub enum Executed {
-    /// Done or started: the answer.
+    /// Answer of a command that is complete, or whose run started.
     Done(Value),
-    /// Return control of a debug session, or of all, to the agent.
+    /// Return control of a debug session, or of all sessions, to the agent.
     HandBack(Option<String>),
-    /// List the conversations of the project of this path, or of the default one.
+    /// List the conversations of the path's project, else of the default one.
     Sessions(Option<AbsPath>),
     /// Run a `¶` line, if it is in a comment.
     Request(Box<PendingRequest>),
 }
 
-/// A `¶` line to run.
+/// The data for a run of a `¶` line.
 pub struct PendingRequest {
     open: OpenBuffer,
     line: usize,
@@ -332,14 +332,18 @@ fn word_at_position(
         .documents
         .by_path(path)
         .ok_or_else(|| invalid("`position` needs an open document; open it, or name the `symbol`"))?;
-    let outside =
-        || invalid(format!("line {} character {} is not in the document", position.line, position.character));
+    let outside = || {
+        invalid(format!(
+            "line {} character {} is not in the document; use a position in it",
+            position.line, position.character
+        ))
+    };
     let position = Position { line: position.line, character: position.character };
     let offset =
         open.lines.offset(&open.text, position, connection.documents.encoding()).ok_or_else(outside)?;
     let word = text::word_at(&open.text, offset);
     if word.is_empty() {
-        return Err(invalid("no name at this position"));
+        return Err(invalid("no name at this position; place the cursor on one"));
     }
     let name = open.text[word.clone()].to_owned();
     let filtered = connection.filter.filtered_text(path, &open.text);
@@ -360,7 +364,7 @@ fn filtered_position(
         .ok_or_else(|| invalid("`range` needs an open document; open it, or leave `range` out"))?;
     let at = Position { line: position.line, character: position.character };
     let offset = open.lines.offset(&open.text, at, connection.documents.encoding());
-    let offset = offset.ok_or_else(|| invalid("`range` is not in the document"))?;
+    let offset = offset.ok_or_else(|| invalid("`range` is not in the document; use a range inside it"))?;
     let filtered = connection.filter.filtered_text(path, &open.text);
     let offset = connection.filter.filtered_offset(path, &open.text, offset);
     let at = LineIndex::new(&filtered).position(&filtered, offset, PositionEncoding::Utf32);
@@ -372,11 +376,15 @@ fn request(connection: &Connection, request: Request) -> Result<PendingRequest, 
     let Some(path) = place.path.clone() else {
         return Err(invalid(format!("{} has no file; save it first", place.uri)));
     };
-    let open =
-        connection.documents.by_path(&path).ok_or_else(|| invalid(format!("{} is not open", request.uri)))?;
+    let open = connection
+        .documents
+        .by_path(&path)
+        .ok_or_else(|| invalid(format!("{} is not open; open it in the editor", request.uri)))?;
     let markers = connection.markers(Some(&path));
-    let found = request_line::find_at(&open.text, &open.language_id, &markers, request.line)
-        .ok_or_else(|| invalid(format!("no request on line {}", request.line + 1)))?;
+    let found =
+        request_line::find_at(&open.text, &open.language_id, &markers, request.line).ok_or_else(|| {
+            invalid(format!("no request on line {}; write a ¶ comment there", request.line + 1))
+        })?;
     let as_of = as_of(connection, &place);
     let work = Work { title: title(&found.text), kind: WorkKind::Request(found), place: Some(place), as_of };
     Ok(PendingRequest { open, line: request.line, path, work })
@@ -392,7 +400,7 @@ fn undo(connection: &Connection, target: TargetParams) -> Result<Work, RpcError>
     Ok(Work { kind: WorkKind::Undo(Some(undo_target)), place, as_of: None, title: "undo".to_owned() })
 }
 
-/// The text of the document when the command arrives.
+/// The text of the document when the command arrived.
 fn as_of(connection: &Connection, place: &Place) -> Option<AsOf> {
     let open = connection.documents.get(&place.uri)?;
     let path = open.path.as_ref()?;
@@ -401,7 +409,7 @@ fn as_of(connection: &Connection, place: &Place) -> Option<AsOf> {
     Some(AsOf { revision: open.revision(), text })
 }
 
-/// The document of a URI, with the selected range.
+/// Finds the document of a URI, with the selected range.
 fn place(connection: &Connection, uri: &str, range: Option<lsp_types::Range>) -> Result<Place, RpcError> {
     let open = connection.documents.get(uri);
     let path = match (&open, paths::uri_to_path(uri)) {

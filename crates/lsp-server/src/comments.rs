@@ -20,7 +20,7 @@ const MAX_KNOWN: usize = 16;
 /// Deadline of parsing. After it, all lines that look like requests count.
 const PARSE_DEADLINE: Duration = Duration::from_secs(2);
 
-/// By the language ids of LSP, VS Code, Neovim's file types and Emacs's modes.
+/// The grammar for each language id of LSP, VS Code, Neovim and Emacs.
 const GRAMMARS: &[(&[&str], Language)] = &[
     (&["shellscript", "sh", "bash"], Language::Bash),
     (&["c"], Language::C),
@@ -41,14 +41,14 @@ const GRAMMARS: &[(&[&str], Language)] = &[
     (&["yaml"], Language::Yaml),
 ];
 
-/// The requests of one text, with these markers.
+/// A cache entry: a revision, its markers, and its requests.
 type Known = (Revision, Vec<String>, Arc<[RequestLine]>);
 
 /// A cache of requests by text.
 #[derive(Default)]
 pub struct Comments {
     known: Mutex<VecDeque<Known>>,
-    /// Held while a text is parsed.
+    /// Lock of the task that parses a text.
     parsing: tokio::sync::Mutex<()>,
 }
 

@@ -87,7 +87,7 @@ pub async fn hand_back(connection: &Connection, session: Option<&str>) -> Value 
         if session.is_none_or(|id| found.announced.session == id || found.id() == id) {
             match debug_sessions::hand_back(&found.announced).await {
                 Ok(()) => handed.push(found.id()),
-                Err(error) => tracing::debug!(session = found.id(), "not handed back: {error}"),
+                Err(error) => tracing::debug!(session = found.id(), "cannot return control: {error}"),
             }
         }
     }
@@ -98,7 +98,7 @@ pub async fn hand_back(connection: &Connection, session: Option<&str>) -> Value 
     json!({ "handedBack": handed })
 }
 
-/// The sessions of all open folders.
+/// Lists the debug sessions of all open folders.
 async fn sessions(connection: &Connection) -> Vec<Found> {
     let mut all = Vec::new();
     for folder in connection.projects.folders() {

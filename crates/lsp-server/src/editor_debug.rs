@@ -36,11 +36,11 @@ pub struct EditorSessions {
 
 struct Followed {
     sender: mpsc::Sender<Box<RawValue>>,
-    /// Set once the project is open.
+    /// The debug session; `None` until the project is open.
     session: watch::Sender<Option<Arc<Session>>>,
 }
 
-/// `pilcrow/debug/event` of a plugin.
+/// Parameters of a plugin's `pilcrow/debug/event`.
 #[derive(Deserialize)]
 struct DebugEventParams {
     /// The editor's name of the session.
@@ -58,7 +58,7 @@ struct DebugEventParams {
 struct StartedSession {
     name: String,
     r#type: String,
-    /// URI of its workspace folder.
+    /// URI of the workspace folder that the session belongs to.
     uri: Option<String>,
     /// The editor's name of the session whose adapter requested this one.
     parent: Option<String>,

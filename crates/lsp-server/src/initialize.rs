@@ -11,7 +11,7 @@ use super::{actions, commands};
 /// Version of the `pilcrow/` methods, `experimental.pilcrow.protocol`.
 pub const PROTOCOL: u64 = 1;
 
-/// The client, from its parameters of `initialize`.
+/// Facts about the client, from its parameters of `initialize`.
 ///
 /// Absent capabilities count as unsupported.
 #[derive(Debug, Clone)]
@@ -41,9 +41,9 @@ pub struct Client {
     pub snippets: bool,
     /// Whether it supports `workspace/codeLens/refresh`.
     pub lens_refresh: bool,
-    /// Whether it is our plugin, which shows `pilcrow/event`.
+    /// Whether the client is Pilcrow's plugin, which shows `pilcrow/event`.
     pub events: bool,
-    /// Whether it is our plugin, which shows answers of any length.
+    /// Whether the client is Pilcrow's plugin, which shows answers of any length.
     pub answers: bool,
 }
 
@@ -77,7 +77,7 @@ impl Client {
         }
     }
 
-    /// The form of messages to this client.
+    /// Limits and line break of messages to this client.
     pub(crate) fn message_form(&self) -> MessageForm {
         if self.answers { MessageForm::whole() } else { self.facts.editor.message.clone() }
     }

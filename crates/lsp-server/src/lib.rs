@@ -86,7 +86,7 @@ pub struct Connection {
     tracker: TaskTracker,
 }
 
-/// Options of the language server.
+/// Parts of the process that the language server uses.
 pub struct Options {
     pub homes: Homes,
     /// Sends log lines to the editor once it is connected.
@@ -156,7 +156,7 @@ struct Server {
     agent: Option<String>,
     announcer: Arc<dyn Announcer>,
     log: Arc<ClientLog>,
-    /// Set by `initialize`.
+    /// The connected editor; empty until `initialize`.
     connection: OnceLock<Arc<Connection>>,
     shut_down: AtomicBool,
     /// Fires on `exit`.
@@ -218,10 +218,10 @@ impl Handler for Server {
             return answer(self.initialize(peer, params.as_deref()));
         }
         let Some(connection) = self.connection.get() else {
-            return answer(Err(RpcError::new(codes::SERVER_NOT_INITIALIZED, "initialize comes first")));
+            return answer(Err(RpcError::new(codes::SERVER_NOT_INITIALIZED, "send `initialize` first")));
         };
         if self.shut_down.load(Ordering::Acquire) {
-            return answer(Err(RpcError::new(INVALID_REQUEST, "the server was shut down")));
+            return answer(Err(RpcError::new(INVALID_REQUEST, "the server was shut down; send only `exit`")));
         }
         let read = || {
             params
@@ -302,7 +302,7 @@ impl Server {
     fn initialize(&self, peer: &Peer, params: Option<&RawValue>) -> Result<Value, RpcError> {
         let params: Value = params
             .and_then(|params| serde_json::from_str(params.get()).ok())
-            .ok_or_else(|| RpcError::new(codes::INVALID_PARAMS, "initialize needs parameters"))?;
+            .ok_or_else(|| RpcError::new(codes::INVALID_PARAMS, "`initialize` needs parameters"))?;
         let client = Arc::new(Client::read(&params));
         let documents = Arc::new(EditorBuffers::new(&client.facts));
         let port = EditorPort::new(peer.clone(), Arc::clone(&documents), client.facts.clone(), &self.tracker);
@@ -344,7 +344,7 @@ impl Server {
         });
         late_edits::subscribe(&connection);
         if self.connection.set(connection).is_err() {
-            return Err(RpcError::new(INVALID_REQUEST, "initialize comes once"));
+            return Err(RpcError::new(INVALID_REQUEST, "`initialize` was already sent; send it once"));
         }
         if let Some(id) = client.process_id {
             let (exit, ending) = (self.exit.clone(), self.ending.clone());
@@ -379,7 +379,7 @@ impl Server {
 }
 
 impl Connection {
-    /// The markers at the start of request comments.
+    /// Returns the markers at the start of request comments.
     fn markers(&self, path: Option<&AbsPath>) -> Vec<String> {
         let config = self.projects.config(path);
         config.map_or_else(
@@ -388,7 +388,7 @@ impl Connection {
         )
     }
 
-    /// The path of a file relative to its project, for messages.
+    /// Returns the path of a file relative to its project, for messages.
     fn display_path(&self, path: &AbsPath) -> String {
         let root = self.projects.root_for(Some(path)).ok();
         let below = root.as_ref().and_then(|root| path.strip_prefix(root));
@@ -435,7 +435,7 @@ async fn begin(connection: Arc<Connection>) {
     configure(connection, None).await;
 }
 
-/// Sets the editor's settings, as sent or by a request.
+/// Applies the editor's settings, as sent or by a request.
 async fn configure(connection: Arc<Connection>, sent: Option<Value>) {
     let mut settings = sent.unwrap_or_default();
     if !settings.is_object() && connection.client.configuration {

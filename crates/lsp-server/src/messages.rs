@@ -24,7 +24,7 @@ pub async fn show(peer: &Peer, form: &MessageForm, kind: Kind, text: &str) {
     show_rendered(peer, kind, &Message::new(text, form).text).await;
 }
 
-/// Shows a rendered message.
+/// Sends a message that is already redacted and truncated.
 pub(crate) async fn show_rendered(peer: &Peer, kind: Kind, text: &str) {
     let params = json!({ "type": kind as u8, "message": text });
     if let Err(closed) = peer.notify("window/showMessage", &params).await {
@@ -36,7 +36,7 @@ pub(crate) async fn show_rendered(peer: &Peer, kind: Kind, text: &str) {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Message {
     pub text: String,
-    /// Whether it was truncated.
+    /// Whether the rendering truncated the text.
     pub cut: bool,
 }
 
@@ -71,13 +71,13 @@ impl Message {
 pub struct ClientLog(OnceLock<Peer>);
 
 impl ClientLog {
-    /// Sets the client.
+    /// Connects the log to the client, once it is initialized.
     pub fn begin(&self, peer: &Peer) {
         // A second `initialized` changes nothing.
         self.0.set(peer.clone()).ok();
     }
 
-    /// Sends one redacted line.
+    /// Sends a line after redaction.
     pub fn line(&self, level: Level, text: &str) {
         let Some(peer) = self.0.get() else { return };
         let kind = match level {

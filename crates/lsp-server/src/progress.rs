@@ -27,13 +27,13 @@ pub struct Progress {
 enum State {
     Waiting,
     Begun,
-    /// Ended before the client created the token. Begins and ends once it did.
+    /// A run that ended before the client created the token, with its last message.
     EndedEarly(String),
     Ended,
 }
 
 impl Progress {
-    /// `token` is unique.
+    /// Creates the progress of a run. `token` must be unique.
     pub fn new(peer: &Peer, token: String, shown: bool) -> Self {
         Self { peer: peer.clone(), token, shown, state: Mutex::new(State::Waiting) }
     }

@@ -31,7 +31,7 @@ use crate::frontend::EditorFrontend;
 /// Maximum wait for the editor's settings.
 const SETTINGS: Duration = Duration::from_secs(10);
 
-/// All projects of one connection.
+/// The open projects and workspace folders of one connection.
 pub struct Projects {
     options: ProjectsOptions,
     state: Mutex<State>,
@@ -69,7 +69,7 @@ struct State {
     announced: BTreeMap<AbsPath, Box<dyn Announcement>>,
     /// `initializationOptions.pilcrow`, and the client's later settings.
     settings: [Value; 2],
-    /// Settings outside of opened projects.
+    /// Settings that apply outside of opened projects.
     base: Option<Arc<Config>>,
 }
 
@@ -85,7 +85,7 @@ pub struct Lease {
     _user: TaskTrackerToken,
 }
 
-/// The project of a run is not known.
+/// The error of a run for which no project is known.
 #[derive(Debug, thiserror::Error)]
 #[error("no folder is open; open one, or name a file by `uri`")]
 pub struct NoProject;
@@ -98,8 +98,7 @@ impl Projects {
     /// Adds and removes folders.
     ///
     /// Announces the added ones, and closes the projects of removed ones.
-    ///
-    /// Blocks shortly on the file system.
+    /// Blocks briefly on the file system.
     pub(crate) fn change_folders(self: &Arc<Self>, added: &[PathBuf], removed: &[PathBuf]) {
         let canonical = |folders: &[PathBuf]| -> Vec<AbsPath> {
             folders.iter().map(|folder| canonical(folder)).collect()
@@ -213,7 +212,9 @@ impl Projects {
         self.lock().folder_of(path).is_some()
     }
 
-    /// The project at `root`, opened if needed. Waits for the editor's settings.
+    /// Returns the project at `root`, and opens it if needed.
+    ///
+    /// Waits for the editor's settings.
     ///
     /// # Errors
     /// When opening fails; the next call tries again.
@@ -319,7 +320,7 @@ impl State {
         containing.max_by_key(|folder| folder.as_path().as_os_str().len())
     }
 
-    /// The settings, in which later ones win.
+    /// Merges the settings; later ones win.
     fn merged(&self) -> Value {
         let mut merged = self.settings[0].as_object().cloned().unwrap_or_default();
         let later = self.settings[1].as_object().into_iter().flatten();

@@ -25,7 +25,7 @@ const LISP: Syntax = Syntax { line: &[";;", ";"], block: &[("#|", "|#")] };
 const ANY: Syntax =
     Syntax { line: &["#", "//", "--", ";", "%"], block: &[("<!--", "-->"), ("/*", "*/"), ("(*", "*)")] };
 
-/// By the language ids of LSP, VS Code, Neovim's file types and Emacs's modes.
+/// The comment syntax for each language id of LSP, VS Code, Neovim and Emacs.
 const LANGUAGES: &[(&[&str], Syntax)] = &[
     (
         &[
@@ -179,7 +179,7 @@ struct Style {
     indent: String,
     open: &'static str,
     close: &'static str,
-    /// Comment marks to escape inside of it.
+    /// Comment marks that the text inside must escape.
     comment_marks: Option<(&'static str, &'static str)>,
 }
 

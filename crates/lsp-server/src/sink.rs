@@ -17,7 +17,7 @@ pub struct Sink {
     pub connection: Arc<Connection>,
     pub progress: Arc<Progress>,
     pub transcript: Transcript,
-    /// Set once the client got the event that ends the run.
+    /// Whether the client got the event that ends the run.
     pub ended: Arc<AtomicBool>,
 }
 

@@ -1,8 +1,6 @@
 //! The conversation of a run as a Markdown file.
 //!
-//! Written to the state directory as it happens.
-//!
-//! `window/showDocument` can open it.
+//! Pilcrow writes it to the state directory while the run proceeds. `window/showDocument` can open it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +23,7 @@ const SHOW_DEADLINE: Duration = Duration::from_secs(10);
 /// Maximum number of lines of a tool result.
 const MAX_LINES: usize = 40;
 
-/// The transcript of one session.
+/// A Markdown file of the events of one session.
 #[derive(Clone)]
 pub struct Transcript {
     state: StateDir,
@@ -33,7 +31,7 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// The transcript of `session` below `state`, the workspace's state directory.
+    /// Creates the transcript of `session` below the workspace's state directory.
     ///
     /// Removes old ones.
     ///

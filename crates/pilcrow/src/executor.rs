@@ -1,5 +1,6 @@
-//! Executes commands in the process that serves the project's editor, or in this
-//! process if there is none. The output is the same either way.
+//! Execution of commands in the process that serves the project's editor.
+//!
+//! Without such a process, this one executes them. The output is the same either way.
 
 use std::sync::Arc;
 
@@ -29,17 +30,19 @@ enum ExecutionPlace {
     Remote(Client, AbsPath),
 }
 
-/// Receives the events of a run.
+/// A receiver of the events of a run.
 pub trait Listener: Send + Sync {
     fn event(&self, envelope: &Envelope);
-    /// An event from another process, which may be newer and send unknown kinds.
+    /// Handles an event from another process.
+    ///
+    /// That process may be newer and send unknown kinds.
     fn raw_event(&self, envelope: &RawValue);
 }
 
 impl Executor {
     /// Finds the process that serves the project's editor, unless `args` excludes it.
     ///
-    /// Else opens the project.
+    /// Without one, opens the project.
     ///
     /// # Errors
     /// When that process does not answer, or the project does not open.
@@ -143,7 +146,7 @@ impl Executor {
 
     /// Closes the project, if it is open in this process.
     ///
-    /// A debug session that the user joined continues until they leave it or press Ctrl-C again.
+    /// A debug session that the user joined continues until the user leaves it or presses Ctrl-C again.
     pub async fn close(self, cancel: &CancellationToken) {
         let scope = match self.place {
             ExecutionPlace::Local(scope) => scope,
@@ -174,7 +177,7 @@ fn stop(cancel: &CancellationToken) -> Stop<'_> {
     Stop { cancel, gone: stop::gone() }
 }
 
-/// The error for a failed request.
+/// Creates the error for a failed request.
 ///
 /// If the process ended, reverts and reports its interrupted commits.
 fn connection_error(failed: Failed, homes: &Homes, root: &AbsPath) -> anyhow::Error {

@@ -1,8 +1,8 @@
 //! The log: all events to a file, warnings to stderr, nothing to stdout.
 //!
 //! There is one file per day and process in the state's `log/` (0600), with one event per line and its spans.
-//! Files are deleted after 7 days, or the oldest first above 64 MiB. Secrets are redacted. Nothing is read,
-//! created or opened before the first event, so that starting costs nothing.
+//! The logger deletes files after 7 days, or the oldest first above 64 MiB, and redacts secrets. It reads,
+//! creates and opens nothing before the first event, so that starting costs nothing.
 
 mod files;
 mod format;
@@ -38,7 +38,7 @@ pub fn start(state: &StateDir, filter: &str, listener: Option<Listener>) -> anyh
     tracing::subscriber::set_global_default(subscriber).context("logging was already started")
 }
 
-/// Receives a line of the log.
+/// Callback that receives a line of the log, with its level.
 pub type Listener = Box<dyn Fn(Level, &str) + Send + Sync>;
 
 struct Sink {
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// The text on stderr, and the files with their names.
+    /// Logs in `work`; returns the text on stderr, and the files with their names.
     fn logged(filter: &str, work: impl FnOnce()) -> (String, Vec<(String, String)>) {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(AbsPath::new(temp.path()).unwrap());

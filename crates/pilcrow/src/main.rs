@@ -48,7 +48,7 @@ fn status(command: Command) -> u8 {
     }
 }
 
-/// An error with its causes, without those that its text repeats.
+/// Joins an error with its causes, without those that its text repeats.
 fn sentence(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

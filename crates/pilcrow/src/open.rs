@@ -57,10 +57,11 @@ impl EventSink for TerminalFrontend {
     }
 }
 
-/// `-C DIR`, else the nearest parent with `.git`, else the current directory.
+/// Finds the root: `-C DIR`, else the nearest parent with `.git`, else `.`.
 pub fn root(dir: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(dir) = dir {
-        return std::path::absolute(dir).with_context(|| format!("{} is not a usable path", dir.display()));
+        return std::path::absolute(dir)
+            .with_context(|| format!("{} is not a usable path; name another with -C", dir.display()));
     }
     #[expect(clippy::disallowed_methods, reason = "only the command line depends on it")]
     let current =
@@ -71,12 +72,12 @@ pub fn root(dir: Option<&Path>) -> anyhow::Result<PathBuf> {
         .map_or(current.clone(), Path::to_owned))
 }
 
-/// The root of the project that the command line names, without symbolic links.
+/// Returns the root that the command line names, without symbolic links.
 pub fn canonical_root(args: &cli::Project) -> anyhow::Result<AbsPath> {
     AbsPath::new(root(args.dir.as_deref())?.canonicalize()?).context("the project has no absolute path")
 }
 
-/// The settings of the project at `root`. Prints warnings about them.
+/// Loads the settings of the project at `root`. Prints warnings about them.
 pub fn settings(homes: &Homes, root: &AbsPath, trusted: bool) -> anyhow::Result<Config> {
     project::settings(homes, root, trusted, note)
 }

@@ -1,6 +1,7 @@
-//! Standard output and standard error of the command line. Standard output holds
-//! results only. A closed pipe (`| head`) cancels a command that handles
-//! cancellation, and ends any other silently.
+//! Standard output and standard error of the command line.
+//!
+//! Standard output holds results only. A closed pipe (`| head`) cancels a command that handles cancellation,
+//! and ends any other silently.
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal as _, Write};
@@ -15,7 +16,7 @@ use crate::stop;
 static INCOMPLETE: AtomicBool = AtomicBool::new(false);
 /// Whether the last line on standard error is one that the next replaces.
 static TRANSIENT: AtomicBool = AtomicBool::new(false);
-/// Moves to the start of the row and erases it.
+/// Control sequence that moves to the start of the row and erases it.
 const CLEAR: &str = "\r\x1b[K";
 /// Assumed width of a terminal that does not report it.
 const COLUMNS: usize = 80;
@@ -53,7 +54,7 @@ pub fn json(value: &impl Serialize) {
     }
 }
 
-/// Writes `text` and a line end to standard error, without secrets.
+/// Writes redacted `text` and a line end to standard error.
 ///
 /// An error may quote any text.
 pub fn note(text: &str) {
@@ -119,7 +120,7 @@ fn finish(written: std::io::Result<()>) {
 
 /// Whether output was lost although it has a reader.
 ///
-/// For example because the disk is full.
+/// A full disk is an example.
 pub fn is_incomplete() -> bool {
     INCOMPLETE.load(Ordering::Relaxed)
 }

@@ -1,5 +1,7 @@
-//! Cancellation by signals: the first SIGINT, SIGTERM or SIGHUP cancels, the second
-//! ends the process. A closed pipe on standard output counts as a closed terminal.
+//! Cancellation by signals.
+//!
+//! The first SIGINT, SIGTERM or SIGHUP cancels, the second ends the process. A closed pipe on standard output
+//! counts as a closed terminal.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +21,7 @@ static STOPPED: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::n
 
 static GONE: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
 
-/// Token that fires if the terminal or the reader of the output closed.
+/// Returns the token that fires if the terminal or the reader of the output closed.
 ///
 /// It fires before the token of [`on_signal`], and not if the user stopped the command.
 pub fn gone() -> &'static CancellationToken {
@@ -43,7 +45,7 @@ pub fn close_surface() -> bool {
     handles_cancel
 }
 
-/// The token of the process, which the first signal cancels.
+/// Returns the token of the process, which the first signal cancels.
 ///
 /// The second signal ends the process at once, and its guard stops the child processes.
 ///

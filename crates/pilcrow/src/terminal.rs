@@ -1,5 +1,7 @@
-//! Questions to the user at a terminal, on standard error, with answers from
-//! standard input. If either is not a terminal, the command is unattended.
+//! Questions to the user at a terminal.
+//!
+//! They go to standard error, and answers come from standard input. If either is not a terminal, the command
+//! is unattended.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use policy::{Answer, Approver, Choice, Chosen, Question, Unattended};
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
-/// Number of lines of a diff shown with a question.
+/// Maximum number of lines of a diff shown with a question.
 const MAX_LINES: usize = 120;
 
 /// Asks one question at a time.
@@ -24,7 +26,7 @@ struct Lines {
     reader: Option<Reader>,
 }
 
-/// The reading thread.
+/// The thread that reads standard input.
 ///
 /// Nothing can stop it while it reads; it owns nothing and ends with the process.
 struct Reader {
@@ -36,14 +38,12 @@ struct Reader {
     is_reading: bool,
 }
 
-/// Whether standard input and standard error are terminals.
-///
-/// Then the user can be asked.
+/// Whether the user can be asked: standard input and standard error are terminals.
 pub fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// The approver of this process: the terminal, if there is one.
+/// Returns the approver of this process: the terminal, if there is one.
 pub fn approver() -> Arc<dyn Approver> {
     if is_interactive() { Arc::new(Terminal { lines: Mutex::default() }) } else { Arc::new(Unattended) }
 }
@@ -113,7 +113,7 @@ impl Lines {
         }
     }
 
-    /// The next line; `None` at the end of the input.
+    /// Reads the next line; `None` at the end of the input.
     ///
     /// If cancelled, the line remains for [`Self::drop_stale`].
     async fn next(&mut self) -> Option<String> {

@@ -1,7 +1,8 @@
 //! The callers of a function, with those that its server leaves out.
 //!
-//! A server may follow calls only inside the package of the function (tsserver 5.9); calls in other packages are
-//! then found among its references. And calls through an overridden method may reach the function too.
+//! A server may follow calls only inside the package of the function (tsserver 5.9); the search then finds
+//! calls in other packages among the references. Calls through an overridden method may reach the function
+//! too.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,11 +18,11 @@ use crate::call_syntax::is_called;
 use crate::overrides::{Members, OverrideSearch};
 use crate::{Note, notes};
 
-/// The callers of a function.
+/// The callers of a function, and notes on callers that may be missing.
 #[derive(Debug)]
 pub struct Callers {
     pub calls: Vec<Call>,
-    /// The definition's name.
+    /// The name of the server's definition.
     pub server: String,
     pub notes: Vec<Note>,
 }
@@ -52,7 +53,7 @@ pub async fn callers(
     Ok(Callers { calls, server: server.name().to_owned(), notes: found_notes })
 }
 
-/// One search for callers.
+/// The inputs of a search for callers.
 struct CallerSearch<'a> {
     workspace: &'a Workspace,
     pool: &'a Arc<ServerPool>,
@@ -184,7 +185,7 @@ fn innermost(text: &str, symbols: &[Symbol], at: usize) -> Option<Symbol> {
     inner.or_else(|| is_function.then(|| Symbol { children: Vec::new(), ..around.clone() }))
 }
 
-/// The caller of what is called at the top level of a file: the file.
+/// Returns the file as the caller of calls at its top level.
 fn whole_file(document: &Document) -> Symbol {
     let name = document.path.file_name().to_string();
     Symbol {

@@ -1,7 +1,7 @@
-//! Dropped references: edits of a move that remove the old name without inserting the new one.
+//! Dropped references: edits of a move that remove the old name without a new one.
 //!
-//! A server that has lost its project may do so (basedpyright 1.40.2: `from .signals import x` becomes
-//! `from . import x`). Only lines that remain are checked, not references that the server leaves unchanged.
+//! A server that has lost its project may do so (basedpyright 1.40.2: `from .signals import x` becomes `from
+//! . import x`). The check covers only lines that remain, not references that the server leaves unchanged.
 
 use std::ops::Range;
 
@@ -11,14 +11,14 @@ use workspace::{Workspace, WorkspaceEdit};
 
 use crate::edited;
 
-/// Files that represent their directory, which may be all that is named.
+/// Stems of files that represent their directory. An import may name only that.
 const HEADS: [&str; 5] = ["index", "__init__", "mod", "lib", "main"];
 
 /// A place that loses the old name and does not get the new one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DroppedReference {
     pub path: AbsPath,
-    /// Counts from 1.
+    /// Line number, from 1.
     pub line: usize,
     pub old: String,
     pub new: String,

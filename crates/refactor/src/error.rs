@@ -1,16 +1,16 @@
-//! Why a refactoring is refused.
+//! Reasons why Pilcrow refuses a refactoring.
 
 use lsp_client::ServerError;
 use paths::AbsPath;
 use policy::ErrorCode;
 
-/// Why a refactoring is refused.
+/// The reason why Pilcrow refuses a refactoring.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RefactorError {
     #[error(transparent)]
     Server(#[from] ServerError),
     /// The server renames some declarations of the symbol and not this one.
-    #[error("the server does not rename declaration {index} of the symbol")]
+    #[error("the server does not rename declaration {index} of the symbol; rename it with `edit`")]
     DeclarationKept { index: usize },
     /// The stub of a file declares the symbol too and cannot be renamed with it.
     #[error(
@@ -42,7 +42,7 @@ pub enum RefactorError {
     Unreadable { file: String, reason: String },
 }
 
-/// Why the stub of a file cannot be renamed with it.
+/// The reason why the stub of a file cannot be renamed with it.
 #[derive(Debug, Clone)]
 pub enum StubConflict {
     Refused(ServerError),
@@ -72,7 +72,7 @@ fn uses(users: &[String]) -> String {
 }
 
 impl RefactorError {
-    /// The code that surfaces and models are given.
+    /// Returns the code for surfaces and models.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Server(error) => error.code(),

@@ -1,4 +1,4 @@
-//! Move of a file or directory, with all that refers to it.
+//! Move of a file or directory, with all references to it.
 //!
 //! The plan has the edits of all servers that follow file names, then the move itself. One scan of the workspace
 //! updates `#include` lines and finds the lines that still name the old place.
@@ -16,14 +16,14 @@ use crate::includes::{self, Moves};
 use crate::stale_paths::OldPlaces;
 use crate::{Line, Note, Redirected, RefactorError, dropped_references, edited, edits, stub_files};
 
-/// Files read by the scan.
+/// Maximum number of files that the scan reads.
 pub(crate) const MAX_READ: usize = 20_000;
-/// Size of the largest file in which old places are searched.
+/// Maximum size of a file in which the scan searches old places, in bytes.
 const MAX_BYTES: usize = 1 << 20;
-/// Time for the scan.
+/// Time limit of the scan.
 const MAX_TIME: Duration = Duration::from_secs(5);
 
-/// A planned move.
+/// The planned edit of a move, with notes on what it leaves.
 #[derive(Debug)]
 pub struct FileMove {
     pub edit: WorkspaceEdit,
@@ -78,7 +78,7 @@ pub async fn move_file(
     Ok(plan.finish(&servers, scan))
 }
 
-/// A move while it is planned.
+/// The state of a move during its planning.
 struct MovePlan<'a> {
     workspace: &'a Workspace,
     from: &'a AbsPath,
@@ -105,7 +105,7 @@ impl MovePlan<'_> {
         }
     }
 
-    /// Adds a server's edit, but for files that a better server has edited already.
+    /// Adds a server's edit, except in files that a preferred server has edited.
     async fn ask(
         &mut self,
         pool: &Arc<ServerPool>,
@@ -143,7 +143,7 @@ impl MovePlan<'_> {
         Ok(())
     }
 
-    /// Moves the stubs of a file with it: they are found by its name.
+    /// Moves the stubs of a file with it, because servers find a stub by its name.
     fn move_stubs(&mut self, pool: &ServerPool) {
         for Document { path: stub, version, .. } in stub_files::stubs(self.workspace, pool, self.from) {
             let moves =
@@ -176,7 +176,7 @@ impl MovePlan<'_> {
         self.edit.operations.push(Operation::Rename { from, to, expected, replaces: None });
     }
 
-    /// Adds what the scan found.
+    /// Adds the results of the scan.
     fn finish(mut self, servers: &[ServerHandle], scan: Scan) -> FileMove {
         let files = scan.includes.len();
         if servers.is_empty() {
@@ -295,7 +295,7 @@ impl Scanner<'_> {
         self.find_stale(&document.path, &text, scan, is_over);
     }
 
-    /// Updates the `#include` lines of a file; its text after that, if any changed.
+    /// Updates the `#include` lines of a file; returns its new text if any changed.
     fn update_includes(&self, document: &Document, scan: &mut Scan) -> Option<String> {
         let (edits, redirected) = self.moves.broken(&document.path, &document.text);
         let moved = self.moves.after(&document.path);
@@ -332,7 +332,7 @@ impl Scanner<'_> {
     }
 }
 
-/// The text of a document after `edit`.
+/// Returns the text of a document after `edit`.
 fn after(edit: &WorkspaceEdit, document: &Document) -> String {
     let mut text = document.text.to_string();
     for (_, edits) in edited(edit).filter(|(path, _)| **path == document.path) {

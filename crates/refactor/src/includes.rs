@@ -1,8 +1,8 @@
-//! `#include` lines of C and related languages that a move breaks, updated where that is exact.
+//! Updates of `#include` lines of C and related languages that a move breaks.
 //!
-//! No server does it. Every compiler searches a quoted path in the directory of the including file first. Where it
-//! leads to a file from there, that file is meant, whatever the include directories are; only such lines are
-//! changed. A line that leads to another file than before, and cannot be updated exactly, is reported.
+//! No server does it. Every compiler searches a quoted path in the directory of the including file first. If
+//! the path leads to a file from there, it means that file whatever the include directories are. Only such
+//! lines are changed. The move reports a line that leads to another file than before and has no exact update.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use paths::AbsPath;
 use text::TextEdit;
 use workspace::{Operation, WorkspaceEdit};
 
-/// Links followed on one path.
+/// Maximum number of links followed on one path.
 const MAX_LINKS: usize = 40;
 
 /// Extensions of files with `#include` lines.
@@ -28,7 +28,7 @@ pub(crate) fn is_source(path: &AbsPath) -> bool {
     path.as_path().extension().and_then(|it| it.to_str()).is_some_and(|it| SOURCES.contains(&it))
 }
 
-/// The moves of an edit.
+/// The moves of an edit, and the paths that they affect.
 pub(crate) struct Moves {
     places: Vec<(AbsPath, AbsPath)>,
     /// Whether directories and links lead, by a link, into what moves.
@@ -44,7 +44,7 @@ impl Moves {
         Self { places: moves.collect(), linked: RefCell::default() }
     }
 
-    /// The path of a file after the moves.
+    /// Returns the path of a file after the moves.
     pub fn after(&self, path: &AbsPath) -> AbsPath {
         let moved = self.places.iter().find_map(|(from, to)| {
             let rest = path.strip_prefix(from)?;
@@ -53,9 +53,9 @@ impl Moves {
         moved.unwrap_or_else(|| path.clone())
     }
 
-    /// Path before the moves of what is at `path` after them.
+    /// Returns the path before the moves of the file that is at `path` after them.
     ///
-    /// `None` if nothing is there then.
+    /// `None` if no file is there then.
     fn before(&self, path: &AbsPath) -> Option<AbsPath> {
         let moved = self.places.iter().find_map(|(from, to)| {
             let rest = path.strip_prefix(to)?;
@@ -64,9 +64,9 @@ impl Moves {
         moved.or_else(|| self.places.iter().all(|(from, _)| !path.starts_with(from)).then(|| path.clone()))
     }
 
-    /// The file to which `path` leads after the moves.
+    /// Resolves the file to which `path` leads after the moves.
     ///
-    /// Links and `..` are resolved one by one.
+    /// Resolves links and `..` one by one.
     fn leads(&self, path: &Path) -> Option<AbsPath> {
         let parts = |path: &Path| path.components().rev().map(|it| it.as_os_str().to_owned()).collect();
         let mut left: Vec<OsString> = parts(path);

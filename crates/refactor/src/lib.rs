@@ -1,4 +1,4 @@
-//! Refactorings that language servers leave incomplete, completed across the workspace.
+//! Refactorings of language servers, completed across the workspace.
 //!
 //! A rename also covers stub files and reports overrides that keep their name; a move also updates `#include`
 //! lines and reports paths that still name the old place; callers include those of other packages. Nothing is

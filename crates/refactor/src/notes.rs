@@ -1,4 +1,4 @@
-//! Notes: what a refactoring leaves to do, and why it may be incomplete, as data to be rendered.
+//! Notes on a refactoring, as data: tasks that it leaves, and limits of its result.
 
 use lsp_client::Location;
 use paths::AbsPath;
@@ -14,7 +14,7 @@ pub enum Note {
         name: String,
         place: Location,
     },
-    /// Related methods keep their name.
+    /// Methods related by overriding keep their name.
     OverridesNotRenamed(Box<OverrideSet>),
     /// Calls of overridden methods may reach the function.
     CallsThroughOverrides(Box<OverrideSet>),
@@ -60,11 +60,13 @@ pub enum Note {
     ///
     /// The include directories decide which file the line means.
     AmbiguousIncludes(Vec<Line>),
-    /// Not every file was searched for references to the old place.
+    /// The search for references to the old place did not read every file.
     SearchCut,
 }
 
-/// A line of a file, from 1; the file as it is named after the move.
+/// A line of a file.
+///
+/// Lines count from 1; the path is the file's path after the move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     pub path: AbsPath,
@@ -75,11 +77,11 @@ pub struct Line {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirected {
     pub at: Line,
-    /// `None`: to no file.
+    /// The new target; `None` if the line leads to no file.
     pub target: Option<AbsPath>,
 }
 
-/// The notes of a server.
+/// Converts the notes of a server.
 pub(crate) fn of_server(notes: Vec<lsp_client::Note>) -> Vec<Note> {
     notes.into_iter().map(Note::Server).collect()
 }

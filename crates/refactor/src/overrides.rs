@@ -1,11 +1,12 @@
-//! Overrides: the methods that a method overrides, that override it, and that override the same one.
+//! Overrides: the methods that a method overrides, that override it, and that
+//! override the same one.
 //!
 //! A server may treat each of them as a symbol of its own (basedpyright 1.40), so that a rename or a search for
 //! callers reaches only one of them. A method is a base of another if the server lists the other among its
 //! implementations.
 //!
-//! Invariants: a method is never related by its name alone; methods that could not be checked are reported as
-//! unknown.
+//! Invariants: an equal name alone never relates methods; the search reports methods that it could not check
+//! as unknown.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -20,18 +21,18 @@ use workspace::{Document, Workspace};
 
 use crate::call_syntax::is_called;
 
-/// Time for one search.
+/// Time limit of one search.
 const MAX_TIME: Duration = Duration::from_secs(4);
 /// Maximum share of the call's remaining time for one search, in percent.
 const TIME_SHARE: u32 = 30;
-/// Files whose methods are read.
+/// Maximum number of files whose methods one search reads.
 const MAX_FILES: usize = 40;
-/// Requests for implementations or definitions.
+/// Maximum number of requests for implementations or definitions.
 const MAX_REQUESTS: usize = 24;
-/// Methods whose uses are requested.
+/// Maximum number of methods whose uses one search requests.
 const MAX_USES: usize = 8;
 
-/// A method as its server names it.
+/// A method in its server's notation, with its uses.
 #[derive(Debug, Clone)]
 pub struct Method {
     /// `Class.method`.
@@ -44,7 +45,7 @@ pub struct Method {
 /// The methods related to a method, and those whose relation is unknown.
 #[derive(Debug, Default)]
 pub struct OverrideSet {
-    /// The name of the method.
+    /// The name that all methods of the set share.
     pub name: String,
     /// The server that was asked.
     pub server: String,
@@ -56,19 +57,19 @@ pub struct OverrideSet {
     pub siblings: Vec<Method>,
     /// Uses of a member of that name for which the server knows no definition.
     pub undefined: Vec<Location>,
-    /// Why some uses were not resolved.
+    /// Reason why some uses were not resolved.
     pub unresolved: Option<Unresolved>,
     /// Methods of that name whose relation is unknown.
     pub unknown: Vec<Method>,
-    /// Why the relation of `unknown` methods is unknown.
+    /// Reason why the relation of `unknown` methods is unknown.
     pub reason: Option<Reason>,
-    /// Why there may be more related methods.
+    /// Reason why there may be more related methods.
     pub cut: Option<Cut>,
     /// Whether some uses could not be read.
     pub uses_cut: bool,
 }
 
-/// Why the relation of methods is unknown.
+/// Reason why the relation of methods is unknown.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reason {
     /// The server does not answer requests for implementations.
@@ -76,7 +77,7 @@ pub enum Reason {
     Failed(ServerError),
 }
 
-/// Why a search was cut.
+/// Reason why a search is incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// The name occurs in too many places.
@@ -110,12 +111,12 @@ impl OverrideSet {
             && self.cut.is_none()
     }
 
-    /// All methods that are known to be related.
+    /// Iterates over all methods that are known to be related.
     pub fn related(&self) -> impl Iterator<Item = &Method> {
         self.bases.iter().chain(&self.overriding).chain(&self.siblings)
     }
 
-    /// The uses of the related methods, in order, each once.
+    /// Collects the uses of the related methods, in order, each once.
     pub fn uses(&self) -> Vec<&Location> {
         let mut places: Vec<&Location> =
             self.related().flat_map(|method| method.uses.iter().flatten()).collect();
@@ -125,15 +126,15 @@ impl OverrideSet {
     }
 }
 
-/// Which related methods a search is for.
+/// The related methods that a search finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Members {
-    /// The methods that it overrides, with the uses that are calls.
+    /// The overridden methods, with the uses that are calls.
     Bases,
     All,
 }
 
-/// A search for the methods related to one.
+/// The inputs of a search for the methods related to one.
 pub(crate) struct OverrideSearch<'a> {
     pub workspace: &'a Workspace,
     pub pool: &'a Arc<ServerPool>,

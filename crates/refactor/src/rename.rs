@@ -1,4 +1,4 @@
-//! Rename of a symbol: the server's edit, completed by stub files and checked against overrides.
+//! Rename of a symbol: the server's edit with stub files, checked for overrides.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::overrides::{Members, OverrideSearch, OverrideSet, location};
 use crate::stub_files::StubRename;
 use crate::{Note, RefactorError, edited, notes, shorthand};
 
-/// A rename to plan.
+/// The symbol, the new name, and all declarations of a rename.
 #[derive(Debug)]
 pub struct RenameRequest<'a> {
     pub document: &'a Document,
@@ -24,18 +24,18 @@ pub struct RenameRequest<'a> {
     pub declarations: &'a [Declaration],
 }
 
-/// A declaration of a symbol.
+/// The place of a declaration of a symbol.
 #[derive(Debug, Clone)]
 pub struct Declaration {
     pub path: AbsPath,
     pub range: Range<usize>,
 }
 
-/// A planned rename.
+/// The planned edit of a rename, with notes and places of the old name.
 #[derive(Debug)]
 pub struct Rename {
     pub edit: WorkspaceEdit,
-    /// The definition's name.
+    /// The name of the server's definition.
     pub server: String,
     pub notes: Vec<Note>,
     pub mentions: Mentions,
@@ -45,7 +45,7 @@ pub struct Rename {
 #[derive(Debug, Clone, Default)]
 pub struct Mentions {
     pub paths: Vec<AbsPath>,
-    /// Whether there may be more.
+    /// Whether more files may contain the old name.
     pub is_cut: bool,
 }
 
@@ -101,7 +101,7 @@ async fn complete(
     Ok(search.run(at, Some(&renamed.candidates), cx.clock()).await?)
 }
 
-/// A symbol with the new name in the scope of the renamed one.
+/// Finds a symbol with the new name in the scope of the renamed one.
 ///
 /// `None` also if the server gives no symbols.
 async fn sibling(
@@ -152,7 +152,7 @@ fn mentions(candidates: Candidates) -> Mentions {
 }
 
 impl Mentions {
-    /// The lines where `name` still occurs, by file. Reads the files.
+    /// Lists the lines where `name` still occurs, by file. Reads the files.
     pub fn places_left(&self, workspace: &Workspace, name: &str) -> Vec<(AbsPath, Vec<usize>)> {
         let lines = |path: &AbsPath| {
             let text = workspace.document(path).ok()?.text;

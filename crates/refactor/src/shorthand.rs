@@ -1,4 +1,6 @@
-//! Shorthand properties in a rename: `{ total }` names a key and a variable, and a rename means one of them.
+//! Shorthand properties in a rename.
+//!
+//! `{ total }` names a key and a variable, and a rename means one of them.
 //!
 //! The key is what other code reads. TypeScript's servers rename both unless they are configured to write
 //! `export { sum as total }` too, and then imports in other files keep the old name.
@@ -61,9 +63,9 @@ fn may_be_shorthand(text: &str, range: &Range<usize>) -> bool {
     matches!(before, Some('{' | ',' | '/')) && matches!(after, Some('}' | ',' | '=' | '/'))
 }
 
-/// Expansion of `{ old }` for the rename of a variable or of a property.
+/// Expands `{ old }` for the rename of a variable or of a property.
 ///
-/// The places of the rename show which of them is renamed.
+/// The places of the rename show which of them changes.
 ///
 /// `None` if it is both (a parameter property, a destructuring pattern), if no place shows it, or if a module's
 /// `exports.total` may be renamed.

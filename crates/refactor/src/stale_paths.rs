@@ -1,8 +1,8 @@
-//! Stale paths: lines that name the old place of what moves, found by text.
+//! Stale paths: lines whose text still names the old place after a move.
 //!
-//! Only what a line itself says is reported: a path that leads to the old place and to nothing that exists after the
-//! move. Servers may skip files that their project excludes. An `#include` that matches both the old and the new
-//! place, depending on the include directories, is reported as ambiguous. Nothing is changed.
+//! The search reports a line for a path that leads to the old place and to nothing that exists after the
+//! move. Servers may skip files that their project excludes. An `#include` that matches both the old and the
+//! new place, depending on the include directories, is reported as ambiguous. The search changes no file.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -13,9 +13,9 @@ use crate::file_move::MAX_READ;
 /// Extensions that an import of a script may omit.
 const SCRIPTS: [&str; 11] = ["d.ts", "ts", "tsx", "js", "jsx", "mjs", "cjs", "mts", "cts", "vue", "svelte"];
 
-/// The old places of what an edit moves, as paths relative to the workspace.
+/// The old places that an edit moves, as paths relative to the workspace.
 pub(crate) struct OldPlaces {
-    /// Old and new place of what moves, and of the files in it.
+    /// Old and new place of each moved file or directory.
     places: BTreeMap<String, String>,
     news: HashSet<String>,
     /// The directories among `places`.
@@ -25,7 +25,7 @@ pub(crate) struct OldPlaces {
     /// These are paths without extension, and the directory of an `index`.
     scripts: BTreeSet<String>,
     modules: Vec<Module>,
-    /// Words of which every file that names an old place contains one.
+    /// Words of which every file that names an old place contains at least one.
     keys: BTreeSet<String>,
 }
 
@@ -264,7 +264,7 @@ impl OldPlaces {
         (found, true)
     }
 
-    /// The place to which a path leads, from the directory of its file or workspace.
+    /// Resolves a path from the directory of its file or from the workspace.
     ///
     /// In a file that `lists` files, a name with an extension is a path too.
     fn path(
@@ -567,7 +567,7 @@ fn inside(path: &str, directory: &str) -> bool {
     path == directory || below(path, directory).is_some()
 }
 
-/// The rest of `path` below `directory`.
+/// Returns the rest of `path` below `directory`.
 fn below<'a>(path: &'a str, directory: &str) -> Option<&'a str> {
     if directory.is_empty() { Some(path) } else { path.strip_prefix(directory)?.strip_prefix('/') }
 }

@@ -1,10 +1,10 @@
-//! Stub files: two files of one module, where a language has such (`a.py` and its stub `a.pyi`).
+//! Stub files: a second file of the same module (`a.py` and its stub `a.pyi`).
 //!
-//! A server answers for the file that it reads; the other would keep the old name unnoticed. So a symbol is renamed
-//! in both files or in none.
+//! A server answers for the file that it reads; the other would keep the old name unnoticed. Pilcrow renames
+//! a symbol in both files or in none.
 //!
-//! Invariants: the other declaration is found by its symbol path, never by its name alone. A module also declares
-//! what it imports (only Python has stubs here), which servers do not list among a file's symbols.
+//! Invariants: the search finds the other declaration by its symbol path, never by its name alone. A module
+//! also declares its imports (only Python has stubs here), which servers do not list among a file's symbols.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use workspace::{Document, Operation, Workspace, WorkspaceEdit};
 use crate::error::StubConflict;
 use crate::{RefactorError, edited, edits};
 
-/// A rename that is completed in stub files.
+/// A rename that Pilcrow completes in stub files.
 pub(crate) struct StubRename<'a> {
     pub workspace: &'a Workspace,
     pub pool: &'a Arc<ServerPool>,

@@ -42,7 +42,7 @@ pub struct Client {
     tracker: TaskTracker,
 }
 
-/// An owner, as messages name it.
+/// Names the owner in messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerName {
     editor: String,
@@ -62,7 +62,7 @@ impl std::fmt::Display for OwnerName {
     }
 }
 
-/// The owner is not usable.
+/// The reason why a command cannot use an owner.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreachable {
     #[error("{0} has ended")]
@@ -76,15 +76,15 @@ pub enum Unreachable {
     Local(LocalError),
 }
 
-/// A request has no response.
+/// The reason why a request has no response.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
     /// The owner ended or disconnected.
-    #[error("{0} ended before it answered")]
+    #[error("{0} ended before it answered; check its result, then repeat the command")]
     Gone(OwnerName),
     #[error("{0} stopped answering; it may still execute the request when it continues")]
     Silent(OwnerName),
-    #[error("{0} did not confirm the cancellation")]
+    #[error("{0} did not confirm the cancellation; it may still execute the request")]
     NotStopped(OwnerName),
     #[error("{owner}: {message}")]
     Refused { owner: OwnerName, message: String },
@@ -139,7 +139,7 @@ impl Client {
         &self.owner
     }
 
-    /// The open documents of its editor.
+    /// Requests the open documents of the owner's editor.
     ///
     /// # Errors
     /// [`Unreachable`].

@@ -37,7 +37,7 @@ const ANSWER: Duration = Duration::from_secs(24 * 60 * 60);
 /// State shared by the connections of an owner.
 pub struct Host {
     pub served: Arc<dyn ServedProject>,
-    /// Name of the editor.
+    /// The editor's name for messages; may be empty.
     pub editor: String,
 }
 
@@ -160,7 +160,7 @@ impl Connection {
             return Err(failed(ErrorCode::Unsupported, &text));
         }
         if self.hello.set(hello).is_err() {
-            return Err(failed(ErrorCode::WrongState, "`hello` was already sent"));
+            return Err(failed(ErrorCode::WrongState, "`hello` was already sent; send it once"));
         }
         let name = self.host.editor.clone();
         // A newer command decides whether it still supports this protocol.
@@ -180,9 +180,9 @@ impl Connection {
         Documents { documents: documents.collect() }
     }
 
-    /// The scope of this connection's requests.
+    /// Returns the scope of this connection's requests.
     ///
-    /// Opened on first use, because most commands only request documents.
+    /// The first call opens it, because most commands only request documents.
     async fn scope(&self, peer: &Peer) -> Result<&RequestScope, RpcError> {
         let hello = self.greeted()?;
         let make = || async {

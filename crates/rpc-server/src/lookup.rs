@@ -60,7 +60,7 @@ pub async fn find(
 
 type AnnouncedClient = (Option<u64>, Client);
 
-/// Sorts the best one first.
+/// Sorts clients by their number of unsaved documents, largest first.
 async fn sort_by_unsaved(clients: Vec<AnnouncedClient>) -> Vec<AnnouncedClient> {
     let unsaved = join_all(clients.iter().map(|(_, client)| async {
         let documents = client.documents().await.unwrap_or_default();

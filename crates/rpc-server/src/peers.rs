@@ -1,5 +1,6 @@
-//! The open documents of other owners, requested before each commit. The owners of
-//! all workspaces are asked, since one workspace may contain another.
+//! Requests to other owners for their open documents.
+//!
+//! Each commit asks the owners of all workspaces, since one workspace may contain another.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,14 +22,14 @@ pub struct IpcPeers {
 }
 
 impl IpcPeers {
-    /// Locks files with unsaved text elsewhere.
+    /// Creates peers that lock files with unsaved text elsewhere.
     ///
-    /// With `standalone` every file that is open elsewhere.
+    /// `standalone` locks every file that is open elsewhere.
     pub fn new(homes: &Homes, standalone: bool) -> Self {
         Self { run: homes.run.clone(), standalone }
     }
 
-    /// The sockets of all owners. Blocks.
+    /// Lists the sockets of all owners. Blocks.
     fn announced(&self) -> Vec<AbsPath> {
         let list = |directory: &StateDir| {
             directory.list().unwrap_or_else(|error| {

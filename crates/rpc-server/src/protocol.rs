@@ -1,12 +1,12 @@
-//! The messages between a command and an owner (`docs/protocols/owner.md`). Values
-//! only.
+//! The messages between a command and an owner, as values
+//! (`docs/protocols/owner.md`).
 
 use agent::{Content, ToolError, ToolResult};
 use policy::{Answer, Choice, Chosen, Question, QuestionKind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Version of the protocol.
+/// Newest version of the protocol that this program supports.
 pub const PROTOCOL: u32 = 2;
 
 /// The names of requests and notifications.
@@ -34,7 +34,7 @@ pub mod methods {
 pub struct Hello {
     /// Newest protocol that the command supports.
     pub protocol: u32,
-    /// Its version, for messages.
+    /// The command's version, for messages.
     pub version: String,
     /// Whether the user answered every question with yes.
     #[serde(default)]
@@ -48,7 +48,7 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// A greeting of this program.
+    /// Creates the greeting of this program.
     pub fn new(yes: bool, asks: bool, keep: bool) -> Self {
         Self { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned(), yes, asks, keep }
     }
@@ -74,11 +74,11 @@ pub struct Documents {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenDocument {
     pub path: String,
-    /// Whether it has unsaved text.
+    /// Whether its text differs from the saved file.
     pub dirty: bool,
 }
 
-/// Cancels all requests.
+/// Parameters of [`methods::CANCEL`], which cancels all requests.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Cancel {
     /// Whether the terminal closed, rather than the user stopped the command.

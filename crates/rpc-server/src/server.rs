@@ -29,7 +29,9 @@ pub struct OwnerGuard {
     tracker: TaskTracker,
 }
 
-/// A project is not announced. Commands then execute in their own process.
+/// The reason why a project is not announced.
+///
+/// Commands then execute in their own process.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error(transparent)]
@@ -68,7 +70,7 @@ pub fn serve(
 impl OwnerGuard {
     /// Withdraws the announcement and cancels all requests.
     ///
-    /// Waits at most `deadline` until they ended.
+    /// Waits at most `deadline` for their end.
     pub async fn close(self, deadline: Duration) {
         self.listener.withdraw();
         self.stop.cancel();

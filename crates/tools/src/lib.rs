@@ -1,4 +1,4 @@
-//! Built-in tools for a model or a user, and the planner, a model that needs no key.
+//! Built-in tools for a model or a user, and the planner, a model without a key.
 //!
 //! A tool resolves its arguments to places, asks language servers, debuggers or the workspace, and returns
 //! text for the model and data for surfaces. It changes files only through [`mod@change`]: plan, permit,
@@ -33,14 +33,14 @@ pub(crate) use context::{display, unsaved};
 pub(crate) use files::change;
 pub(crate) use search::text_search;
 
-/// The tool that finds the other tools.
+/// Returns the tool that finds the other tools.
 ///
-/// For sessions whose requests list only a few tools.
+/// Sessions whose requests list only a few tools need it.
 pub fn search_tools() -> Arc<dyn Tool> {
     Arc::new(interaction::SearchTools::new())
 }
 
-/// Tools that need a surface: ask the user, and show a place in the user's editor.
+/// Returns the tools that need a surface: `ask` and `show`.
 pub fn surface(context: &Arc<ToolContext>) -> Vec<Arc<dyn Tool>> {
     let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(interaction::Ask::new())];
     if let Some(show) = &context.show {
@@ -49,7 +49,7 @@ pub fn surface(context: &Arc<ToolContext>) -> Vec<Arc<dyn Tool>> {
     with_pending_reports(context, tools)
 }
 
-/// All built-in tools except those of a surface, in the order of the request.
+/// Returns all built-in tools except those of a surface, in request order.
 pub fn builtin(context: &Arc<ToolContext>) -> Vec<Arc<dyn Tool>> {
     let tools: Vec<Arc<dyn Tool>> = vec![
         Arc::new(files::Read::new(context.clone())),
@@ -81,7 +81,7 @@ fn arguments<T: DeserializeOwned>(args: Value) -> Result<T, Failure> {
         .map_err(|error| Failure::new(ErrorCode::InvalidArguments, format!("arguments: {error}")))
 }
 
-/// `1 file`, `2 files`.
+/// Renders a count with its noun: `1 file`, `2 files`.
 fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

@@ -15,7 +15,7 @@ use workspace::Workspace;
 
 use crate::{Pending, ToolContext, ToolSettings, Trees, builtin, surface};
 
-/// Providers understand these words of JSON Schema, and not all of them any others.
+/// Checks that a schema uses only keywords that all providers understand.
 #[track_caller]
 fn check(tool: &str, schema: &Value) {
     for (word, value) in schema.as_object().unwrap() {

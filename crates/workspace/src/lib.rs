@@ -1,6 +1,6 @@
 //! The user's files, and the only way to write them.
 //!
-//! An edit is planned as a value, permitted by the policy, and committed by [`Workspace::commit`]. This crate
+//! A caller plans an edit as a value, the policy permits it, and [`Workspace::commit`] commits it. This crate
 //! knows nothing of hashline, language servers, debug adapters, models or tools.
 #![expect(clippy::disallowed_methods, reason = "this is the crate that writes the user's files")]
 

@@ -23,7 +23,7 @@ pub(crate) struct WorkspaceState {
     pub editor: Option<Arc<dyn Editor>>,
     pub peers: OnceLock<Arc<dyn Peers>>,
     pub commits: broadcast::Sender<Arc<Commit>>,
-    /// Commits under way, which finish even if no caller waits.
+    /// Running commits, which finish even if no caller waits.
     pub tasks: TaskTracker,
     pub index: FileIndex,
 }
@@ -43,7 +43,7 @@ impl WorkspaceState {
         self.state.write_atomic(NAME, description.to_string().as_bytes())
     }
 
-    /// The canonical path of `path`, which must be inside.
+    /// Returns the canonical path of `path`, which must be inside.
     pub(crate) fn canonical(&self, path: &AbsPath) -> Result<AbsPath, PlanError> {
         let impossible = |reason| PlanError::Impossible { path: path.clone(), reason };
         let target = ::paths::resolve(&self.root, path.as_path()).map_err(impossible)?;
@@ -56,7 +56,7 @@ impl WorkspaceState {
 
     /// Refuses files that an unconnected editor seems to have open.
     ///
-    /// Also refuses open ones whose text on the disk differs from what the editor knows.
+    /// Also refuses open files whose text on the disk differs from what the editor knows.
     pub(crate) fn check_holders(&self, plan: &Plan) -> Result<(), PlanError> {
         let blocked = plan.steps.iter().find_map(|step| {
             let reason = if step.open {

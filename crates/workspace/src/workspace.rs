@@ -51,7 +51,7 @@ fn finish_what_crashed(state: &StateDir) -> Result<Vec<RecoveryNote>, StateError
 pub struct Entry {
     pub name: String,
     pub kind: EntryKind,
-    /// Bytes, for a file.
+    /// Size in bytes of a file; 0 for other entries.
     pub size: u64,
 }
 
@@ -75,13 +75,13 @@ impl EntryKind {
     }
 }
 
-/// Why a workspace cannot be opened.
+/// The reason why a workspace cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The root is not a readable directory.
     #[error("{path} cannot be opened as a directory: {source}")]
     Root { path: std::path::PathBuf, source: std::io::Error },
-    /// Our own directory failed.
+    /// A directory of Pilcrow's state failed.
     #[error(transparent)]
     State(#[from] StateError),
 }
@@ -89,13 +89,13 @@ pub enum OpenError {
 /// The prefix, below the root, of documents that only an editor has.
 pub const UNTITLED: &str = "untitled:";
 
-/// Why a path is not one of the workspace's.
+/// The reason why a path does not belong to the workspace.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
     /// The path leads outside, as spelled or through a link.
     #[error("{path} leads outside the workspace, to {target}")]
     Outside { path: String, target: AbsPath },
-    /// The name of an editor's document without a file that is not open.
+    /// The path names a document without a file that no editor has open.
     #[error("no document {path} is open in the editor; if it was saved, use its new name")]
     NotOpen { path: String },
     /// The text is no path, or the path has a broken link.
@@ -104,7 +104,7 @@ pub enum PathError {
 }
 
 impl PathError {
-    /// The code for surfaces and models.
+    /// Returns the code for surfaces and models.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Outside { .. } => ErrorCode::Denied,
@@ -156,26 +156,26 @@ impl Workspace {
         Ok((AbsPath::new(&canonical).expect("a canonical path is absolute"), id))
     }
 
-    /// Asks `peers` before each commit whether they hold its files; set once.
+    /// Sets the peers to ask before each commit whether they hold its files; once.
     pub fn set_peers(&self, peers: Arc<dyn Peers>) {
         if self.inner.peers.set(peers).is_err() {
-            tracing::debug!("this workspace has its peers already");
+            tracing::debug!("the peers of this workspace are already set");
         }
     }
 
-    /// The edits from `since`, a text that was read, to the current text. Blocks.
+    /// Returns the edits from `since`, a text that was read, to the current text.
     ///
     /// `None` unless an editor has the file open and knows all of them. Blocks like [`Workspace::document`].
     pub fn changes(&self, path: &AbsPath, since: &str) -> Option<ChangeLog> {
         self.inner.editor.as_ref()?.changes(path, since)
     }
 
-    /// A counter of edits of open documents; `None` without an editor.
+    /// Returns a counter of edits of open documents; `None` without an editor.
     pub fn editor_moves(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
         self.inner.editor.as_ref()?.change_counter()
     }
 
-    /// Every document that the editor has open.
+    /// Lists every document that the editor has open.
     pub fn open_documents(&self) -> Vec<Document> {
         self.inner.editor.as_ref().map(|editor| editor.documents()).unwrap_or_default()
     }
@@ -184,17 +184,17 @@ impl Workspace {
         &self.inner.root
     }
 
-    /// 16 hexadecimal digits of the root's hash.
+    /// Returns 16 hexadecimal digits of the root's hash.
     pub fn id(&self) -> &str {
         &self.inner.id
     }
 
-    /// This workspace's own state.
+    /// Returns the state directory of this workspace.
     pub fn state(&self) -> &StateDir {
         &self.inner.state
     }
 
-    /// The canonical path of `path`, relative to the root or absolute, links resolved.
+    /// Resolves `path`, relative to the root or absolute, to its canonical path.
     ///
     /// The file need not exist.
     ///
@@ -366,7 +366,7 @@ impl Workspace {
 
     /// Records a change of an open document from `before` to `after` for `run`.
     ///
-    /// As if it had been committed. Changes no file. Blocks, up to 30 s for a commit under way.
+    /// The journal treats it like a commit. Changes no file. Blocks, up to 30 s for a running commit.
     ///
     /// # Errors
     /// [`StateError`].

@@ -1,4 +1,6 @@
-//! Definitions of debug adapters, as data: one TOML file each (`docs/formats/adapter-definition.md`).
+//! Definitions of debug adapters, as data: one TOML file each.
+//!
+//! `docs/formats/adapter-definition.md` has the format.
 //!
 //! Invariants: no code selects an adapter by its name; an adapter's peculiarity is a key of its definition.
 
@@ -20,9 +22,9 @@ pub use wrap::Wrap;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DebuggerDefinition {
-    /// Unique; the file's name without `.toml`.
+    /// Unique name; the file's name without `.toml`.
     pub name: String,
-    /// One line for users.
+    /// Description for users in one line.
     #[serde(default)]
     pub about: String,
     /// Order among the adapters for a program, lowest first.
@@ -33,7 +35,7 @@ pub struct DebuggerDefinition {
     pub types: Vec<String>,
     #[serde(default)]
     pub executables: Vec<Executable>,
-    /// The adapter also debugs a directory with such files.
+    /// Whether the adapter also debugs a directory with such files.
     #[serde(default)]
     pub directories: bool,
     /// Names of interpreters in a script's first line.
@@ -55,7 +57,7 @@ pub struct DebuggerDefinition {
     /// Exception filters that are on by default, instead of the adapter's own.
     #[serde(default)]
     pub exceptions: Vec<String>,
-    /// By test runner: how a failing test is stopped.
+    /// Rules that stop a failing test, by test runner.
     #[serde(default)]
     pub tests: BTreeMap<String, TestRule>,
     #[serde(default)]
@@ -65,13 +67,13 @@ pub struct DebuggerDefinition {
     /// The version that last passed the tests.
     #[serde(deserialize_with = "verified")]
     pub verified: Option<Verified>,
-    /// Defined by the project rather than built in or by the user.
+    /// Whether the project defines it, rather than Pilcrow or the user.
     #[serde(skip)]
     pub from_project: bool,
     /// Globs over the names of programs that it debugs.
     #[serde(default)]
     pub(crate) patterns: Globs,
-    /// The text of the file, to compare definitions.
+    /// Text of the file, by which definitions are compared.
     #[serde(skip)]
     source: Box<str>,
 }
@@ -85,7 +87,7 @@ pub enum Executable {
     Pe,
 }
 
-/// How an adapter is started.
+/// The command that starts an adapter.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DebuggerCommand {
@@ -98,11 +100,11 @@ pub struct DebuggerCommand {
     pub env: BTreeMap<String, String>,
 }
 
-/// How Pilcrow connects to an adapter.
+/// The way in which Pilcrow connects to an adapter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case", tag = "kind")]
 pub enum Transport {
-    /// Standard input and output.
+    /// Pilcrow uses standard input and output.
     #[default]
     Stdio,
     /// The adapter listens on the loopback interface, and Pilcrow connects.
@@ -117,17 +119,17 @@ pub enum Transport {
     Socket,
 }
 
-/// Departures from the protocol.
+/// Departures of an adapter from the protocol.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quirks {
     /// Further requirements of the adapter, shown when it does not start.
     #[serde(default)]
     pub requires: Option<String>,
-    /// "Or" in its language's expressions: merges two conditions on one line.
+    /// Operator "or" of its language, which merges two conditions on one line.
     #[serde(default)]
     pub or_operator: Option<String>,
-    /// Beginnings of its own output that says nothing about the program.
+    /// Beginnings of lines of its own output without facts about the program.
     #[serde(default)]
     pub noise_prefixes: Vec<String>,
     /// Texts in lines of its own that it reports as the program's output.
@@ -140,25 +142,25 @@ pub struct Quirks {
     pub adapter_line_starts: Vec<String>,
     /// The text before the program's exit code in the adapter's output.
     ///
-    /// Set where no event reports the code. With `${code}` it is the whole text from the start of a line.
+    /// It is empty if an event reports the code. With `${code}` it is the whole text from the start of a line.
     #[serde(default)]
     pub exit_code_text: Vec<String>,
     /// A command around the program's interpreter.
     #[serde(default)]
     pub wrap: Option<Wrap>,
-    /// Its standard streams are also the program's.
+    /// Whether its standard streams are also the program's.
     #[serde(default)]
     pub shares_program_output: bool,
-    /// Expressions and conditions are shell commands, so each may have side effects.
+    /// Whether expressions are shell commands, so that each may have side effects.
     #[serde(default)]
     pub evaluates_shell: bool,
-    /// After a signal it reports the exit code 256 less the signal's number.
+    /// Whether after a signal it reports the exit code 256 less the signal's number.
     #[serde(default)]
     pub signals_below_256: bool,
-    /// After a signal it reports the signal's number as the exit code.
+    /// Whether after a signal it reports the signal's number as the exit code.
     #[serde(default)]
     pub signals_as_codes: bool,
-    /// Pending output is lost when the program ends.
+    /// Whether pending output is lost when the program ends.
     #[serde(default)]
     pub drops_output_at_exit: bool,
     /// An expression that writes `${mark}` and a newline to the program's output.
@@ -170,7 +172,7 @@ pub struct Quirks {
     /// Whether it reports the exit code 0 also after a signal.
     #[serde(default)]
     pub zero_after_signal: bool,
-    /// How it reads a hit count, if not as a number, comparison or multiple.
+    /// The way it reads a hit count, if not as a number, comparison or multiple.
     #[serde(default)]
     pub hit_count: Option<Hits>,
     /// The way to stop at exceptions by name, if it can do more than filters.
@@ -182,7 +184,7 @@ pub struct Quirks {
     /// Functions in which it stops for an exception and reports a breakpoint.
     #[serde(default)]
     pub exception_functions: Vec<String>,
-    /// Its log points write to the program's own output.
+    /// Whether its log points write to the program's own output.
     #[serde(default)]
     pub logpoints_write_to_program: bool,
     /// The text before an expression that completes it; completions are commands.
@@ -191,13 +193,13 @@ pub struct Quirks {
     /// A command that shows the signal of a stop that names none.
     #[serde(default)]
     pub signal_command: Option<String>,
-    /// The launched session runs no program itself: its child sessions do.
+    /// Whether its launched session runs no program itself, but has child sessions.
     #[serde(default)]
     pub launcher: bool,
     /// JSON pointer in the configuration of a child session to the port of its adapter.
     #[serde(default)]
     pub child_port: Option<String>,
-    /// Attaching to a port connects to a running adapter.
+    /// Whether attaching to a port connects to a running adapter.
     #[serde(default)]
     pub attach_connects: bool,
     /// Scopes that are left out of snapshots.
@@ -208,18 +210,18 @@ pub struct Quirks {
     pub skip_variables: Vec<String>,
 }
 
-/// How an adapter reads the hit count of a breakpoint.
+/// The way an adapter reads the hit count of a breakpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Hits {
-    /// A number: the pass from which the breakpoint stops.
+    /// The count is the pass from which the breakpoint stops.
     Number,
-    /// A number: how many passes are skipped.
+    /// The count is the number of passes to skip.
     Ignored,
 }
 
 impl Hits {
-    /// The hit count to send for the user's; `None` if the adapter would ignore it.
+    /// Converts the user's hit count; `None` if the adapter would ignore it.
     pub fn sent(self, hit: &str) -> Option<String> {
         let pass: u64 = hit.trim().parse().ok().filter(|it| *it > 0)?;
         Some(match self {
@@ -254,12 +256,12 @@ impl ExceptionNames {
     /// Break modes, DAP §ExceptionBreakMode.
     pub const MODES: [&'static str; 4] = ["always", "unhandled", "userUnhandled", "never"];
 
-    /// An `ExceptionOptions` for one exception of the category.
+    /// Builds an `ExceptionOptions` for one exception of the category.
     pub fn option(&self, name: &str, mode: &str) -> Value {
         json!({ "path": [{ "names": [self.category] }, { "names": [name] }], "breakMode": mode })
     }
 
-    /// The `ExceptionOptions` that replace these filters.
+    /// Builds the `ExceptionOptions` that replace these filters.
     pub fn options(&self, filters: &[Value]) -> impl Iterator<Item = Value> {
         let named = |filter: &str| filters.iter().any(|it| it == filter);
         let on = self.filters.iter().filter(move |(filter, _)| named(filter));
@@ -274,7 +276,7 @@ pub struct TestRule {
     /// The rank for this runner, in place of the adapter's.
     #[serde(default)]
     pub rank: Option<u32>,
-    /// Merged over the template `launch`; with the same variables.
+    /// Values merged over the template `launch`; with the same variables.
     #[serde(default)]
     pub launch: Option<Value>,
     /// Filters that stop at a failure.
@@ -348,7 +350,7 @@ impl Definition for DebuggerDefinition {
 }
 
 impl DebuggerDefinition {
-    /// The definition of an adapter that another program started, by name alone.
+    /// Creates the definition, by name alone, of an adapter that Pilcrow did not start.
     pub fn unknown(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -374,17 +376,17 @@ impl DebuggerDefinition {
         }
     }
 
-    /// The programs of which one must be installed.
+    /// Returns the programs of which one must be installed.
     ///
-    /// The adapter, or the script that it runs.
+    /// They are the adapter, or the script that it runs.
     pub fn programs(&self) -> &[String] {
         let own = self.command.args.iter().find_map(|word| word.strip_prefix("${")?.strip_suffix('}'));
         own.and_then(|it| self.variables.get(it)).unwrap_or(&self.command.candidates)
     }
 
-    /// The program's interpreter with its first arguments.
+    /// Returns the program's interpreter with its first arguments.
     ///
-    /// The value of the argument of `launch` whose template is a variable.
+    /// It is the value of the argument of `launch` whose template is a variable.
     pub fn interpreter(&self, arguments: &Value) -> Vec<String> {
         let is_variable = |value: &Value| self.variables.keys().any(|name| *value == format!("${{{name}}}"));
         let launch = self.launch.as_object().into_iter().flatten();
@@ -451,7 +453,7 @@ mod tests {
         assert!(definition.launches("program") && !definition.launches("module"));
     }
 
-    /// A directory of the project may also be called `bin`.
+    /// Covers a directory of the project that is also called `bin`.
     #[test]
     fn the_interpreter_is_the_launch_argument_of_a_variable() {
         let text = SMALL.replace(

@@ -1,4 +1,4 @@
-//! Selection of the debug adapter for a program, by the program's name or its first bytes.
+//! Selection of the debug adapter for a program, by its name or its first bytes.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -7,18 +7,18 @@ use std::sync::Arc;
 use super::{DebuggerDefinition, Executable};
 use crate::definitions::{Definition, Definitions};
 
-/// Maximum number of a directory's files to compare with definitions' patterns.
+/// Maximum number of a directory's files to compare with patterns.
 const DIRECTORY: usize = 1000;
 
 impl Definitions<DebuggerDefinition> {
-    /// The adapter that a `type` of a launch configuration selects.
+    /// Finds the adapter that a `type` of a launch configuration selects.
     pub fn of_type(&self, kind: &str) -> Option<&Arc<DebuggerDefinition>> {
         self.get(kind).or_else(|| self.list().find(|it| it.types.iter().any(|it| it == kind)))
     }
 
-    /// The adapters for the program at `path`, best first. Blocks.
+    /// Lists the adapters for the program at `path`, best first. Blocks.
     ///
-    /// Chosen by the program's name, else by its first bytes.
+    /// Selects them by the program's name, else by its first bytes.
     pub fn for_program(&self, path: &Path) -> Vec<Arc<DebuggerDefinition>> {
         // A directory is a program if it contains one.
         let files: Vec<PathBuf> = std::fs::read_dir(path)

@@ -1,4 +1,4 @@
-//! Adapter output within the program's output: the adapter's own lines, and the exit code.
+//! Adapter output within the program's output: own lines, and the exit code.
 //!
 //! Pure.
 
@@ -18,7 +18,7 @@ pub struct Wrap {
     pub program: String,
     /// The argument with the interpreter's first arguments.
     pub args: String,
-    /// The interpreter if none is named.
+    /// Interpreter to use if the arguments name none.
     pub default: String,
     /// The command and its arguments, placed before the interpreter.
     pub command: Vec<String>,
@@ -33,12 +33,12 @@ pub struct Wrap {
 }
 
 impl Wrap {
-    /// The reported exit code in a text, and the text without the report.
+    /// Splits the reported exit code from the rest of a text.
     pub fn exit_code(&self, text: &str) -> Option<(i64, String)> {
         code_in(text, self.exit_code_text.as_deref()?.split_once("${code}")?, |_| true)
     }
 
-    /// The position at which the exit code's report may begin, else the text's length.
+    /// Returns where the exit code's report may begin, else the text's length.
     pub fn begins_at(&self, text: &str) -> usize {
         let Some((before, after)) = self.exit_code_text.as_deref().and_then(|it| it.split_once("${code}"))
         else {
@@ -86,7 +86,7 @@ impl Quirks {
         Cow::Owned(lines.map(|line| &line[..own_from(line).unwrap_or(line.len())]).collect())
     }
 
-    /// The exit code in a text of the adapter, and the rest of the text.
+    /// Splits the exit code from the rest of an adapter's text.
     pub fn exit_code(&self, text: &str) -> Option<(i64, String)> {
         if let Some(found) = self.wrap.as_ref().and_then(|it| it.exit_code(text)) {
             return Some(found);
@@ -104,7 +104,9 @@ impl Quirks {
     }
 }
 
-/// The number between two texts at an accepted position, and the text without them.
+/// Finds the number between two texts at an accepted position.
+///
+/// Also returns the text without them.
 fn code_in(
     text: &str,
     (before, after): (&str, &str),

@@ -1,7 +1,6 @@
-//! The lock file of the managed directory: installed versions and their exact packages
-//! (`docs/formats/adapters-lock.md`).
+//! The lock file of the managed directory: installed versions and their packages.
 //!
-//! Invariants: an entry is written after its directory is complete.
+//! `docs/formats/adapters-lock.md` has the format. Invariants: an entry is written after its directory is complete.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::COMPLETE;
 use super::run::BEFORE;
 
-/// The newest format that this program reads.
+/// Newest format that this program reads.
 const FORMAT: u64 = 1;
 const FILE: &str = "lock.json";
 const PINS: &str = "pins";
@@ -20,7 +19,7 @@ const PINS: &str = "pins";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstallLock {
     pub format: u64,
-    /// By the definition's name.
+    /// Installed programs by the definition's name.
     pub adapters: BTreeMap<String, Locked>,
 }
 
@@ -30,9 +29,9 @@ pub struct Locked {
     pub version: String,
     /// `npm`, `pip` or `cargo`.
     pub how: String,
-    /// The requested packages.
+    /// Packages that the definition requests.
     pub packages: Vec<String>,
-    /// Seconds since 1970.
+    /// Time of the installation, in seconds since 1970.
     pub installed_at: u64,
 }
 
@@ -60,7 +59,7 @@ impl InstallLock {
         serde_json::from_value(value).map_err(damaged)
     }
 
-    /// The version that was installed last, if a readable lock names one. Blocks.
+    /// Reads the version that was installed last, if a readable lock names one. Blocks.
     pub(crate) fn version_in(managed: &Path, name: &str) -> Option<String> {
         let lock: Self = serde_json::from_slice(&std::fs::read(managed.join(FILE)).ok()?).ok()?;
         lock.adapters.get(name).map(|locked| locked.version.clone())
@@ -95,7 +94,7 @@ impl InstallLock {
         managed.write_atomic(FILE, &text)
     }
 
-    /// The resolved packages of an earlier installation of this version. Blocks.
+    /// Reads the resolved packages of an earlier installation of this version. Blocks.
     ///
     /// # Errors
     /// [`StateError`].

@@ -14,22 +14,22 @@ pub use lock::{InstallLock, Locked};
 pub use plan::{InstallPlan, PlanProblem, Step};
 pub use run::{InstallError, Installed, Installer, Progress};
 
-/// The completion mark of a directory; the last file to be written.
+/// Completion mark of a directory; the last file to be written.
 pub(crate) const COMPLETE: &str = ".complete";
 
-/// The package manager.
+/// The package manager that installs a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
-    /// npm, into the managed directory.
+    /// npm installs into the managed directory.
     Npm,
-    /// pip, into a virtual environment in the managed directory.
+    /// pip installs into a virtual environment in the managed directory.
     Pip,
-    /// Cargo, into the managed directory.
+    /// Cargo installs into the managed directory.
     Cargo,
-    /// Debian's packages, for the whole system.
+    /// Debian's package manager installs for the whole system.
     Apt,
-    /// The user, as a page describes.
+    /// The user installs, as a page describes.
     Page,
 }
 
@@ -45,12 +45,12 @@ impl std::fmt::Display for How {
     }
 }
 
-/// How a program is installed.
+/// The packages and the manager of an installation.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Install {
     pub how: How,
-    /// `name@1.2.3` for npm and Cargo, `name==1.2.3` for pip, names for apt.
+    /// Packages: `name@1.2.3` for npm and Cargo, `name==1.2.3` for pip, names for apt.
     #[serde(default)]
     pub packages: Vec<String>,
     /// Exact versions that replace dependencies from outside npm's registry.
@@ -72,7 +72,7 @@ pub(crate) fn exact<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Instal
 }
 
 impl Install {
-    /// For a program without an installer.
+    /// Creates the value for a program without an installer.
     pub(crate) fn none() -> Self {
         Self { how: How::Page, packages: Vec::new(), overrides: Vec::new(), command: None, page: None }
     }
@@ -105,7 +105,7 @@ impl Install {
         self.packages.first()?.rsplit_once(separator).map(|(_, version)| version)
     }
 
-    /// A command or an address for the user who installs `name`.
+    /// Returns a command or an address for the user who installs `name`.
     pub fn hint(&self, name: &str) -> String {
         if self.is_managed() {
             return format!("pilcrow adapters install {name}");
@@ -118,7 +118,7 @@ impl Install {
     }
 }
 
-/// Whether a package is `@scope/name@1.2.3` or the like.
+/// Whether a package is `@scope/name@1.2.3` or similar.
 ///
 /// A package manager can then read it neither as an option nor as an address or a path.
 fn is_exact(how: How, package: &str) -> bool {

@@ -1,6 +1,6 @@
-//! Installation plans: the commands that an installation runs, for the user to read first.
+//! Installation plans: the commands of an installation, for the user to read.
 //!
-//! Starts nothing. Looks only for package managers on `PATH`.
+//! Starts nothing. Searches only for package managers on `PATH`.
 
 use std::path::{Path, PathBuf};
 
@@ -11,19 +11,19 @@ use super::{How, Install};
 use crate::definitions::Summary;
 use crate::search_path::SearchPath;
 
-/// The plan for one program.
+/// The commands that install one program.
 #[derive(Debug, Clone)]
 pub struct InstallPlan {
     pub name: String,
     /// The version that is installed; `None` for the system's packages.
     pub version: Option<String>,
     pub how: How,
-    /// Replaces an installation of the same version.
+    /// Whether the plan replaces an installation of the same version.
     pub update: bool,
     pub packages: Vec<String>,
     /// Exact versions of dependencies.
     pub overrides: Vec<String>,
-    /// The directory; `None` for the system's packages.
+    /// Target directory; `None` for the system's packages.
     pub directory: Option<AbsPath>,
     /// Programs of which one must exist after the installation.
     pub programs: Vec<String>,
@@ -38,14 +38,16 @@ pub struct Step {
     pub files: Vec<(String, String)>,
 }
 
-/// Why Pilcrow cannot install a program.
+/// The reason why Pilcrow cannot install a program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanProblem {
-    /// A project's definition: other projects would find the installed program.
+    /// The project defines the program.
+    ///
+    /// Other projects would find the installed program too.
     #[error("Pilcrow does not install {name}, which the project defines; install it yourself: {hint}")]
     FromProject {
         name: String,
-        /// The definition's own hint.
+        /// Hint of the definition.
         hint: String,
     },
     /// The user has to install it.
@@ -57,7 +59,7 @@ pub enum PlanProblem {
         name: String,
         /// The package manager, e.g. `npm`.
         program: String,
-        /// How to install the package manager.
+        /// Hint how to install the package manager.
         hint: String,
     },
 }
@@ -143,14 +145,14 @@ impl InstallPlan {
         Ok(plan)
     }
 
-    /// The commands, for the user who is asked.
+    /// Renders the commands for the user who is asked.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         for step in &self.steps {
             text.push_str(&format!("{}\n", step.command));
         }
         if !self.overrides.is_empty() {
-            text.push_str(&format!("with {} for what they name elsewhere\n", self.overrides.join(", ")));
+            text.push_str(&format!("with {} for other dependencies\n", self.overrides.join(", ")));
         }
         match (&self.directory, self.how) {
             (Some(directory), How::Cargo) => {
@@ -165,12 +167,12 @@ impl InstallPlan {
     }
 }
 
-/// Cargo's build directory, removed after the installation.
+/// Name of Cargo's build directory, removed after the installation.
 pub(super) const BUILD: &str = "build";
-/// pip's installation report.
+/// Name of pip's installation report.
 pub(super) const REPORT: &str = "report.json";
 pub(super) const NPM_LOCK: &str = "package-lock.json";
-/// Every package with its hash, for pip.
+/// Name of pip's list of packages with their hashes.
 const REQUIREMENTS: &str = "requirements.txt";
 
 impl Step {
@@ -207,7 +209,7 @@ fn npm_step(npm: PathBuf, install: &Install, pins: Option<&str>, directory: &Abs
     Step::new(npm, words, &[], directory, files)
 }
 
-/// A virtual environment without pip, filled by the user's own pip.
+/// Plans a virtual environment without pip, filled by the user's own pip.
 ///
 /// This works where Debian left out `ensurepip`. The environment clears settings of the user that would
 /// install elsewhere.

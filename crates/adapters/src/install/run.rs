@@ -21,16 +21,16 @@ use crate::search_path::SearchPath;
 
 /// Timeout of one command.
 const DEADLINE: Duration = Duration::from_secs(20 * 60);
-/// How long an installation waits for another one.
+/// Time for which an installation waits for another one.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
 const LOCK: &str = "install.lock";
-/// The directory of versions under replacement, in a program's directory.
+/// Name of the directory of versions under replacement, in a program's directory.
 ///
-/// No program is started from it.
+/// Pilcrow starts no program from it.
 pub(super) const BEFORE: &str = ".before";
 /// The interval of progress reports.
 const TICK: Duration = Duration::from_millis(500);
-/// How long a cancelled package manager may take to end.
+/// Time in which a cancelled package manager must end.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Installs programs into the managed directory.
@@ -47,7 +47,7 @@ pub enum Progress<'a> {
     /// The installation waits for another one.
     Waiting,
     Started(&'a CommandLine),
-    /// The command runs: its last line and its duration.
+    /// The command runs, with its last line and its duration.
     Running {
         /// The last line of output.
         last_line: &'a str,
@@ -58,12 +58,12 @@ pub enum Progress<'a> {
 #[derive(Debug, Clone)]
 pub struct Installed {
     pub program: PathBuf,
-    /// The version was installed already: nothing was done.
+    /// Whether the version was installed already, so that the installer did nothing.
     pub already: bool,
     pub took: Duration,
 }
 
-/// Why an installation failed. Nothing of it is left.
+/// The reason why an installation failed. Nothing of it remains.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// A rule denies the package manager.
@@ -90,7 +90,7 @@ pub enum InstallError {
 }
 
 impl Installer {
-    /// The program of a complete installation of the planned version. Blocks.
+    /// Finds the program of a complete installation of the planned version. Blocks.
     ///
     /// # Errors
     /// [`StateError`].
@@ -100,10 +100,10 @@ impl Installer {
         Ok(complete.then(|| SearchPath::in_directory(&plan.programs, directory.as_path())).flatten())
     }
 
-    /// Carries out a plan. Blocks on the file system for short times.
+    /// Executes a plan. Blocks on the file system for short times.
     ///
     /// # Errors
-    /// [`InstallError`]; nothing is left then.
+    /// [`InstallError`]; nothing remains then.
     pub async fn install(
         &self,
         plan: &InstallPlan,
@@ -318,7 +318,7 @@ fn no_program(plan: &InstallPlan) -> InstallError {
     InstallError::NoProgram { name: plan.name.clone(), programs: plan.programs.join(", ") }
 }
 
-/// The resolved packages as the package manager reports them, to pin next time.
+/// Reads the resolved packages from the package manager's report, to pin next time.
 fn resolved(how: How, place: &StateDir) -> Result<Option<String>, StateError> {
     let text = |name| Ok::<_, StateError>(place.read(name)?.and_then(|bytes| String::from_utf8(bytes).ok()));
     match how {
@@ -328,7 +328,7 @@ fn resolved(how: How, place: &StateDir) -> Result<Option<String>, StateError> {
     }
 }
 
-/// The line `name==version --hash=sha256:…` for each package in pip's report.
+/// Renders a line `name==version --hash=sha256:…` for each package in pip's report.
 ///
 /// Reads version 1 of the installation report; `None` if a package has no hash.
 fn requirements(report: &str) -> Option<String> {
@@ -355,7 +355,7 @@ mod tests {
     use super::*;
     use crate::install::plan::Step;
 
-    /// A file has the name of the packages' directory, so the update cannot store them.
+    /// Blocks the update by a file with the name of the packages' directory.
     #[tokio::test]
     async fn a_failed_update_keeps_the_previous_version() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
-//! The features of language servers, by the names that definitions use.
+//! Features of language servers, by the names in definitions.
 
 use serde::Deserialize;
 
-/// A feature of a language server.
+/// A feature of a language server, such as `hover` or `rename`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Feature {
@@ -54,7 +54,7 @@ impl Feature {
         Self::Diagnostics,
     ];
 
-    /// The feature whose priority applies if a definition does not list this one.
+    /// Returns the feature whose priority applies if this one is not listed.
     pub(super) fn like(self) -> Option<Self> {
         match self {
             Self::Declaration | Self::TypeDefinition | Self::Implementation | Self::TypeHierarchy => {

@@ -1,4 +1,6 @@
-//! Definitions of language servers, as data: one TOML file each (`docs/formats/server-definition.md`).
+//! Definitions of language servers, as data: one TOML file each.
+//!
+//! `docs/formats/server-definition.md` has the format.
 //!
 //! Reads no files. Invariants: no code selects a server by its name; a server's peculiarity is a key of its
 //! definition.
@@ -28,11 +30,13 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerDefinition {
-    /// Unique; the file's name without `.toml`.
+    /// Unique name; the file's name without `.toml`.
     pub name: String,
-    /// One line for users.
+    /// Description for users in one line.
     #[serde(default)]
     pub about: String,
+    /// Name of the group.
+    ///
     /// Servers of one group are alternatives: a file uses the first installed one.
     #[serde(default)]
     pub group: Option<String>,
@@ -40,24 +44,24 @@ pub struct ServerDefinition {
     #[serde(default)]
     pub rank: u32,
     pub languages: Vec<Language>,
-    /// How the root directory of a file is found.
+    /// Rule that finds the root directory of a file.
     #[serde(default)]
     pub root: RootRule,
-    /// The server finds uses only in open files and files of its own project.
+    /// Whether the server finds uses only in open files and files of its own project.
     ///
     /// Before references and rename, Pilcrow opens the files that contain the name.
     #[serde(default)]
     pub open_candidates: bool,
-    /// The server has read an opened file only after it published diagnostics for it.
+    /// Whether Pilcrow waits for diagnostics of an opened file before a request.
     #[serde(default)]
     pub await_candidates: bool,
-    /// Files that contain the name and are missing in the answer are listed in a note.
+    /// Whether a note lists files that contain the name and are missing in the answer.
     #[serde(default)]
     pub report_missed_candidates: bool,
-    /// A document with unsaved text is opened with the text on the disk, then changed.
+    /// Whether a document opens with the text on the disk, followed by unsaved changes.
     #[serde(default)]
     pub open_saved_text: bool,
-    /// A whole file is formatted as the range of all its lines.
+    /// Whether a whole file is formatted as the range of all its lines.
     #[serde(default)]
     pub format_by_range: bool,
     /// Other programs that the server needs for a feature.
@@ -65,15 +69,17 @@ pub struct ServerDefinition {
     /// Without any of them the server lacks the feature.
     #[serde(default)]
     pub requires: BTreeMap<Feature, Vec<String>>,
-    /// The server updates references to a moved file only within its directory.
+    /// Whether the server updates references to a moved file only within its directory.
     ///
-    /// Other moves are refused.
+    /// Pilcrow refuses other moves.
     #[serde(default)]
     pub moves_within_directory: bool,
     /// Extensions of a module and its stub (`py` and `pyi`).
     #[serde(default)]
     pub stub_extensions: Vec<Vec<String>>,
-    /// Finds the type in the name of an outline entry whose children are its members.
+    /// Pattern of the type in the name of an outline entry with members.
+    ///
+    /// The entry's children are the members.
     ///
     /// The first group is the type: `impl Trait for Type` gives `Type.member` as a member's path.
     #[serde(default, deserialize_with = "pattern")]
@@ -81,7 +87,7 @@ pub struct ServerDefinition {
     /// Stems of files that represent their directory, such as `__init__`.
     #[serde(default)]
     pub directory_modules: Vec<String>,
-    /// How the server receives the target of a move of a symbol.
+    /// The way the server receives the target of a move of a symbol.
     #[serde(default)]
     pub move_symbol: Option<MoveRule>,
     pub command: CommandRule,
@@ -94,16 +100,16 @@ pub struct ServerDefinition {
     /// The answer to `workspace/configuration`, with dotted keys unfolded.
     #[serde(default = "empty", deserialize_with = "unfolded_value")]
     pub settings: Value,
-    /// Merged over our own client capabilities.
+    /// Capabilities merged over Pilcrow's own client capabilities.
     #[serde(default = "empty")]
     pub client_capabilities: Value,
-    /// When the server has loaded its project.
+    /// Conditions under which the server has loaded its project.
     #[serde(default)]
     pub ready: ReadyRule,
-    /// How Pilcrow interprets its diagnostics.
+    /// Rules by which Pilcrow interprets its diagnostics.
     #[serde(default)]
     pub diagnostics: DiagnosticsRule,
-    /// The changes of other programs that Pilcrow reports to it.
+    /// Changes by other programs that Pilcrow reports to it.
     #[serde(default)]
     pub watch: WatchRule,
     #[serde(deserialize_with = "exact")]
@@ -113,16 +119,18 @@ pub struct ServerDefinition {
     /// `None`: written from the project's documentation, never run.
     #[serde(default, deserialize_with = "verified")]
     pub verified: Option<Verified>,
-    /// The server can check a file before it is written.
+    /// Whether the server can check a file before it is written.
     #[serde(default)]
     pub checks_new_files: bool,
-    /// Other open files find such a file too; else imports are resolved on the disk.
+    /// Whether other open files find such a file too; else imports resolve on the disk.
     #[serde(default)]
     pub resolves_new_files: bool,
-    /// Defined by the project: its command is shown before the first run.
+    /// Whether the project defines it.
+    ///
+    /// Pilcrow then shows its command before the first run.
     #[serde(skip)]
     pub from_project: bool,
-    /// The text of the file, to compare definitions.
+    /// Text of the file, by which definitions are compared.
     #[serde(skip)]
     source: Box<str>,
 }
@@ -140,13 +148,13 @@ fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Regex>, 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Language {
-    /// `languageId` of LSP.
+    /// Language id of LSP, `languageId`.
     pub id: String,
     /// Globs over a file's name, or over its whole path if they contain a `/`.
     pub patterns: Globs,
 }
 
-/// How the root directory of a file is found.
+/// Rule that finds the root directory of a file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RootRule {
@@ -155,16 +163,16 @@ pub struct RootRule {
     pub markers: Vec<String>,
     /// Markers that count only below no marked directory.
     ///
-    /// Else two nested roots would both answer for the files of the inner one.
+    /// Otherwise two nested roots would both answer for the files of the inner one.
     #[serde(default)]
     pub fallback_markers: Vec<String>,
-    /// Which marked directory wins.
+    /// Choice among several marked directories.
     #[serde(default)]
     pub prefer: Prefer,
-    /// The server is not used for files without a marked root.
+    /// Whether the server needs a marked root.
     #[serde(default)]
     pub required: bool,
-    /// One server serves all roots as workspace folders, if it supports them.
+    /// Whether one server serves all roots as workspace folders, if it supports them.
     #[serde(default)]
     pub workspace_folders: bool,
     /// Settings files, each with the dotted keys that list the project's files.
@@ -175,18 +183,18 @@ pub struct RootRule {
     pub include_keys: BTreeMap<String, Vec<String>>,
 }
 
-/// Which of several marked directories is the root.
+/// The choice of the root among several marked directories.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Prefer {
-    /// The one nearest to the file.
+    /// The marked directory nearest to the file.
     #[default]
     Nearest,
-    /// The one nearest to the workspace's root.
+    /// The marked directory nearest to the workspace's root.
     Outermost,
 }
 
-/// How a server is started.
+/// The command that starts a server.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandRule {
@@ -219,38 +227,38 @@ pub struct MoveRule {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadyRule {
-    /// Wait until no work that the server started itself and reports is under way.
+    /// Whether loading lasts while work that the server started itself is under way.
     ///
-    /// It reports such work by `$/progress`.
+    /// The server reports such work by `$/progress`.
     #[serde(default)]
     pub progress: bool,
-    /// Time for work of `progress` to begin, from the first open document.
+    /// Time in ms in which work of `progress` must begin, from the first open document.
     #[serde(default)]
     pub grace_ms: u64,
-    /// Work whose title contains one of these does not count as loading.
+    /// Texts in the titles of work that does not count as loading.
     #[serde(default)]
     pub ignored_progress: Vec<String>,
-    /// The server has sent a `window/logMessage` that contains one of these.
+    /// Texts of which the server must have sent one in a `window/logMessage`.
     #[serde(default)]
     pub log_messages: Vec<String>,
-    /// The server has sent a request of one of these methods.
+    /// Methods of which the server must have sent a request.
     #[serde(default)]
     pub requests: Vec<String>,
-    /// The method of the server's status notifications.
+    /// Method of the server's status notifications.
     #[serde(default)]
     pub status_method: Option<String>,
-    /// The field of the status that is true once the server has loaded.
+    /// Field of the status that is true once the server has loaded.
     #[serde(default)]
     pub status_field: Option<String>,
-    /// The field of the status that is `ok` while the project is loaded.
+    /// Field of the status that is `ok` while the project is loaded.
     ///
     /// `error` means that the project is not loaded and that edits of the server would be incomplete.
     #[serde(default)]
     pub status_health: Option<String>,
-    /// The field with the reason.
+    /// Field of the status with the reason.
     #[serde(default)]
     pub status_text: Option<String>,
-    /// Whether documents are opened only after that.
+    /// Whether documents are opened only after the server has loaded.
     ///
     /// A server that has not listed the project's files yet would not count an opened document among them
     /// after it is closed.
@@ -284,19 +292,19 @@ impl Default for ReadyRule {
 }
 
 impl ReadyRule {
-    /// The rule for a server that was never run.
+    /// Returns the rule for a server that was never run.
     fn cautious() -> Self {
         Self { progress: true, grace_ms: 2000, timeout_s: 300, ..Self::default() }
     }
 
-    /// How long to wait for work to begin.
+    /// Returns how long to wait for work to begin.
     pub fn grace(&self) -> Duration {
         Duration::from_millis(self.grace_ms)
     }
 }
 
 impl DiagnosticsRule {
-    /// The rule for a server that was never run.
+    /// Returns the rule for a server that was never run.
     ///
     /// Many servers first publish an empty list, and check then.
     fn cautious() -> Self {
@@ -306,60 +314,60 @@ impl DiagnosticsRule {
 
 /// Files below the root to watch for changes by other programs.
 ///
-/// The server's languages and root markers are always watched.
+/// Pilcrow always watches the server's languages and root markers.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WatchRule {
-    /// Files of the whole workspace, not only those below the server's root.
+    /// Whether to watch the whole workspace, not only files below the server's root.
     pub workspace: bool,
     /// Globs over the names of further files.
     files: Globs,
     /// Globs of ignored files to watch too, below the root and each directory above it.
     pub include_ignored: Vec<String>,
-    /// A command that makes the server reload its projects, after files came or went.
+    /// Command that makes the server reload its projects, after files came or went.
     pub reload_command: Option<String>,
-    /// The server finds a file opened before it existed only after a marker changes.
+    /// Whether the server finds a new file that is open only after a marker changes.
     pub touch_marker: bool,
-    /// A request about a file that fails once the server has noticed its deletion.
+    /// Request about a file that fails once the server has noticed its deletion.
     pub deletion_probe: Option<String>,
-    /// Merged over `initialization_options` if all watched files are within the limit.
+    /// Options merged over `initialization_options` if all watched files fit the limit.
     #[serde(deserialize_with = "unfolded")]
     pub initialization_options: Option<Value>,
 }
 
 impl WatchRule {
-    /// Whether a file is watched for its name.
+    /// Whether the rule watches a file for its name.
     pub fn names(&self, path: &AbsPath) -> bool {
         self.files.is_match(path.file_name())
     }
 }
 
-/// How the published diagnostics of a server are read.
+/// Rules for the published diagnostics of a server.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiagnosticsRule {
-    /// How long another publish may follow one without a version.
+    /// Time in which another publish may follow one without a version, in ms.
     ///
-    /// With `progress` any publish, and from the end of the work.
+    /// With `progress` it may follow any publish, from the end of the work.
     #[serde(default)]
     pub debounce_ms: u64,
-    /// Diagnostics published during work that `$/progress` reports are partial.
+    /// Whether diagnostics published during work that `$/progress` reports are partial.
     #[serde(default)]
     pub progress: bool,
-    /// The server answers `textDocument/diagnostic` without announcing it.
+    /// Whether the server answers `textDocument/diagnostic` without announcing it.
     ///
     /// It may publish partial diagnostics.
     #[serde(default)]
     pub pull: bool,
-    /// Diagnostics without a version are ignored.
+    /// Whether Pilcrow ignores diagnostics without a version.
     #[serde(default)]
     pub require_version: bool,
-    /// A publish with one of these codes is ignored: files changed while it was made.
+    /// Codes for which Pilcrow ignores a publish, since files changed meanwhile.
     #[serde(default)]
     pub discard_codes: Vec<String>,
-    /// The `source` of diagnostics that the server finds only in saved files.
+    /// Value of `source` of diagnostics that the server finds only in saved files.
     ///
-    /// They are not attributed to an edit.
+    /// Pilcrow does not attribute them to an edit.
     #[serde(default)]
     pub on_save: Vec<String>,
     /// Codes for a file that belongs to no project of the server.
@@ -367,25 +375,25 @@ pub struct DiagnosticsRule {
     /// The server then checks nothing else in it.
     #[serde(default)]
     pub outside_project_codes: Vec<String>,
-    /// A command that checks a text that did not change.
+    /// Command that checks a text that did not change.
     ///
-    /// For a server that publishes nothing when nothing changes.
+    /// Servers that publish nothing when nothing changes need it.
     #[serde(default)]
     pub clean: Option<CleanRule>,
-    /// A notification about the server's work on one file.
+    /// Notification about the server's work on one file.
     #[serde(default)]
     pub file_status: Option<FileStatusRule>,
-    /// A request that the server answers after it has published everything.
+    /// Request that the server answers after it has published everything.
     ///
     /// Diagnostics that it publishes for a changed text before that may be based on old texts of other files.
     #[serde(default)]
     pub barrier_request: Option<String>,
-    /// How to make the server check an unchanged text again.
+    /// The way to make the server check an unchanged text again.
     ///
     /// By default Pilcrow closes and opens the document.
     #[serde(default, deserialize_with = "recheck")]
     pub recheck: Option<RecheckRule>,
-    /// The request for the diagnostics of `on_save`.
+    /// Request for the diagnostics of `on_save`.
     #[serde(default)]
     pub check: Option<CheckRule>,
 }
@@ -397,27 +405,26 @@ pub struct CheckRule {
     pub method: String,
     #[serde(default = "empty")]
     pub params: Value,
-    /// The beginning of the progress tokens of that check.
+    /// Beginning of the progress tokens of that check.
     pub progress: String,
-    /// How long after the end of the check the server may still publish.
+    /// Time after the end of the check in which the server may still publish, in ms.
     #[serde(default)]
     pub debounce_ms: u64,
 }
 
-/// How a server checks a text again that is sent unchanged.
+/// The way in which a server checks an unchanged text again.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RecheckRule {
     /// Fields of `textDocument/didChange` that make it read included files again.
     ///
-    /// Where another file changed, the client sends the text again with them before it trusts the
-    /// diagnostics.
+    /// If another file changed, the client sends the text again with them before it trusts the diagnostics.
     pub params: serde_json::Map<String, Value>,
     /// Endings of the names of files that no other file includes.
     pub unaffected_extensions: Vec<String>,
 }
 
-/// `recheck = true`, or a table.
+/// Parses `recheck = true`, or a table.
 fn recheck<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RecheckRule>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -436,11 +443,11 @@ fn recheck<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RecheckR
 #[serde(deny_unknown_fields)]
 pub struct FileStatusRule {
     pub method: String,
-    /// The field that holds the file's URI.
+    /// Field that holds the file's URI.
     pub file: String,
-    /// The field that holds the status.
+    /// Field that holds the status.
     pub field: String,
-    /// The status of a server that is idle.
+    /// Status of a server that is idle.
     pub idle: Value,
 }
 
@@ -449,11 +456,11 @@ pub struct FileStatusRule {
 #[serde(deny_unknown_fields)]
 pub struct CleanRule {
     pub command: String,
-    /// The arguments of each run; `${file}` is the path.
+    /// Arguments of each run; `${file}` is the path.
     pub arguments: Vec<Vec<Value>>,
-    /// The field of the answer with the list; if all are empty, the text is clean.
+    /// Field of the answer with the list; if all are empty, the text is clean.
     pub field: String,
-    /// The field of a listed problem with the `code` of its published diagnostic.
+    /// Field of a listed problem with the `code` of its published diagnostic.
     ///
     /// Published diagnostics are partial while the code of a problem that `errors` describes is missing.
     #[serde(default)]
@@ -496,7 +503,7 @@ const OLD_KEYS: OldKeys = &[
     ("watch", "gone", "deletion_probe"),
 ];
 
-/// The keys whose absence selects the cautious rules for an untested server.
+/// Keys whose absence selects the cautious rules for an untested server.
 #[derive(Deserialize)]
 struct GivenRules {
     ready: Option<serde::de::IgnoredAny>,
@@ -560,7 +567,7 @@ impl Definition for ServerDefinition {
 }
 
 impl Definitions<ServerDefinition> {
-    /// The servers for `feature` of a file, best first; a group's servers by rank.
+    /// Lists the servers for `feature` of a file, best first; in a group by rank.
     pub fn for_feature(&self, path: &Path, feature: Feature) -> Vec<std::sync::Arc<ServerDefinition>> {
         let mut found = self.for_path(path);
         found.retain(|definition| definition.priority(feature) > 0);
@@ -572,12 +579,12 @@ impl Definitions<ServerDefinition> {
 }
 
 impl ServerDefinition {
-    /// How long work may continue without progress until Pilcrow stops waiting for it.
+    /// Returns how long work may be silent before Pilcrow stops waiting for it.
     pub fn longest_silence(&self) -> Duration {
         Duration::from_secs(self.ready.timeout_s).min(LONGEST_SILENCE)
     }
 
-    /// The `languageId` of a file; `None` if the server does not support its language.
+    /// Returns the `languageId` of a file; `None` if the server does not support it.
     pub fn language_id(&self, path: &Path) -> Option<&str> {
         let name = path.file_name()?;
         self.languages

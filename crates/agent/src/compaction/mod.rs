@@ -7,12 +7,12 @@ pub(crate) use cut::cut;
 
 /// Limits that decide when a context is compacted, and how much is kept.
 ///
-/// In a small window less is reserved and kept.
+/// A small window has a smaller reserve, and keeps less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Whether compaction happens automatically; on by default.
     pub automatic: bool,
-    /// Window of a model that does not report one, in tokens; 128,000 by default.
+    /// Window in tokens of a model that does not report one; 128,000 by default.
     pub window: u64,
     /// Tokens of the window reserved for the answer; 16,384 by default.
     pub reserve: u64,
@@ -33,9 +33,9 @@ const SUMMARY: u64 = 4_000;
 pub(crate) const INSTRUCTIONS: u64 = 300;
 
 impl Limits {
-    /// The limits for a window of this size.
+    /// Returns the limits for a window of this size.
     ///
-    /// At most a quarter is reserved, and what is kept leaves as much room again.
+    /// They reserve at most a quarter, and keep at most as much as they leave free.
     pub(crate) fn within(self, window: u64) -> Limits {
         let reserve = self.reserve.min(window / 4);
         let threshold = window - reserve;

@@ -1,4 +1,4 @@
-//! Finds instruction and context files, their order, and how much of each is sent.
+//! Search for instruction and context files, in order and with size limits.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -26,9 +26,9 @@ pub struct ContextFile {
 }
 
 impl ContextReader<'_> {
-    /// The instructions file of this name: the agent's, the project's or the user's.
+    /// Finds the instructions file of this name.
     ///
-    /// The first of these that exists.
+    /// Takes the first that exists of the agent's, the project's and the user's.
     pub(super) fn instructions(&mut self, name: &str) -> Option<ContextFile> {
         let sources = self.sources;
         let project = sources.root.join(".pilcrow");
@@ -86,7 +86,7 @@ impl ContextReader<'_> {
         files
     }
 
-    /// Notes that an existing project file is ignored; returns whether it exists.
+    /// Records that an existing project file is ignored; returns whether it exists.
     fn left_out(&mut self, path: &AbsPath) -> bool {
         self.stamps.add(path);
         let is_there = path.as_path().is_file();

@@ -45,7 +45,7 @@ pub(super) fn parse(text: &str) -> Result<Frontmatter<'_>, (usize, String)> {
     Ok(Frontmatter { fields, body: &yaml[body..] })
 }
 
-/// The scalar fields of a mapping.
+/// Parses the scalar fields of a mapping.
 ///
 /// Reads parser events one by one, so that neither depth nor aliases cost anything.
 fn fields(yaml: &str) -> Result<Vec<(String, String)>, (usize, String)> {

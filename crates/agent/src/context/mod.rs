@@ -1,8 +1,8 @@
-//! The context sent besides the conversation: instructions, context files, skills and templates.
+//! The context besides the conversation: instructions, files, skills, templates.
 //!
-//! All of it is read from the disk at once, as one value; the caller decides when. Files of the project count
-//! only if the user trusts it, since a model follows them. Sizes are bounded, and notes report everything cut
-//! or left out.
+//! One read collects all of it from the disk, as one value; the caller decides when. Files of the project
+//! count only if the user trusts it, since a model follows them. Sizes are bounded, and notes report
+//! everything cut or left out.
 
 mod files;
 mod frontmatter;
@@ -40,7 +40,7 @@ pub struct ContextSources {
     pub root: AbsPath,
     /// The working directory; the root if it is not below the root.
     pub cwd: AbsPath,
-    /// Whether files of the workspace may be followed.
+    /// Whether the model may follow files of the workspace.
     pub trusted: bool,
     /// Whether a file of the workspace may be shown to a model; takes canonical paths.
     pub may_read: Arc<dyn Fn(&AbsPath) -> bool + Send + Sync>,
@@ -56,10 +56,10 @@ pub struct Context {
     pub append: Option<ContextFile>,
     /// `AGENTS.md` and its equivalents, the user's first, the nearest last.
     pub files: Vec<ContextFile>,
-    /// By name; the first skill found under a name counts.
+    /// Skills by name; the first skill found under a name counts.
     pub skills: Vec<Skill>,
     pub templates: Vec<Template>,
-    /// Files that were cut, ignored or are unreadable; for users.
+    /// Notes for users about files that were cut, ignored or are unreadable.
     pub notes: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ impl Context {
     }
 }
 
-/// State of one read.
+/// The state of one read of the context.
 struct ContextReader<'a> {
     sources: &'a ContextSources,
     old: Option<&'a Context>,

@@ -1,4 +1,6 @@
-//! Renders the context: the instructions of every request, and the expansion of `/` prompts. Pure.
+//! Rendering of the context: instructions, and expansion of `/` prompts.
+//!
+//! Pure.
 
 use std::fmt::Write as _;
 
@@ -8,7 +10,7 @@ use crate::suggestion::nearest;
 /// Names reserved for commands of surfaces.
 pub(super) const RESERVED: [&str; 1] = ["compact"];
 
-/// Why a `/` prompt cannot be expanded.
+/// The reason why a `/` prompt cannot be expanded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpandError {
     #[error("there is no skill {name:?}{}", nearest.as_ref().map(|it| format!("; the nearest is {it}")).unwrap_or_default())]
@@ -57,7 +59,7 @@ impl Context {
         out
     }
 
-    /// The parts of the instructions for display: name and text.
+    /// Returns the parts of the instructions for display: name and text.
     pub fn parts(&self, built_in: &str) -> Vec<(String, String)> {
         let mut parts = Vec::new();
         let name = |file: &ContextFile| file.path.to_string();

@@ -23,7 +23,7 @@ struct Stamp {
     inode: (u64, u64),
     size: u64,
     times: (i128, i128),
-    /// The file changed just before: another change may not be visible.
+    /// Whether the file changed just before, so that another change may be invisible.
     fresh: bool,
 }
 

@@ -1,8 +1,8 @@
-//! Numbers a session's events, folds them into the state, keeps a backlog, and delivers them to the sinks in
-//! order.
+//! Numbering of a session's events, their state, and delivery to the sinks.
 //!
-//! One task owns the sinks; everything else sends to it. A sink that does not take an event in time, or
-//! panics, is removed with a warning, so that no surface can block a run.
+//! The emitter folds events into the state and keeps a backlog. One task owns the sinks; everything else
+//! sends to it. The task removes a sink that panics or does not take an event in time, with a warning, so
+//! that no surface can block a run.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -43,7 +43,7 @@ enum Command {
         messages: Option<Messages>,
         delivered: Option<oneshot::Sender<()>>,
     },
-    /// A run with this token begins; `None` when it ended.
+    /// The start of a run with this token; `None` for its end.
     Run {
         cancel: Option<CancellationToken>,
     },
@@ -60,7 +60,7 @@ enum Command {
 /// Start position of a sink that was attached later.
 #[derive(Debug, Clone)]
 pub struct Attached {
-    /// For [`crate::Session::detach`].
+    /// Id of the sink, which [`crate::Session::detach`] takes.
     pub id: u64,
     /// Number of the last event before the first one delivered to the sink.
     pub seq: u64,

@@ -1,4 +1,6 @@
-//! Events that surfaces receive from a session, in numbered envelopes (`docs/formats/event-envelope.md`).
+//! Events that surfaces receive from a session, in numbered envelopes.
+//!
+//! `docs/formats/event-envelope.md` has the format.
 
 pub(crate) mod emitter;
 mod state;
@@ -24,9 +26,10 @@ pub trait EventSink: Send + Sync {
     /// warning is logged.
     fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()>;
 
-    /// A run begins, or is running when the sink is attached; its events follow.
+    /// Handles the start of a run; also called when a sink is attached during a run.
     ///
-    /// `cancel` fires when the run is cancelled: the model and the tools have the same token. Must not block.
+    /// The run's events follow. `cancel` fires when the run is cancelled: the model and the tools have the
+    /// same token. Must not block.
     fn run_begins(&self, cancel: &CancellationToken) {
         let _ = cancel;
     }
@@ -285,11 +288,11 @@ pub enum UpdateKind {
     PartialResult,
 }
 
-/// Why a run ended, by precedence when several reasons are true at once.
+/// The reason why a run ended, by precedence when several are true at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TerminationReason {
-    /// It was cancelled.
+    /// The user or the embedding program cancelled the run.
     Aborted,
     /// The surface disconnected; the session can be resumed.
     Disconnected,
@@ -308,7 +311,7 @@ pub enum TerminationReason {
 }
 
 impl Event {
-    /// Whether the event is no part of the conversation, so that others may send it.
+    /// Whether any sender may send the event, since it is no part of the conversation.
     pub(crate) fn is_status(&self) -> bool {
         matches!(
             self,

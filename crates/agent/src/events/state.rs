@@ -1,11 +1,13 @@
-//! The visible state of a session, folded from its events, so that listeners and pollers agree.
+//! The visible state of a session, folded from its events.
+//!
+//! Listeners and pollers therefore agree on it.
 
 use llm::{AssistantMessage, Message, MessageBuilder, ThinkingLevel};
 
 use crate::events::{Event, MessageRole, PlanStep};
 use crate::transcript::Messages;
 
-/// The visible state of a session.
+/// The visible state of a session after some of its events.
 #[derive(Debug, Clone, Default)]
 pub struct SessionState {
     /// Whether a run is active.
@@ -70,7 +72,9 @@ impl SessionState {
         }
     }
 
-    /// Like [`SessionState::apply`], for a caller that has the messages.
+    /// Applies an event as [`SessionState::apply`] does, except its messages.
+    ///
+    /// Callers that have the messages use it.
     pub(crate) fn apply_but_messages(&mut self, event: &Event) {
         match event {
             Event::AgentStart { model, tools, thinking_level, .. } => {

@@ -1,7 +1,7 @@
-//! Redacts secrets in streamed messages.
+//! Redaction of secrets in streamed messages.
 //!
-//! A secret may be split between two deltas, so a possible beginning is held back until the next one. The
-//! deltas of a block add up to its redacted text.
+//! A secret may be split between two deltas, so the redactor holds back a possible beginning until the next
+//! one. The deltas of a block add up to its redacted text.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use policy::{Pieces, Redactor};
 use crate::events::{Event, MessageRole};
 use crate::redact::redacted;
 
-/// Text held back of the streaming message, per block.
+/// Text of the streaming message that the redactor holds back, per block.
 #[derive(Debug, Default)]
 pub(crate) struct DeltaRedactor {
     message_id: String,

@@ -1,10 +1,10 @@
-//! Executes the tool calls of one response: prepares them in the model's order, runs them as their effects
-//! allow, and answers them in the model's order.
+//! Execution of the tool calls of one response.
 //!
-//! A call that executes a command or has unknown writes runs alone. The others run concurrently, unless one
+//! The batch prepares and answers the calls in the model's order, and runs them as their effects allow. A
+//! call that executes a command or has unknown writes runs alone. The others run concurrently, unless one
 //! writes what another writes or may read: those keep the model's order. One sequential tool makes the whole
-//! batch sequential. On cancel, running tools see the token; calls that do not return within the grace period
-//! are dropped, and calls that have not started are answered without being run.
+//! batch sequential. On cancel, running tools see the token; the batch drops calls that do not return within
+//! the grace period, and answers calls that have not started without running them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ const ABORTED: &str = "Operation aborted";
 /// Result of a call that steering prevented.
 const SKIPPED: &str = "Skipped due to queued user message.";
 
-/// Outcome of a batch.
+/// The results of the calls of one response.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// Ids of the result messages, in the model's order.
@@ -184,7 +184,9 @@ async fn prepare(cx: &RunCx, transcript: &Transcript, message_id: &str, call: To
     Preparation::Answered(Box::new((call, refused)))
 }
 
-/// The reason not to run a valid call: a hook or a denying rule blocks it.
+/// Decides whether a valid call may run; returns the reason if not.
+///
+/// A hook or a denying rule can block it.
 async fn admit(
     cx: &RunCx,
     transcript: &Transcript,
@@ -252,7 +254,7 @@ async fn run(cx: &RunCx, prepared: Prepared) -> (ToolCall, ToolResult) {
             match timeout(deadlines::ABORT, &mut task).await {
                 Ok(finished) => finished.ok(),
                 Err(_) => {
-                    let text = format!("tool {} does not stop; leaving it behind", call.name);
+                    let text = format!("tool {} does not stop; its task was abandoned", call.name);
                     tracing::warn!("{text}");
                     cx.events.send(Event::Notice { level: "warning".to_owned(), text }).await;
                     None

@@ -1,4 +1,4 @@
-//! Compacts the context, by the model or by an extract.
+//! Compaction of the context, by the model or by an extract.
 //!
 //! The session file keeps everything; later requests begin with the summary.
 

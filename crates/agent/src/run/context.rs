@@ -1,4 +1,4 @@
-//! Shared state of a run: the turn's settings, the session's services, and the events and messages.
+//! Shared state of a run: settings, services, events and messages.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -28,7 +28,7 @@ use crate::tool::discovery::Toolset;
 use crate::tool::gate::Gate;
 use crate::transcript::Transcript;
 
-/// Shared state of a run.
+/// State that the parts of a run share.
 pub(crate) struct RunCx {
     pub run: RunId,
     /// Settings of this turn.
@@ -48,7 +48,7 @@ pub(crate) struct RunCx {
     pub recorded: Mutex<Option<RecordedSettings>>,
     /// Tokens of requests outside turns: of the whole run, and not yet in the file.
     pub spent: Mutex<(Usage, Usage)>,
-    /// All commits of the workspace.
+    /// Receiver of all commits of the workspace.
     pub commits: Mutex<Option<broadcast::Receiver<Arc<Commit>>>>,
     /// Cancels this run only.
     pub cancel: CancellationToken,

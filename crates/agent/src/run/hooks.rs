@@ -15,7 +15,7 @@ use crate::transcript::Messages;
 
 /// Extension points of the loop.
 pub trait Hooks: Send + Sync {
-    /// A run begins.
+    /// Handles the start of a run.
     ///
     /// `cancel` fires when it is cancelled: the model and the tools have the same token, and a hook that runs
     /// 100 ms longer is dropped. Must not block.
@@ -94,26 +94,26 @@ pub trait Hooks: Send + Sync {
         Box::pin(async { None })
     }
 
-    /// Sees each request body with secrets redacted; a returned body replaces it.
+    /// Observes each request body with secrets redacted; a returned body replaces it.
     fn on_payload<'a>(&'a self, body: &'a Value) -> BoxFuture<'a, Option<Value>> {
         let _ = body;
         Box::pin(async { None })
     }
 
-    /// Sees the status and headers of each answer, redacted. Must not block.
+    /// Observes the status and headers of each answer, redacted. Must not block.
     fn on_response(&self, status: u16, headers: &[(String, String)]) {
         let _ = (status, headers);
     }
 }
 
-/// Whether a call is run.
+/// The decision whether a call runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallDecision {
     Proceed,
     /// The call is not run; the model receives the reason.
     Block {
         reason: String,
-        /// Counts as a result that allows the run to end.
+        /// Whether the result allows the run to end.
         terminate: bool,
     },
 }
@@ -142,7 +142,7 @@ pub enum TurnDecision {
 /// Changes for the next turn; `None` keeps a value.
 #[derive(Clone, Default)]
 pub struct NextTurn {
-    /// Delivered before queued messages.
+    /// Messages that precede the queued messages.
     pub messages: Vec<Message>,
     pub model: Option<Arc<dyn Model>>,
     pub thinking_level: Option<ThinkingLevel>,

@@ -1,4 +1,4 @@
-//! The limits of a run.
+//! The limits of a run: turns, time, retries and compaction.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::compaction;
 use crate::deadlines;
 use crate::run::retry::Retries;
 
-/// The limits of a run.
+/// The limits of a run: turns, time, retries and compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum turns; 200 by default.
@@ -19,7 +19,7 @@ pub struct Limits {
     pub sequential_tools: bool,
     /// Retries of a turn that failed while it streamed.
     pub retries: Retries,
-    /// When the context is compacted.
+    /// Limits that decide when the context is compacted.
     pub compaction: compaction::Limits,
 }
 

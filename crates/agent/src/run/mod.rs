@@ -43,7 +43,7 @@ pub const NO_ANSWER: &str = "the model ended without an answer";
 /// Error of a run that panicked.
 pub(crate) const DEFECT: &str = "the run failed by a defect of Pilcrow; see the log";
 
-/// The outcome of a run.
+/// The result of a run: its reason, error, text and messages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunOutcome {
     /// The run's id, by which its commits are undone.
@@ -51,7 +51,7 @@ pub struct RunOutcome {
     pub reason: TerminationReason,
     /// The error, redacted.
     ///
-    /// For reasons error, timeout and turn limit, and for a missing or cut answer.
+    /// It is set for the reasons error, timeout and turn limit, and for a missing or cut answer.
     pub error: Option<String>,
     /// Text of the last assistant message that has any, redacted.
     pub final_text: String,
@@ -80,7 +80,7 @@ impl RunOutcome {
     }
 }
 
-/// The start of a run.
+/// The messages with which a run starts.
 pub(crate) struct RunStart {
     pub messages: Vec<Message>,
     /// Whether queued steering is delivered with it.
@@ -219,6 +219,6 @@ async fn supervise(
 pub(crate) async fn wait_for_stragglers(tracker: &TaskTracker, deadline: Duration) {
     tracker.close();
     if timeout(deadline, tracker.wait()).await.is_err() {
-        tracing::warn!("tasks of tools are still running; leaving them behind");
+        tracing::warn!("tasks of tools are still running; they were abandoned");
     }
 }

@@ -1,11 +1,11 @@
-//! Queued messages: steering is delivered after the current turn, follow-ups when the run would stop.
+//! Queued messages: steering after a turn, follow-ups before the run stops.
 
 use std::collections::VecDeque;
 
 use llm::Message;
 use parking_lot::{Mutex, MutexGuard};
 
-/// How many queued messages are delivered at once.
+/// Number of queued messages that are delivered at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Drain {
     /// Delivers the oldest message; the others wait for later turns.
@@ -24,12 +24,12 @@ pub enum Steering {
     Interrupt,
 }
 
-/// One of the two queues.
+/// A queue, by the time of its delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queue {
-    /// Delivered after the current turn.
+    /// Messages that follow the current turn.
     Steering,
-    /// Delivered when the run would stop.
+    /// Messages that follow when the run would stop.
     FollowUp,
 }
 

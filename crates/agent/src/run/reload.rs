@@ -1,6 +1,7 @@
-//! Settings that may change outside a session: instructions, tools, model, limits, policy.
+//! Settings that may change outside a session.
 //!
-//! The session polls before each turn, so that a change applies from the next turn and never inside one.
+//! These are instructions, tools, model, limits and policy. The session polls before each turn, so that a
+//! change applies from the next turn and never inside one.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::tool::registry::Registry;
 pub trait ReloadSource: Send + Sync {
     /// The changes since the last poll; `None` if there are none.
     ///
-    /// Called before each turn on a thread that may block; the turn waits.
+    /// The session calls it before each turn on a thread that may block; the turn waits.
     fn poll_changes(&self) -> Option<Reload>;
 }
 
@@ -26,11 +27,11 @@ pub struct Reload {
     /// Whether the model searches its tools; applies with `tools`.
     pub searches: Option<bool>,
     pub model: Option<Arc<dyn Model>>,
-    /// The limit on total time applies from the next run.
+    /// Limits of the next turn; the total time applies from the next run.
     pub limits: Option<Limits>,
     pub policy: Option<Arc<Policy>>,
     /// Names of the changed settings, for users.
     pub changed: Vec<String>,
-    /// Changes that could not be applied, and why.
+    /// Changes that could not be applied, with the reasons.
     pub problems: Vec<String>,
 }

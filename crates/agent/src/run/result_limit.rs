@@ -1,4 +1,6 @@
-//! Cuts results that are too large for the model, and keeps the whole in a file.
+//! Limits on results that are too large for the model.
+//!
+//! A cut result is whole in a file.
 
 use llm::{Content, Message};
 
@@ -7,10 +9,12 @@ use crate::transcript::{PICTURE, Transcript};
 
 /// Minimum tokens for the results of one batch, however full the context is.
 const LEAST: u64 = 500;
-/// Replaces a picture.
+/// Text that replaces a picture.
 const NO_PICTURE: &str =
     "[picture omitted: the context has no room for it; request it alone or in a new conversation]";
-/// Shorter results are not cut: the note about the file would be as long.
+/// Length in characters up to which results are not cut.
+///
+/// The note about the file would be as long.
 const SMALL: usize = 200;
 
 /// Tokens available for the results of a new batch.
@@ -18,9 +22,9 @@ pub(crate) fn room(cx: &RunCx, transcript: &Transcript) -> u64 {
     cx.compaction_limits().threshold().saturating_sub(transcript.tokens()).max(LEAST)
 }
 
-/// The result as added to the transcript.
+/// Returns the result as added to the transcript.
 ///
-/// At most a quarter of the model's window, and at most the `room` that is left for its batch.
+/// It takes at most a quarter of the model's window, and at most the `room` that is left for its batch.
 pub(crate) fn fitting(
     cx: &RunCx,
     transcript: &mut Transcript,
@@ -80,7 +84,9 @@ fn joined(content: &[Content]) -> String {
     message.text()
 }
 
-/// Two thirds from the start, one third from the end, cut at line ends if possible.
+/// Keeps two thirds from the start and one third from the end of a text.
+///
+/// Cuts at line ends if possible.
 fn shortened(text: &str, count: usize, most: usize, place: &str) -> String {
     let byte = |nth: usize| text.char_indices().nth(nth).map_or(text.len(), |(at, _)| at);
     let (mut head, mut tail) = (byte(most * 2 / 3), byte(count - most / 3));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use llm::{AssistantMessage, ErrorKind, StopReason, is_overflow, is_quota_exhausted};
 
-/// Retries of a failed turn.
+/// The limits and delays of retries of a failed turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retries {
     /// Maximum retries; 3 by default.
@@ -13,7 +13,7 @@ pub struct Retries {
     pub delay: Duration,
     /// Maximum delay; 60 s by default.
     pub max_delay: Duration,
-    /// A longer delay makes the run switch to the next fallback model; 5 s by default.
+    /// Delay from which the run switches to the next fallback model; 5 s by default.
     pub patience: Duration,
 }
 

@@ -1,4 +1,6 @@
-//! Settings that can change between turns: model, thinking level, instructions, tools, limits, policy.
+//! Settings that can change between turns.
+//!
+//! These are model, thinking level, instructions, tools, limits and policy.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,19 +15,21 @@ use crate::run::limits::Limits;
 use crate::tool::discovery::Toolset;
 use crate::tool::registry::Registry;
 
-/// Settings of one turn.
+/// Settings that are constant during one turn.
 #[derive(Clone)]
 pub(crate) struct TurnSettings {
     pub model: Arc<dyn Model>,
     /// Models to try in order when this one fails.
     pub fallbacks: VecDeque<Arc<dyn Model>>,
-    /// Summarizes conversations instead of `model`.
+    /// Model that summarizes conversations instead of `model`.
     pub summarizer: Option<Arc<dyn Model>>,
     pub thinking_level: Option<ThinkingLevel>,
     pub instructions: String,
     pub tools: Arc<Toolset>,
     pub limits: Limits,
-    /// Decides on permits; without one, nothing that needs a permit is done.
+    /// Policy that decides on permits.
+    ///
+    /// Without one, the run does nothing that needs a permit.
     pub policy: Option<Arc<Policy>>,
 }
 
@@ -39,7 +43,9 @@ pub(crate) struct SharedSettings {
 }
 
 impl SharedSettings {
-    /// Paths below `readable` may be read under this policy and every later one.
+    /// Creates settings.
+    ///
+    /// Every policy allows reads of paths below `readable`.
     pub fn new(mut current: TurnSettings, searches: bool, readable: Vec<AbsPath>) -> SharedSettings {
         current.policy = current.policy.map(|policy| Arc::new(policy.allowing_reads(&readable)));
         SharedSettings { current: Mutex::new(current), searches: AtomicBool::new(searches), readable }
@@ -50,7 +56,7 @@ impl SharedSettings {
         self.change(|current| current.policy = Some(policy));
     }
 
-    /// Applies with the next change of tools.
+    /// Sets whether the model searches its tools, with the next change of tools.
     pub(crate) fn set_searches(&self, searches: bool) {
         self.searches.store(searches, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Requests a summary, with the key and observer of a turn, and with retries.
+//! Requests for a summary, with the key and observer of a turn, and with retries.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::run::respond::{failed, with_session};
 use crate::run::retry::{Episode, Recovery, recovery};
 use crate::run::settings::TurnSettings;
 
-/// The answer, which may have failed.
+/// Requests the answer, which may have failed.
 pub(super) async fn ask(cx: &RunCx, model: &Arc<dyn Model>, request: Request) -> AssistantMessage {
     let current = TurnSettings { model: model.clone(), ..cx.current() };
     let retries = cx.limits().retries;

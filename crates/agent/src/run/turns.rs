@@ -1,4 +1,4 @@
-//! The turns of a run: a request, its tool calls, and the decision whether another turn follows.
+//! The turns of a run: requests, tool calls, and the decision about another turn.
 
 use std::sync::Arc;
 
@@ -215,7 +215,7 @@ enum MissingAnswer {
 }
 
 impl MissingAnswer {
-    /// For a response without calls.
+    /// Classifies a response without calls.
     fn of(response: &AssistantMessage) -> Option<MissingAnswer> {
         match response.stop_reason {
             StopReason::Length => Some(MissingAnswer::Cut),

@@ -1,4 +1,4 @@
-//! The task that owns a session's transcript and serves its operations one after the other.
+//! The task that owns a session's transcript and serves its operations in order.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub(crate) struct Actor {
     pub recorded: Option<RecordedSettings>,
     /// Problems of the session file, until they are reported.
     pub warnings: Vec<String>,
-    /// Set when `agent_settled` is due, with whether the last operation was cancelled.
+    /// Whether the last operation was cancelled, while `agent_settled` is due.
     pub unsettled: Option<bool>,
     pub current: Arc<Mutex<Option<CancellationToken>>>,
     pub disconnected: CancellationToken,

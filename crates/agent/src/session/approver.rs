@@ -1,4 +1,4 @@
-//! Asks the user, and reports each question and answer as events.
+//! Questions to the user, reported as events with their answers.
 
 use std::sync::Arc;
 

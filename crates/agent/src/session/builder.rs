@@ -1,4 +1,4 @@
-//! Builds a session.
+//! The builder of a session: its parts and settings.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ impl SessionBuilder {
         SessionBuilder { summarizer: model, ..self }
     }
 
-    /// How much the model thinks; its own default otherwise.
+    /// Sets how much the model thinks; without it, the model's own default applies.
     pub fn thinking_level(self, level: ThinkingLevel) -> Self {
         SessionBuilder { thinking_level: Some(level), ..self }
     }
@@ -120,7 +120,7 @@ impl SessionBuilder {
         SessionBuilder { cwd: cwd.into(), ..self }
     }
 
-    /// Where the session is stored.
+    /// Sets the store of the session.
     pub fn store(self, store: SessionStore) -> Self {
         SessionBuilder { store: Some(store), ..self }
     }
@@ -145,12 +145,12 @@ impl SessionBuilder {
         self
     }
 
-    /// Decides on permits.
+    /// Sets the policy that decides on permits.
     pub fn policy(self, policy: Arc<Policy>) -> Self {
         SessionBuilder { policy: Some(policy), ..self }
     }
 
-    /// Answers questions; each question is an event as well.
+    /// Sets the approver of questions; each question is an event as well.
     pub fn approver(self, approver: Arc<dyn Approver>) -> Self {
         SessionBuilder { approver, ..self }
     }
@@ -159,7 +159,7 @@ impl SessionBuilder {
         SessionBuilder { hooks, ..self }
     }
 
-    /// Cancels every run of the session.
+    /// Sets a token that cancels every run of the session.
     pub fn cancel(self, cancel: CancellationToken) -> Self {
         SessionBuilder { cancel, ..self }
     }
@@ -174,24 +174,26 @@ impl SessionBuilder {
         SessionBuilder { id: Some(id.into()), ..self }
     }
 
-    /// The user's own command named the action, so that only a denying rule stops it.
+    /// Sets whether the user's own command named the action.
+    ///
+    /// Only a denying rule stops such an action.
     pub fn invoked(self, invoked: bool) -> Self {
         SessionBuilder { invoked, ..self }
     }
 
-    /// The model knows few tools and searches the others; see [`Toolset`].
+    /// Sets whether the model knows few tools and searches the others; see [`Toolset`].
     pub fn searches_tools(self, searches_tools: bool) -> Self {
         SessionBuilder { searches_tools, ..self }
     }
 
-    /// Delivery of queued messages.
+    /// Sets the delivery of queued messages.
     ///
     /// See [`Session::set_steering`] and [`Session::set_drain`].
     pub fn queues(self, steering: Steering, drain: Drain) -> Self {
         SessionBuilder { steering, drain, ..self }
     }
 
-    /// Source of settings that change while the session lives, polled before each turn.
+    /// Sets the source of changed settings, which the session polls before each turn.
     pub fn reload_source(self, reload_source: Arc<dyn ReloadSource>) -> Self {
         SessionBuilder { reload_source: Some(reload_source), ..self }
     }

@@ -92,10 +92,10 @@ impl Prompt {
 }
 
 impl Session {
-    /// A session with this model and these tools.
+    /// Builds a session with this model and these tools.
     ///
-    /// Without a policy nothing that needs a permit is done; without an approver no user is asked; without a
-    /// store nothing is kept.
+    /// Without a policy the session does nothing that needs a permit; without an approver it asks no user;
+    /// without a store it keeps nothing.
     pub fn builder(model: Arc<dyn Model>, tools: Registry) -> SessionBuilder {
         SessionBuilder::new(model, tools)
     }
@@ -170,12 +170,12 @@ impl Session {
         self.inner.queues.all()
     }
 
-    /// How many queued messages are delivered at once, from the next delivery on.
+    /// Sets how many queued messages are delivered at once, from the next delivery on.
     pub fn set_drain(&self, queue: Queue, drain: Drain) {
         self.inner.queues.set_drain(queue, drain);
     }
 
-    /// The effect of steering on the calls of the current turn.
+    /// Sets the effect of steering on the calls of the current turn.
     pub fn set_steering(&self, mode: Steering) {
         self.inner.queues.set_steering(mode);
     }
@@ -231,10 +231,10 @@ impl Session {
             .unwrap_or(Err(SessionError::Closed))
     }
 
-    /// Like [`Session::switch_to`], with a summary of the branch that is left.
+    /// Continues from another entry, with a summary of the branch that is left.
     ///
-    /// The session's model writes it with the user's `wishes`, or an extract replaces it. [`Session::abort`]
-    /// cancels the switch.
+    /// See [`Session::switch_to`]. The session's model writes the summary with the user's `wishes`, or an
+    /// extract replaces it. [`Session::abort`] cancels the switch.
     pub async fn switch_with_summary(
         &self,
         entry: impl Into<String>,

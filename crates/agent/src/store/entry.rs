@@ -1,4 +1,6 @@
-//! The lines of a session file as values. Pure.
+//! The lines of a session file as values.
+//!
+//! Pure.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -37,7 +39,7 @@ fn first_version() -> u64 {
 /// Any line after the header; its body is parsed on demand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Unique within the file.
+    /// Id that is unique within the file.
     pub id: String,
     /// The preceding entry; `None` for a root.
     pub parent_id: Option<String>,
@@ -92,7 +94,7 @@ pub enum EntryBody {
     Info {
         name: Option<String>,
     },
-    /// Replaces an entry for the model from here on; `None` removes it.
+    /// A replacement of an entry for the model from here on; `None` removes it.
     ContextEdit {
         target: String,
         replacement: Option<Box<Message>>,
@@ -123,7 +125,7 @@ pub enum EntryBody {
     },
     /// Any other type (such as `usage`), or a message of an unknown role.
     ///
-    /// Kept as the whole line and not sent to a model.
+    /// The entry keeps the whole line; no model receives it.
     Other(Value),
 }
 

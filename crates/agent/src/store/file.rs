@@ -23,16 +23,16 @@ pub struct SessionFile {
     pub(super) sync: bool,
     pub(super) redactor: Arc<Redactor>,
     pub(super) name: String,
-    /// Written before the next entry.
+    /// Text to write before the next entry.
     pub(super) preamble: Option<String>,
     pub(super) last: Option<String>,
     /// Hashes of the entries' ids, to make unique ones.
     pub(super) ids: HashSet<u64>,
-    /// Taken with the first entry.
+    /// Lock of the file, taken with the first entry.
     pub(super) lock: Option<Arc<StateLock>>,
     /// Expected size when the lock is taken; `None` for a new file.
     pub(super) expected: Option<u64>,
-    /// Replaces the whole file before the first entry is written.
+    /// Text that replaces the whole file before the first entry.
     pub(super) rewritten: Option<String>,
 }
 

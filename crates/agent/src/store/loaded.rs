@@ -1,4 +1,4 @@
-//! A session as loaded from its file.
+//! Access to a loaded session file.
 //!
 //! Entries are known by their heads; bodies are parsed on demand. Pure.
 
@@ -28,7 +28,7 @@ pub struct LoadedSession {
     pub(super) size: u64,
     /// Whether the text was migrated to the newest version, unlike the file.
     pub(super) is_migrated: bool,
-    /// Held for writing.
+    /// Lock for writing the file, if the caller took it.
     pub(super) lock: Option<Arc<StateLock>>,
     text: String,
     by_id: OnceLock<HashMap<String, usize>>,
@@ -251,7 +251,7 @@ impl LoadedSession {
         self.context_items().into_iter().map(|item| item.message).collect()
     }
 
-    /// [`LoadedSession::context`] with its entries.
+    /// Returns [`LoadedSession::context`] with the entries of its messages.
     ///
     /// The newest summary replaces what it summarizes, and the latest edits on the path apply.
     pub(crate) fn context_items(&self) -> Vec<ContextItem> {

@@ -1,4 +1,6 @@
-//! Session files: append-only JSON Lines, one tree of entries (`docs/formats/session.md`).
+//! Session files: append-only JSON Lines, one tree of entries.
+//!
+//! `docs/formats/session.md` has the format.
 //!
 //! A line is never changed once written; unreadable lines are skipped with a warning.
 

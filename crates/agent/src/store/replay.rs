@@ -1,7 +1,7 @@
-//! A model that replays the answers of a recorded session, whatever the tools answer now.
+//! A model that replays the answers of a recorded session.
 //!
-//! It reproduces a bug report against the current code. Edits of lines that no longer exist are refused as
-//! from any model.
+//! It ignores the tools' new results. It reproduces a bug report against the current code. The edit engine
+//! refuses edits of lines that no longer exist, as from any model.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use crate::store::{EntryBody, LoadedSession};
 /// Characters per streamed delta.
 const PIECE: usize = 256;
 
-/// A model that replays the answers of a recorded session.
+/// Answers of a recorded session, in order, as a model.
 pub struct ReplayModel {
     info: ModelInfo,
     prompts: Vec<String>,

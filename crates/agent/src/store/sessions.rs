@@ -18,7 +18,7 @@ const EXTENSION: &str = ".jsonl";
 const LEAST_END: usize = 4;
 const LEAST_DELETED: usize = 8;
 
-/// The sessions of one workspace.
+/// Access to the session files of one workspace.
 #[derive(Debug, Clone)]
 pub struct SessionStore {
     dir: StateDir,
@@ -48,7 +48,7 @@ pub struct StoredFile {
     pub size: u64,
 }
 
-/// Why a session cannot be stored or found.
+/// The reason why a session cannot be stored or found.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error(transparent)]
@@ -149,9 +149,9 @@ impl SessionStore {
         read(&self.dir, &self.file_of(id)?)
     }
 
-    /// Like [`SessionStore::load`], with the file's lock.
+    /// Loads a session as [`SessionStore::load`] does, and locks its file.
     ///
-    /// Held until the session and every file reopened from it are dropped.
+    /// The lock lasts until the session and every file reopened from it are dropped.
     pub fn load_locked(&self, id: &str) -> Result<LoadedSession, StoreError> {
         let file = self.file_of(id)?;
         let lock = lock(&self.dir, &file)?;

@@ -1,7 +1,6 @@
 //! Cached summaries for session lists, by each file's time and size.
 //!
-//! A list reads only files that changed. The cache is derived: if it is missing, damaged or of another
-//! format, it is rebuilt.
+//! A list reads only files that changed. The store rebuilds a cache that is missing, damaged or of another format.
 
 use std::collections::BTreeMap;
 

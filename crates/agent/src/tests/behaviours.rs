@@ -1,4 +1,4 @@
-//! Checks `behaviours.md`, which maps behaviours of agent loops to the tests that hold them.
+//! Checks `behaviours.md`, which maps behaviours of agent loops to their tests.
 
 use std::collections::BTreeSet;
 use std::path::Path;

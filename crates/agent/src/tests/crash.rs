@@ -1,4 +1,4 @@
-//! A process killed at any moment loses at most the entry it was writing, and the session continues.
+//! Kills of a process: it loses at most one entry, and the session continues.
 
 #![expect(clippy::disallowed_methods, reason = "a process is killed, and a file watched while it grows")]
 

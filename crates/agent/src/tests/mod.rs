@@ -35,7 +35,7 @@ use crate::{
     ToolResult,
 };
 
-/// Generous: a test that needs it has failed.
+/// Time limit of a test; only a failure takes this long.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 type Body = dyn for<'a> Fn(Value, &'a ToolCx) -> BoxFuture<'a, ToolResult> + Send + Sync;
@@ -287,7 +287,7 @@ impl Running {
         tokio::time::timeout(DEADLINE, self.session.prompt(text)).await.expect("the run ends")
     }
 
-    /// Without the settled event, which follows the outcome.
+    /// Lists the events without the settled event, which follows the outcome.
     fn shown(&self) -> Vec<String> {
         let mut shown = self.events.shown();
         shown.retain(|line| !line.starts_with("settled"));

@@ -111,5 +111,5 @@ async fn a_cancelled_call_does_not_start() {
     cx.cancel = cancel;
     let result = call_tool(&registry, "bash", json!({}), &cx).await;
     assert!(result.is_error);
-    assert_eq!(result.joined_text(), "aborted before start");
+    assert_eq!(result.joined_text(), "the call was cancelled before it started");
 }

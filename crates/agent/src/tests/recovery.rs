@@ -209,7 +209,7 @@ fn keeping(keep: u64) -> Limits {
     Limits { compaction, ..Limits::default() }
 }
 
-/// About 500 tokens.
+/// Builds a text of about 500 tokens.
 fn long(word: &str) -> String {
     format!("{word} {}", "x".repeat(2_000))
 }

@@ -40,7 +40,7 @@ fn policy(root: AbsPath, state: AbsPath) -> Arc<Policy> {
     }))
 }
 
-/// Another policy before the second turn.
+/// Changes the policy before the second turn.
 struct Stricter(Mutex<Option<Arc<Policy>>>);
 
 impl ReloadSource for Stricter {

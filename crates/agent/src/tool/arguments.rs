@@ -1,8 +1,8 @@
-//! Coerces and validates a model's arguments against a tool's schema.
+//! Coercion and validation of a model's arguments against a tool's schema.
 //!
-//! Coerced are: `"42"` to a number, `"true"` to a boolean, a scalar to a list of one, JSON text to a list or
-//! object, a number to a string, and null for an optional property, which is removed. Arguments that fit are
-//! never changed. Errors are written for the model.
+//! The module coerces `"42"` to a number, `"true"` to a boolean, a scalar to a list of one, JSON text to a
+//! list or object, and a number to a string. It removes null for an optional property, and never changes
+//! arguments that fit. Errors address the model.
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
@@ -29,7 +29,7 @@ impl Schema {
     }
 }
 
-/// The coerced arguments, or a text that names each problem.
+/// Coerces arguments; returns a text that names each problem if they do not fit.
 pub(crate) fn validate(tool: &str, schema: &Schema, mut args: Value) -> Result<Value, String> {
     if schema.validator.is_valid(&args) {
         return Ok(args);

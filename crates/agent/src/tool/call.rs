@@ -1,6 +1,6 @@
-//! Executes one tool call; unknown tools, invalid arguments and panics become results.
+//! Execution of one tool call.
 //!
-//! The loop adds events and hooks.
+//! Unknown tools, invalid arguments and panics become results. The loop adds events and hooks.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,7 +31,7 @@ pub async fn call_tool(registry: &Registry, name: &str, args: Value, cx: &ToolCx
     }
 }
 
-/// The tool of a model's call, with validated arguments and declared effects.
+/// Finds the tool of a model's call, validates its arguments and reads its effects.
 pub(crate) fn resolve(
     registry: &Registry,
     call: &ToolCall,

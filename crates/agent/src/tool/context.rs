@@ -40,7 +40,7 @@ enum Updates {
 /// The parameters of [`ToolCx::standalone`].
 pub struct StandaloneCall {
     pub call_id: String,
-    /// Commits of the call are undone as this run.
+    /// The run as which the commits of the call are undone.
     pub run: RunId,
     /// One id for successive calls of one caller; see [`ToolCx::starter`].
     pub starter: RunId,
@@ -50,12 +50,12 @@ pub struct StandaloneCall {
     pub approver: Arc<dyn Approver>,
     /// Whether the user's own command named the action: only a denying rule stops it.
     pub invoked: bool,
-    /// Receives the call's progress; must not block.
+    /// Callback for the call's progress; must not block.
     pub on_update: Box<dyn Fn(Update) + Send + Sync>,
 }
 
 impl ToolCx {
-    /// The context of a call without a model, as for `pilcrow tool`.
+    /// Creates the context of a call without a model, as for `pilcrow tool`.
     pub fn standalone(standalone: StandaloneCall) -> ToolCx {
         ToolCx {
             call_id: standalone.call_id,

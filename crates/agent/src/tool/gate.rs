@@ -1,4 +1,4 @@
-//! The source of a run's permits, and entries for the session file.
+//! Permits of a run, and the entries that its calls add to the session file.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -7,14 +7,16 @@ use parking_lot::{Mutex, RwLock};
 use policy::{Approver, Policy};
 use serde_json::Value;
 
-/// The source of a run's permits.
+/// The policy, approver and identity with which a run gets permits.
 pub(crate) struct Gate {
     policy: RwLock<Option<Arc<Policy>>>,
     pub approver: Arc<dyn Approver>,
-    /// The user's own command named the action, so that only a denying rule stops it.
+    /// Whether the user's own command named the action.
+    ///
+    /// Only a denying rule stops such an action.
     pub invoked: bool,
     pub unattended: AtomicBool,
-    /// Entries for the session file.
+    /// Entries that the next message carries into the session file.
     pub notes: Arc<Notes>,
 }
 

@@ -38,12 +38,12 @@ pub trait Tool: Send + Sync {
         &[]
     }
 
-    /// How the model gets to know the tool, if it searches tools.
+    /// Returns how the model gets to know the tool, if it searches tools.
     fn presence(&self) -> Presence {
         Presence::default()
     }
 
-    /// The origin of the tool.
+    /// Returns the source and server of the tool.
     fn origin(&self) -> Origin {
         Origin::default()
     }
@@ -55,12 +55,12 @@ pub trait Tool: Send + Sync {
     fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult>;
 }
 
-/// How a model gets to know a tool.
+/// The way in which a model gets to know a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// From the start.
+    /// Known from the start of the session.
     Start,
-    /// By a search, or by one of these lowercase words in the first prompt.
+    /// Known after a search, or by one of these lowercase words in the first prompt.
     Search { when: &'static [&'static str] },
 }
 
@@ -70,7 +70,7 @@ impl Default for Presence {
     }
 }
 
-/// The origin of a tool.
+/// The source of a tool, and its MCP server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origin {
     pub source: ToolSource,
@@ -94,7 +94,7 @@ pub enum ExecutionMode {
 pub struct ToolResult {
     /// The part that the model receives.
     pub content: Vec<Content>,
-    /// Full data for surfaces; never sent to the model.
+    /// Full data for surfaces; the model never gets it.
     pub details: Value,
     pub is_error: bool,
     /// The failure for programs.

@@ -1,8 +1,8 @@
-//! Assembles a session's tools in five layers: built-in, session, surface, filter, and a guard against
-//! cancelled calls.
+//! The five layers of a session's tools.
 //!
-//! The order is fixed, so that later additions pass the filter too. Each layer records its effect. The same
-//! parts give the same bytes.
+//! They are built-in, session, surface, filter, and a guard against cancelled calls. The order is fixed, so
+//! that later additions pass the filter too. Each layer records its effect. The same parts give the same
+//! bytes.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -33,11 +33,11 @@ pub struct Pipeline {
 /// Sources are `builtin`, `mcp`, `mcp:SERVER`, `extension` and `custom`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Enabled although off by default.
+    /// Tools to enable that are off by default.
     pub enable: Vec<String>,
-    /// Disabled; takes precedence.
+    /// Tools to disable; this takes precedence over `enable`.
     pub disable: Vec<String>,
-    /// Off unless enabled.
+    /// Tools that are off unless `enable` names them.
     pub off: Vec<String>,
 }
 
@@ -53,22 +53,22 @@ pub struct LayerTrace {
 }
 
 impl Pipeline {
-    /// Layer 1: built-in tools.
+    /// Starts the pipeline with layer 1, the built-in tools.
     pub fn base(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Pipeline {
         Pipeline { base: tools.into_iter().collect(), ..Pipeline::default() }
     }
 
-    /// Layer 2: tools of the session.
+    /// Adds layer 2, the tools of the session.
     pub fn session(self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Pipeline {
         Pipeline { session: tools.into_iter().collect(), ..self }
     }
 
-    /// Layer 3: tools of this surface.
+    /// Adds layer 3, the tools of this surface.
     pub fn surface(self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Pipeline {
         Pipeline { surface: tools.into_iter().collect(), ..self }
     }
 
-    /// Layer 4: the filter.
+    /// Adds layer 4, the filter.
     pub fn filter(self, filter: Filter) -> Pipeline {
         Pipeline { filter, ..self }
     }
@@ -106,7 +106,7 @@ impl Pipeline {
 }
 
 impl Filter {
-    /// Why a tool is filtered out, if it is.
+    /// Returns the reason why a tool is filtered out, if it is.
     fn refusal(&self, tool: &dyn Tool) -> Option<&'static str> {
         let names = filter_names(tool);
         let among = |list: &[String]| list.iter().any(|it| names.contains(it));
@@ -131,7 +131,7 @@ fn filter_names(tool: &dyn Tool) -> Vec<String> {
     names
 }
 
-/// A tool that does not start if its call is already cancelled.
+/// A tool that returns an error at once if its call is already cancelled.
 struct Guarded(Arc<dyn Tool>);
 
 impl Tool for Guarded {
@@ -155,7 +155,8 @@ impl Tool for Guarded {
     }
     fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
         if cx.cancel.is_cancelled() {
-            return Box::pin(async { ToolResult::error(ErrorCode::Cancelled, "aborted before start") });
+            let text = "the call was cancelled before it started";
+            return Box::pin(async move { ToolResult::error(ErrorCode::Cancelled, text) });
         }
         self.0.execute(args, cx)
     }

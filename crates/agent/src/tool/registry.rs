@@ -23,7 +23,7 @@ pub(crate) struct Registered {
     schema: OnceLock<Result<Schema, String>>,
 }
 
-/// Why a registry cannot be built.
+/// The reason why a registry cannot be built.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RegistryError {
     #[error("two tools are called {name:?}; rename or disable one of them")]
@@ -89,7 +89,9 @@ impl Registry {
 }
 
 impl Registered {
-    /// The arguments as the tool gets them, or the problems as text for the model.
+    /// Validates arguments; returns the problems as text for the model.
+    ///
+    /// The result has the arguments as the tool gets them.
     pub fn validate(&self, args: Value) -> Result<Value, String> {
         let definition = self.tool.definition();
         let schema = self.schema.get_or_init(|| Schema::compile(&definition.parameters));

@@ -1,8 +1,8 @@
-//! Estimates how many tokens a message holds. Pure.
+//! Estimates of the number of tokens in a message. Pure.
 
 use llm::{Content, Message};
 
-/// Tokens of a picture.
+/// Estimated tokens of a picture.
 pub(crate) const PICTURE: u64 = 1_200;
 
 /// Estimated tokens of a message: a quarter of its characters.

@@ -8,7 +8,7 @@ use parking_lot::{RwLock, RwLockReadGuard};
 /// The messages at one moment; cloning copies none of them.
 #[derive(Clone, Default)]
 pub struct Messages {
-    /// Only ever appended to; a value shows the first `len`.
+    /// List that only grows; a value shows the first `len` messages.
     list: Arc<RwLock<Vec<Message>>>,
     len: usize,
 }

@@ -15,7 +15,7 @@ pub use messages::Messages;
 
 use crate::store::{ContextItem, SessionFile, StoreError, summary_text};
 
-/// The messages of a session, in memory and in its file.
+/// The messages of a session with their entries, sizes and file.
 pub(crate) struct Transcript {
     messages: Messages,
     /// The entry of each message.
@@ -26,7 +26,7 @@ pub(crate) struct Transcript {
     ///
     /// Answers from before the last compaction do not count.
     measured: Option<(usize, u64)>,
-    /// Number of messages before the last compaction; their sizes are outdated.
+    /// Number of messages before the last compaction; their sizes are stale.
     old: usize,
     /// Messages added by the current run.
     new_messages: Vec<Message>,
@@ -35,7 +35,7 @@ pub(crate) struct Transcript {
     sent: Arc<Vec<Message>>,
     /// Number of leading messages whose encoding is final.
     done: usize,
-    /// How many entries of `sent` they produced.
+    /// Number of entries of `sent` that the first `done` messages produced.
     done_sent: usize,
 }
 

@@ -18,7 +18,7 @@ use crate::edit_reconciliation::ReplyKind;
 const DISK_POLL: Duration = Duration::from_millis(50);
 
 impl EditorPort {
-    /// Applies one file operation.
+    /// Sends one file operation to the editor and checks its result on the disk.
     async fn apply_operation(
         &self,
         label: &str,

@@ -48,7 +48,7 @@ pub(super) struct InFlightEdit {
     pub(super) planned_on: Option<ContentHash>,
 }
 
-/// The reply to a request.
+/// The editor's reply to `workspace/applyEdit`.
 pub(super) struct Reply {
     pub(super) kind: ReplyKind,
     pub(super) reason: Option<String>,

@@ -50,7 +50,7 @@ pub(super) struct LateEdits {
 }
 
 impl LateEdits {
-    /// Ends the watch on a document.
+    /// Ends the watch for late edits of a document.
     pub fn end(&self, path: &AbsPath) {
         if let Some(watch) = self.watches.lock().remove(path) {
             watch.cancel();

@@ -48,12 +48,12 @@ pub struct EditorPort {
     peer: wire::Peer,
     documents: Arc<EditorBuffers>,
     client: ClientFacts,
-    /// Held while an edit is in flight.
+    /// Lock of the edit that is in flight.
     queue: tokio::sync::Mutex<()>,
     locked: Mutex<HashSet<AbsPath>>,
     released: Condvar,
     stop_requests: Mutex<StopRequests>,
-    /// By path and the text that the edits were planned on.
+    /// Applied edits, by path and by the text that they were planned on.
     applied: Mutex<HashMap<(AbsPath, ContentHash), AppliedEdit>>,
     late: LateEdits,
     tracker: TaskTracker,
@@ -79,7 +79,7 @@ struct AppliedEdit {
 }
 
 impl EditorPort {
-    /// A port to the client of `peer`. `tracker` owns its tasks.
+    /// Creates a port to the client of `peer`. `tracker` owns its tasks.
     pub fn new(
         peer: wire::Peer,
         documents: Arc<EditorBuffers>,
@@ -175,7 +175,7 @@ impl EditorPort {
     }
 }
 
-/// How long an applied edit can be reverted by its commit.
+/// Time in which a commit can revert an applied edit.
 const REVERTIBLE: Duration = Duration::from_secs(300);
 const REVERT_LABEL: &str = "pilcrow: revert";
 

@@ -104,7 +104,7 @@ impl Model {
         self.text.splice(range, typed.text.chars().map(|character| (character, None)));
     }
 
-    /// The model with the planned edits; `None` if their marks are incomplete.
+    /// Applies the planned edits to the model; `None` if their marks are incomplete.
     fn applied(&self, edits: &[TextEdit], counts: &[usize]) -> Option<Self> {
         let mut made = self.clone();
         for (number, edit) in edits.iter().enumerate() {

@@ -10,16 +10,16 @@ use super::settings::Settings;
 /// The rule by which sources decide the value of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// The strongest source.
+    /// The strongest source decides.
     Free,
-    /// The strictest value: no source loosens what another one set.
+    /// The strictest value decides: no source loosens the value of another one.
     Policy,
-    /// The user only; a project cannot set it.
+    /// Only the user decides; a project cannot set the key.
     Personal,
 }
 
 impl Class {
-    /// The name as the schema and `config show` spell it.
+    /// Returns the name as the schema and `config show` spell it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -31,7 +31,7 @@ impl Class {
 
 #[derive(Debug)]
 pub struct Key {
-    /// The parts of its full name; `NAME` stands for any name.
+    /// Parts of the key's full name; `NAME` stands for any name.
     pub path: Vec<String>,
     pub class: Class,
     /// Environment variable that sets it.
@@ -39,7 +39,7 @@ pub struct Key {
     pub schema: Value,
 }
 
-/// The newest `format` of the file.
+/// Newest `format` of the file.
 pub const FORMAT: i64 = 1;
 
 static SCHEMA: LazyLock<(Value, Vec<Key>)> = LazyLock::new(|| {
@@ -57,7 +57,7 @@ static SCHEMA: LazyLock<(Value, Vec<Key>)> = LazyLock::new(|| {
     (schema, keys)
 });
 
-/// The JSON Schema (draft 2020-12) of `config.toml`.
+/// Returns the JSON Schema (draft 2020-12) of `config.toml`.
 pub fn schema() -> &'static Value {
     &SCHEMA.0
 }
@@ -104,7 +104,7 @@ fn collect(schema: &mut Value, path: &mut Vec<String>, keys: &mut Vec<Key>) {
 }
 
 impl Key {
-    /// The key with this path.
+    /// Finds the key with this path.
     pub fn find(path: &[String]) -> Option<&'static Self> {
         keys().iter().find(|key| key.matches(path))
     }
@@ -127,7 +127,7 @@ impl Key {
         self.path.join(".")
     }
 
-    /// The JSON type of its values; empty if there are several.
+    /// Returns the JSON type of the key's values; empty if there are several.
     fn json_type(&self) -> &str {
         self.schema["type"].as_str().unwrap_or_default()
     }
@@ -137,7 +137,7 @@ impl Key {
         self.class == Class::Policy && self.json_type() == "array"
     }
 
-    /// The value that a text from the environment or a flag stands for.
+    /// Parses a text from the environment or a flag to a value.
     pub(crate) fn parse_text(&self, text: &str) -> Value {
         let parsed: Option<Value> = match self.json_type() {
             "boolean" => match text {
@@ -156,8 +156,9 @@ impl Key {
         parsed.unwrap_or_else(|| text.into())
     }
 
-    /// The known name most similar to `path`, by its whole, its beginning, or its last
-    /// part.
+    /// Finds the known name most similar to `path`.
+    ///
+    /// Compares the whole, the beginning, and the last part.
     pub fn nearest(path: &[String]) -> String {
         let requested = path.join(".");
         let last = path.last().map(String::as_str).unwrap_or_default();
@@ -169,9 +170,9 @@ impl Key {
         keys().iter().min_by_key(similarity).map(Self::name).unwrap_or_default()
     }
 
-    /// The variable that the user probably meant by an unknown one.
+    /// Finds the variable that the user probably meant by an unknown one.
     pub fn misspelt(variable: &str) -> Option<&'static str> {
-        /// Largest distance of a misspelling.
+        /// Maximum distance of a misspelling.
         const NEAR: usize = 4;
         /// Variables that are no settings.
         const OTHERS: &[&str] = &[
@@ -193,7 +194,7 @@ impl Key {
     }
 }
 
-/// Insertions, deletions and replacements between two words.
+/// Counts insertions, deletions and replacements between two words.
 pub fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

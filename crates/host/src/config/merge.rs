@@ -12,7 +12,7 @@ use super::settings::Settings;
 use super::source::{Entry, Sources};
 use super::{Config, ConfigErrors, Origin, Setting};
 
-/// The configuration that the sources result in.
+/// Merges the sources to a configuration.
 pub(super) fn merge(sources: Sources) -> Result<Config, ConfigErrors> {
     let (mut layers, mut warnings) = (defaults(), sources.warnings);
     if !sources.errors.is_empty() {
@@ -28,7 +28,7 @@ pub(super) fn merge(sources: Sources) -> Result<Config, ConfigErrors> {
     Ok(Config { values: typed(&layers), layers, warnings })
 }
 
-/// `config` with another source, which is weaker than environment and flags.
+/// Adds a source to `config` that is weaker than environment and flags.
 pub(super) fn overlay(config: &Config, sources: Sources) -> Result<Config, ConfigErrors> {
     if !sources.errors.is_empty() {
         return Err(ConfigErrors(sources.errors));

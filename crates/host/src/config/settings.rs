@@ -55,7 +55,7 @@ pub struct Model {
     /// Context window, in tokens, of models whose window is unknown.
     #[schemars(extend("default" = 128_000))]
     pub context_window: Integer<1_000, 1_000_000_000>,
-    /// Whether Pilcrow looks for a model if none is set: first by API keys in the
+    /// Whether Pilcrow searches for a model if none is set: first by API keys in the
     /// environment, then by asking servers on this machine (Ollama, LM Studio,
     /// llama.cpp).
     #[schemars(extend("default" = "on"))]

@@ -10,22 +10,22 @@ use super::keys::keys;
 use super::{Config, Origin};
 use crate::redaction;
 
-/// One key as `pilcrow config show --json` prints it.
+/// A key in the form of `pilcrow config show --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Shown {
     pub key: String,
-    /// Its value; null if it is unset and has no default.
+    /// Value of the key; null if it is unset and has no default.
     pub value: Value,
-    /// `free`, `policy` or `personal`.
+    /// Class of the key: `free`, `policy` or `personal`.
     pub class: &'static str,
-    /// `default`, `FILE:LINE`, the variable or the flag.
+    /// Origins: `default`, `FILE:LINE`, the variable or the flag.
     ///
-    /// One for each element of a list.
+    /// There is one for each element of a list.
     pub origins: Vec<String>,
 }
 
 impl Config {
-    /// Every key, in the order of the schema, without passwords and keys in URLs.
+    /// Lists every key, in the order of the schema, without passwords and keys in URLs.
     pub fn show(&self) -> Vec<Shown> {
         let redactor = Redactor::default();
         let mut shown = Vec::new();
@@ -49,7 +49,7 @@ impl Config {
         shown
     }
 
-    /// Every key as a line for the user: `KEY = VALUE`, and its origin.
+    /// Renders every key as a line for the user: `KEY = VALUE`, and its origin.
     pub fn render(&self) -> String {
         let mut out = String::new();
         for Shown { key, value, origins, .. } in self.show() {

@@ -22,7 +22,7 @@ pub struct Flag {
 /// Settings of the editor plugins in the same section.
 const PLUGIN: [&str; 4] = ["path", "trace", "trusted", "format"];
 
-/// A problem with a source, and its place.
+/// The error of a source, with its place.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("{path} cannot be read: {source}")]
@@ -30,7 +30,7 @@ pub enum ConfigError {
     #[error("{path}:{line}: {detail}")]
     Syntax {
         path: AbsPath,
-        /// Counts from 1.
+        /// Line number, from 1.
         line: usize,
         detail: String,
     },
@@ -42,14 +42,14 @@ pub enum ConfigError {
     Value { place: Origin, key: String, detail: String },
 }
 
-/// A key with a value.
+/// A key of a source with its value and origins.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) key: &'static Key,
     /// The key's path, with the real names in place of `NAME`.
     pub(super) path: Vec<String>,
     pub(super) value: Value,
-    /// One for each element of a list, at least one.
+    /// Origins of the value: one for each element of a list, at least one.
     pub(super) origins: Vec<Origin>,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// A file whose keys belong to `group`; a missing one has none.
+    /// Reads a file whose keys belong to `group`; a missing one has none.
     pub(super) fn file(&mut self, path: &AbsPath, group: &[&str], origin: impl Fn(AbsPath, usize) -> Origin) {
         match std::fs::read_to_string(path) {
             Ok(text) => self.toml(path, &text, group, origin),
@@ -71,7 +71,7 @@ impl Sources {
         }
     }
 
-    /// The text of a file whose keys belong to `group`.
+    /// Parses the text of a file whose keys belong to `group`.
     pub(super) fn toml(
         &mut self,
         path: &AbsPath,
@@ -136,9 +136,9 @@ impl Sources {
         }
     }
 
-    /// Settings as an editor gives them: nested objects, or names with dots.
+    /// Reads settings as an editor gives them: nested objects, or names with dots.
     ///
-    /// `null` means unset; settings of the plugin itself ([`PLUGIN`]) are skipped.
+    /// `null` means unset; skips settings of the plugin itself ([`PLUGIN`]).
     pub(super) fn editor(&mut self, settings: &Value) {
         let errors = std::mem::take(&mut self.errors);
         self.object(settings, &mut Vec::new());
@@ -171,7 +171,7 @@ impl Sources {
         }
     }
 
-    /// Environment variables of keys.
+    /// Reads environment variables of keys.
     ///
     /// An empty one counts as unset; a misspelt one is a warning.
     pub(super) fn environment(&mut self, variables: impl Iterator<Item = (String, String)>) {

@@ -1,5 +1,6 @@
-//! The types of settings: each checks a JSON value and describes itself for the
-//! schema and for errors.
+//! The types of settings.
+//!
+//! Each checks a JSON value and describes itself for the schema and for errors.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -17,12 +18,12 @@ use tools::{ServerStart, Verify, VerifyPolicy};
 use super::settings::OnUnsaved;
 
 trait SettingType: Sized {
-    /// The accepted values, after "it must be".
+    /// Describes the accepted values, to follow "it must be".
     fn expected() -> String;
     fn schema(generator: &mut SchemaGenerator) -> Value;
     /// Reads a value of the right type; `None` if it does not fit.
     fn read(value: &Value) -> Option<Self>;
-    /// The error about a value that does not fit.
+    /// Renders the error about a value that does not fit.
     fn refusal(value: &Value) -> String {
         format!("it must be {}, not {value}", Self::expected())
     }

@@ -12,16 +12,16 @@ use toml::{Table, Value};
 use crate::config::distance;
 use crate::redaction;
 
-/// Values of up to this many bytes do not count as secrets.
+/// Maximum length in bytes of values that do not count as secrets.
 const MAX_PUBLIC: usize = 5;
 
 const BUILT_IN: &str = include_str!("models.toml");
 
-/// All providers, by name.
+/// The providers of models, by name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Catalogue {
-    /// The version of the format, 1.
+    /// Version of the format; only 1 exists.
     #[serde(default)]
     #[expect(dead_code, reason = "checked before the file is deserialized")]
     format: Option<u32>,
@@ -33,15 +33,15 @@ pub struct Catalogue {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provider {
-    /// Its name for the user.
+    /// Name for the user.
     pub label: Option<String>,
     #[serde(default = "completions")]
     pub protocol: String,
-    /// May contain `{name}`s, which `values` replace.
+    /// Base URL; may contain `{name}`s, which `values` replace.
     pub base_url: String,
     #[serde(default)]
     pub values: BTreeMap<String, String>,
-    /// The header of the key, if not the protocol's.
+    /// Header of the key, if not the protocol's.
     pub auth: Option<Auth>,
     /// Environment variables for the key; the first that is set is used.
     #[serde(default)]
@@ -56,7 +56,7 @@ pub struct Provider {
     /// Whether it is a server on this machine, queried for its models if none is set.
     #[serde(default)]
     pub local: bool,
-    /// The model for the provider's name alone.
+    /// Model for the provider's name alone.
     pub default: Option<String>,
     #[serde(default)]
     pub models: BTreeMap<String, Entry>,
@@ -74,9 +74,9 @@ pub struct Provider {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Entry {
-    /// The protocol, if not the provider's.
+    /// Protocol, if not the provider's.
     pub protocol: Option<String>,
-    /// The base URL, if not the provider's.
+    /// Base URL, if not the provider's.
     pub base_url: Option<String>,
     pub context_window: Option<u64>,
     pub max_output: Option<u64>,
@@ -112,7 +112,7 @@ pub enum CatalogueError {
     NoVariable { provider: String, variable: String },
 }
 
-/// A parsed model name.
+/// The parts of a model name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelName {
     pub provider: String,
@@ -149,7 +149,7 @@ fn completions() -> String {
 }
 
 impl Provider {
-    /// Passwords and keys in its URLs and headers.
+    /// Lists passwords and keys in its URLs and headers.
     fn secrets(&self) -> impl Iterator<Item = String> {
         let model_urls = self.models.values().filter_map(|entry| entry.base_url.as_ref());
         let urls = std::iter::once(&self.base_url).chain(model_urls);
@@ -163,12 +163,12 @@ impl Provider {
 }
 
 impl Catalogue {
-    /// Registers its secrets for redaction.
+    /// Registers the provider's secrets for redaction.
     pub(crate) fn learn_secrets(&self) {
         self.providers.values().flat_map(Provider::secrets).for_each(|secret| policy::learn_secret(&secret));
     }
 
-    /// The built-in catalogue, merged with the text of the user's `models.toml`.
+    /// Reads the built-in catalogue, merged with the text of the user's `models.toml`.
     ///
     /// `file` names it in errors. Tables merge key by key, other values replace.
     ///
@@ -320,9 +320,9 @@ impl Catalogue {
         }
     }
 
-    /// The properties of a model without a base URL or key.
+    /// Returns the properties of a model without a base URL or key.
     ///
-    /// For a proxy that knows them.
+    /// Proxies that know these need no more.
     pub fn known(&self, model: &ModelName) -> Endpoint {
         let entry =
             self.providers.get(&model.provider).and_then(|provider| provider.models.get(&model.model));
@@ -337,7 +337,7 @@ impl Catalogue {
         }
     }
 
-    /// The protocol and endpoint of a model, without a key.
+    /// Returns the protocol and endpoint of a model, without a key.
     ///
     /// `env` reads environment variables.
     ///
@@ -524,7 +524,7 @@ fn check_keys(table: &DeTable<'_>, path: &mut Vec<String>, text: &str) -> Result
     Ok(())
 }
 
-/// The error in the first invalid provider or model.
+/// Describes the error in the first invalid provider or model.
 fn invalid_provider(providers: &Table) -> Option<String> {
     providers.iter().find_map(|(name, provider)| {
         let error = provider.clone().try_into::<Provider>().err()?;
@@ -754,7 +754,7 @@ mod tests {
         assert_eq!(thinking("claude-sonnet-5").at(ThinkingLevel::Max), Some((ThinkingLevel::Max, &word)));
     }
 
-    /// The budgets of the levels from `minimal` to `max`.
+    /// Returns the budgets of the levels from `minimal` to `max`.
     fn budgets_of(provider: &str, model: &str, set: &[(ThinkingLevel, u64)]) -> [u64; 6] {
         let mut catalogue = Catalogue::read(None, "models.toml").unwrap();
         catalogue.set_budgets(&set.iter().copied().collect());

@@ -1,13 +1,15 @@
-//! Rotation of a provider's keys: the next one, and until when refused ones pause,
-//! stored across processes (`docs/formats/key-turns.md`). The file holds indexes
-//! and times only. If it is not writable, the state is local to the process.
+//! Rotation of a provider's keys, stored across processes.
+//!
+//! `docs/formats/key-turns.md` has the format. The rotation stores the next key, and the end of the pause of
+//! refused keys. The file holds indexes and times only. If it is not writable, the state is local to the
+//! process.
 
 use std::collections::BTreeMap;
 
 use paths::{StateDir, StateError};
 use serde::{Deserialize, Serialize};
 
-/// The file in the state directory.
+/// Name of the file in the state directory.
 pub const FILE: &str = "key-turns.json";
 const LOCK: &str = "key-turns.lock";
 const FORMAT: u64 = 1;
@@ -72,7 +74,7 @@ pub fn change<T>(
     })
 }
 
-/// The current time in Unix seconds.
+/// Returns the current time in Unix seconds.
 pub fn now() -> u64 {
     llm::now_ms() / 1000
 }

@@ -1,6 +1,7 @@
-//! API keys in the system's keyring: Secret Service on Linux, the keychain on
-//! macOS, the credential manager on Windows. Without a keyring, or with a locked
-//! one, each call is an error.
+//! API keys in the system's keyring.
+//!
+//! It is Secret Service on Linux, the keychain on macOS, the credential manager on Windows. Without a
+//! keyring, or with a locked one, each call is an error.
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use llm::ApiKey;
 /// Service name of the entries.
 const SERVICE: &str = "pilcrow";
 
-/// The keyring is not usable.
+/// The reason why the keyring is not usable.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use the system's keyring: {0}")]
 pub struct KeyringError(String);
@@ -51,7 +52,7 @@ fn entry(provider: &str) -> Result<Entry, KeyringError> {
 /// Time limit of the keyring; a locked one asks the user, who may be absent.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Works in a separate thread.
+/// Runs `work` in a separate thread.
 ///
 /// The library has its own runtime, which cannot run inside tokio or be stopped.
 fn in_thread<T: Send + 'static>(
@@ -67,7 +68,7 @@ fn in_thread<T: Send + 'static>(
     })
 }
 
-/// The key of this provider, if there is one. Blocks.
+/// Reads the key of this provider, if there is one. Blocks.
 ///
 /// # Errors
 /// When there is no keyring, or it is locked.

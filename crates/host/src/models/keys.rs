@@ -1,8 +1,8 @@
-//! API keys from environment variables, the system's keyring, or a command. Keys
-//! are resolved on use and never written. Runs use several keys of a provider in
-//! turn: each run takes the next key and keeps it, so that the provider's caches
-//! stay valid, until the provider refuses it; then the key pauses. [`super::key_rotation`]
-//! stores the rotation across processes.
+//! API keys from environment variables, the system's keyring, or a command.
+//!
+//! Pilcrow resolves keys on use and never writes them. Runs use several keys of a provider in turn: each run
+//! takes the next key and keeps it, so that the provider's caches stay valid, until the provider refuses it;
+//! then the key pauses. [`super::key_rotation`] stores the rotation across processes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::config::{KeyCommand, Secret};
 
 /// Time limit of a command that prints a key.
 const COMMAND_DEADLINE: Duration = Duration::from_secs(30);
-/// Longest output of such a command, in bytes.
+/// Maximum size of the output of such a command, in bytes.
 const MAX_OUTPUT: u64 = 64 * 1024;
 
 /// Runs the commands that print keys.
@@ -46,7 +46,7 @@ pub struct Runner {
 enum Source {
     /// The first variable that is set.
     Environment(Vec<String>),
-    /// Entry of this provider.
+    /// Entry of this provider in the keyring.
     Keyring(String),
     /// A setting of the user.
     Setting(Secret),
@@ -58,9 +58,9 @@ enum Source {
 #[derive(Debug)]
 struct KeyRing {
     sources: Vec<Source>,
-    /// End of the pause of each.
+    /// End of the pause of each key; `None` for a usable one.
     paused: Mutex<Vec<Option<Instant>>>,
-    /// Output of commands, and its time.
+    /// Output of each command, and its time.
     printed: Mutex<BTreeMap<usize, (ApiKey, Instant)>>,
     /// Next key if the rotation cannot be stored.
     next: AtomicUsize,
@@ -116,7 +116,7 @@ pub fn find(
     Ok(Some(RunKeys { provider: provider.to_owned(), ring, runner, current: Mutex::default() }))
 }
 
-/// The first non-empty variable.
+/// Returns the first non-empty variable.
 pub fn from_environment(variables: &[String]) -> Option<ApiKey> {
     variables.iter().find_map(|name| {
         let value = std::env::var(name).ok()?;
@@ -125,7 +125,7 @@ pub fn from_environment(variables: &[String]) -> Option<ApiKey> {
     })
 }
 
-/// The first variable that is needed and not set.
+/// Returns the first variable that is needed and not set.
 pub fn unset(settings: &[Secret]) -> Option<String> {
     settings.iter().find_map(|secret| match secret {
         Secret::Variables(text) => expand(text).err(),
@@ -133,7 +133,9 @@ pub fn unset(settings: &[Secret]) -> Option<String> {
     })
 }
 
-/// Replaces the variables of a text. The error names a variable that is not set.
+/// Replaces the variables of a text.
+///
+/// The error names a variable that is not set.
 fn expand(text: &str) -> Result<Option<ApiKey>, String> {
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     catalogue::expand(text, &env, &mut Vec::new()).map(|key| {
@@ -151,7 +153,7 @@ impl KeyRing {
         KeyRing { sources, paused, printed: Mutex::default(), next: AtomicUsize::new(begin) }
     }
 
-    /// Index of the key for a new run.
+    /// Returns the index of the key for a new run.
     ///
     /// Advances the rotation and adopts the pauses of other processes.
     fn next_key(&self, state: &StateDir, provider: &str) -> usize {
@@ -186,9 +188,9 @@ impl KeyRing {
         }
     }
 
-    /// The first key from `at` on that is not paused.
+    /// Finds the first key from `at` on that is not paused.
     ///
-    /// Else the one with the shortest pause.
+    /// If all are paused, takes the one with the shortest pause.
     fn usable(&self, at: usize) -> usize {
         let (paused, count, now) = (self.paused.lock(), self.sources.len(), Instant::now());
         let order = (0..count).map(|offset| (at + offset) % count);
@@ -206,7 +208,7 @@ impl RunKeys {
         match &self.ring.sources[index] {
             Source::Environment(names) => match from_environment(names) {
                 Some(key) => Ok(Some(key)),
-                None => Err(format!("{} is no longer set", names.join(" or "))),
+                None => Err(format!("{} is no longer set; set it again", names.join(" or "))),
             },
             Source::Keyring(provider) => {
                 let provider = provider.clone();
@@ -229,7 +231,7 @@ impl RunKeys {
 
     async fn print(&self, command: &KeyCommand) -> Result<ApiKey, String> {
         let [program, args @ ..] = command.command.as_slice() else {
-            return Err(format!("the command for the key of {} is empty", self.provider));
+            return Err(format!("the command for the key of {} is empty; name a program", self.provider));
         };
         let env = command.env.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
         let line = CommandLine {
@@ -311,7 +313,7 @@ impl KeySource for RunKeys {
     }
 }
 
-/// The pause of a refused key.
+/// Returns how long a refused key pauses.
 fn pause(refusal: KeyRejection) -> Duration {
     const SECONDS: fn(u64) -> Duration = Duration::from_secs;
     match refusal.why {
@@ -322,9 +324,9 @@ fn pause(refusal: KeyRejection) -> Duration {
     }
 }
 
-/// Credentials for Amazon.
+/// Finds credentials for Amazon.
 ///
-/// From the environment, else from a profile in the user's files. `env` reads variables.
+/// Reads them from the environment, else from a profile in the user's files. `env` reads variables.
 pub fn aws(env: &dyn Fn(&str) -> Option<String>) -> Option<AwsCredentials> {
     let region = env("AWS_REGION").or_else(|| env("AWS_DEFAULT_REGION"));
     let from_environment = || {
@@ -351,7 +353,7 @@ pub fn aws(env: &dyn Fn(&str) -> Option<String>) -> Option<AwsCredentials> {
     from_environment().or_else(from_profile)
 }
 
-/// The credentials of a profile; registers them as secrets.
+/// Parses the credentials of a profile; registers them as secrets.
 fn parse_profile(
     keys: &str,
     settings: &str,

@@ -1,6 +1,7 @@
-//! Selection of the model: the request's, else that of the role for its files, else
-//! the configured one, else one that is found, else the planner; and of its
-//! fallbacks.
+//! Selection of the model and of its fallbacks.
+//!
+//! The request's model comes first, then that of the role for its files, the configured one, one that is
+//! found, and the planner.
 
 mod catalogue;
 mod key_rotation;
@@ -29,7 +30,7 @@ pub use catalogue::{Catalogue, Entry, ModelName, Provider};
 const LOCAL_DEADLINE: Duration = Duration::from_millis(500);
 /// Providers whose keys are preferred if no model is set.
 const PREFERRED: [&str; 3] = ["anthropic", "openai", "google"];
-/// The built-in roles.
+/// Names of the built-in roles.
 pub(crate) const ROLES: [&str; 5] = ["default", "smol", "slow", "plan", "commit"];
 
 /// Chooses models by the settings and the files of a request.
@@ -39,7 +40,7 @@ pub struct ModelSelector<'a> {
     pub project: &'a Project,
     /// The settings in force.
     pub config: &'a Config,
-    /// The directory of scripts.
+    /// Directory of scripts.
     pub directory: &'a Path,
     /// Result of [`find_local`].
     pub found: Option<&'a str>,
@@ -47,19 +48,19 @@ pub struct ModelSelector<'a> {
     pub files: &'a [String],
 }
 
-/// The models of a run.
+/// The models that a run uses.
 pub struct Chosen {
     pub model: Arc<dyn Model>,
-    /// Those that take over from it, in order.
+    /// Models that take over from it, in order.
     pub fallbacks: Vec<Arc<dyn Model>>,
-    /// The model that writes summaries, if it is another.
+    /// Model that writes summaries, if it is another.
     pub summarizer: Option<Arc<dyn Model>>,
     /// Notes about the choice, for the user.
     pub notes: Vec<String>,
 }
 
 impl ModelSelector<'_> {
-    /// The models for `name`, or for the settings.
+    /// Chooses the models for `name`, or for the settings.
     ///
     /// # Errors
     /// When the name is none of `planner`, `script:FILE`, `replay:SESSION`, `PROVIDER/MODEL` or a role, or its
@@ -101,9 +102,9 @@ impl ModelSelector<'_> {
         Ok(Chosen { model, fallbacks, summarizer, notes })
     }
 
-    /// The models for a resumed session.
+    /// Chooses the models for a resumed session.
     ///
-    /// Its `last` model if that is still available, else the configured ones, with a note about the reason.
+    /// Takes its `last` model if that is still available, else the configured ones, with a note about the reason.
     ///
     /// # Errors
     /// When the configured models are not available either.
@@ -117,9 +118,9 @@ impl ModelSelector<'_> {
         })
     }
 
-    /// A note if the model lacks the requested level of thinking.
+    /// Renders a note if the model lacks the requested level of thinking.
     ///
-    /// Also if its levels are unknown.
+    /// A model with unknown levels gets a note too.
     fn unsupported_level(&self, name: &str) -> Option<String> {
         let level = split_level(name).1?;
         // Scripts and replays have no levels, and a proxy has a catalogue of its own.
@@ -150,7 +151,7 @@ impl ModelSelector<'_> {
         })
     }
 
-    /// Glob and role of the first rule that matches a file of the request.
+    /// Finds glob and role of the first rule that matches a file of the request.
     fn matching_rule(&self) -> Option<(&str, &str)> {
         let rules = self.config.values.roles.paths.iter().map(|rule| (&rule.glob.0, &rule.role));
         let matches = |glob: &str| {
@@ -160,7 +161,7 @@ impl ModelSelector<'_> {
         rules.filter(|(glob, _)| matches(glob)).map(|(glob, role)| (glob.as_str(), role.as_str())).next()
     }
 
-    /// The model for requests that name none.
+    /// Returns the model for requests that name none.
     fn default_name(&self) -> String {
         let named = self.config.default_model().map(str::to_owned);
         named
@@ -169,7 +170,7 @@ impl ModelSelector<'_> {
             .unwrap_or_else(|| "planner".to_owned())
     }
 
-    /// The model of a role, with the level after its name.
+    /// Returns the model of a role, with the level after its name.
     ///
     /// Returns any other name unchanged.
     fn resolve_role(&self, name: &str) -> String {
@@ -188,7 +189,7 @@ impl ModelSelector<'_> {
         }
     }
 
-    /// The names of the fallbacks: those of the role, then those of the chains.
+    /// Lists the fallbacks: those of the role, then those of the chains.
     fn fallbacks(&self, role: &str, model: &Arc<dyn Model>) -> Vec<String> {
         let info = model.info();
         if matches!(info.provider.as_str(), "pilcrow" | "script" | "replay") {
@@ -209,7 +210,7 @@ impl ModelSelector<'_> {
         self.project.homes.config.join("config.toml").to_string()
     }
 
-    /// The model of this name, which is not a role.
+    /// Creates the model of this name, which is not a role.
     fn model(&self, name: &str) -> anyhow::Result<Arc<dyn Model>> {
         if name == "planner" {
             return Ok(Arc::new(Planner::new()));
@@ -293,7 +294,7 @@ pub fn is_set(config: &Config, config_file: &str) -> bool {
     }
 }
 
-/// The first provider with a default model whose key is in the environment.
+/// Finds the first provider with a default model whose key is in the environment.
 fn with_key(config: &Config, config_file: &str) -> Option<String> {
     if !config.values.model.discovery.0 {
         return None;
@@ -309,7 +310,7 @@ fn with_key(config: &Config, config_file: &str) -> Option<String> {
     PREFERRED.into_iter().chain(others).find(has).map(str::to_owned)
 }
 
-/// The first model of a server on this machine, if the settings name none.
+/// Finds the first model of a server on this machine, if the settings name none.
 ///
 /// Queries the `local` providers of the catalogue in parallel. Cancel-safe.
 pub(crate) async fn find_local(config: &Config, config_file: &str) -> Option<String> {
@@ -337,7 +338,7 @@ fn is_chat_model(id: &str) -> bool {
     !OTHERS.iter().any(|word| id.contains(word))
 }
 
-/// The `local` providers of the catalogue with their models.
+/// Lists the `local` providers of the catalogue with their models.
 ///
 /// `None` if the server does not answer.
 pub async fn local_servers(catalogue: &Catalogue) -> Vec<(String, Option<Vec<String>>)> {
@@ -348,7 +349,7 @@ pub async fn local_servers(catalogue: &Catalogue) -> Vec<(String, Option<Vec<Str
     futures_util::future::join_all(queries).await
 }
 
-/// The files that a text names as words.
+/// Lists the files that a text names as words.
 ///
 /// Names are relative to the directory `below` the root or to the root. Returns paths below the root, with
 /// `/`.
@@ -375,9 +376,9 @@ pub(crate) fn files_named(text: &str, root: &Path, below: &Path) -> Vec<String> 
     files
 }
 
-/// The files that a request is about.
+/// Lists the files that a request is about.
 ///
-/// Those that it names, else the file it was made in, else those of the newest change.
+/// They are those that it names, else the file it was made in, else those of the newest change.
 pub(crate) fn files_about(
     text: &str,
     project: &Project,
@@ -399,7 +400,7 @@ pub(crate) fn files_about(
     newest.map(Iterator::collect).unwrap_or_default()
 }
 
-/// The last model of a session, with its level of thinking.
+/// Returns the last model of a session, with its level of thinking.
 ///
 /// `None` for the planner, which stands in for a missing model, and for replays.
 pub(crate) fn last_model(session: &LoadedSession) -> Option<String> {
@@ -416,7 +417,7 @@ pub(crate) fn last_model(session: &LoadedSession) -> Option<String> {
     }
 }
 
-/// The catalogue, merged with the user's `models.toml` and settings.
+/// Loads the catalogue, merged with the user's `models.toml` and settings.
 ///
 /// The file is next to `config_file`; the settings define providers.
 ///

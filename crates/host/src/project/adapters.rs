@@ -1,5 +1,4 @@
-//! Language servers and debug adapters of a project: their definitions, programs
-//! and rights.
+//! Language servers and debug adapters of a project: programs and rights.
 
 use std::sync::Arc;
 
@@ -25,7 +24,7 @@ pub(super) fn pool(homes: &Homes, config: &Config, options: PoolOptions) -> Arc<
     ServerPool::with_limits(options, limits)
 }
 
-/// Debug sessions with our adapters, the user's, and those of a trusted project.
+/// Creates the debug sessions, with the definitions that the project may use.
 pub(super) fn debug_sessions(
     homes: &Homes,
     workspace: &Workspace,
@@ -44,9 +43,9 @@ pub(super) fn debug_sessions(
     sessions
 }
 
-/// The defined language servers.
+/// Loads the language servers in force.
 ///
-/// They are built in, or defined by the user or a trusted project. Files that cannot be used go to `notify`.
+/// They are built in, or defined by the user or a trusted project. Reports files that cannot be used by `notify`.
 pub(super) fn definitions(
     homes: &Homes,
     root: &AbsPath,
@@ -64,17 +63,17 @@ pub(super) fn reread(homes: &Homes, root: &AbsPath, trusted: bool) -> Reread {
     Arc::new(move || definitions(&homes, &root, trusted, |problem| tracing::warn!("{problem}")))
 }
 
-/// The definitions in force, of language servers or debug adapters.
+/// Loads the definitions in force, of language servers or debug adapters.
 pub fn load_definitions<D: Definition>(homes: &Homes, root: &AbsPath, trusted: bool) -> Definitions<D> {
     Definitions::load(homes.config.as_path(), trusted.then(|| root.as_path()))
 }
 
-/// The directory of the adapters that Pilcrow installed.
+/// Returns the directory of the adapters that Pilcrow installed.
 pub fn managed_directory(homes: &Homes) -> anyhow::Result<StateDir> {
     Ok(homes.data.child("adapters")?)
 }
 
-/// The search path for programs of adapters.
+/// Returns the search path for programs of adapters.
 pub fn search_path(homes: &Homes) -> SearchPath {
     let managed = homes.data.path().join("adapters");
     SearchPath { managed: Some(managed.into()), ..SearchPath::from_env() }
@@ -82,7 +81,7 @@ pub fn search_path(homes: &Homes) -> SearchPath {
 
 /// The definitions of servers that come with the product.
 ///
-/// For questions that need no project.
+/// Questions that need no project use them.
 pub struct BuiltInServers(ServerDefinitions);
 
 impl BuiltInServers {
@@ -147,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// A Python program runs with the environment that language servers get.
+    /// Checks that a Python program gets the environment that language servers get.
     #[test]
     fn a_program_runs_with_the_environment_nearest_to_it() {
         let temp = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A project with everything that works on it, composed from its settings.
+//! A project with its workspace, servers, tools and sessions.
 
 mod adapters;
 mod tool_setup;
@@ -30,7 +30,7 @@ pub use tools::Show;
 /// The rights of this process or request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Access {
-    /// Whether every question is answered with yes.
+    /// Whether Pilcrow answers every question with yes.
     pub yes: bool,
     /// Whether later commands know what this one reads.
     pub keep: bool,
@@ -52,7 +52,7 @@ pub struct Project {
     pub homes: Homes,
     /// Whether the project was trusted when it was opened.
     pub trusted: bool,
-    /// The files of settings, as they were read.
+    /// Stamps of the files of settings, as they were read.
     config_stamps: Mutex<Stamps>,
 }
 
@@ -125,15 +125,15 @@ impl Project {
         })
     }
 
-    /// Everything that requests of this process need.
+    /// Returns the scope of requests of this process.
     pub fn scope(self: &Arc<Self>) -> RequestScope {
         RequestScope::own(self)
     }
 
-    /// The scope of a request of another process.
+    /// Creates the scope of a request of another process.
     ///
-    /// Its servers are the project's own where starting one asks nothing; otherwise it gets servers of its
-    /// own, so that its `--yes` counts for it alone. Blocks on the file system.
+    /// Its servers are the project's own if starting one asks nothing; otherwise it gets servers of its own,
+    /// so that its `--yes` counts for it alone. Blocks on the file system.
     ///
     /// # Errors
     /// When a directory of Pilcrow fails.
@@ -157,7 +157,9 @@ impl Project {
         self.scope().open_session(request, stop).await
     }
 
-    /// Language servers for an isolated scope; `None` where the project's own serve it.
+    /// Creates language servers for an isolated scope.
+    ///
+    /// `None` where the project's own serve it.
     pub(crate) fn isolated_servers(
         &self,
         policy: &Arc<Policy>,
@@ -183,10 +185,10 @@ impl Project {
         Some(adapters::pool(homes, &self.config, options))
     }
 
-    /// The tools' context of an isolated scope.
+    /// Creates the tools' context of an isolated scope.
     ///
-    /// Debug sessions and jobs stay the project's, so that a later command finds them; files are not shown in
-    /// this process's editor.
+    /// Debug sessions and jobs stay the project's, so that a later command finds them; the scope shows no
+    /// files in this process's editor.
     pub(crate) fn isolated_context(
         &self,
         servers: Option<&Arc<ServerPool>>,
@@ -201,7 +203,7 @@ impl Project {
         })
     }
 
-    /// The settings as their files say now. Blocks for two small files.
+    /// Reads the settings again from their files. Blocks for two small files.
     ///
     /// # Errors
     /// Everything in them that is wrong.
@@ -244,7 +246,7 @@ impl Project {
     /// Only a denying rule stops it.
     ///
     /// # Errors
-    /// When the edit does not fit its documents, is denied, or does not land.
+    /// When the edit does not fit its documents, is denied, or is not applied.
     pub async fn commit_invoked(&self, edit: WorkspaceEdit, run: &RunId) -> anyhow::Result<()> {
         let plan = self.workspace.plan(edit)?;
         let permit = self.policy.permit_invoked(&plan)?;
@@ -253,7 +255,9 @@ impl Project {
         Ok(())
     }
 
-    /// Stops everything that the project started. `stopped`: the user waits for it.
+    /// Stops everything that the project started.
+    ///
+    /// `stopped`: whether the user waits for it.
     pub async fn close(&self, stopped: bool) {
         let deadline = if stopped { deadlines::PROJECT_STOPPED } else { deadlines::PROJECT };
         self.context.trees.close().await;
@@ -278,9 +282,9 @@ pub(crate) fn config_stamps(homes: &Homes, root: &AbsPath) -> Stamps {
     stamps
 }
 
-/// The settings of the project at `root`, without opening it.
+/// Reads the settings of the project at `root`, without opening it.
 ///
-/// Warnings go to `notify`.
+/// Reports warnings by `notify`.
 ///
 /// # Errors
 /// When a file of settings is wrong.

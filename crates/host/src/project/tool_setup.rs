@@ -1,4 +1,4 @@
-//! The tools of a project, with their settings.
+//! Tools of a project, with their settings.
 
 use std::sync::Arc;
 
@@ -12,13 +12,12 @@ use workspace::Workspace;
 
 use crate::config::{Config, OnUnsaved, Settings, Text, distance};
 
-/// The tools of a session, with `search_tools` where the model sees only some at
-/// first.
+/// Builds the tools of a session, with `search_tools` if the model sees only some.
 pub(crate) fn registry(context: &Arc<ToolContext>, config: &Config) -> anyhow::Result<Registry> {
     Ok(layers(context, config).build()?.0)
 }
 
-/// Warnings about names in `tools.enable` and `tools.disable` that no tool has.
+/// Lists names in `tools.enable` and `tools.disable` that no tool has, as warnings.
 pub(crate) fn unknown_tools(context: &Arc<ToolContext>, config: &Config) -> Vec<String> {
     // Tools of other surfaces and settings.
     const ELSEWHERE: [&str; 2] = ["show", "search_tools"];
@@ -41,12 +40,12 @@ pub(crate) fn unknown_tools(context: &Arc<ToolContext>, config: &Config) -> Vec<
     warnings
 }
 
-/// The tools that each layer adds or removes.
+/// Lists the tools that each layer adds or removes.
 pub(super) fn trace(context: &Arc<ToolContext>, config: &Config) -> anyhow::Result<Vec<LayerTrace>> {
     Ok(layers(context, config).build()?.1)
 }
 
-/// The layers of tools.
+/// Builds the layers of tools.
 ///
 /// Each provider's protocol rewrites the schemas as that provider accepts them.
 fn layers(context: &Arc<ToolContext>, config: &Config) -> Pipeline {
@@ -60,7 +59,7 @@ fn layers(context: &Arc<ToolContext>, config: &Config) -> Pipeline {
         .filter(filter)
 }
 
-/// The context of the tools, with nothing read yet.
+/// Creates the context of the tools, with nothing read yet.
 pub(super) fn context(
     workspace: &Workspace,
     servers: &Arc<ServerPool>,
@@ -85,7 +84,7 @@ pub(super) fn context(
     }
 }
 
-/// The settings of the tools.
+/// Converts the configuration to the settings of the tools.
 pub(crate) fn tool_settings(config: &Config) -> tools::ToolSettings {
     let Settings { edit, hashline, lsp, run, .. } = &config.values;
     tools::ToolSettings {

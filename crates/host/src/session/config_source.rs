@@ -1,6 +1,7 @@
-//! Everything a session takes from files: context, skills, templates, settings and
-//! adapter definitions. Read when the session opens, and again before each turn
-//! where a file has changed.
+//! Inputs of a session from files.
+//!
+//! These are context, skills, templates, settings and adapter definitions. The session reads them when it
+//! opens, and again before each turn if a file has changed.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -36,24 +37,24 @@ pub struct SessionConfigSource {
 /// Chooses the model that the settings name.
 pub type ChooseModel = Box<dyn Fn(&Config) -> anyhow::Result<Arc<dyn Model>> + Send + Sync>;
 
-/// The files as last read.
+/// The contents of the files as last read.
 struct Current {
     context: Context,
     stamps: Stamps,
     config: Arc<Config>,
     config_stamps: Stamps,
     definitions: Stamps,
-    /// Problems already reported, so that each is reported once.
+    /// Reported problems, so that each is reported once.
     reported: HashSet<String>,
     /// Notes to report before the first turn.
     pending: Vec<String>,
 }
 
-/// The session that a source is for.
+/// The agent and directory of the session that a source is for.
 pub struct SourceOptions<'a> {
     pub policy: &'a Arc<Policy>,
     pub context: &'a Arc<ToolContext>,
-    /// An agent profile by name; `None` for the default one.
+    /// Name of an agent profile; `None` for the default one.
     pub agent: Option<&'a str>,
     /// The directory that the request comes from; ignored outside of the workspace.
     pub cwd: Option<&'a Path>,
@@ -111,17 +112,17 @@ impl SessionConfigSource {
         self.state().pending.push(note);
     }
 
-    /// Has changed settings choose the model again.
+    /// Sets the function that chooses the model again after a change of settings.
     pub(super) fn choose_by(&self, choose: ChooseModel) {
         self.choose.set(choose).ok();
     }
 
-    /// The system prompt, with the context files.
+    /// Returns the system prompt, with the context files.
     pub fn instructions(&self) -> String {
         self.state().context.instructions(INSTRUCTIONS)
     }
 
-    /// The settings in force, with those of the agent profile.
+    /// Returns the settings in force, with those of the agent profile.
     pub fn config(&self) -> Arc<Config> {
         Arc::clone(&self.state().config)
     }
@@ -130,7 +131,7 @@ impl SessionConfigSource {
         self.state().context.clone()
     }
 
-    /// The tools that the settings enable.
+    /// Builds the tools that the settings enable.
     ///
     /// # Errors
     /// When two have one name.
@@ -138,7 +139,7 @@ impl SessionConfigSource {
         project::registry(&self.context, &self.config())
     }
 
-    /// The prompt with its skill or template filled in.
+    /// Expands the skill or template that the prompt names.
     ///
     /// # Errors
     /// When it names an unknown skill.
@@ -146,7 +147,7 @@ impl SessionConfigSource {
         Ok(self.state().context.expand(prompt)?.unwrap_or_else(|| prompt.to_owned()))
     }
 
-    /// Directories outside of the workspace that the agent may read.
+    /// Lists directories outside of the workspace that the agent may read.
     ///
     /// They hold skills, resources and output of commands.
     pub fn readable(&self) -> Vec<AbsPath> {
@@ -169,7 +170,7 @@ impl SessionConfigSource {
         real
     }
 
-    /// Reads changed settings again; keeps those in force where a file is wrong.
+    /// Reads changed settings again; keeps those in force if a file is wrong.
     fn reload_config(&self, state: &mut Current, change: &mut Reload) {
         if state.config_stamps.are_current() {
             return;
@@ -204,7 +205,7 @@ impl SessionConfigSource {
         }
     }
 
-    /// Puts changed settings into the next turn.
+    /// Applies changed settings to the next turn.
     fn apply_config(&self, config: &Config, names: &[String], context: &Context, change: &mut Reload) {
         let any =
             |groups: &[&str]| names.iter().any(|name| groups.iter().any(|group| name.starts_with(group)));
@@ -298,7 +299,7 @@ impl ReloadSource for SessionConfigSource {
 
 /// Whether a setting takes effect at the next turn.
 ///
-/// The others concern what outlives a run.
+/// The others concern components that outlive a run.
 fn applies_next_turn(name: &str) -> bool {
     const LATER: &[&str] = &[
         "hashline.",
@@ -315,7 +316,7 @@ fn applies_next_turn(name: &str) -> bool {
     !LATER.iter().any(|group| name.starts_with(group)) && !name.ends_with(".fallbacks")
 }
 
-/// The limits of a run.
+/// Returns the limits of a run.
 pub(super) fn limits(config: &Config) -> Limits {
     let usual = Limits::default();
     Limits {
@@ -329,7 +330,9 @@ pub(super) fn limits(config: &Config) -> Limits {
     }
 }
 
-/// `~/.agents/skills`, which several programs share; not below `PILCROW_HOME`.
+/// Finds `~/.agents/skills`, which several programs share.
+///
+/// `None` with `PILCROW_HOME`.
 fn shared_skills() -> Option<AbsPath> {
     if std::env::var_os("PILCROW_HOME").is_some_and(|home| !home.is_empty()) {
         return None;
@@ -345,7 +348,7 @@ fn config_stamps(homes: &Homes, sources: &ContextSources) -> Stamps {
     stamps
 }
 
-/// The directories of definitions, with their files.
+/// Stamps the directories of definitions, with their files.
 fn definition_stamps(homes: &Homes, sources: &ContextSources) -> Stamps {
     let mut stamps = Stamps::default();
     for kind in ["adapters/servers", "adapters/debuggers"] {
@@ -358,7 +361,7 @@ fn definition_stamps(homes: &Homes, sources: &ContextSources) -> Stamps {
     stamps
 }
 
-/// The parts in which two contexts differ, by name.
+/// Names the parts in which two contexts differ.
 fn differences(old: &Context, new: &Context) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut compare = |old: Vec<(String, String)>, new: Vec<(String, String)>| {

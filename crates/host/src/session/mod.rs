@@ -1,5 +1,6 @@
-//! Sessions: the one place where a session is assembled from a project, a request
-//! and the settings.
+//! Sessions: the one place that assembles a session.
+//!
+//! A session needs a project, a request and the settings.
 
 mod config_source;
 mod profile;
@@ -32,33 +33,33 @@ use profile::AgentProfile;
 use status_events::StatusForwarder;
 use unsaved::UnsavedFiles;
 
-/// The system prompt of every session.
+/// System prompt of every session.
 pub const INSTRUCTIONS: &str = include_str!("instructions.md");
 
-/// The argument of a call that names the text to which its positions belong.
+/// Name of the argument with the text to which the positions of a call belong.
 pub const AS_OF: &str = "as_of";
 
-/// A session to open.
+/// The parameters of a session to open.
 pub struct SessionRequest {
     pub input: Input,
-    /// Receives the events of the session.
+    /// Sink of the events of the session.
     pub sink: Arc<dyn EventSink>,
     /// The session to continue, by id or a unique part of it.
     pub resume: Option<String>,
-    /// The id of a new session.
+    /// Id of a new session; generated without one.
     pub id: Option<String>,
-    /// A model other than the configured one.
+    /// Model instead of the configured one.
     pub model: Option<String>,
-    /// An agent profile, by name.
+    /// Name of an agent profile.
     pub agent: Option<String>,
-    /// The profile of a session that neither the request nor its file gives one.
+    /// Profile of a session for which neither the request nor its file names one.
     pub default_agent: Option<String>,
     /// The directory that the request comes from; the project's root without it.
     pub directory: Option<PathBuf>,
 }
 
 impl SessionRequest {
-    /// A new session with the configured model.
+    /// Creates the request for a new session with the configured model.
     pub fn new(input: Input, sink: Arc<dyn EventSink>) -> Self {
         Self {
             input,
@@ -73,7 +74,7 @@ impl SessionRequest {
     }
 }
 
-/// The input of a session.
+/// The input with which a session starts.
 pub enum Input {
     Prompt {
         text: String,
@@ -85,10 +86,10 @@ pub enum Input {
         arguments: Map<String, Value>,
         /// The text to which the positions in `arguments` belong.
         as_of: Option<(AbsPath, Arc<str>)>,
-        /// The call in words.
+        /// The call in plain words.
         text: String,
     },
-    /// Nothing: the session is compacted or branched.
+    /// The session is compacted or branched, without an input.
     None,
 }
 
@@ -112,7 +113,7 @@ impl Input {
     }
 }
 
-/// An open session, with everything of its project that it uses.
+/// An open session, with the parts of its project that it uses.
 pub struct HostedSession {
     session: Session,
     scope: RequestScope,
@@ -126,7 +127,7 @@ impl HostedSession {
         &self.session
     }
 
-    /// Notes about the choice of the model and the profile.
+    /// Returns notes about the choice of the model and the profile.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -153,7 +154,7 @@ impl HostedSession {
 
     /// Runs one prompt.
     ///
-    /// A session whose surface is gone ends by itself, as disconnected.
+    /// A session whose surface is gone ends as disconnected.
     async fn prompt(&self, prompt: String, stop: Stop<'_>) -> RunOutcome {
         let stopped = CancellationToken::new();
         let run = self.session.prompt_messages(vec![llm::Message::user(prompt)], stopped.clone());
@@ -169,7 +170,7 @@ impl HostedSession {
         run.await
     }
 
-    /// The files that `run` changed in the editor and that are not saved.
+    /// Lists the files that `run` changed in the editor and that are not saved.
     ///
     /// Reads the disk.
     pub fn unsaved_files(&mut self, run: &RunId) -> Vec<String> {
@@ -188,7 +189,7 @@ impl HostedSession {
     }
 }
 
-/// Whether a run came to its end, with a whole answer.
+/// Whether a run ended with a complete answer.
 pub fn ended_well(outcome: &RunOutcome) -> bool {
     matches!(outcome.reason, TerminationReason::NoToolCalls | TerminationReason::TerminatedByTools)
         && outcome.error.is_none()
@@ -291,7 +292,7 @@ fn load(scope: &RequestScope, request: &SessionRequest) -> Result<Loaded, Reques
     Ok(Loaded { store, resumed, last_model, profile, source: Arc::new(source), files })
 }
 
-/// The parts of a session.
+/// The model, prompt and settings from which a session is built.
 struct Assembly {
     loaded: Loaded,
     chosen: Chosen,
@@ -361,7 +362,7 @@ fn assemble(
     Ok(Assembly { loaded, chosen, prompts, registry, policy, notes })
 }
 
-/// The models that the request names, else those that the session continues with.
+/// Chooses the models that the request names, else those of the session.
 fn choose(
     selector: ModelSelector<'_>,
     request: &SessionRequest,
@@ -374,7 +375,7 @@ fn choose(
     chosen.map_err(RequestError::invalid)
 }
 
-/// Chooses the model again when the settings change.
+/// Returns the function that chooses the model again when the settings change.
 fn reload_choice(
     scope: &RequestScope,
     request: &SessionRequest,
@@ -396,7 +397,7 @@ fn reload_choice(
     })
 }
 
-/// The prompts of a recorded session that is replayed without another one.
+/// Lists the prompts of a recorded session that is replayed without another one.
 fn recorded_prompts(
     request: &SessionRequest,
     store: &SessionStore,
@@ -440,7 +441,7 @@ pub(crate) async fn switch_branch(
     Ok(BranchReport { session: id, at, entry: leaf.unwrap_or_default(), notes })
 }
 
-/// The entry from which a session continues.
+/// The entry from which a session continues, or the result.
 enum BranchPoint {
     /// Nothing follows the entry, so there is nothing to summarize.
     Empty(BranchReport),

@@ -1,4 +1,4 @@
-//! The agent profile of a session, which its file records.
+//! The agent profile of a session, recorded in the session's file.
 
 use agent::store::{EntryBody, LoadedSession};
 use agent::{Session, SessionError};
@@ -6,19 +6,19 @@ use anyhow::bail;
 use paths::{AbsPath, Homes};
 use serde_json::json;
 
-/// The kind of the entry that names a session's profile.
+/// Kind of the entry that names a session's profile.
 const ENTRY: &str = "agent";
 
 /// The agent profile that a session uses.
 pub(crate) struct AgentProfile {
-    /// Its name; `None` for the default one.
+    /// Name of the profile; `None` for the default one.
     pub name: Option<String>,
-    /// The one that the session's file names.
+    /// Name that the session's file records.
     recorded: Option<String>,
 }
 
 impl AgentProfile {
-    /// The requested profile, else the recorded one, else `default`.
+    /// Chooses the requested profile, else the recorded one, else `default`.
     ///
     /// The recorded one counts so that no session gains rights unasked.
     pub fn choose(requested: Option<&str>, default: Option<&str>, resumed: Option<&LoadedSession>) -> Self {
@@ -27,7 +27,7 @@ impl AgentProfile {
         Self { name, recorded }
     }
 
-    /// A note if a session keeps its profile without a request for it.
+    /// Renders a note if a session keeps its profile without a request for it.
     pub fn note(&self, requested: Option<&str>) -> Option<String> {
         let recorded = self.recorded.as_ref().filter(|_| requested.is_none())?;
         Some(format!("the session continues with the agent profile `{recorded}`"))
@@ -42,7 +42,7 @@ impl AgentProfile {
     }
 }
 
-/// The profile that the session's file names last.
+/// Returns the profile that the session's file names last.
 fn recorded(session: &LoadedSession) -> Option<String> {
     let custom = session.entries.iter().rev().filter(|entry| entry.kind == "custom");
     custom.filter_map(|entry| session.body(entry).ok()).find_map(|body| match body {
@@ -51,7 +51,7 @@ fn recorded(session: &LoadedSession) -> Option<String> {
     })
 }
 
-/// The directory of the agent profile with this name.
+/// Returns the directory of the agent profile with this name.
 ///
 /// # Errors
 /// When there is none; the error lists those that exist.

@@ -1,5 +1,6 @@
-//! The prompt as the model gets it: the user's text and what it is about. The
-//! planner gets its own grammar.
+//! The prompt that the model gets: the user's text and its subject.
+//!
+//! For the planner it follows the planner's grammar.
 
 use std::ops::Range;
 
@@ -7,10 +8,10 @@ use paths::AbsPath;
 use tools::planner::grammar;
 use workspace::Workspace;
 
-/// The planner's grammar, for users.
+/// Planner grammar, for users.
 pub const PLANNER_HELP: &str = grammar::HELP;
 
-/// More of a selection is left to the model to read.
+/// Maximum size of a quoted selection, in bytes; the model can read the rest.
 const MAX_SELECTION: usize = 4 << 10;
 
 /// The document that a prompt is about.
@@ -18,7 +19,7 @@ const MAX_SELECTION: usize = 4 << 10;
 pub struct Subject {
     /// The document, as the client spells it.
     pub uri: String,
-    /// Its file; `None` for a document without one.
+    /// File of the document; `None` for a document without one.
     pub path: Option<AbsPath>,
     pub focus: Focus,
 }
@@ -39,7 +40,7 @@ pub enum Focus {
     },
 }
 
-/// The prompt with its subject.
+/// Renders the prompt with its subject.
 pub(super) fn render(
     text: &str,
     subject: Option<&Subject>,
@@ -62,8 +63,9 @@ pub fn is_undo(text: &str) -> bool {
     matches!(grammar::parse(text), Some(grammar::Job::Undo))
 }
 
-/// The text with its file, in a form that the planner's grammar accepts, if there
-/// is one. `this` is what the line declares.
+/// Renders the text with its file in a form that the planner's grammar accepts.
+///
+/// Leaves it unchanged if there is no such form. `this` becomes the declaration on the line.
 fn for_planner(text: &str, file: &str, line: Option<usize>) -> String {
     let quote = if file.contains('`') { '"' } else { '`' };
     let text = text.trim().trim_end_matches(['.', '!', '?']);
@@ -108,7 +110,7 @@ fn with_subject(text: &str, file: &str, focus: &Focus) -> String {
     prompt
 }
 
-/// The length of the longest run of backticks.
+/// Returns the length of the longest run of backticks.
 fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }

@@ -1,5 +1,4 @@
-//! Status events of a session: forwards what language servers and debugged programs
-//! do during a run.
+//! Status events of a session: changes of language servers and debugged programs.
 //!
 //! The forwarder reports every change of a debug session, in order. It polls servers twice a second and
 //! reports differences: their state can change by time alone, so there is no signal to wait for, and many
@@ -17,7 +16,7 @@ use tokio::sync::broadcast::error::TryRecvError;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tools::ToolContext;
 
-/// The pause between two polls of the servers.
+/// Pause between two polls of the servers.
 const POLL: Duration = Duration::from_millis(500);
 
 /// Forwards status changes to a session until it is dropped.
@@ -68,7 +67,7 @@ async fn watch(session: &Session, context: &ToolContext) {
     }
 }
 
-/// The statuses that differ from `before`.
+/// Returns the statuses that differ from `before`.
 fn changed(before: &ServerStatuses, now: &ServerStatuses) -> ServerStatuses {
     let differs =
         |(at, state): &(&(String, String), &(String, Option<String>))| before.get(*at) != Some(state);
@@ -94,11 +93,11 @@ async fn server_statuses(servers: &ServerPool) -> ServerStatuses {
 #[derive(Default)]
 struct Programs(HashMap<String, Program>);
 
-/// A debug session: its changes, and its state at the start until the first change.
+/// A debug session: its changes, and its state until the first change.
 struct Program(broadcast::Receiver<State>, Option<State>);
 
 impl Programs {
-    /// Changes since the last call, in order for each session.
+    /// Returns changes since the last call, in order for each session.
     fn poll(&mut self, context: &ToolContext) -> Vec<(String, State)> {
         let list = context.debug.list();
         let mut changed = Vec::new();
@@ -117,7 +116,7 @@ impl Programs {
 }
 
 impl Program {
-    /// Unread changes, oldest first.
+    /// Returns unread changes, oldest first.
     fn changes(&mut self) -> Vec<State> {
         let Self(changes, first) = self;
         let mut found = Vec::new();
@@ -134,7 +133,7 @@ impl Program {
     }
 }
 
-/// The reason of a stop, or the exit code or signal.
+/// Renders the reason of a stop, or the exit code or signal.
 fn detail(state: &State) -> Option<String> {
     match state {
         State::Stopped(stop) => Some(stop.reason.clone()),

@@ -1,5 +1,6 @@
-//! Files that a request changed in an editor and that are not saved; programs read
-//! the disk.
+//! Files that a request changed in an editor and that are not saved.
+//!
+//! Programs read the disk.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,14 +16,14 @@ pub(crate) struct UnsavedFiles {
 }
 
 impl UnsavedFiles {
-    /// Must be called before the request starts.
+    /// Starts to collect; call it before the request starts.
     pub fn watch(workspace: &Workspace) -> Self {
         Self { workspace: workspace.clone(), commits: workspace.subscribe() }
     }
 
-    /// The files that `run` changed and that an editor holds unsaved.
+    /// Lists the files that `run` changed and that an editor holds unsaved.
     ///
-    /// Relative to the root. Reads the disk.
+    /// They are relative to the root. Reads the disk.
     pub fn files(&mut self, run: &RunId) -> Vec<String> {
         let mut changed: BTreeSet<AbsPath> = BTreeSet::new();
         loop {
@@ -49,7 +50,7 @@ impl UnsavedFiles {
     }
 }
 
-/// A line that names the files; `None` when there are none.
+/// Renders a line that names the files; `None` when there are none.
 pub fn describe_unsaved(files: &[String]) -> Option<String> {
     (!files.is_empty()).then(|| format!("changed and not saved: {}", files.join(", ")))
 }

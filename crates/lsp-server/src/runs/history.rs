@@ -49,9 +49,9 @@ pub async fn compact(
 /// Maximum number of listed conversations.
 const MAX_LISTED: usize = 100;
 
-/// The root of the project whose conversations belong to `near`.
+/// Finds the root of the project whose conversations belong to `near`.
 ///
-/// The folder that contains it, else the last used folder, else its own directory.
+/// It is the folder that contains `near`, else the last used folder, else the directory of `near`.
 pub fn root(connection: &Connection, near: Option<&AbsPath>) -> Result<AbsPath, NoProject> {
     let Connection { projects, documents, .. } = connection;
     let is_outside = near.is_none_or(|near| !projects.contains(near));
@@ -59,7 +59,7 @@ pub fn root(connection: &Connection, near: Option<&AbsPath>) -> Result<AbsPath, 
     touched.map_or_else(|| projects.root_for(near), |(folder, _)| Ok(folder))
 }
 
-/// The conversations of the project of `near`, most recently active first.
+/// Lists the conversations of the project of `near`, most recently active first.
 ///
 /// # Errors
 /// When there is no project, or its sessions cannot be read.

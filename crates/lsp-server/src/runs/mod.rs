@@ -37,27 +37,27 @@ use super::{Connection, messages, transcript};
 pub use history::conversations;
 pub use run_table::Runs;
 
-/// The work of a run.
+/// A run before it starts: the command's input, its document, and its title.
 pub struct Work {
     pub kind: WorkKind,
     /// Its document, if the command named one.
     pub place: Option<Place>,
     /// The text that its positions refer to.
     pub as_of: Option<AsOf>,
-    /// One line for the user.
+    /// One line that names the run for the user.
     pub title: String,
 }
 
-/// The text of a document when a command with positions arrived.
+/// A document's text at the time when a command with positions arrived.
 pub struct AsOf {
     pub revision: Revision,
     /// The text without the hidden request line.
     pub text: Arc<str>,
 }
 
-/// A kind of work.
+/// The input of a run, by command.
 pub enum WorkKind {
-    /// A prompt.
+    /// A prompt to the agent, in a new or a continued conversation.
     Prompt {
         text: String,
         /// The conversation to continue; without it, a new one.
@@ -67,7 +67,7 @@ pub enum WorkKind {
     Call {
         tool: &'static str,
         arguments: Map<String, Value>,
-        /// A description of the call.
+        /// The call in plain words, for messages.
         words: String,
     },
     /// A `¶` line; its document is the place.
@@ -96,7 +96,7 @@ impl WorkKind {
     }
 }
 
-/// The target of an undo.
+/// The commits that an undo reverts.
 pub enum UndoTarget {
     /// An entry of the journal.
     Journal(Undo),
@@ -183,7 +183,7 @@ async fn run_work(
     }
 }
 
-/// The note for a message that arrived too late.
+/// Renders a note about a message that arrived too late.
 fn undelivered(message: &str) -> String {
     format!("not delivered, because the run ended first: {message}")
 }
@@ -288,7 +288,7 @@ fn is_undo(connection: &Connection, work: &Work) -> bool {
     !connection.has_model(path) && host::session::is_undo(text)
 }
 
-/// The text with the list of unsaved files.
+/// Adds the list of unsaved files to the text.
 ///
 /// The list comes first if the end would be truncated.
 fn with_unsaved(text: &str, files: &[String], form: &MessageForm) -> String {

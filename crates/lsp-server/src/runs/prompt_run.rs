@@ -20,14 +20,14 @@ use crate::request_line::RequestLine;
 use crate::sink::Sink;
 use crate::transcript::Transcript;
 
-/// A run with its connection and project.
+/// A run with the connection and project that it uses.
 pub(super) struct PromptRun<'a> {
     pub connection: &'a Arc<Connection>,
     /// The id of its session.
     pub session: &'a str,
     pub lease: &'a Lease,
     pub progress: &'a Arc<Progress>,
-    /// Set once the client got the event that ends the run.
+    /// Whether the client got the event that ends the run.
     pub end_reported: &'a Arc<AtomicBool>,
 }
 
@@ -36,7 +36,7 @@ struct HiddenLine<'a> {
     path: &'a AbsPath,
     text: String,
     request: &'a RequestLine,
-    /// The filter's key.
+    /// Key of the line in the filter.
     key: u64,
 }
 
@@ -103,7 +103,7 @@ impl PromptRun<'_> {
         Some(HiddenLine { path, text, request, key })
     }
 
-    /// The answer, or how the run ended without one.
+    /// Renders the answer, or how the run ended without one.
     fn text(&self, outcome: &RunOutcome, workspace: &Workspace) -> String {
         let text = &outcome.final_text;
         if was_stopped(outcome.reason) {
@@ -117,7 +117,7 @@ impl PromptRun<'_> {
         if text.trim().is_empty() { reason } else { format!("{reason}\n{text}") }
     }
 
-    /// Closes the session; the summary for the user.
+    /// Closes the session; returns the summary for the user.
     async fn finish(
         &self,
         mut hosted: HostedSession,
@@ -143,7 +143,7 @@ impl PromptRun<'_> {
     }
 }
 
-/// The input with which the session starts.
+/// Builds the input with which the session starts.
 fn input(work: &Work) -> anyhow::Result<Input> {
     let place = work.place.as_ref();
     let subject = |focus: Option<Focus>| {
@@ -170,7 +170,7 @@ fn input(work: &Work) -> anyhow::Result<Input> {
 /// Prefix of a redacted secret.
 const REDACTED: &str = "[redacted:";
 
-/// The work with its selection or `¶` line mapped to the current text.
+/// Maps the selection or `¶` line of the work to the current text.
 fn remapped(connection: &Connection, work: &Work) -> Option<Work> {
     let (as_of, place) = work.as_of.as_ref().zip(work.place.as_ref())?;
     let map = |range: &Range<usize>| {
@@ -201,7 +201,7 @@ fn remapped(connection: &Connection, work: &Work) -> Option<Work> {
     }
 }
 
-/// The text for a stopped run.
+/// Renders the end of a stopped run, with edits that may still be applied.
 fn stopped(port: &EditorPort, workspace: &Workspace, run: &RunId) -> String {
     let unresolved = port.take_unresolved(run);
     if unresolved.is_empty() {

@@ -26,7 +26,7 @@ use crate::progress::Progress;
 /// Maximum number of remembered ended runs, for undo and transcripts.
 const MAX_ENDED: usize = 200;
 
-/// The runs of one connection.
+/// The active runs of one connection, and the last ones that ended.
 #[derive(Default)]
 pub struct Runs {
     state: Mutex<State>,
@@ -47,7 +47,7 @@ struct State {
 }
 
 impl State {
-    /// Adds a run; returns its progress token.
+    /// Registers a run; returns its progress token.
     fn start(&mut self, session: String, active: ActiveRun) -> String {
         self.started += 1;
         let active = ActiveRun { started: self.started, ..active };
@@ -56,7 +56,7 @@ impl State {
         token
     }
 
-    /// The matching active run that started last.
+    /// Finds the matching active run that started last.
     ///
     /// A continued conversation has an old id.
     fn newest(&mut self, matches: impl Fn(&str, &ActiveRun) -> bool) -> Option<(&String, &mut ActiveRun)> {

@@ -19,7 +19,7 @@ use workspace::files_below;
 
 use crate::{cli, open, output, stop, terminal};
 
-/// Number of files scanned to detect the languages of a project.
+/// Maximum number of files scanned to detect the languages of a project.
 const MAX_SCANNED: usize = 20_000;
 /// Grace period for processes that an installation left running.
 const END: Duration = Duration::from_secs(2);
@@ -35,8 +35,10 @@ pub struct Known {
 /// A definition and its installed programs.
 pub struct Found {
     pub name: String,
-    /// One line for the user.
+    /// Description for the user in one line.
     pub about: String,
+    /// Name of the group.
+    ///
     /// Servers of one group are alternatives; the lowest rank is preferred.
     pub group: Option<String>,
     pub rank: u32,
@@ -47,11 +49,11 @@ pub struct Found {
     pub install: String,
     /// Home page of its project.
     pub page: Option<String>,
-    /// The version that the tests ran with.
+    /// Version that the tests ran with.
     pub verified: Option<String>,
-    /// The version that its definition installs.
+    /// Version that the definition installs.
     pub pinned: Option<String>,
-    /// The version in the managed directory.
+    /// Version in the managed directory.
     pub installed: Option<String>,
     /// Whether an update removed it and has not finished.
     pub replaced: bool,
@@ -135,7 +137,7 @@ fn find_programs<D: Definition>(
 }
 
 impl Known {
-    /// The doctor's findings about adapters.
+    /// Lists the doctor's findings about adapters.
     ///
     /// They cover installed adapters, and those that the project's files need.
     pub fn findings(&self) -> Vec<Finding> {
@@ -167,7 +169,7 @@ impl Known {
         servers.chain(debuggers).chain(problems).collect()
     }
 
-    /// Number of servers that are neither installed nor needed.
+    /// Counts servers that are neither installed nor needed.
     pub fn others(&self) -> usize {
         self.servers.iter().filter(|found| found.programs.is_empty() && found.files == 0).count()
     }

@@ -1,5 +1,6 @@
-//! `pilcrow auth`: API keys in the system's keyring. A key is never an argument,
-//! which other processes could read, and never printed.
+//! `pilcrow auth`: API keys in the system's keyring.
+//!
+//! A key is never an argument, which other processes could read, and never printed.
 
 use std::io::{BufRead as _, IsTerminal as _};
 
@@ -49,7 +50,7 @@ async fn set(provider: &str) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Failed);
     };
     if ApiKey::new(&text).is_none() {
-        return Ok(wrong_use("there is no key on standard input"));
+        return Ok(wrong_use("there is no key on standard input; pipe it into the command or type it"));
     }
     if let Err(error) = keyring::set(provider, text.trim()) {
         output::note(&format!("pilcrow: {error}; set an environment variable instead"));
@@ -59,7 +60,7 @@ async fn set(provider: &str) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The first line of standard input, read by a detached thread.
+/// Reads the first line of standard input on a detached thread.
 async fn read_line() -> anyhow::Result<String> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
@@ -71,7 +72,7 @@ async fn read_line() -> anyhow::Result<String> {
     Ok(receiver.await??)
 }
 
-/// A terminal without echo, until it is dropped.
+/// Switches off the terminal's echo until it is dropped.
 struct NoEcho(rustix::termios::Termios);
 
 impl NoEcho {

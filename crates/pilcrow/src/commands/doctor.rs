@@ -17,7 +17,7 @@ const END: Duration = Duration::from_secs(2);
 
 /// Examines the basics and every known language server.
 ///
-/// Fails if something is broken; missing programs are only reported.
+/// Fails if something is broken; only reports missing programs.
 pub fn show(args: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
     crate::block_on(async {
         let homes = Homes::from_env()?;

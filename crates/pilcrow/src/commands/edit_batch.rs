@@ -1,5 +1,4 @@
-//! `pilcrow edit --batch`: the edit engine as a program, for tests, comparisons and
-//! measurements.
+//! `pilcrow edit --batch`: the edit engine as a program for tests and measurements.
 //!
 //! Answers each JSON line before it reads the next. Accesses no file, asks nothing and stores nothing between
 //! rows: a row contains its texts. `docs/formats/edit-batch.md` specifies the format.
@@ -19,7 +18,7 @@ use tools::{Grammars, Trees};
 
 use crate::output;
 
-/// Longest line; a longer one is an error.
+/// Maximum length of a line in bytes; a longer one is an error.
 const MAX_LINE: u64 = 256 << 20;
 
 #[derive(Deserialize)]
@@ -38,7 +37,7 @@ struct Answer {
     status: Status,
     #[serde(skip_serializing_if = "Option::is_none")]
     strategy: Option<Strategy>,
-    /// `None` for a deleted file, and if nothing was applied.
+    /// Text after the patch; `None` for a deleted file, and if nothing was applied.
     text: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
@@ -189,7 +188,9 @@ impl Answer {
     }
 }
 
-/// The reason in an answer. Reasons that need a project count as an invalid patch.
+/// Names the reason in an answer.
+///
+/// Reasons that need a project count as an invalid patch.
 fn reason_word(reason: Reason) -> &'static str {
     match reason {
         Reason::Unsupported | Reason::NotFound | Reason::Exists => Reason::InvalidPatch.as_str(),

@@ -1,5 +1,6 @@
-//! A session as a document: text for the terminal, Markdown, or one page of HTML
-//! that loads nothing. Pure.
+//! A session as a document: plain text, Markdown, or one page of HTML.
+//!
+//! Pure. The page loads nothing.
 
 use agent::store::{EntryBody, LoadedSession};
 use llm::{Content, Message};
@@ -16,7 +17,7 @@ pub enum Format {
     Jsonl,
 }
 
-/// A part of the document, and its author.
+/// A part of the document, with its author.
 struct Part {
     author: String,
     blocks: Vec<Block>,
@@ -30,7 +31,7 @@ enum Block {
     Note(String),
 }
 
-/// The messages on the current branch, including those that were compacted.
+/// Lists the messages on the current branch, including those that were compacted.
 fn parts(session: &LoadedSession) -> Vec<Part> {
     session.path().into_iter().filter_map(|entry| part(session.body(entry).ok()?)).collect()
 }

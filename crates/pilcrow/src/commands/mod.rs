@@ -1,4 +1,4 @@
-//! The commands, one per file.
+//! The commands of the command line, one per file.
 
 pub mod adapters;
 pub mod auth;
@@ -56,7 +56,7 @@ pub fn wrong_use(text: &str) -> Outcome {
     Outcome::InvalidRequest
 }
 
-/// A tool's result as JSON.
+/// Renders a tool's result as JSON.
 pub fn result_json(tool: &str, result: &ToolResult) -> Value {
     let mut value = json!({
         "tool": tool,

@@ -135,7 +135,7 @@ fn as_value(model: &ModelName, provider: &Provider, known: Option<&Entry>) -> Va
     })
 }
 
-/// The endpoint, without secrets.
+/// Renders the endpoint, without secrets.
 fn address(provider: &Provider, known: Option<&Entry>) -> String {
     redaction::redact_url(known.and_then(|entry| entry.base_url.as_ref()).unwrap_or(&provider.base_url))
 }
@@ -144,7 +144,7 @@ fn protocol<'a>(provider: &'a Provider, known: Option<&'a Entry>) -> &'a str {
     known.and_then(|entry| entry.protocol.as_deref()).unwrap_or(&provider.protocol)
 }
 
-/// The price; "unknown" instead of 0.
+/// Renders the price; "unknown" instead of 0.
 fn cost(entry: &Entry) -> String {
     let Some(price) = &entry.price else { return "unknown".to_owned() };
     let part = |name: &str, price: Option<f64>| {
@@ -167,7 +167,7 @@ fn cost(entry: &Entry) -> String {
     format!("{} per million tokens{}", parts.join(", "), above.concat())
 }
 
-/// The source and date of a model's figures: its own, else its provider's.
+/// Returns source and date of a model's figures: its own, else its provider's.
 fn source<'a>(provider: &'a Provider, entry: &'a Entry) -> (Option<&'a String>, Option<&'a String>) {
     match &entry.source {
         Some(source) => (Some(source), entry.as_of.as_ref()),
@@ -201,8 +201,7 @@ fn describe_key(name: &str, provider: &Provider) -> String {
     }
 }
 
-/// The catalogue with the settings applied, and the path of the user's
-/// `config.toml`.
+/// Loads the catalogue with the settings applied, and the path of `config.toml`.
 pub fn catalogue(project: &cli::Project) -> anyhow::Result<(Catalogue, String)> {
     let homes = Homes::from_env()?;
     let root = open::canonical_root(project)?;

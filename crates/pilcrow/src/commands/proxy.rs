@@ -1,6 +1,7 @@
-//! `pilcrow proxy`: serves model requests for clients without API keys
-//! (`docs/protocols/proxy.md`). It checks only the token, and forwards requests
-//! unchanged with the settings and keys of this process.
+//! `pilcrow proxy`: serves model requests for clients without API keys.
+//!
+//! `docs/protocols/proxy.md` specifies it. The proxy checks only the token, and forwards requests unchanged
+//! with the settings and keys of this process.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -32,9 +33,9 @@ use tokio_util::task::TaskTracker;
 use super::wrong_use;
 use crate::{cli, open, output, stop};
 
-/// The environment variable with the token.
+/// Name of the environment variable with the token.
 const TOKEN: &str = "PILCROW_PROXY_TOKEN";
-/// Largest request in bytes, images included.
+/// Maximum size of a request in bytes, images included.
 const MAX_BODY: usize = 256 * 1024 * 1024;
 /// Interval of pings in an idle stream.
 const PING: Duration = Duration::from_secs(15);
@@ -42,7 +43,7 @@ const PING: Duration = Duration::from_secs(15);
 const HEADERS: Duration = Duration::from_secs(10);
 /// Time limit for the body of a request.
 const BODY: Duration = Duration::from_secs(120);
-/// Number of cached models, and the longest name of one.
+/// Maximum number of cached models, and maximum length of a name of one.
 const MAX_CACHED: usize = 256;
 const MAX_CACHED_NAME: usize = 512;
 /// Grace period for streaming responses when the process ends.
@@ -54,7 +55,7 @@ struct Proxy {
     project: Arc<Project>,
     token: ApiKey,
     cancel: CancellationToken,
-    /// The least recently used first.
+    /// Cached models, the least recently used first.
     models: Mutex<VecDeque<CachedModel>>,
 }
 
@@ -68,7 +69,9 @@ struct CachedModel {
 }
 
 impl Proxy {
-    /// The model for a request of this session; without a session, a new one each time.
+    /// Returns the model for a request of this session.
+    ///
+    /// Without a session, creates a new one each time.
     fn model(&self, name: &str, session_id: &str) -> anyhow::Result<Arc<dyn Model>> {
         {
             let mut models = self.models.lock();
@@ -178,7 +181,7 @@ async fn handle(proxy: &Proxy, request: Request<Incoming>) -> Result<Response<Bo
         .and_then(|value| value.split_once(' '))
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     if !proxy.token.is(bearer.map(|(_, token)| token).unwrap_or_default().trim()) {
-        return Err((StatusCode::UNAUTHORIZED, format!("the token differs from {TOKEN}")));
+        return Err((StatusCode::UNAUTHORIZED, format!("the token differs from the proxy's {TOKEN}")));
     }
     match (request.method(), request.uri().path()) {
         (&Method::POST, "/api/stream") => {}
@@ -220,7 +223,7 @@ struct Streamed {
     encoder: ProxyEncoder,
 }
 
-/// The next part of the response.
+/// Returns the next part of the response.
 ///
 /// If the client disconnects, hyper drops the stream and with it the request to the provider.
 async fn next(streamed: Option<Streamed>) -> Option<(Result<Frame<Bytes>, Infallible>, Option<Streamed>)> {

@@ -21,7 +21,7 @@ use crate::{cli, output, stop};
 
 /// Runs `prompt`, in the session `resume` if given.
 ///
-/// Reads it from standard input for `-` or nothing.
+/// Reads the prompt from standard input for `-` or nothing.
 pub async fn run(
     prompt: Option<String>,
     resume: Option<String>,
@@ -111,7 +111,7 @@ fn listener(as_json: bool) -> Arc<dyn Listener> {
     if as_json { Arc::new(Lines) } else { Arc::new(Progress::default()) }
 }
 
-/// Prints one event per line, as JSON.
+/// Sink that prints one event per line, as JSON.
 struct Lines;
 
 impl Listener for Lines {
@@ -197,7 +197,7 @@ impl Progress {
     }
 }
 
-/// The tokens and cost of a run, in one line; `None` if no provider was used.
+/// Renders the tokens and cost of a run; `None` if no provider was used.
 pub fn describe_usage(usage: &Usage) -> Option<String> {
     match (usage.total_tokens, usage.uncounted) {
         (0, false) => return None,
@@ -216,7 +216,7 @@ fn text_of(content: &Content) -> Option<&str> {
     }
 }
 
-/// The arguments of a call, in one short line.
+/// Renders the arguments of a call in one short line.
 fn brief(input: &Value) -> String {
     const MAX: usize = 100;
     let member = |(name, value): (&String, &Value)| match value.as_str() {

@@ -162,7 +162,7 @@ fn tree(store: &SessionStore, id: Option<&str>, as_json: bool) -> StoreResult {
     Ok(Outcome::Done)
 }
 
-/// An entry in one short line.
+/// Renders an entry in one short line.
 fn describe_entry(session: &LoadedSession, entry: &agent::store::Entry) -> String {
     let brief = |text: &str| {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -278,7 +278,7 @@ fn export(store: &SessionStore, id: Option<&str>, format: Format) -> StoreResult
     Ok(Outcome::Done)
 }
 
-/// The directory of a project's search index.
+/// Returns the directory of a project's search index.
 fn index_directory(state: &StateDir) -> Result<StateDir, SearchError> {
     Ok(state.child("search")?)
 }
@@ -332,7 +332,7 @@ fn search(
     Ok(Outcome::Done)
 }
 
-/// The state directories of all projects.
+/// Lists the state directories of all projects.
 fn states(project: &Project) -> Result<Vec<StateDir>, StateError> {
     let all = project.homes.state.child("workspaces")?;
     all.list()?.iter().map(|name| all.child(name)).collect()

@@ -13,7 +13,7 @@ use super::{print, result_json, wrong_use};
 use crate::executor::Executor;
 use crate::{cli, open, output, stop};
 
-/// Longest line of a batch.
+/// Maximum length of a line of a batch, in bytes.
 const MAX_LINE: u64 = 64 << 20;
 
 #[derive(Deserialize)]

@@ -1,5 +1,6 @@
-//! `pilcrow tools`: lists the tools a model sees and those it must search for, with
-//! their sizes.
+//! `pilcrow tools`: lists the tools a model sees and those it must search for.
+//!
+//! Also shows their sizes.
 
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use crate::{cli, open, output};
 
 /// Lists the tools.
 ///
-/// With `budget` only those that the model sees before its first search, with sizes; with `trace` the layers
-/// of tools.
+/// `budget` limits the list to tools that the model sees before its first search, with sizes; `trace` shows
+/// the layers of tools.
 pub fn tools(
     project: &cli::Project,
     agent: Option<&str>,
@@ -62,7 +63,7 @@ pub fn tools(
     Ok(Outcome::Done)
 }
 
-/// Name and encoding of the tools that a model sees before its first search.
+/// Encodes the tools that a model sees before its first search, by name.
 fn first_tools(registry: Registry, config: &Config) -> Vec<(String, String)> {
     let registry = Arc::new(registry);
     let tools =
@@ -70,13 +71,13 @@ fn first_tools(registry: Registry, config: &Config) -> Vec<(String, String)> {
     tools.definitions().into_iter().map(|definition| (definition.name.clone(), encode(&definition))).collect()
 }
 
-/// A tool as a provider receives it.
+/// Renders a tool as a provider receives it.
 fn encode(definition: &ToolDefinition) -> String {
     let ToolDefinition { name, description, parameters, .. } = definition;
     json!({ "name": name, "description": description, "parameters": parameters }).to_string()
 }
 
-/// Name and encoding of the tools that a keyword in the first prompt activates.
+/// Encodes the tools that a keyword in the first prompt activates, by name.
 fn keyword_tools(registry: &Registry, config: &Config) -> Vec<(String, String)> {
     let activated = registry.tools().filter(|tool| {
         config.values.tools.discovery.0

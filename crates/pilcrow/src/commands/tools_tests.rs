@@ -1,5 +1,4 @@
-//! Ranking of the built-in tools among five hundred others, and the size of the
-//! first request.
+//! Ranking of the built-in tools among five hundred others, and request size.
 
 use agent::discovery::{ToolDocument, ToolIndex, ToolSource};
 use host::{HeadlessFrontend, Host, Project};
@@ -61,7 +60,7 @@ fn project() -> (tempfile::TempDir, Arc<Project>) {
     project_with("")
 }
 
-/// A project with these user settings.
+/// Opens a project with these user settings.
 fn project_with(settings: &str) -> (tempfile::TempDir, Arc<Project>) {
     let temp = tempfile::tempdir().unwrap();
     let directory = AbsPath::new(temp.path().canonicalize().unwrap()).unwrap();
@@ -140,7 +139,7 @@ fn the_ranking_of_many_tools_is_as_expected() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Uses sample tools only, so that descriptions do not matter.
+/// Checks scores of sample tools, so that descriptions do not matter.
 ///
 /// Another program computed the scores.
 #[test]

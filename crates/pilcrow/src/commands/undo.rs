@@ -1,4 +1,4 @@
-//! `pilcrow undo` and `pilcrow redo`.
+//! `pilcrow undo` and `pilcrow redo`: revert and restore the agent's changes.
 
 use host::project::Access;
 use host::{Outcome, UndoRequest};

@@ -1,5 +1,6 @@
-//! Owners that hang or die: the command ends and reports it, and no file is half
-//! written.
+//! Owners that hang or die: the command ends and reports it.
+//!
+//! No file is half written.
 
 use serde_json::json;
 
@@ -86,7 +87,7 @@ fn closing_the_editor_stops_requests() {
     finish(child).expect(1).says(&["stopped"]);
 }
 
-/// A run that only a cancellation ends, whose owner is suspended.
+/// Starts a run that only a cancellation ends, and suspends its owner.
 fn run_with_suspended_owner(place: &Place, owner: &OwnerProcess) -> Child {
     let script = place.beside("script.jsonl", "{\"text\": \"Thinking.\", \"wait_for_cancel\": true}\n");
     let mut child = place.start(&["run", "x", "--model", &format!("script:{script}")]);

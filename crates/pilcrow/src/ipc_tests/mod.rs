@@ -1,5 +1,6 @@
-//! Owners and commands in separate processes; each runs this test program in that
-//! role.
+//! Owners and commands in separate processes.
+//!
+//! Each process runs this test program in its role.
 
 #![expect(clippy::disallowed_methods, reason = "tests write their fixtures and start programs")]
 
@@ -34,10 +35,10 @@ use crate::cli::Cli;
 
 /// Time limit for expected events; only a failure takes this long.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Printed before the output of a command.
+/// Mark that a process prints before the output of a command.
 const MARK: &str = "\n<<<command>>>\n";
 
-/// Not a test: the main function of the processes.
+/// Main function of the processes; not a test.
 #[test]
 fn role() {
     match std::env::var("TEST_ROLE").as_deref() {
@@ -52,7 +53,7 @@ fn role() {
     }
 }
 
-/// An owner: announces itself, and answers lines on standard input until it closes.
+/// Runs an owner that announces itself and answers lines on standard input.
 fn run_owner() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -138,7 +139,7 @@ impl ServedProject for OpenProject {
     }
 }
 
-/// A text, and whether it is unsaved.
+/// A text of the scripted editor, and whether it is unsaved.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 struct Text(String, bool);
 
@@ -230,14 +231,14 @@ impl Place {
         std::fs::read_to_string(self.root().join(path)).unwrap()
     }
 
-    /// A file beside the project.
+    /// Writes a file beside the project.
     fn beside(&self, name: &str, text: &str) -> String {
         let path = self.directory.path().join(name);
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     }
 
-    /// The directory with the sockets of a root's owners.
+    /// Returns the directory with the sockets of a root's owners.
     fn sockets(&self, root: &Path) -> PathBuf {
         let (_, id) = Workspace::identify(root).unwrap();
         self.directory.path().join("home/run").join(id)
@@ -312,7 +313,7 @@ impl Place {
     }
 }
 
-/// An owner in another process; killed when dropped.
+/// An owner in another process; its drop kills the process.
 struct OwnerProcess {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -341,7 +342,7 @@ impl OwnerProcess {
         serde_json::from_str(&answer).unwrap()
     }
 
-    /// The text in the editor.
+    /// Returns the text in the editor.
     fn text(&mut self, path: &str) -> String {
         self.ask("texts")[path].as_str().unwrap().to_owned()
     }
@@ -445,7 +446,7 @@ impl Ran {
     }
 }
 
-/// A patch that replaces the line `old` of a file that `read` showed.
+/// Builds a patch that replaces the line `old` of a file that `read` showed.
 fn patch(shown: &str, old: &str, new: &str) -> String {
     let (header, rows) = shown.split_once('\n').unwrap();
     let row = rows.lines().find(|row| row.ends_with(&format!(":{old}"))).unwrap();

@@ -1,5 +1,6 @@
-//! Several processes with the same files: none writes a file with unsaved text in
-//! another.
+//! Several processes with the same files.
+//!
+//! None of them writes a file with unsaved text in another.
 
 use serde_json::json;
 

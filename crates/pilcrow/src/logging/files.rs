@@ -3,31 +3,31 @@
 use jiff::{SignedDuration, Timestamp};
 use paths::StateDir;
 
-/// Days until a file is deleted.
+/// Number of days until the logger deletes a file.
 const DAYS: i64 = 7;
 
-/// Limit in bytes for all files.
+/// Maximum size of all files, in bytes.
 const TOTAL: u64 = 64 << 20;
 
-/// Size at which a process starts another file.
+/// Size at which a process starts another file, in bytes.
 ///
-/// The oldest part can then be deleted.
+/// The logger can then delete the oldest part.
 const PART: u64 = 8 << 20;
 
 /// A file of the log.
 #[derive(Debug)]
 struct LogFile {
     name: String,
-    /// `2026-01-31`.
+    /// Day of the file, such as `2026-01-31`.
     day: String,
     pid: u32,
     part: u32,
     bytes: u64,
 }
 
-/// The newest `count` lines of all processes, oldest first.
+/// Reads the newest `count` lines of all processes, oldest first.
 ///
-/// With `server` only those with the field `server` of that name. Blocks for files of at most 64 MiB
+/// With `server`, reads only lines with the field `server` of that name. Blocks for files of at most 64 MiB
 /// together.
 ///
 /// # Errors
@@ -58,7 +58,7 @@ pub fn newest(state: &StateDir, count: usize, server: Option<&str>) -> anyhow::R
     Ok(lines.split_off(lines.len().saturating_sub(count)))
 }
 
-/// The files of `state`'s log, oldest first.
+/// Lists the files of `state`'s log, oldest first.
 fn list(state: &StateDir) -> Result<Vec<LogFile>, paths::StateError> {
     let directory = state.child("log")?;
     let file = |name: String| {
@@ -77,7 +77,7 @@ fn list(state: &StateDir) -> Result<Vec<LogFile>, paths::StateError> {
     Ok(files)
 }
 
-/// The files of this process.
+/// The log files that this process writes.
 #[derive(Debug)]
 pub(super) struct Files {
     state: StateDir,

@@ -14,7 +14,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// `a=1 b=two`.
+    /// Joins the fields as `a=1 b=two`.
     pub(super) fn join(&self) -> String {
         self.others.join(" ")
     }

@@ -122,7 +122,7 @@ async fn a_stub_moves_with_its_module() {
     assert!(matches!(other.notes[..], [Note::StubKept { .. }]), "{:?}", other.notes);
 }
 
-/// A server that follows moves, and answers so when it is asked.
+/// A server that follows moves and returns `answer` for them.
 fn follows(answer: Value) -> Script {
     let all = json!({"filters": [{"pattern": {"glob": "**/*"}}]});
     Script::new(json!({"workspace": {"fileOperations": {"willRename": all}}, "textDocumentSync": 2}))
@@ -293,7 +293,7 @@ async fn stale_modules_and_includes_are_reported() {
     assert_eq!(note, "stale: CMakeLists.txt:1, Makefile:1, Makefile:2");
 }
 
-/// The outcome and what is reported about a move that no server knows anything of.
+/// Plans a move that no server follows; returns the outcome and its notes.
 async fn move_of(files: &[(&str, &str)], from: &str, to: &str) -> (Vec<String>, String) {
     let bench = bench(files, Script::new(json!({"textDocumentSync": 2})));
     let moved = move_file(&bench, &bench.path(from), &bench.path(to)).await.unwrap();

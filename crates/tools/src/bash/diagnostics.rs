@@ -1,7 +1,7 @@
-//! Difference in diagnostics caused by a command, as far as running servers know.
+//! Difference in diagnostics caused by a command, as running servers report it.
 //!
-//! The command has already changed the files, so servers get the previous texts first. No server is started:
-//! a checkout may touch files of many languages.
+//! The command has already changed the files, so servers get the previous texts first. The comparison starts
+//! no server: a checkout may touch files of many languages.
 
 use agent::ToolCx;
 use workspace::{ChangeKind, CommandChanges, FileChange, Owner, Undo};
@@ -9,7 +9,7 @@ use workspace::{ChangeKind, CommandChanges, FileChange, Owner, Undo};
 use crate::ToolContext;
 use crate::verify::{Baseline, Verdict};
 
-/// The difference in diagnostics that `wrote` caused.
+/// Compares the diagnostics before and after the changes in `wrote`.
 pub(super) async fn compare(context: &ToolContext, wrote: &CommandChanges, cx: &ToolCx) -> Verdict {
     let (Some(commit), true) = (&wrote.commit, wrote.files.iter().any(|path| context.servers.is_warm(path)))
     else {
@@ -29,7 +29,7 @@ pub(super) async fn compare(context: &ToolContext, wrote: &CommandChanges, cx: &
     Baseline::of_changes(context, &changes, cx).await.compare(context, cx).await
 }
 
-/// The change that `back` reverts.
+/// Inverts the change `back`, which reverts the command's change.
 ///
 /// `None` for a file open in the editor: the command did not change its buffer.
 fn forward(context: &ToolContext, back: &FileChange) -> Option<FileChange> {

@@ -1,5 +1,6 @@
-//! Background commands. A task of [`Shell`] owns each and ends it on request, at its timeout, and when the
-//! shell closes.
+//! Background commands.
+//!
+//! A task of [`Shell`] owns each and ends it on request, at its timeout, and when the shell closes.
 
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use super::run::{self, JobEnd, Running};
 
 /// Maximum number of running commands.
 const MAX_RUNNING: usize = 16;
-/// Maximum number of jobs; older ones are forgotten.
+/// Maximum number of remembered jobs; the shell forgets older ones.
 const MAX_JOBS: usize = 64;
 /// Maximum number of output files.
 const MAX_FILES: usize = 50;
@@ -43,7 +44,7 @@ pub(super) struct Job {
     pub command: String,
     pub log: Log,
     pub started: Instant,
-    /// Cancelled to stop the command.
+    /// Token that stops the command.
     pub stop: CancellationToken,
     pub ended: watch::Receiver<Option<JobEnd>>,
     set_ended: watch::Sender<Option<JobEnd>>,
@@ -96,7 +97,7 @@ impl Shell {
         }))
     }
 
-    /// Directory of whole outputs.
+    /// Returns the directory of whole outputs.
     ///
     /// Results name files there, so the model may read them.
     pub fn outputs(workspace: &Workspace) -> AbsPath {
@@ -120,7 +121,7 @@ impl Shell {
         self.jobs().iter().find(|job| job.name == name).cloned()
     }
 
-    /// Names of jobs, the newest last.
+    /// Lists the names of jobs, the newest last.
     pub(super) fn names(&self) -> Vec<String> {
         self.jobs().iter().map(|job| job.name.clone()).collect()
     }

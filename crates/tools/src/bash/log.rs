@@ -1,15 +1,15 @@
-//! Output of a command: bounded in memory and in results, complete in a file of the state directory.
+//! Output of a command: bounded in memory and in results, complete in a file.
 
 use parking_lot::Mutex;
 use paths::StateDir;
 
-/// Limits of a result in bytes and lines, for the beginning and the end.
+/// Bytes and lines at the beginning of a long result; [`TAIL`] limits its end.
 const HEAD: (usize, usize) = (10 << 10, 400);
 const TAIL: (usize, usize) = (40 << 10, 1_600);
-/// Maximum size of the file.
+/// Maximum size of the output file, in bytes.
 const MAX_FILE: usize = 64 << 20;
 
-/// The output of one command.
+/// The output of one command, in memory and in a file.
 pub(super) struct Log {
     directory: StateDir,
     name: String,
@@ -18,9 +18,9 @@ pub(super) struct Log {
 
 #[derive(Default)]
 struct State {
-    /// The whole output while it is short, then its beginning.
+    /// Beginning of the output; the whole output while it is short.
     head: String,
-    /// The end, where it is not in `head`.
+    /// End of the output that is not in `head`.
     tail: String,
     bytes: usize,
     lines: usize,
@@ -31,10 +31,10 @@ struct State {
     reported: usize,
 }
 
-/// A part of an output, for a result.
+/// Lines of an output that a result shows.
 pub(super) struct Page {
     pub text: String,
-    /// The 1-based line after it, if there is more.
+    /// Number of the line after the page, from 1; `None` at the end.
     pub next: Option<usize>,
 }
 
@@ -104,7 +104,7 @@ impl Log {
         format!("{}\n{what}\n{}", clean(head).trim_end_matches('\n'), clean(tail))
     }
 
-    /// Names the file with the whole output.
+    /// Renders a reference to the file with the whole output.
     fn place(&self, state: &State) -> String {
         match &state.lost {
             Some(why) => format!("; its file is incomplete: {why}"),
@@ -113,9 +113,9 @@ impl Log {
         }
     }
 
-    /// Reads the lines from `offset` on (1-based), by default those not shown yet.
+    /// Reads the lines from `offset` on, which counts from 1.
     ///
-    /// Blocks, since it reads the file.
+    /// Without `offset`, reads the lines that no result has shown. Blocks, since it reads the file.
     pub fn from(&self, offset: Option<usize>) -> Page {
         let mut state = self.state();
         let offset = offset.unwrap_or(state.reported + 1).max(1);
@@ -140,13 +140,13 @@ impl Log {
         Page { text: clean(&text), next }
     }
 
-    /// Bytes and lines so far.
+    /// Returns the number of bytes and lines so far.
     pub fn size(&self) -> (usize, usize) {
         let state = self.state();
         (state.bytes, state.lines)
     }
 
-    /// The file with the whole output, if there is one.
+    /// Returns the path of the file with the whole output, if there is one.
     pub fn file(&self) -> Option<String> {
         let state = self.state();
         (state.in_file && state.lost.is_none()).then(|| self.directory.path().join(&self.name).to_string())
@@ -157,14 +157,14 @@ fn count(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count()
 }
 
-/// The first lines within [`HEAD`].
+/// Returns the first lines within [`HEAD`].
 fn beginning(text: &str) -> &str {
     let text = &text[..floor(text, HEAD.0)];
     let end = text.match_indices('\n').take(HEAD.1).last().map_or(text.len(), |(at, _)| at + 1);
     &text[..end]
 }
 
-/// The last lines within [`TAIL`].
+/// Returns the last lines within [`TAIL`].
 fn end(text: &str) -> &str {
     let text = &text[ceil(text, text.len().saturating_sub(TAIL.0))..];
     let lines = text.strip_suffix('\n').unwrap_or(text);
@@ -180,7 +180,7 @@ fn ceil(text: &str, at: usize) -> usize {
     (at..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }
 
-/// The final form of lines that a program overwrote by carriage returns.
+/// Resolves carriage returns: keeps the final text of each overwritten line.
 fn clean(text: &str) -> String {
     if !text.contains('\r') {
         return text.to_owned();

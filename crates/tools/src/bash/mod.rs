@@ -1,4 +1,6 @@
-//! The tool `bash`: checks command lines against the policy, runs them, and records their changes for `undo`.
+//! The tool `bash`: runs command lines that the policy allows.
+//!
+//! It records their changes for `undo`.
 
 mod diagnostics;
 mod jobs;
@@ -30,10 +32,10 @@ use run::{EndReason, JobEnd, Running};
 /// Default and maximum timeout, in seconds.
 const TIMEOUT: u64 = 120;
 const MAX_TIMEOUT: u64 = 3_600;
-/// Time that the call waits for an early exit of a background command.
+/// Time for which a background call waits, to report an early exit.
 const EARLY_EXIT: Duration = Duration::from_millis(500);
 
-/// Changed files named in a result; the others are counted.
+/// Maximum number of changed files that a result names.
 const MAX_NAMED: usize = 20;
 
 pub struct Bash {
@@ -54,7 +56,7 @@ struct Arguments {
     stop: bool,
 }
 
-/// A timeout, at most [`MAX_TIMEOUT`].
+/// Converts a timeout to a duration of at most [`MAX_TIMEOUT`].
 fn seconds(requested: i64) -> Duration {
     Duration::from_secs(u64::try_from(requested).unwrap_or_default().min(MAX_TIMEOUT))
 }
@@ -100,7 +102,7 @@ impl Bash {
     }
 }
 
-/// Path of bash, else of sh.
+/// Finds bash, else sh.
 fn shell() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = ["/bin", "/usr/bin"].map(PathBuf::from).into_iter().chain(std::env::split_paths(&path));

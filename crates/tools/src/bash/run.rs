@@ -15,18 +15,18 @@ use super::jobs::describe_status;
 use super::log::Log;
 use super::scrub::Scrubber;
 
-/// Time in which processes that a command left behind may still write.
+/// Time for which processes that a command left behind may still write.
 const LINGER: Duration = Duration::from_millis(300);
-/// Time that a command has to exit before it is killed.
+/// Time for a stopped command to exit before Pilcrow kills it.
 const GRACE: Duration = Duration::from_millis(400);
 
 pub(super) const UNKNOWN: &str = "exit status unknown";
 
-/// How a command ended.
+/// The end of a job: its exit status or timeout, and processes that it left behind.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JobEnd {
     pub reason: EndReason,
-    /// Whether the command left processes running, which were killed.
+    /// Whether the command left processes running, which Pilcrow killed.
     pub left_processes: bool,
 }
 
@@ -53,7 +53,7 @@ impl JobEnd {
     }
 }
 
-/// A running command.
+/// A command that runs, with its output and deadline.
 pub(super) struct Running {
     process: Process,
     output: pipe::Receiver,

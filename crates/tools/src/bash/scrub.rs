@@ -4,14 +4,14 @@
 
 use policy::{Pieces, Redactor};
 
-/// A longer line is passed on before it ends.
+/// Length from which a line is passed on before it ends, in bytes.
 const MAX_BUFFERED: usize = 64 << 10;
 
 /// Turns bytes into redacted text.
 pub(super) struct Scrubber {
     redactor: Redactor,
     pieces: Pieces,
-    /// The unfinished line.
+    /// The unfinished line of the input.
     buffer: Vec<u8>,
 }
 

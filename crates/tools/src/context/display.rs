@@ -1,4 +1,4 @@
-//! Rendering of lines for the model, and the record of the lines it has seen.
+//! Rendering of lines for the model, and the record of the lines shown to it.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use workspace::{ChangeKind, Document, Plan};
 
 use crate::ToolContext;
 
-/// Number of lines; a final line end does not start another line.
+/// Counts lines; a final line end does not start another line.
 pub(crate) fn line_count(text: &str) -> usize {
     hashline::Lines::new(text.into()).count()
 }
@@ -77,7 +77,7 @@ pub(crate) fn render_description(context: &ToolContext, text: &str) -> String {
     text.trim().replace("`12kq:text`", &format!("`{row}`")).replace("`[path#TAG]`", &format!("`{header}`"))
 }
 
-/// A document in the snapshot store, of which any line can be shown.
+/// A document in the snapshot store, with a tag, whose lines can be shown.
 pub(crate) struct Recorded {
     path: String,
     tag: Tag,
@@ -124,7 +124,7 @@ impl Recorded {
         context.settings().view.row(self.lines(), line)
     }
 
-    /// Notes that the whole line is shown.
+    /// Records that the whole line was shown.
     pub(crate) fn mark_shown(&mut self, line: usize) {
         self.shown.push(line);
     }

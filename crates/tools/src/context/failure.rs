@@ -1,6 +1,6 @@
-//! Failure of a tool: an error code, a message that says what to do next, and data for programs.
+//! Failure of a tool: an error code, a message with the next step, and data.
 //!
-//! The typed errors of lower layers are converted here.
+//! Conversions from the typed errors of lower layers are here.
 
 use agent::ToolResult;
 use paths::{AbsPath, StateError};
@@ -11,12 +11,12 @@ use workspace::{
     CommitError, GlobError, PathError, PlanError, QueryError, ReadError, SearchError, UndoError,
 };
 
-/// A failed call, before it is a [`ToolResult`].
+/// A failed call, before its conversion to a [`ToolResult`].
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
     pub code: ErrorCode,
-    /// For the model and the user.
+    /// Text for the model and the user.
     pub message: String,
     /// Further facts; `null` when there are none.
     pub data: Value,
@@ -29,7 +29,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure without further data.
+    /// Creates a failure without further data.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: Value::Null, details: None, unattended: false }
     }

@@ -29,7 +29,7 @@ pub struct ToolContext {
     pub servers: Arc<ServerPool>,
     /// Debug sessions, which outlive a call.
     pub debug: Arc<dap_client::Sessions>,
-    /// Texts the model was shown, by tag.
+    /// Texts that the model has been shown, by tag.
     pub snapshots: Mutex<SnapshotStore>,
     /// Syntax trees of those texts.
     pub trees: Trees,
@@ -40,19 +40,20 @@ pub struct ToolContext {
     pub shell: Arc<Shell>,
     /// Shows places in the user's editor, if there is one.
     pub show: Option<Show>,
-    /// Settings in force; see [`ToolContext::set_settings`].
+    /// The current settings; [`ToolContext::set_settings`] replaces them.
     pub settings: RwLock<ToolSettings>,
 }
 
-/// Settings of the tools.
+/// The settings that the built-in tools read.
 #[derive(Debug, Clone)]
 pub struct ToolSettings {
-    /// How lines are shown, and which dialect `edit` teaches (`hashline.dialect`,
-    /// `hashline.line_checks`).
+    /// Form of displayed lines, and the dialect that `edit` teaches.
+    ///
+    /// These are `hashline.dialect` and `hashline.line_checks`.
     pub view: View,
     /// Handling of an edit that adds syntax errors (`edit.parse_regression`).
     pub parse_regression: ParseRegression,
-    /// How long an edit waits for fresh diagnostics (`edit.diagnostics_wait`).
+    /// Time that an edit waits for fresh diagnostics (`edit.diagnostics_wait`).
     pub diagnostics_wait: Duration,
     /// Whether servers check an edit before or after it is applied (`edit.verify`).
     pub verify: Verify,
@@ -60,22 +61,22 @@ pub struct ToolSettings {
     pub verify_policy: VerifyPolicy,
     /// Timeout of a request to a server (`lsp.timeout`).
     pub request_timeout: Duration,
-    /// When the servers of a file are started (`lsp.start`).
+    /// The event that starts the servers of a file (`lsp.start`).
     pub start: ServerStart,
-    /// Whether to ask the user before a command runs while open files are unsaved
+    /// Whether Pilcrow asks before a command runs while open files are unsaved
     /// (`run.on_unsaved`).
     pub asks_on_unsaved: bool,
 }
 
-/// When the language servers of a file are started; earlier is greater.
+/// The event that starts the language servers of a file; earlier is greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum ServerStart {
-    /// On the first request.
+    /// The first request to the servers.
     Use,
-    /// When a tool changes the file.
+    /// A change of the file by a tool.
     #[default]
     Edit,
-    /// When a tool reads the file.
+    /// A read of the file by a tool.
     Read,
 }
 
@@ -95,7 +96,7 @@ impl Default for ToolSettings {
 }
 
 impl ToolContext {
-    /// The settings in force.
+    /// Returns the current settings.
     pub fn settings(&self) -> ToolSettings {
         self.settings.read().clone()
     }
@@ -117,12 +118,12 @@ impl ToolContext {
         }
     }
 
-    /// The document at `path`, which may be relative to the workspace.
+    /// Reads the document at `path`, which may be relative to the workspace.
     pub(crate) fn document(&self, path: &str) -> Result<Document, Failure> {
         Ok(self.workspace.document(&self.workspace.resolve(path)?)?)
     }
 
-    /// `path` relative to the workspace, as the model sees it.
+    /// Renders `path` relative to the workspace.
     pub(crate) fn display_path(&self, path: &AbsPath) -> String {
         self.workspace.relative(path)
     }
@@ -134,7 +135,7 @@ impl ToolContext {
         self.with_snapshots(|store| store.record(&self.display_path(path), text)).to_string()
     }
 
-    /// Open documents with unsaved changes; programs read the disk. Blocks.
+    /// Lists open documents with unsaved changes; programs read the disk. Blocks.
     ///
     /// Texts are not compared: an editor's text may come without its request line.
     pub(crate) fn unsaved_files(&self) -> Vec<String> {
@@ -148,7 +149,7 @@ impl ToolContext {
         work(&mut self.snapshots.lock())
     }
 
-    /// Deadline and cancellation of one request to a server.
+    /// Creates the deadline and cancellation of one request to a server.
     pub(crate) fn request(&self, cancel: &CancellationToken, timeout: Option<u64>) -> RequestCx {
         let deadline = timeout
             .map_or(self.settings().request_timeout, |seconds| Duration::from_secs(seconds.clamp(1, 300)));

@@ -1,4 +1,4 @@
-//! Snapshots on disk, for a user or script that reads in one process and edits in the next.
+//! Snapshots on disk, for callers that read in one process and edit in the next.
 //!
 //! The state directory has one file per version, at most 64 MiB, at most seven days old. Without its
 //! snapshot an edit is refused as unknown; it is never applied wrongly.
@@ -14,7 +14,7 @@ use crate::ToolContext;
 
 /// The format this program writes, and the newest it reads.
 const FORMAT: u64 = 1;
-/// Older snapshots are removed.
+/// Maximum age of a snapshot.
 const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Maximum size of all snapshot files.
 const MAX_BYTES: u64 = 64 << 20;
@@ -37,7 +37,7 @@ struct SnapshotFile {
 }
 
 impl SavedSnapshots {
-    /// Snapshots below `state`, the workspace's state directory.
+    /// Opens the snapshots below `state`, the workspace's state directory.
     ///
     /// # Errors
     /// If the directory's name is invalid, which it is not.
@@ -77,7 +77,7 @@ impl SavedSnapshots {
         });
         if let Err(error) = written {
             tracing::warn!(
-                "cannot save the snapshot of {path}, another process will refuse edits of it: {error}"
+                "cannot save the snapshot of {path}: {error}; read the file again before an edit by another process"
             );
         }
     }

@@ -27,7 +27,7 @@ const DEADLINE: Duration = Duration::from_secs(2);
 const MAX_WAIT: Duration = Duration::from_millis(300);
 /// Time that an edit waits for a tree that a background task is parsing.
 const MAX_WAIT_FOR_TREE: Duration = MAX_PARSE;
-/// Concurrent background parses.
+/// Maximum number of concurrent background parses.
 const MAX_PENDING: usize = 2;
 
 /// Identity of a tree: a text in a language.
@@ -179,7 +179,7 @@ fn key(language: Language, text: &str) -> Key {
     (language, ContentHash::of(text.as_bytes()))
 }
 
-/// Estimated bytes of the tree of a text.
+/// Estimates the size of the tree of a text, in bytes.
 fn size(language: Language, text: &str) -> usize {
     text.len().saturating_mul(language.tree_bytes_per_byte())
 }
@@ -198,11 +198,11 @@ pub struct Grammars<'a> {
     results: Mutex<Vec<(Key, ParseResult)>>,
 }
 
-/// Result of a check that the next edit can use.
+/// The result of a check, from which a tree can be cached.
 #[derive(Debug)]
 enum ParseResult {
     Tree(Tree),
-    /// Only a part was parsed; the tree is derived later from the one before the edit.
+    /// The parse covered only a part; the tree derives from the one before the edit.
     Edit {
         tree: Tree,
         before: Arc<str>,
@@ -211,7 +211,7 @@ enum ParseResult {
 }
 
 impl<'a> Grammars<'a> {
-    /// Uses and fills `trees`.
+    /// Creates the checks of one edit, which use and fill `trees`.
     pub fn new(trees: &'a Trees) -> Self {
         Self { trees, results: Mutex::default() }
     }

@@ -1,6 +1,6 @@
-//! Confirmation before a program runs while open files are unsaved: programs read the disk.
+//! Confirmation before a program runs while open files are unsaved.
 //!
-//! The setting `run.on_unsaved` decides. Without a user to ask, the program runs.
+//! Programs read the disk. The setting `run.on_unsaved` decides. Without a user to ask, the program runs.
 
 use std::sync::Arc;
 

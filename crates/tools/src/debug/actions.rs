@@ -1,6 +1,7 @@
-//! Actions of the tool `debug`: one tagged enum, from which required arguments, effects and calls follow.
+//! Actions of the tool `debug`: one tagged enum.
 //!
-//! The schema is flat, since models fill in flat objects best; a test compares it with the enum.
+//! Required arguments, effects and calls follow from it. The schema is flat, since models fill in flat
+//! objects best; a test compares it with the enum.
 
 use std::collections::HashMap;
 
@@ -11,13 +12,13 @@ use serde_json::{Value, json};
 use super::needs;
 use crate::Failure;
 
-/// A call of the tool.
+/// The arguments of one call of `debug`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Call {
     #[serde(flatten)]
     pub action: Action,
     pub session: Option<String>,
-    /// Seconds.
+    /// Time limit of the call, in seconds.
     pub timeout: Option<u64>,
 }
 
@@ -116,7 +117,7 @@ pub(super) struct LaunchArguments {
     pub file: Option<String>,
     /// Name of a test.
     ///
-    /// Actions that do not take it refuse this field and the next two.
+    /// Actions without a test refuse this field and the next two.
     pub name: Option<String>,
     pub memory_reference: Option<String>,
     pub data_id: Option<String>,
@@ -207,14 +208,14 @@ pub(super) struct PlaceArguments {
     pub thread: Option<i64>,
 }
 
-/// A frame, else the top one of a thread.
+/// A frame; without one, the top frame of a thread.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct FrameChoice {
     pub frame: Option<i64>,
     pub thread: Option<i64>,
 }
 
-/// A part of a list or a text.
+/// The requested part of a list or a text.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct PageArguments {
     #[serde(flatten)]
@@ -277,11 +278,11 @@ pub(super) struct WriteMemoryArguments {
 #[derive(Debug, Deserialize)]
 pub(super) struct RequestArguments {
     pub command: String,
-    /// JSON.
+    /// Arguments of the request, as JSON text.
     pub arguments: Option<String>,
 }
 
-/// Every action, in the order of the schema.
+/// Names of all actions, in the order of the schema.
 const ACTIONS: &[&str] = &[
     "launch",
     "attach",
@@ -344,7 +345,7 @@ impl Call {
     }
 }
 
-/// The parameters of all actions.
+/// Builds the schema of the parameters of all actions.
 pub(super) fn schema() -> Value {
     let plain = json!({ "type": "string" });
     let number = json!({ "type": "integer" });

@@ -1,4 +1,4 @@
-//! Rarer actions: jumps, restarts, memory, instructions, generated sources, raw requests.
+//! Rarer actions: jumps, restarts, memory, instructions, sources, raw requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const MAX_BYTES: u64 = 4096;
 const INSTRUCTIONS: u64 = 16;
 /// Time limit for removing the breakpoint of `run_to`.
 const CLEANUP: Duration = Duration::from_secs(5);
-/// Maximum number of modules, sources or completions in a result.
+/// Maximum number of modules, sources or completions that a result lists.
 const LISTED: usize = 100;
 /// Maximum length of a source or a response, in characters.
 const TEXT: usize = 30_000;
@@ -246,9 +246,7 @@ impl Debug {
 
     /// Resolves a memory reference, and evaluates one that is not a number.
     ///
-    /// Most adapters do not evaluate references themselves.
-    ///
-    /// The adapter judges a reference that has no address.
+    /// Most adapters do not evaluate references themselves. The adapter judges a reference without an address.
     async fn address(
         &self,
         session: &Session,
@@ -349,7 +347,7 @@ impl Debug {
         Ok(render_list(found.iter().map(name).collect(), if modules { "module" } else { "source" }))
     }
 
-    /// Sends any request of the protocol.
+    /// Sends any request of the Debug Adapter Protocol.
     pub(super) async fn request(
         &self,
         session: &Arc<Session>,
@@ -467,7 +465,7 @@ impl Debug {
         }
     }
 
-    /// Whether another session of the tree is stopped: this one may wait for it.
+    /// Whether another session of the tree is stopped. This session may wait for it.
     pub(super) fn another_is_stopped(&self, session: &Arc<Session>) -> bool {
         let debug = &self.context.debug;
         let tree = debug.tree(&debug.root_of(session));
@@ -499,9 +497,9 @@ async fn permit_reference(action: &str, text: &str, session: &Session, cx: &Tool
     Ok(())
 }
 
-/// The address in a printed value, but not one inside a struct or string.
+/// Finds the address in a printed value, but not one inside a struct or string.
 ///
-/// For example in `0x7f…`, `(int *) 0x7f…` and `@0x7f…: 5`.
+/// Examples are `0x7f…`, `(int *) 0x7f…` and `@0x7f…: 5`.
 fn printed_address(value: &str) -> Option<&str> {
     let value = value.trim();
     let value =
@@ -540,7 +538,7 @@ pub(super) fn prepend(text: &str, mut result: ToolResult) -> ToolResult {
     result
 }
 
-/// Bytes in hexadecimal, with or without spaces.
+/// Parses bytes in hexadecimal, with or without spaces.
 fn hex(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text
         .chars()

@@ -1,6 +1,6 @@
-//! Search for a requested Rust test in the test executables that cargo builds. Pure.
+//! Search for a requested Rust test in the test executables of cargo. Pure.
 //!
-//! Invariants: the requested file decides; among tests of the same name none is guessed.
+//! Invariants: the requested file decides; the search never guesses among tests of the same name.
 
 use std::path::Path;
 
@@ -20,9 +20,9 @@ pub(super) struct TestExecutable {
     pub needs_library: bool,
 }
 
-/// Test executables in the messages of cargo.
+/// Lists the test executables in the messages of cargo.
 ///
-/// That of `file` comes first, then those that `file` may be a module of.
+/// The one of `file` comes first, then those that may contain `file` as a module.
 pub(super) fn executables(messages: &str, file: &AbsPath) -> Vec<TestExecutable> {
     let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut found: Vec<TestExecutable> = artifacts
@@ -59,7 +59,7 @@ impl TestExecutable {
         Some(parts)
     }
 
-    /// The file of a module path by the usual layout, with its text.
+    /// Finds the file of a module path by the usual layout; returns its text.
     fn file_of(
         &self,
         modules: &[&str],
@@ -85,12 +85,12 @@ impl TestExecutable {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
     name: String,
-    /// Whether this is a group of cases.
+    /// Whether the test is a group of cases.
     cases: bool,
     fits: Fits,
 }
 
-/// How well a test matches, in ascending order.
+/// The quality of a match, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fits {
     /// Number of innermost modules with the requested names.
@@ -106,7 +106,7 @@ impl Candidate {
         self.fits == Fits::Exactly
     }
 
-    /// Arguments of the executable to run it.
+    /// Returns the arguments with which the executable runs the test.
     fn words(&self) -> Vec<String> {
         match self.cases {
             true => vec![format!("{}::", self.name)],
@@ -115,7 +115,7 @@ impl Candidate {
     }
 }
 
-/// The listed tests that may be the requested one.
+/// Finds the listed tests that may be the requested one.
 ///
 /// `text` reads a file of the project.
 pub(super) fn candidates(
@@ -202,7 +202,7 @@ mod tests {
         TestExecutable { program, source, needs_library: false }
     }
 
-    /// A source in `/p/src/`, and the tests that its executable lists.
+    /// A source in `/p/src/`, with the tests that its executable lists.
     type Executable<'a> = (&'a str, &'a [&'a str]);
 
     /// Checks the choice for a requested file.
@@ -262,7 +262,7 @@ mod tests {
         check("/p/src/odd.rs", &["tests"], "", &[all]);
     }
 
-    /// The build leaves out the requested file's test, as for another system.
+    /// A build may leave out the requested file's test, such as one for another system.
     #[test]
     fn a_test_of_another_file_is_not_chosen() {
         let texts = [("a.rs", "mod tests { fn adds() {} }"), ("b.rs", "mod tests { fn adds() {} }")];

@@ -1,7 +1,7 @@
-//! Classification of a stop in a test: its failure, or an exception that may be handled. Pure.
+//! Classification of a stop in a test: its failure, or a handled exception.
 //!
-//! Invariants: `Fails` needs that no code outside the project is between the stop and the runner, and that the
-//! debugger does not stop at handled exceptions.
+//! Pure. Invariants: the verdict `Fails` requires that only the project's code is between the stop and the
+//! runner, and that the debugger does not stop at handled exceptions.
 
 /// Meaning of a stop for a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,11 +9,11 @@ pub(super) enum StopVerdict {
     Fails,
     /// The program, the runner or a caller may handle the exception.
     MayBeHandled,
-    /// The stop is not the test's failure: the program continues.
+    /// The stop is not the test's failure, so the program continues.
     Ignored,
 }
 
-/// The relevant parts of a frame.
+/// The parts of a frame that the verdict needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StackPlace<'a> {
     pub name: &'a str,

@@ -1,7 +1,7 @@
 //! Launch configurations in `.vscode/launch.json`.
 //!
-//! Comments and trailing commas are allowed. A `preLaunchTask` is reported and not run. Variables that only an
-//! editor can resolve (`${command:…}`, `${input:…}`) are refused.
+//! The file may have comments and trailing commas. Pilcrow reports a `preLaunchTask` and does not run it. It
+//! refuses variables that only an editor can resolve (`${command:…}`, `${input:…}`).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::actions::LaunchArguments;
 use crate::{Failure, ToolContext};
 
 const FILE: &str = ".vscode/launch.json";
-/// Keys for the editor, or replaced by the adapter's template.
+/// Keys that are for the editor, or that the adapter's template replaces.
 const EDITORS: &[&str] = &[
     "name",
     "type",
@@ -32,7 +32,7 @@ const EDITORS: &[&str] = &[
     "envFile",
 ];
 
-/// Contents of the file.
+/// The configurations and compounds of the file.
 #[derive(Debug, Default)]
 struct Configs {
     configurations: Vec<Value>,
@@ -280,7 +280,7 @@ impl Debug {
         Ok((plan, if attaches { Some(overrides) } else { given_overrides }))
     }
 
-    /// The target of a configuration.
+    /// Determines the target of a configuration.
     ///
     /// `by_runtime`: `runtimeExecutable` names the program.
     fn config_target(&self, config: &Value, by_runtime: bool) -> Result<Target, Failure> {
@@ -307,7 +307,7 @@ impl Debug {
         })
     }
 
-    /// The environment of a configuration, overridden by that of the call.
+    /// Merges the environment of a configuration with that of the call, which wins.
     fn config_env(
         &self,
         config: &Value,
@@ -434,7 +434,7 @@ fn in_env_file(text: &str) -> Vec<(String, String)> {
     text.lines().filter_map(line).collect()
 }
 
-/// The variables that a configuration sets, and those that it unsets.
+/// Returns the variables that a configuration sets, and those that it unsets.
 fn variables(config: &Value) -> (Vec<(String, String)>, Vec<String>) {
     let (mut set, mut unset) = (Vec::new(), Vec::new());
     for (name, value) in config["env"].as_object().into_iter().flatten() {
@@ -447,12 +447,12 @@ fn variables(config: &Value) -> (Vec<(String, String)>, Vec<String>) {
     (set, unset)
 }
 
-/// A number, also as a string, which variables expand to.
+/// Reads a number, also from a string, which variables expand to.
 fn number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.trim().parse().ok())
 }
 
-/// The strings of a list.
+/// Reads the strings of a list.
 fn list(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect()
 }

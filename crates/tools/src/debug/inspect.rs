@@ -1,4 +1,4 @@
-//! Inspection of a stopped program: threads, stack, scopes, variables, expressions, output.
+//! Inspection of a stopped program: threads, stack, variables, output.
 
 use agent::{ToolCx, ToolResult};
 use dap_client::{Clock, DapError, Need, Page, Piece, Scope, Session, Since, State, Variable};
@@ -15,13 +15,15 @@ use crate::Failure;
 
 /// Default number of frames or variables in a page.
 const PAGE: u64 = 50;
-/// Variables of a scope that are searched for a name.
+/// Maximum number of variables of a scope in which a name is searched.
 const MAX_SEARCHED: u64 = 1_000;
-/// Largest number sent to an adapter: adapters use 32 bits, and one is added to it.
+/// Largest number sent to an adapter.
+///
+/// Adapters use 32 bits, and the tool adds one to it.
 const MAX_NUMBER: u64 = i32::MAX as u64 - 1;
-/// Threads shown at most.
+/// Maximum number of threads in a result.
 const THREADS: usize = 100;
-/// Default and maximum bytes of output in a result.
+/// Default and maximum size of output in a result, in bytes.
 const OUTPUT: u64 = 16 * 1024;
 const MAX_OUTPUT: u64 = 48 * 1024;
 /// Maximum length of a value that `evaluate` shows, in characters.
@@ -208,9 +210,9 @@ impl Debug {
         ToolResult::text(text).with_details(details)
     }
 
-    /// The frame of a call.
+    /// Finds the frame of a call.
     ///
-    /// The frame that the call names, else that of the last snapshot, else the top one.
+    /// It is the frame that the call names, else that of the last snapshot, else the top one.
     pub(super) async fn frame(
         &self,
         session: &Session,
@@ -314,14 +316,14 @@ pub(super) fn render_value(value: &Variable) -> ToolResult {
     ToolResult::text(text).with_details(variable_data(value))
 }
 
-/// A part of some output, with its start and end offsets.
+/// A part of some output, by its start and end offsets.
 struct Window {
     pieces: Vec<Piece>,
     from: u64,
     next: u64,
 }
 
-/// The first or last `limit` bytes of some output, in whole lines if possible.
+/// Selects the first or last `limit` bytes of output, in whole lines if possible.
 fn window(all: &Since, first: bool, limit: u64) -> Window {
     let begin = all.at.first().copied().unwrap_or(all.next);
     let mut window = Window { pieces: Vec::new(), from: begin, next: all.next };
@@ -365,7 +367,7 @@ fn window(all: &Since, first: bool, limit: u64) -> Window {
     window
 }
 
-/// Start and length of the requested page.
+/// Returns start and length of the requested page.
 fn page(args: &PageArguments) -> (u64, u64) {
     (args.start.unwrap_or(0).min(MAX_NUMBER), args.count.unwrap_or(PAGE).clamp(1, MAX_NUMBER))
 }

@@ -1,6 +1,7 @@
-//! Arguments by which JavaScript runners run one test: its title and those of its groups. Pure.
+//! Arguments by which JavaScript runners run one test.
 //!
-//! Invariants: if a runner cannot distinguish the test from others, `Chosen::note` says so.
+//! They are its title and those of its groups. Pure. Invariants: if a runner cannot distinguish the test from
+//! others, `Chosen::note` says so.
 
 use super::test_discovery::{Name, OuterItem, TestItem, escaped};
 
@@ -11,7 +12,7 @@ const BY_GROUPS: (u32, u32) = (22, 1);
 
 const OTHERS: &str = "other tests with this title in the file may run too";
 
-/// The titles of a test or group and of its groups.
+/// The titles of a test or group, and of its groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Titles {
     /// The titles in the source, from the outermost to the item's own.
@@ -51,7 +52,7 @@ pub(super) struct Chosen {
 }
 
 impl Titles {
-    /// The titles of a test.
+    /// Collects the titles of a test.
     ///
     /// `asked`: the requested title. `alike`: the groups of other tests in the file with the same title.
     pub(super) fn of(item: &TestItem, asked: Option<&str>, alike: &[&[OuterItem]]) -> Self {
@@ -92,14 +93,14 @@ impl Titles {
         }
     }
 
-    /// The titles of a requested test that the file does not show.
+    /// Creates the titles of a requested test that the file does not show.
     pub(super) fn unknown(asked: &str) -> Self {
         let outer = Outer { pattern: None, open: false, shown: String::new(), group: true };
         let own = escaped(&asked.replace(" > ", " ").replace(" › ", " "));
         Self { own, around: vec![outer], ..Self::default() }
     }
 
-    /// Arguments for runners that match whole names.
+    /// Returns arguments for runners that match whole names.
     ///
     /// A name is the titles joined by spaces. A group runs as a whole.
     pub(super) fn name_filter(&self) -> Chosen {
@@ -115,13 +116,13 @@ impl Titles {
         self.open || self.around.iter().any(|it| it.open)
     }
 
-    /// A pattern for the titles before the item's own.
+    /// Returns a pattern for the titles before the item's own.
     fn before(&self) -> String {
         let prefix = |it: &Outer| it.pattern.as_ref().map_or("(.* )?".to_owned(), |it| format!("{it} "));
         self.around.iter().map(prefix).collect()
     }
 
-    /// Index of the outermost enclosing test.
+    /// Returns the index of the outermost enclosing test.
     fn outer_test(&self) -> Option<usize> {
         self.around.iter().position(|it| !it.group)
     }
@@ -131,7 +132,7 @@ impl Titles {
         self.alike || self.outer_test().is_some()
     }
 
-    /// Arguments for Node's own runner.
+    /// Returns arguments for Node's own runner.
     pub(super) fn node_filter(&self, version: Option<(u32, u32)>) -> Chosen {
         let by_groups = version.is_some_and(|it| it >= BY_GROUPS);
         let known = self.around.iter().all(|it| it.pattern.is_some());
@@ -183,7 +184,7 @@ impl Titles {
     }
 }
 
-/// Whether a text names a test: its title alone, or after those of its groups.
+/// Whether a text names a test, by its title alone or after those of its groups.
 pub(super) fn fits(item: &TestItem, text: &str) -> bool {
     names(item).any(|(_, name)| name.fits(text))
 }
@@ -193,7 +194,7 @@ fn reads(item: &TestItem, text: &str) -> bool {
     names(item).any(|(_, name)| name.is_whole() && name.render() == text)
 }
 
-/// All names of a test, with the index of the first group they include.
+/// Lists all names of a test, with the index of the first group they include.
 fn names(item: &TestItem) -> impl Iterator<Item = (usize, Name)> + '_ {
     const BETWEEN: &[&str] = &[" ", " > ", " › "];
     let outer = item.outer.as_slice();

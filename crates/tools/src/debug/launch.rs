@@ -1,4 +1,4 @@
-//! Starting sessions and setting breakpoints, with the permissions they need.
+//! Start of sessions and breakpoints, with the permissions they need.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl Debug {
         })
     }
 
-    /// Plans a launch.
+    /// Plans a launch from its specification.
     pub(super) async fn plan(&self, spec: LaunchSpec) -> Result<LaunchPlan, Failure> {
         let debug = self.context.debug.clone();
         let plan = tokio::task::spawn_blocking(move || debug.plan(&spec)).await;
@@ -184,7 +184,7 @@ impl Debug {
             .with_details(json!({ "breakpoints": list, "exceptions": filters, "removed": removed })))
     }
 
-    /// The breakpoints that the arguments of `remove` name; all if they name none.
+    /// Selects the breakpoints that `remove` names; all if it names none.
     fn selection(&self, session: &Session, args: &BreakpointArguments) -> Result<Selection, Failure> {
         let resolve = |file: &str| self.context.workspace.resolve(file);
         let mut named = Selection {
@@ -249,7 +249,7 @@ impl Debug {
     }
 }
 
-/// Breakpoints to remove.
+/// The breakpoints that a call removes.
 #[derive(Debug, Default)]
 struct Selection {
     all: bool,
@@ -258,7 +258,7 @@ struct Selection {
     functions: Vec<String>,
     data: Vec<String>,
     instruction: Option<(String, i64)>,
-    /// The remaining exception filters, if some are removed.
+    /// The exception filters that remain, if the call removes some.
     filters: Option<Vec<String>>,
     removed_filters: usize,
 }

@@ -43,7 +43,7 @@ use crate::{Failure, ToolContext, display};
 const TIMEOUT: u64 = 30;
 const MAX_TIMEOUT: u64 = 300;
 
-/// Time to wait for a continued session while another of its tree is stopped.
+/// Time for a continued session to stop while another of its tree is stopped.
 const WAIT_BESIDE_STOPPED: Duration = Duration::from_secs(1);
 
 /// Words of a first prompt that suggest debugging.
@@ -216,7 +216,7 @@ impl Debug {
         self.snapshot(session, cx, clock).await
     }
 
-    /// Note about open documents that are not saved.
+    /// Renders a note about open documents that are not saved.
     fn unsaved_note(&self) -> Option<String> {
         let names = self.context.unsaved_files();
         (!names.is_empty()).then(|| format!("not saved: {}\n", names.join(", ")))
@@ -273,7 +273,7 @@ fn command_line(args: &Value) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The failure of a call that lacks an argument.
+/// Creates the failure of a call that lacks an argument.
 fn needs(action: &str, argument: &str) -> Failure {
     Failure::new(ErrorCode::InvalidArguments, format!("`{action}` needs `{argument}`"))
 }

@@ -1,4 +1,4 @@
-//! The action `probe`: a table of the values of expressions at some lines over one run.
+//! The action `probe`: a table of the values of expressions over one run.
 //!
 //! It uses log points, which do not stop the program. If the adapter has none, or an expression cannot be part of
 //! one, it stops the program at each pass, evaluates, and continues.
@@ -23,10 +23,10 @@ use super::snapshot::cut;
 use super::{Debug, needs};
 use crate::{Failure, counted};
 
-/// Rows in the text and in the details of a result.
+/// Maximum number of rows in the text and in the details of a result.
 const SHOWN: usize = 100;
 const MAX_ROWS: usize = 2_000;
-/// Bytes of the program's own output in a result.
+/// Maximum size of the program's own output in a result, in bytes.
 const OUTPUT: usize = 2_000;
 /// Maximum length of a row; a longer one is dropped.
 const ROW: usize = 64 * 1024;
@@ -34,7 +34,7 @@ const ROW: usize = 64 * 1024;
 const CLEANUP: Duration = Duration::from_secs(5);
 /// Time reserved for continuing a stopped program.
 const RESERVE: Duration = Duration::from_secs(1);
-/// Lines of adapter output in a result without passes.
+/// Maximum number of lines of adapter output in a result without passes.
 const ADAPTER_LINES: usize = 5;
 
 /// A line with the expressions to evaluate.
@@ -76,7 +76,7 @@ struct Table {
     passes: Vec<usize>,
     /// The end of the program's output.
     output: String,
-    /// Bytes of output before that.
+    /// Number of bytes of output before `output`.
     output_before: usize,
     /// The last lines of the adapter's output.
     adapter_lines: VecDeque<String>,

@@ -1,4 +1,4 @@
-//! Python tests: the classes that run a test, and the arguments for unittest and pytest.
+//! Python tests: the classes that run a test, and the runners' arguments.
 
 use std::path::Path;
 
@@ -10,9 +10,9 @@ use super::test_discovery::{TestFile, TestItem};
 pub(super) const PROJECT: &[&str] =
     &["pyproject.toml", "pytest.ini", "setup.py", "setup.cfg", "tox.ini", "Pipfile", "requirements.txt"];
 
-/// The classes of a file that run a test of `class`.
+/// Lists the classes of a file that run a test of `class`.
 ///
-/// That class itself if it is a test class, and the classes that inherit the test from it.
+/// These are that class itself if it is a test class, and the classes that inherit the test from it.
 pub(super) fn runs_in(file: &TestFile, class: &str, test: &str, of_unittest: bool) -> Vec<String> {
     let classes: Vec<&TestItem> = classes(file).collect();
     let has_own = |name: &str| {
@@ -42,7 +42,7 @@ fn is_case(classes: &[&TestItem], name: &str, depth: usize) -> bool {
     }
 }
 
-/// The top-level classes of a file.
+/// Lists the top-level classes of a file.
 fn classes(file: &TestFile) -> impl Iterator<Item = &TestItem> {
     file.items.iter().filter(|item| item.is_group && item.outer.is_empty())
 }
@@ -52,7 +52,7 @@ pub(super) fn of_unittest(root: &AbsPath, directory: &AbsPath, text: &str) -> bo
     text.contains("unittest") && !uses_pytest(root, directory, text)
 }
 
-/// Arguments of unittest for one test.
+/// The arguments of unittest for one test, with its search path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Words {
     pub args: Vec<String>,
@@ -60,11 +60,11 @@ pub(super) struct Words {
     pub path: Option<AbsPath>,
 }
 
-/// The arguments of unittest for one test.
+/// Builds the arguments of unittest for one test.
 ///
-/// A test in a class of the file is named by its module, so that `load_tests` adds no others. Other tests are
-/// found by discovery from the directory of the file or of its package. The run ends at the first failure, also
-/// that of a `subTest`, whose values are then visible.
+/// For a test in a class of the file they name its module, so that `load_tests` adds no others. For other
+/// tests they discover from the directory of the file or of its package. The run ends at the first failure,
+/// also that of a `subTest`, whose values are then visible.
 pub(super) fn unittest_words(file: &AbsPath, project: &AbsPath, text: &str, test: &[&str]) -> Words {
     let folder = file.parent().unwrap_or_else(|| project.clone());
     let stem = file.as_path().file_stem().unwrap_or_default().to_string_lossy();
@@ -100,7 +100,7 @@ pub(super) fn unittest_words(file: &AbsPath, project: &AbsPath, text: &str, test
     Words { args: words(&args), path: None }
 }
 
-/// Options that undo settings of pytest which conflict with a debugger.
+/// Returns options that undo settings of pytest which conflict with a debugger.
 ///
 /// Coverage uses the same trace hook, and xdist runs tests in other processes.
 pub(super) fn against_addopts(root: &AbsPath, folder: &AbsPath) -> Vec<String> {
@@ -124,9 +124,9 @@ pub(super) fn against_addopts(root: &AbsPath, folder: &AbsPath) -> Vec<String> {
     against
 }
 
-/// The name of a case in pytest's form.
+/// Renders the name of a case in pytest's form.
 ///
-/// Non-ASCII characters are escaped unless a setting forbids it.
+/// Escapes non-ASCII characters unless a setting forbids it.
 pub(super) fn case(root: &AbsPath, folder: &AbsPath, case: &str) -> String {
     const AS_IT_IS: &str = "disable_test_id_escaping_and_forfeit_all_rights_to_community_support";
     const SETTINGS: &[&str] = &["pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"];
@@ -162,7 +162,7 @@ fn uses_pytest(root: &AbsPath, folder: &AbsPath, text: &str) -> bool {
         || folders.any(|it| it.join("conftest.py").is_file() || pytest_options(it).is_some())
 }
 
-/// The options in a directory's settings of pytest; `None` without settings.
+/// Reads the options in a directory's settings of pytest; `None` without settings.
 fn pytest_options(folder: &Path) -> Option<Vec<String>> {
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
     let own = ["pytest.ini", ".pytest.ini"].into_iter().filter_map(read);
@@ -175,7 +175,7 @@ fn pytest_options(folder: &Path) -> Option<Vec<String>> {
         .or_else(|| ini_options(&read("setup.cfg")?, "tool:pytest"))
 }
 
-/// `addopts` of `[tool.pytest.ini_options]`, or of `[tool.pytest]` itself.
+/// Reads `addopts` of `[tool.pytest.ini_options]`, or of `[tool.pytest]` itself.
 fn toml_options(text: &str) -> Option<Vec<String>> {
     let all: toml::Table = text.parse().ok()?;
     let own = all.get("tool")?.get("pytest")?;
@@ -187,7 +187,7 @@ fn toml_options(text: &str) -> Option<Vec<String>> {
     })
 }
 
-/// The value of `addopts` in a section of an INI file.
+/// Reads the value of `addopts` in a section of an INI file.
 ///
 /// Includes the indented lines after it. `None` without the section.
 fn ini_options(text: &str, section: &str) -> Option<Vec<String>> {

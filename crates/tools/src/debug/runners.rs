@@ -1,7 +1,7 @@
-//! Test runners as data (`adapters/runners/`): how one test is started, and what a runner reports.
+//! Test runners as data (`adapters/runners/`): the start and report of one test.
 //!
-//! Invariants: a program may write what a runner writes, so a report is read from the runner's own lines and its
-//! exit code, never from a text anywhere in the output.
+//! Invariants: a program may write the same text as a runner, so the tool reads a report from the runner's
+//! own lines and its exit code, never from a text anywhere in the output.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -19,10 +19,10 @@ use super::test_discovery::escaped;
 use super::test_search::FoundTest;
 use crate::{Failure, ToolContext};
 
-/// Lines of a report that are shown.
+/// Maximum number of lines that a result shows of a report.
 const LINES: usize = 30;
 
-/// A test runner.
+/// The definition of a test runner.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Runner {
@@ -47,15 +47,15 @@ pub(super) struct Runner {
     pub stops_at_handled: bool,
     /// Pattern of the lines that count results.
     ///
-    /// Only the last `summary_lines` of them are read.
+    /// The runner reads only the last `summary_lines` of them.
     summary: Option<String>,
     summary_lines: Option<usize>,
-    /// The line that a failure's report begins with.
+    /// Pattern of the first line of a failure's report.
     failure: Option<String>,
     no_tests: Vec<NoTests>,
 }
 
-/// A report that there was no such test. Without `lines` the exit code decides.
+/// The report that no test matches. Without `lines` the exit code decides.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NoTests {
@@ -80,13 +80,13 @@ static RUNNERS: LazyLock<Vec<Runner>> = LazyLock::new(|| {
     files.into_iter().filter_map(read).collect()
 });
 
-/// The runner of this name.
+/// Returns the runner of this name.
 pub(super) fn runner(name: &str) -> Result<&'static Runner, Failure> {
     let unknown = || Failure::new(ErrorCode::Internal, format!("there is no test runner `{name}`"));
     RUNNERS.iter().find(|runner| runner.name == name).ok_or_else(unknown)
 }
 
-/// A test of a runner, ready to start.
+/// A test with the start command and environment of its runner.
 #[derive(Debug, Clone)]
 pub(super) struct TestRun {
     pub runner: &'static Runner,
@@ -108,7 +108,7 @@ pub(super) struct TestRun {
     pub python_path: Option<AbsPath>,
 }
 
-/// Target that a runner starts.
+/// The program that a runner starts.
 #[derive(Debug, Clone)]
 pub(super) enum Start {
     Program(AbsPath),
@@ -117,14 +117,14 @@ pub(super) enum Start {
     Cargo(CargoTest),
 }
 
-/// A test of Rust, whose full name is in its executable's list.
+/// A test of Rust. The list of its executable has its full name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CargoTest {
     pub name: String,
     pub file: AbsPath,
-    /// Modules in the file.
+    /// Modules in the file that contain the test.
     pub within: Vec<String>,
-    /// The requested case.
+    /// The case that the request names.
     pub case: String,
 }
 
@@ -195,7 +195,7 @@ impl Runner {
         counts(LEFT_OUT) && !counts(PASSED)
     }
 
-    /// The report of a failed test, else the last lines of the output.
+    /// Returns the report of a failed test, else the last lines of the output.
     pub(super) fn failure(&self, output: &str) -> String {
         let begins = self.failure.as_deref().and_then(pattern);
         let at = begins.and_then(|begins| output.lines().position(|line| begins.is_match(line)));
@@ -225,7 +225,7 @@ fn pattern(text: &str) -> Option<Regex> {
     Regex::new(text).ok()
 }
 
-/// A report for the end of a sentence.
+/// Renders a report for the end of a sentence.
 ///
 /// Refers to the output shown below if that contains the report.
 pub(super) fn quoted(text: &str, below: &str) -> String {
@@ -241,7 +241,7 @@ pub(super) fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// Plans the run of a test. Blocking.
+/// Plans the run of a test. Blocks.
 pub(super) fn run(context: &ToolContext, test: &FoundTest) -> Result<TestRun, Failure> {
     let root = context.workspace.root().clone();
     let text = context.workspace.document(&test.file)?.text;
@@ -336,7 +336,7 @@ pub(super) fn options(words: Vec<String>) -> Map<String, Value> {
     Map::from_iter([("runtime_args".to_owned(), json!(words))])
 }
 
-/// The nearest directory from `directory` up to `root` that has one of `names`.
+/// Finds the nearest directory from `directory` up to `root` with one of `names`.
 fn above(directory: &AbsPath, root: &AbsPath, names: &[&str]) -> Option<AbsPath> {
     let directories = directory.as_path().ancestors().take_while(|path| path.starts_with(root.as_path()));
     let mut having = directories.filter(|path| names.iter().any(|name| path.join(name).exists()));

@@ -1,4 +1,6 @@
-//! Detection of expressions without side effects. Pure and conservative: if in doubt, the user is asked.
+//! Detection of expressions without side effects.
+//!
+//! Pure and conservative: if in doubt, Pilcrow asks the user.
 
 use adapters::DebuggerDefinition;
 
@@ -44,7 +46,7 @@ pub(super) fn is_count(hit: &str) -> bool {
     !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit())
 }
 
-/// The texts in the outermost braces of a log message.
+/// Lists the texts in the outermost braces of a log message.
 ///
 /// An unclosed text extends to the end.
 pub(super) fn expressions(log: &str) -> Vec<&str> {

@@ -32,9 +32,9 @@ pub(super) fn is_signal(stop: &Stop) -> bool {
     stop.reason == "signal" || (stop.reason == "exception" && signal_in_stop(stop).is_some())
 }
 
-/// The signal of a stop.
+/// Finds the signal of a stop.
 ///
-/// Comes from the stop itself or the `signal_command` of the adapter's definition.
+/// Reads it from the stop itself or by the `signal_command` of the adapter's definition.
 pub(super) async fn find(session: &Session, stop: &Stop, clock: &Clock) -> Option<String> {
     if let Some(name) = signal_in_stop(stop) {
         return Some(name.to_owned());
@@ -44,7 +44,7 @@ pub(super) async fn find(session: &Session, stop: &Stop, clock: &Clock) -> Optio
     signal_name(&output.value).map(str::to_owned)
 }
 
-/// The meaning of a stop by a signal for a test that is a process of its own.
+/// Classifies a stop by a signal for a test that is a process of its own.
 pub(super) fn verdict(signal: Option<&str>, session: &Session) -> StopVerdict {
     let status = session.process().and_then(|id| std::fs::read_to_string(format!("/proc/{id}/status")).ok());
     classify(signal, status.as_deref(), !session.adapter.quirks.zero_after_signal)

@@ -1,5 +1,4 @@
-//! Snapshot of a session: why and where it stopped, the user's frames, changed locals and new output, or how it
-//! ended.
+//! Snapshot of a session: a stop with its frames, locals and output, or its end.
 //!
 //! All parts are bounded; the text names the action that shows the rest.
 
@@ -26,10 +25,10 @@ const VALUE: usize = 200;
 const OUTPUT: usize = 4_000;
 /// Lines shown before and after the next line.
 const AROUND: u64 = 3;
-/// Attempts to render a program that the user continues meanwhile.
+/// Maximum number of attempts to render a program that the user continues.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Contents of the last snapshot of a session.
+/// Parts of the last snapshot of a session, to compare with the next one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LastSnapshot {
     output: u64,
@@ -40,7 +39,9 @@ pub(super) struct LastSnapshot {
     frame: Option<(u64, i64)>,
 }
 
-/// Identity of a call: recursion and threads run the same function.
+/// Identity of a call.
+///
+/// A function can have several calls at once, by recursion or in threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Call {
     function: String,
@@ -56,7 +57,7 @@ impl Debug {
         last.entry(session.id.clone()).or_default().output = session.output(u64::MAX).next;
     }
 
-    /// The epoch and frame of the locals in the last snapshot.
+    /// Returns the epoch and frame of the locals in the last snapshot.
     pub(super) fn last_frame(&self, session: &Session) -> Option<(u64, i64)> {
         self.last_snapshots.lock().get(&session.id)?.frame
     }
@@ -169,14 +170,14 @@ impl Debug {
         Ok(ToolResult::text(text).with_details(details))
     }
 
-    /// The stopped sessions of a tree, with their epochs.
+    /// Lists the stopped sessions of a tree, with their epochs.
     fn stops(&self, session: &Arc<Session>) -> Vec<(String, u64)> {
         let tree = self.context.debug.tree(&self.context.debug.root_of(session));
         let stopped = tree.iter().filter(|it| matches!(it.state(), State::Stopped(_)));
         stopped.map(|it| (it.id.clone(), it.epoch())).collect()
     }
 
-    /// Note for the stop of another session than the requested one.
+    /// Renders a note for the stop of another session than the requested one.
     fn still_running_note(&self, requested: &Session, shown: &Session, earlier: &[(String, u64)]) -> String {
         let runs = matches!(requested.state(), State::Running) && !requested.adapter_launches_only();
         if requested.id == shown.id || !runs || !matches!(shown.state(), State::Stopped(_)) {
@@ -360,10 +361,10 @@ async fn values(
     found
 }
 
-/// The frame that a snapshot shows.
+/// Chooses the frame that a snapshot shows.
 ///
-/// The top frame for a step and a line breakpoint, also outside the project; else the nearest frame in the
-/// project, which called what failed.
+/// It is the top frame for a step and a line breakpoint, also outside the project; else the nearest frame in
+/// the project, which called the function that failed.
 pub(super) fn shown_frame<'a>(
     context: &ToolContext,
     session: &Session,
@@ -451,7 +452,7 @@ fn unread(error: DapError) -> Result<String, DapError> {
     }
 }
 
-/// The locals of a frame.
+/// Reads the locals of a frame.
 ///
 /// Also returns whether there are more, and the error if some could not be read.
 async fn locals(
@@ -485,7 +486,7 @@ async fn locals(
     Ok((all, more, why))
 }
 
-/// The lines around the next line, in the form that `edit` takes.
+/// Renders the lines around the next line, in the form that `edit` takes.
 ///
 /// Empty if the policy does not let them be read.
 fn source(context: &ToolContext, frame: &Frame, cx: &ToolCx) -> String {
@@ -496,7 +497,7 @@ fn source(context: &ToolContext, frame: &Frame, cx: &ToolCx) -> String {
     let Ok(document) = context.workspace.document(path) else { return String::new() };
     let last = display::line_count(&document.text) as u64;
     if frame.line > last {
-        return format!("  line {} is not in the file as it is now\n", frame.line);
+        return format!("  line {} does not exist in the current file; build again\n", frame.line);
     }
     let from = frame.line.saturating_sub(AROUND).max(1);
     let rows: Vec<usize> =
@@ -583,7 +584,7 @@ const SIGNALS: &[(i64, &str)] = &[
     (15, "SIGTERM"),
 ];
 
-/// `9 (SIGKILL)`.
+/// Renders a signal as `9 (SIGKILL)`.
 fn signal_name(signal: i64) -> String {
     let name = SIGNALS.iter().find(|(number, _)| *number == signal);
     name.map_or_else(|| signal.to_string(), |(number, name)| format!("{number} ({name})"))
@@ -624,7 +625,7 @@ pub(super) fn cut(text: &str, limit: usize) -> String {
     }
 }
 
-/// The end of some output, and the number of bytes left out before it.
+/// Returns the end of some output, and the number of bytes before it.
 fn render_output(output: &Since) -> (String, u64) {
     let mut text = String::new();
     for piece in &output.pieces {

@@ -1,6 +1,6 @@
 //! The action `test`: runs one test under the debugger up to its failure.
 //!
-//! `runners` knows how to start a runner, the adapter's definition where to stop at its failure.
+//! `runners` defines the start of a runner, the adapter's definition the stop at its failure.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -262,7 +262,7 @@ impl Debug {
         Ok((title, run))
     }
 
-    /// Major and minor version of Node, if it can be determined.
+    /// Determines the major and minor version of Node, if possible.
     async fn node_version(
         &self,
         args: &TestArguments,
@@ -470,9 +470,9 @@ fn command(program: &str, args: &[&str], cwd: &AbsPath) -> CommandLine {
     CommandLine { program: PathBuf::from(program), args, env: Vec::new(), cwd: cwd.clone() }
 }
 
-/// The build directory of a C project.
+/// Finds the build directory of a C project.
 ///
-/// The named directory, else the root, else a directory `*build*` in it.
+/// It is the named directory, else the root, else a directory `*build*` in it.
 fn ctest_directory(root: &AbsPath, named: Option<&AbsPath>) -> Option<AbsPath> {
     let has_tests = |directory: &AbsPath| directory.join("CTestTestfile.cmake").as_path().is_file();
     let below = std::fs::read_dir(root.as_path()).into_iter().flatten().flatten();

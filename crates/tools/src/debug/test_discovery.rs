@@ -1,6 +1,6 @@
-//! Tests and groups in a source file, and requests for one by name. Pure.
+//! Tests and groups in a source file, and requests for one by name.
 //!
-//! The tree-sitter queries of `syntax` find them; if a runner lists its tests, the list decides.
+//! Pure. The tree-sitter queries of `syntax` find them; if a runner lists its tests, the list decides.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -22,9 +22,9 @@ pub(super) struct TestItem {
     pub is_group: bool,
     /// Enclosing groups and tests, outermost first.
     pub outer: Vec<OuterItem>,
-    /// Line of the name or call (1-based).
+    /// Line of the name or call, from 1.
     pub line: u64,
-    /// Last line (1-based).
+    /// Last line, from 1.
     pub end_line: u64,
     /// Whether the test is marked as expected to fail.
     pub expects_failure: bool,
@@ -48,7 +48,7 @@ struct Scope {
 }
 
 impl TestFile {
-    /// The tests of a file; `None` for a language without a query for tests.
+    /// Parses the tests of a file; `None` for a language without a query for tests.
     pub(super) fn parse(path: &Path, text: &str) -> Option<Self> {
         let language = Language::of(&path.to_string_lossy(), text)?;
         let query = Query::tests(language)?;
@@ -68,13 +68,13 @@ impl TestFile {
         Some(Self { language, items })
     }
 
-    /// The innermost test whose lines hold `line`.
+    /// Finds the innermost test whose lines hold `line`.
     pub(super) fn test_at(&self, line: u64) -> Option<&TestItem> {
         let holds = |item: &&TestItem| !item.is_group && item.line <= line && line <= item.end_line;
         self.items.iter().rfind(holds)
     }
 
-    /// The test at `line`, else the last before it.
+    /// Finds the test at `line`, else the last before it.
     pub(super) fn test_before(&self, line: u64) -> Option<&TestItem> {
         self.test_at(line).or_else(|| self.items.iter().rfind(|item| !item.is_group && item.line <= line))
     }
@@ -93,12 +93,12 @@ impl Scope {
 }
 
 impl TestItem {
-    /// The known names of the enclosing groups and tests.
+    /// Lists the known names of the enclosing groups and tests.
     pub(super) fn outer_names(&self) -> Vec<String> {
         self.outer.iter().filter_map(|outer| Some(outer.name.as_ref()?.render())).collect()
     }
 
-    /// The titles from the outermost to its own.
+    /// Lists the titles from the outermost to its own.
     pub(super) fn path(&self) -> Vec<String> {
         let mut path = self.outer_names();
         path.push(self.name.render());
@@ -110,7 +110,7 @@ pub(super) fn is_javascript(language: Language) -> bool {
     matches!(language, Language::JavaScript | Language::TypeScript | Language::Tsx)
 }
 
-/// The scopes that the query finds, outer ones first.
+/// Lists the scopes that the query finds, outer ones first.
 fn scopes(tree: &Tree, query: &'static Query, text: &str) -> Vec<Scope> {
     let line_starts: Vec<usize> =
         std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
@@ -163,12 +163,14 @@ fn scopes(tree: &Tree, query: &'static Query, text: &str) -> Vec<Scope> {
     scopes
 }
 
-/// The name of a test or group: literal pieces with a parameter between each two.
+/// The name of a test or group.
+///
+/// It consists of literal pieces with a parameter between each two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Name(Vec<String>);
 
 impl Name {
-    /// The name in the title literal of a call of `callee`.
+    /// Parses the name in the title literal of a call of `callee`.
     fn of_title(literal: &str, callee: &str) -> Self {
         let Some((text, end)) = quoted(literal) else { return Self(vec![String::new(); 2]) };
         let has_cases = callee.contains(".each") || callee.contains(".for");
@@ -185,7 +187,7 @@ impl Name {
         self.0.join("…")
     }
 
-    /// A regular expression for the name.
+    /// Builds a regular expression for the name.
     pub(super) fn pattern(&self) -> String {
         self.0.iter().map(|it| escaped(it)).collect::<Vec<_>>().join(".*")
     }
@@ -222,7 +224,7 @@ impl Name {
         self.values(text).is_some()
     }
 
-    /// The values of the parameters in a text.
+    /// Extracts the values of the parameters from a text.
     pub(super) fn values(&self, text: &str) -> Option<Vec<String>> {
         let [first, middle @ .., last] = self.0.as_slice() else {
             return self.0.first().filter(|it| *it == text).map(|_| Vec::new());
@@ -252,7 +254,7 @@ fn identifier(text: &str) -> Option<&str> {
     (end > 0).then(|| &text[..end])
 }
 
-/// The value of the string literal at the start of a text, and its end.
+/// Parses the string literal at the start of a text; returns its value and end.
 fn quoted(text: &str) -> Option<(String, usize)> {
     let quote = text.chars().next().filter(|c| "'\"`".contains(*c))?;
     let mut found = String::new();
@@ -273,9 +275,9 @@ fn quoted(text: &str) -> Option<(String, usize)> {
     None
 }
 
-/// The literal pieces of a title.
+/// Splits a title into its literal pieces.
 ///
-/// The title is split at `%i` and `$name` of cases and at `${…}` of a template.
+/// The parameters are `%i` and `$name` of cases, and `${…}` of a template.
 fn pieces(title: &str, cases: bool, template: bool) -> Vec<String> {
     let mut pieces = vec![String::new()];
     let mut rest = title;
@@ -328,14 +330,14 @@ pub(super) struct TestRequest {
     /// Classes or modules, outermost first.
     pub within: Vec<String>,
     pub name: String,
-    /// The case: `[2-x]` of pytest, `/two` of Go.
+    /// The requested case, such as `[2-x]` of pytest or `/two` of Go.
     pub case: String,
 }
 
 impl TestRequest {
     /// Parses a request for a test.
     ///
-    /// For example `Class::name`, `module::name`, `Class.name[2-x]`, `TestAdd/two`, `name` or
+    /// Examples are `Class::name`, `module::name`, `Class.name[2-x]`, `TestAdd/two`, `name` and
     /// `tests/test_a.py::Class::name`.
     pub(super) fn read(text: &str) -> Self {
         let mut request = Self { text: text.to_owned(), ..Self::default() };

@@ -13,7 +13,7 @@ use super::python_tests;
 use super::test_discovery::{TestFile, TestItem, TestRequest, is_javascript};
 use crate::{Failure, ToolContext};
 
-/// Limits of the search in the project.
+/// Maximum number of files that the search in the project reads.
 const MAX_FILES: usize = 5_000;
 const SEARCH_TIME: Duration = Duration::from_secs(10);
 
@@ -23,14 +23,14 @@ pub(super) struct FoundTest {
     pub file: AbsPath,
     /// Name without classes, modules or groups.
     pub name: String,
-    /// The requested case: `[2-x]` of pytest, `/two` of Go, `::case_2` of Rust.
+    /// The requested case, such as `[2-x]` of pytest, `/two` of Go, `::case_2` of Rust.
     pub case: String,
     /// Classes, modules or groups that contain the test, outermost first.
     pub within: Vec<String>,
     /// Titles of a JavaScript test.
     pub titles: Titles,
     pub language: Language,
-    /// Whether the test is marked as expected to fail.
+    /// Whether the source marks the test as expected to fail.
     pub expects_failure: bool,
 }
 
@@ -159,7 +159,7 @@ impl Source<'_> {
         found
     }
 
-    /// The requested tests of the file. A JavaScript group runs as a whole.
+    /// Finds the requested tests of the file. A JavaScript group runs as a whole.
     fn named(&self, request: &TestRequest) -> Vec<Candidate> {
         let javascript = is_javascript(self.tests.language);
         let module = module_of(self.path, self.context.workspace.root(), self.tests.language);
@@ -192,9 +192,9 @@ impl Source<'_> {
         found
     }
 
-    /// A Python test in each class that runs it.
+    /// Returns a Python test in each class that runs it.
     ///
-    /// Only in its own class if that is `chosen` and runs the test.
+    /// If `chosen` is a class that runs the test, returns only that one.
     fn inherited(&self, found: Candidate, chosen: bool) -> Vec<Candidate> {
         let (at, place, test) = &found;
         let [class] = test.within.as_slice() else { return vec![found] };
@@ -224,7 +224,7 @@ fn literal_first(found: &mut Vec<Candidate>) {
     }
 }
 
-/// The module path of a file, derived from its path.
+/// Derives the module path of a file from its path.
 fn module_of(path: &AbsPath, root: &AbsPath, language: Language) -> Vec<String> {
     let relative = path.strip_prefix(root).unwrap_or(path.as_path()).with_extension("");
     let mut parts: Vec<String> =

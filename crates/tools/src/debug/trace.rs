@@ -1,4 +1,4 @@
-//! The action `trace`: steps through a function and reports each change of an expression.
+//! The action `trace`: steps through a function and reports changed expressions.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::{Debug, needs};
 use crate::{Failure, counted};
 
 const STEPS: usize = 5_000;
-/// Default number of changes.
+/// Default number of changes in a report.
 const CHANGES: u64 = 50;
-/// Maximum number of frames counted.
+/// Maximum number of frames that a trace counts.
 const MAX_FRAMES: u64 = 2_000;
 /// Time reserved for the report.
 const RESERVE: Duration = Duration::from_secs(1);
 
-/// Adapters stop once more at a program's end.
+/// Message for a stop without a frame, as adapters send at a program's end.
 const NO_FRAME: &str = "the program stopped without a frame";
 
 /// Condition that ends a trace.

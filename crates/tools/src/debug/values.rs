@@ -1,5 +1,6 @@
-//! Extraction of expressions without calls from a source line: names, members and indices. Pure, for any
-//! language.
+//! Extraction of expressions without calls from a source line.
+//!
+//! These are names, members and indices. Pure, for any language.
 
 /// Maximum number of expressions of a statement.
 const MAX_EXPRESSIONS: usize = 10;
@@ -73,7 +74,7 @@ const WORDS: &[&str] = &[
     "bool",
 ];
 
-/// The statement that begins at `line` (1-based).
+/// Extracts the statement that begins at `line`, from 1.
 ///
 /// Includes the lines after it until its brackets close.
 pub(super) fn statement(text: &str, line: u64) -> String {
@@ -92,7 +93,7 @@ pub(super) fn statement(text: &str, line: u64) -> String {
     out
 }
 
-/// The distinct expressions of a statement.
+/// Extracts the distinct expressions of a statement.
 pub(super) fn expressions(statement: &str) -> Vec<String> {
     let chars: Vec<char> = statement.chars().collect();
     let mut found: Vec<String> = Vec::new();
@@ -128,7 +129,7 @@ pub(super) fn expressions(statement: &str) -> Vec<String> {
     found
 }
 
-/// The end of a name with its members and plain indices.
+/// Returns the end of a name with its members and plain indices.
 fn chain(chars: &[char], from: usize) -> usize {
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
     let mut at = from;

@@ -1,5 +1,7 @@
-//! Pipeline from a proposed edit to committed files: plan, permit, commit, notify servers, compare
-//! diagnostics. Tools change files only through it.
+//! Pipeline from a proposed edit to committed files.
+//!
+//! It plans, permits and commits the edit, notifies servers, and compares diagnostics. Tools change files
+//! only through it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +19,12 @@ use crate::{Failure, ToolContext, counted, display};
 
 /// Time limit of `willCreateFiles` and `willDeleteFiles`.
 const SERVER_EDITS_TIMEOUT: Duration = Duration::from_secs(2);
-/// Lines of a diff in a result; the rest is counted.
+/// Maximum number of lines of a diff in a result; the result counts the rest.
 const MAX_DIFF_LINES: usize = 200;
 
-/// How a change is applied and reported.
+/// The options with which a change is applied and reported.
 pub(crate) struct Change<'a> {
-    /// One line for the user.
+    /// One line that names the change for the user.
     pub label: &'a str,
     /// Whether the report counts places (a rename) rather than lines.
     pub places: bool,
@@ -33,9 +35,9 @@ pub(crate) struct Change<'a> {
 /// A proposed edit with its origin.
 pub(crate) struct Proposal {
     pub edit: WorkspaceEdit,
-    /// The language server that proposes it.
+    /// The language server that proposes the edit.
     pub server: Option<String>,
-    /// Known limits of the edit.
+    /// A note about the known limits of the edit.
     pub note: Option<String>,
 }
 
@@ -111,7 +113,7 @@ fn unchanged(change: &Change<'_>, server: Option<&str>, note: Option<&str>) -> A
     }
 }
 
-/// A committed plan.
+/// A plan after its commit, with its effects on diagnostics.
 pub(crate) struct Committed {
     pub commit: Arc<Commit>,
     pub plan: Plan,
@@ -120,7 +122,7 @@ pub(crate) struct Committed {
 
 /// Reason why a plan was not committed.
 pub(crate) enum CommitRefusal {
-    /// Files changed since the plan was made: plan again.
+    /// The files changed since the plan was made; the caller plans again.
     Stale,
     Failed(Failure),
 }
@@ -243,7 +245,7 @@ async fn with_server_edits(context: &ToolContext, cx: &ToolCx, plan: Plan) -> (P
 
 /// Lets servers check a plan if the settings say so.
 ///
-/// For callers that commit the plan themselves.
+/// Callers that commit the plan themselves use it.
 ///
 /// # Errors
 /// If the policy denies the plan, or a text changed.
@@ -315,7 +317,7 @@ fn summary(context: &ToolContext, plan: &Plan, change: &Change<'_>, server: Opti
     out
 }
 
-/// Describes the overwritten text of a file.
+/// Renders the overwritten text of a file.
 fn lost(file: &FileChange) -> String {
     match file.overwritten.as_ref().map(|it| &it.text) {
         Some(Some(text)) => {
@@ -325,7 +327,7 @@ fn lost(file: &FileChange) -> String {
     }
 }
 
-/// The first lines of a diff, and the number of the others.
+/// Returns the first lines of a diff, and the number of the others.
 pub(crate) fn truncate_diff(diff: &str) -> String {
     let count = diff.lines().count();
     if count <= MAX_DIFF_LINES {

@@ -19,7 +19,7 @@ use workspace::{Document, Operation, PlanError, ReadError, WorkspaceEdit};
 use crate::change::{self, CommitRefusal};
 use crate::{Failure, Grammars, ToolContext, display};
 
-/// Notes about the form of a patch in a result.
+/// Maximum number of notes about the form of a patch in a result.
 const MAX_NOTES: usize = 20;
 
 pub struct Edit {
@@ -40,9 +40,9 @@ impl Edit {
     }
 }
 
-/// The tool's parameters.
+/// Builds the schema of the parameters.
 ///
-/// A patch as text, or in the json dialect the arguments themselves.
+/// They are a patch as text, or in the json dialect the arguments themselves.
 ///
 /// The json dialect spares the model JSON inside JSON; it accepts a text too.
 fn parameters(dialect: Dialect) -> Value {
@@ -224,7 +224,7 @@ fn file_id(path: &AbsPath) -> FileId {
     (0, 0, path.to_string())
 }
 
-/// Current documents of the files of a patch.
+/// The current documents of the files of a patch.
 struct CurrentDocuments<'a> {
     context: &'a ToolContext,
     documents: HashMap<String, Result<Document, ReadError>>,
@@ -253,7 +253,7 @@ impl<'a> CurrentDocuments<'a> {
         })
     }
 
-    /// The paths whose current text is the snapshot that the patch names.
+    /// Lists the paths whose current text is the snapshot that the patch names.
     fn unchanged(&self, patch: &Patch) -> HashSet<String> {
         let named = |section: &&Section| {
             let known = self.context.with_snapshots(|store| match section.tag {

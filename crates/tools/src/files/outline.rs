@@ -10,14 +10,14 @@ use crate::{ToolContext, display};
 /// Maximum depth to which bodies with members are unfolded.
 const MAX_DEPTH: usize = 3;
 
-/// Shown and folded lines of a file.
+/// Lines of a file that an outline shows and folds.
 pub(crate) struct Outline {
-    /// Lines shown, from 1.
+    /// Numbers of the lines shown, from 1.
     pub lines: Vec<usize>,
     pub folds: Vec<RangeInclusive<usize>>,
 }
 
-/// The most detailed outline of a file within a number of lines and bytes.
+/// Builds the most detailed outline of a file within a number of lines and bytes.
 ///
 /// `None` without a grammar, without anything to fold, or if the coarsest outline is too long.
 pub(crate) async fn outline_of(

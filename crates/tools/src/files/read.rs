@@ -1,4 +1,4 @@
-//! The tool `read`: lines of a file in the form that `edit` takes, or entries of a directory.
+//! The tool `read`: lines of a file for `edit`, or entries of a directory.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use super::outline::{self, Outline};
 use crate::lsp::target;
 use crate::{Failure, ServerStart, ToolContext, arguments, display};
 
-/// Maximum number of lines.
+/// Maximum number of lines that one result shows.
 const MAX_LINES: usize = 2000;
-/// Maximum size of the lines, in bytes.
+/// Maximum size of the lines that one result shows, in bytes.
 const MAX_BYTES: usize = 50 << 10;
-/// Maximum number of entries of a directory.
+/// Maximum number of entries of a directory that one result lists.
 const MAX_ENTRIES: usize = 500;
 
 pub struct Read {
@@ -122,7 +122,9 @@ impl Read {
         Ok(view(context, &document, first, last, args.raw))
     }
 
-    /// First and last requested line, from 1; the last may lie beyond the file.
+    /// Determines the first and last requested line, from 1.
+    ///
+    /// The last may lie beyond the file.
     async fn span(
         &self,
         document: &Document,
@@ -169,7 +171,7 @@ fn outlined(context: &ToolContext, document: &Document, outline: &Outline) -> To
     ToolResult::text(text).with_details(details)
 }
 
-/// Notes about a document that cannot be edited or is not saved.
+/// Renders notes about a document that cannot be edited or is not saved.
 fn state_notes(document: &Document) -> Vec<String> {
     let mut notes = Vec::new();
     if let Owner::Editor { dirty: true } = document.owner {

@@ -90,7 +90,9 @@ pub async fn revert(context: &ToolContext, cx: &ToolCx, which: Option<&Undo>) ->
     undo_or_redo(context, cx, which, false).await
 }
 
-/// `verify`: compare diagnostics before and after.
+/// Reverts or redoes changes.
+///
+/// With `verify`, compares diagnostics before and after.
 async fn undo_or_redo(
     context: &ToolContext,
     cx: &ToolCx,

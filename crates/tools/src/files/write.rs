@@ -1,4 +1,4 @@
-//! The tool `write`: a new file, or the whole text of a file that was read in this session.
+//! The tool `write`: a new file, or the whole text of a file that was read.
 
 use std::sync::Arc;
 

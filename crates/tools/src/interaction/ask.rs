@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{Failure, arguments};
 
-/// Maximum number of options.
+/// Maximum number of options of a question.
 const MAX_OPTIONS: usize = 6;
 
 pub struct Ask {

@@ -1,4 +1,4 @@
-//! Tools for the conversation: questions, the plan, places to show, and finding other tools.
+//! Tools for the conversation: questions, the plan, places, and other tools.
 
 mod ask;
 mod plan;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{Failure, arguments};
 
-/// Maximum number of steps.
+/// Maximum number of steps in a plan.
 const MAX_STEPS: usize = 50;
 
 pub struct Plan {

@@ -1,4 +1,4 @@
-//! The tool `search_tools`: finds tools that the model has not been given, and makes them callable.
+//! The tool `search_tools`: finds further tools and makes them callable.
 
 use agent::discovery::FoundTool;
 use agent::{Presence, Tool, ToolCx, ToolResult};

@@ -1,4 +1,6 @@
-//! Actions of the tool `lsp`: each group of actions is one tagged enum, from which schema, effects and calls follow.
+//! Actions of the tool `lsp`: each group of actions is one tagged enum.
+//!
+//! Schema, effects and calls follow from it.
 
 use agent::{ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
@@ -26,19 +28,19 @@ pub(super) struct ActionSpec {
     pub effect: Effect,
 }
 
-/// An action that only reads and takes each of several places.
+/// Specifies an action that only reads and takes each of several places.
 pub(super) const fn question(name: &'static str) -> ActionSpec {
     ActionSpec { name, takes: Takes::Each, effect: Effect::Reads }
 }
 
-/// How an action takes several `files` or `symbols`.
+/// The way an action takes several `files` or `symbols`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
-    /// Takes only one.
+    /// Takes only one place.
     One,
-    /// Takes one after the other.
+    /// Takes one place after the other.
     Each,
-    /// Takes all of them at once.
+    /// Takes all places at once.
     Together,
 }
 
@@ -63,7 +65,7 @@ pub(super) struct Call<'a> {
     pub has_timeout: bool,
 }
 
-/// A place as arguments name it.
+/// A place in the form of the arguments.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Place {
@@ -78,7 +80,7 @@ pub(crate) struct Place {
     pub as_of: Option<String>,
 }
 
-/// The parameters of all actions, with their schemas.
+/// Returns the parameters of all actions, with their schemas.
 fn parameters() -> Value {
     let text = |about: &str| json!({ "type": "string", "description": about });
     let plain = json!({ "type": "string" });
@@ -105,9 +107,9 @@ fn parameters() -> Value {
     })
 }
 
-/// The schema of the tool's arguments.
+/// Builds the schema of the tool's arguments.
 ///
-/// Flat, since providers do not all understand alternatives.
+/// It is flat, since providers do not all understand alternatives.
 pub(super) fn schema() -> Value {
     let mut properties = json!({ "action": { "type": "string", "enum": names() } });
     if let (Value::Object(properties), Value::Object(parameters)) = (&mut properties, parameters()) {
@@ -161,7 +163,7 @@ fn parse<G: ActionGroup>(mut args: Value) -> Result<G, Failure> {
     })
 }
 
-/// The names of all actions.
+/// Lists the names of all actions.
 fn names() -> Vec<&'static str> {
     GROUPS.iter().flat_map(|group| group.actions).map(|action| action.name).collect()
 }
@@ -173,7 +175,7 @@ fn find(name: &str) -> Option<(&'static ActionSpec, Run)> {
     })
 }
 
-/// The action that arguments name.
+/// Finds the action that arguments name.
 ///
 /// # Errors
 /// [`Failure`] when there is none.
@@ -185,7 +187,7 @@ pub(super) fn spec(args: &Value) -> Result<(&'static ActionSpec, Run), Failure> 
     })
 }
 
-/// The files that a call writes.
+/// Returns the files that a call writes.
 pub(super) fn writes(args: &Value) -> Writes {
     let effect = find(args["action"].as_str().unwrap_or_default()).map(|(spec, _)| spec.effect);
     let edits = match effect {
@@ -206,7 +208,7 @@ fn only_reads(method: &str) -> bool {
         || scope.ends_with("Hierarchy")
 }
 
-/// The failure of a call that lacks an argument.
+/// Creates the failure of a call that lacks an argument.
 pub(super) fn needs(action: &str, argument: &str) -> Failure {
     Failure::new(ErrorCode::InvalidArguments, format!("`{action}` needs `{argument}`"))
 }
@@ -215,7 +217,7 @@ pub(super) fn needs(action: &str, argument: &str) -> Failure {
 mod tests {
     use super::*;
 
-    /// The definition is sent with every request to a model.
+    /// Limits the size of the definition, which every request to a model contains.
     #[test]
     fn the_definition_is_small_and_names_every_action() {
         let text = include_str!("lsp.md").trim();

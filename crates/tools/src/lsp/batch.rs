@@ -1,7 +1,7 @@
 //! Several places in one call: `symbols` and `files`.
 //!
-//! Each place is answered below the other; the failure of one does not affect the others. Edits of several files are
-//! one edit.
+//! The answer has one part for each place; the failure of one does not affect the others. Edits of several
+//! files are one edit.
 
 use agent::{ToolCx, ToolResult};
 use policy::ErrorCode;
@@ -11,7 +11,7 @@ use super::action::{self, Takes};
 use super::run_action;
 use crate::{Failure, ToolContext};
 
-/// Places in one call.
+/// Maximum number of places in one call.
 const MAX_PLACES: usize = 20;
 
 /// Whether the arguments name several places.
@@ -71,7 +71,9 @@ pub(super) async fn run(context: &ToolContext, args: Value, cx: &ToolCx) -> Resu
     }
 }
 
-/// Each place as the arguments of a call of its own; `symbols` in each of `files`.
+/// Splits a call into one call for each place.
+///
+/// With `symbols` and `files`, searches each symbol in each file.
 fn places(args: &Value) -> Result<Vec<Value>, Failure> {
     let list = |several: &str, one: &str| match args[several].as_array() {
         Some(list) if !list.is_empty() => list.clone(),
@@ -96,7 +98,7 @@ fn places(args: &Value) -> Result<Vec<Value>, Failure> {
     Ok(files.iter().flat_map(|file| symbols.iter().map(move |symbol| place(file, symbol))).collect())
 }
 
-/// The name of a place in the answer.
+/// Names a place in the answer.
 fn name(place: &Value) -> String {
     let line = place["line"].as_u64().map(|line| format!(":{line}")).unwrap_or_default();
     match (place["symbol"].as_str(), place["file"].as_str()) {

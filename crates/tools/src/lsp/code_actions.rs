@@ -1,5 +1,7 @@
-//! Code actions: listed, or one of them applied. Its edit is committed like any other; so are the edits that
-//! the server sends while a command of it runs.
+//! Code actions of servers: listed, or one of them applied.
+//!
+//! The tool commits the action's edit, and the edits that the server sends while a command of the action
+//! runs, like any other.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,13 +24,13 @@ use crate::change::{self, Change, Proposal};
 use crate::verify::{Baseline, Verdict};
 use crate::{Failure, ToolContext, counted};
 
-/// Code actions in the text.
+/// Maximum number of code actions in the text.
 const MAX_LISTED: usize = 60;
 
-/// The code actions offered at a place.
+/// The code actions that servers offer at a place.
 struct Offer {
     document: Document,
-    /// Diagnostics before; `None`: not known in time.
+    /// Diagnostics before the action; `None` if they were not known in time.
     before: Option<Vec<Diagnostic>>,
     answer: Answer<Vec<CodeAction>>,
 }
@@ -132,10 +134,12 @@ async fn move_symbol(
     apply_action(call, place, Some(MOVE), true, &find, to.as_ref()).await
 }
 
-/// The kind of refactorings that move something.
+/// The kind of refactorings that move a symbol.
 const MOVE: &str = "refactor.move";
 
-/// The code actions at a place. `whole`: of the whole declaration there.
+/// Requests the code actions at a place.
+///
+/// `whole`: those of the whole declaration there.
 async fn offered(
     context: &ToolContext,
     place: &Place,
@@ -167,7 +171,9 @@ fn touches(a: &Range<usize>, b: &Range<usize>) -> bool {
     a.start <= b.end && b.start <= a.end
 }
 
-/// The document and range of a place: `range`, a symbol, a line, or the file.
+/// Determines the document and range of a place.
+///
+/// The range is `range`, a symbol, a line, or the whole file.
 async fn range(
     context: &ToolContext,
     place: &Place,
@@ -197,9 +203,9 @@ async fn range(
     Ok((target.document, range))
 }
 
-/// Code actions by `kind` and `title`.
+/// Selects code actions by `kind` and `title`.
 ///
-/// The exact title, else the second of `title#2`, else titles that contain it in any case.
+/// Takes the exact title, else the second of `title#2`, else titles that contain it in any case.
 fn chosen<'a>(actions: &'a [CodeAction], kind: Option<&str>, title: Option<&str>) -> Vec<&'a CodeAction> {
     let of_kind: Vec<&CodeAction> =
         actions.iter().filter(|action| kind.is_none_or(|kind| action.is(kind))).collect();
@@ -220,7 +226,7 @@ fn chosen<'a>(actions: &'a [CodeAction], kind: Option<&str>, title: Option<&str>
     of_kind.into_iter().filter(|action| action.title.to_lowercase().contains(&title)).collect()
 }
 
-/// The one code action that `kind` and `title` name.
+/// Selects the one code action that `kind` and `title` name.
 fn pick(
     context: &ToolContext,
     offer: &Offer,
@@ -398,7 +404,7 @@ pub(super) struct Committer<'a> {
     cx: &'a ToolCx,
     label: &'a str,
     made: Mutex<Vec<(Plan, Arc<Commit>)>>,
-    /// The previews of the edits.
+    /// The verdicts of the previews of the edits.
     tried: Mutex<Vec<Verdict>>,
     failed: Mutex<Option<Failure>>,
 }
@@ -408,7 +414,7 @@ impl<'a> Committer<'a> {
         Self { context, cx, label, made: Mutex::default(), tried: Mutex::default(), failed: Mutex::default() }
     }
 
-    /// The committed edits; an empty text if there are none.
+    /// Reports the committed edits; an empty text if there are none.
     pub fn report(&self) -> Verdict {
         let made = self.made.lock();
         let mut text = String::new();
@@ -430,10 +436,10 @@ impl<'a> Committer<'a> {
         Verdict { text, details: json!({ "commits": list }) }
     }
 
-    /// Diagnostics that the edits introduced or fixed.
+    /// Reports diagnostics that the edits introduced or fixed.
     ///
-    /// Requested after the command, during which the server is busy. `before`: the diagnostics of a document before
-    /// the first edit.
+    /// Requests them after the command, during which the server is busy. `before`: the diagnostics of a
+    /// document before the first edit.
     pub async fn broken(&self, before: Option<(&Document, Vec<Diagnostic>)>) -> Verdict {
         let plans: Vec<Plan> = {
             let made = self.made.lock();
@@ -446,7 +452,7 @@ impl<'a> Committer<'a> {
         baseline.compare(self.context, self.cx).await
     }
 
-    /// The failure of a refused edit.
+    /// Returns the failure of a refused edit.
     pub fn failure(&self) -> Option<Failure> {
         self.failed.lock().clone()
     }

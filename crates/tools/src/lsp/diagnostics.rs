@@ -1,4 +1,4 @@
-//! Diagnostics of files: of one, of those that a glob matches, of all.
+//! Diagnostics of one file, of those that a glob matches, or of all.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -18,19 +18,19 @@ use super::diagnostics_report::{DiagnosticsReport, Unchecked};
 use super::{may_read, report};
 use crate::{Failure, ToolContext};
 
-/// Files checked in one call.
+/// Maximum number of files that one call checks.
 const MAX_CHECKED: usize = 2000;
-/// Files fixed in one call.
+/// Maximum number of files that one call fixes.
 const MAX_FIXED: usize = 50;
-/// Files of one kind checked at once.
+/// Maximum number of files of one kind that are checked at once.
 const AT_ONCE: usize = 8;
 /// Time for one of several files once its servers have loaded their projects.
 ///
-/// A silent server does not delay others. Also the time for a server that never pushed diagnostics, and for the
-/// check of one saved file: the check continues, and a later call may get its result.
+/// A silent server does not delay others. The limit also holds for a server that never pushed diagnostics,
+/// and for the check of one saved file. That check continues, and a later call may get its result.
 const FOR_ONE: Duration = Duration::from_secs(10);
 
-/// The files of a call.
+/// The files that a call selects.
 struct Selected {
     files: Vec<AbsPath>,
     /// Files whose servers are not installed, by the servers' names.
@@ -43,7 +43,7 @@ pub(super) enum DiagnosticsAction {
     Diagnostics(FileNames),
 }
 
-/// Files as arguments name them: paths or globs; none for all.
+/// Files in the form of the arguments: paths or globs; none for all.
 #[derive(Debug, Default, Clone, Deserialize)]
 #[serde(default)]
 pub(super) struct FileNames {
@@ -113,7 +113,7 @@ async fn diagnostics(call: &Call<'_>, named: &FileNames) -> Result<ToolResult, F
     Ok(ToolResult::text(text).with_details(details))
 }
 
-/// The files that may and can be read, and the failures of the others.
+/// Splits the files into those that can be read and the failures of the others.
 async fn readable(
     context: &ToolContext,
     named: &FileNames,
@@ -148,7 +148,7 @@ fn is_glob(name: &str) -> bool {
 
 /// Adds the problems that servers find in files as they are saved.
 ///
-/// For example Cargo's errors. Skips servers that cannot be asked for them.
+/// Cargo's errors are an example. Skips servers that cannot be asked for them.
 async fn with_saved(
     context: &ToolContext,
     mut answers: Vec<(Document, Answer<Diagnostics>)>,
@@ -212,13 +212,13 @@ fn join(
     }
 }
 
-/// Whether two diagnostics are one, found in two ways.
+/// Whether two diagnostics are the same problem, found in two ways.
 fn is_same(one: &Diagnostic, other: &Diagnostic) -> bool {
     let (a, b) = (&one.range, &other.range);
     one.code.is_some() && one.code == other.code && (a.start == b.start || a.start < b.end && b.start < a.end)
 }
 
-/// Diagnostics of several files, and the files for which there was no time.
+/// Requests diagnostics of several files; returns also those without time.
 async fn of_several(
     context: &ToolContext,
     files: &[AbsPath],
@@ -244,10 +244,10 @@ async fn of_several(
     Ok((answers, late))
 }
 
-/// Diagnostics of files of one kind, a few at a time.
+/// Requests diagnostics of files of one kind, a few at a time.
 ///
-/// A server that gets another file before it is done may start over with all. Pending files are requested once
-/// more if the server answers at all.
+/// A server that gets another file before it is done may start over with all. Files that are still pending
+/// get one more request if the server answers at all.
 async fn of_kind(
     context: &ToolContext,
     paths: Vec<(usize, &AbsPath)>,
@@ -296,7 +296,7 @@ enum FileOutcome {
     Answer(Box<(Document, Answer<Diagnostics>)>),
     /// The call had no time left for the request.
     Late,
-    /// The file is not text, or does not exist any more.
+    /// The file is not text, or no longer exists.
     Gone,
 }
 
@@ -322,7 +322,7 @@ async fn of_one(context: &ToolContext, path: &AbsPath, request: &RequestCx) -> R
     Ok(FileOutcome::Answer(Box::new((document, answer))))
 }
 
-/// The documents of a call, at most [`MAX_FIXED`], and the paths of the rest.
+/// Reads the documents of a call, at most [`MAX_FIXED`]; returns the other paths.
 pub(super) fn documents(
     context: &ToolContext,
     named: &FileNames,
@@ -333,9 +333,9 @@ pub(super) fn documents(
     Ok((files.iter().filter_map(|path| context.workspace.document(path).ok()).collect(), others))
 }
 
-/// The files of a call.
+/// Selects the files of a call.
 ///
-/// Skips files that the call does not name and that may not be read without a question to the user.
+/// Skips files that the call does not name and that need a question to the user before a read.
 fn select(context: &ToolContext, named: &FileNames, cx: &ToolCx) -> Result<Selected, Failure> {
     let named: Vec<&String> = named.iter().collect();
     let mut selected = Selected { files: Vec::new(), without_server: BTreeMap::new() };
@@ -412,9 +412,9 @@ mod tests {
         AbsPath::new(format!("/{name}")).unwrap()
     }
 
-    /// An answer about a file with these items.
+    /// Creates an answer about a file with these items.
     ///
-    /// Lacks the problems of sources that run on save.
+    /// The answer lacks the problems of sources that run on save.
     fn answer(name: &str, items: Vec<Diagnostic>) -> (Document, Answer<Diagnostics>) {
         let text: Arc<str> = "abc".into();
         let version = Version { hash: ContentHash::of(text.as_bytes()), editor: None };
@@ -444,7 +444,7 @@ mod tests {
         SaveCheck { server: "s".to_owned(), asked, found: Ok(SavedProblems { files, with_errors }) }
     }
 
-    /// For each file: the number of items, whether all is known, and the notes.
+    /// Summarizes the answers: number of items, completeness, and notes.
     fn joined(
         mut answers: Vec<(Document, Answer<Diagnostics>)>,
         checks: Vec<SaveCheck>,

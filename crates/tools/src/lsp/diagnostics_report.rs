@@ -1,4 +1,4 @@
-//! The answer of `diagnostics`: counts, the worst problems, and what is not known.
+//! The answer of `diagnostics`: counts, the worst problems, and unknown parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +12,16 @@ use super::notes;
 use super::report::{MAX_ENTRIES, headline, missing_servers, named, on_save_lines};
 use crate::{ToolContext, counted};
 
-/// Diagnostics in the text.
+/// Maximum number of diagnostics in the text.
 const MAX_ROWS: usize = 100;
-/// Diagnostics whose related places, tags and page are in the details.
+/// Maximum number of diagnostics with related places, tags and page in the details.
 const MAX_DETAILED: usize = 1000;
-/// Related places of one diagnostic in the text.
+/// Maximum number of related places of one diagnostic in the text.
 const MAX_RELATED: usize = 3;
 
-/// Files without an answer.
+/// Files for which no server answered.
 pub(super) struct Unchecked {
-    /// In order of path.
+    /// Files in order of path.
     pub files: Vec<AbsPath>,
     pub reason: String,
     /// Files whose servers are not installed, by the servers' names.
@@ -36,7 +36,7 @@ pub(super) struct DiagnosticsReport<'a> {
     reported: &'a BTreeMap<AbsPath, Reported>,
     unchecked: &'a Unchecked,
     files: Vec<(&'a Document, LineIndex)>,
-    /// Diagnostics with the number of their file.
+    /// Diagnostics, each with the number of its file.
     found: Vec<(usize, &'a Diagnostic)>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> DiagnosticsReport<'a> {
         Self { context, answers, reported, unchecked, files, found }
     }
 
-    /// The text for the model and the details for surfaces.
+    /// Renders the text for the model and the details for surfaces.
     pub fn render(&self) -> (String, Value) {
         // The worst first; within a severity in order of file and line.
         let mut worst: Vec<&(usize, &Diagnostic)> = self.found.iter().collect();
@@ -86,7 +86,7 @@ impl<'a> DiagnosticsReport<'a> {
         (text, details)
     }
 
-    /// The numbers of problems and files.
+    /// Renders the numbers of problems and files.
     fn counts(&self) -> String {
         // A file without any answer is not a file without errors.
         let is_known = |answer: &Answer<Diagnostics>| {
@@ -120,7 +120,7 @@ impl<'a> DiagnosticsReport<'a> {
         format!("{} in {}{without}{unknown}", counts.join(", "), counted(known, "file"))
     }
 
-    /// The servers that answered, and those that did not.
+    /// Renders the servers that answered, and those that did not.
     fn servers(&self) -> String {
         let answered = self.answers.iter().flat_map(|(_, answer)| answer.server.split(", "));
         let reported = self.reported.values().flat_map(|it| it.servers.iter().map(String::as_str));
@@ -138,7 +138,7 @@ impl<'a> DiagnosticsReport<'a> {
         self.answers.iter().flat_map(|(_, answer)| &answer.value.on_save)
     }
 
-    /// A diagnostic with its line and related places.
+    /// Renders a diagnostic with its line and related places.
     fn row(&self, (file, item): &(usize, &Diagnostic)) -> String {
         let (document, index) = &self.files[*file];
         let line = index.line_of(item.range.start);
@@ -157,7 +157,7 @@ impl<'a> DiagnosticsReport<'a> {
         row
     }
 
-    /// A diagnostic in the details.
+    /// Renders a diagnostic for the details.
     fn entry(&self, number: usize, (file, item): &(usize, &Diagnostic)) -> Value {
         let (document, index) = &self.files[*file];
         let mut entry = json!({
@@ -174,7 +174,7 @@ impl<'a> DiagnosticsReport<'a> {
         entry
     }
 
-    /// Adds notes, pending servers and failures; gives the last two by file.
+    /// Adds notes, pending servers and failures; returns the last two by file.
     fn push_unknown(&self, text: &mut String) -> (Vec<String>, Vec<String>) {
         let (mut pending, mut failed) = (Vec::new(), Vec::new());
         // A reason that keeps a server from all its files is given once.
@@ -227,7 +227,7 @@ impl<'a> DiagnosticsReport<'a> {
     }
 }
 
-/// Texts with the first file of each and the number of its files.
+/// Distinct texts with the first file of each and the number of its files.
 #[derive(Default)]
 struct FilesByText(BTreeMap<String, (String, usize)>);
 

@@ -14,9 +14,9 @@ use super::action::{ActionGroup, ActionSpec, Call, Place, needs, question};
 use super::{notes, report, target, truncate};
 use crate::{Failure, counted};
 
-/// Lines with inlay hints in the text.
+/// Maximum number of lines with inlay hints in the text.
 const MAX_HINTED: usize = 200;
-/// Completions in the text.
+/// Maximum number of completions in the text.
 const MAX_COMPLETIONS: usize = 50;
 
 #[derive(Debug, Deserialize)]
@@ -52,7 +52,7 @@ impl ActionGroup for DocumentAction {
     }
 }
 
-/// The symbols of a file, or those of the workspace that match a query.
+/// Lists the symbols of a file, or those of the workspace that match a query.
 async fn symbols(call: &Call<'_>, place: &Place, query: Option<&str>) -> Result<ToolResult, Failure> {
     let Call { context, cx, request, .. } = call;
     let query = query.or(place.symbol.as_deref());
@@ -73,7 +73,7 @@ async fn symbols(call: &Call<'_>, place: &Place, query: Option<&str>) -> Result<
     Ok(ToolResult::text(text).with_details(json!({ "symbols": list, "server": server })))
 }
 
-/// The reads and writes of a symbol in its file.
+/// Lists the reads and writes of a symbol in its file.
 async fn highlights(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failure> {
     let Call { context, cx, .. } = call;
     let mut request = call.request.clone();
@@ -119,7 +119,7 @@ async fn highlights(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failur
     ))
 }
 
-/// The lines of a file with their inlay hints.
+/// Shows the lines of a file with their inlay hints.
 async fn inlay_hints(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failure> {
     let Call { context, request, .. } = call;
     let file = place.file.as_deref().ok_or_else(|| needs("inlay_hints", "file"))?;
@@ -168,7 +168,7 @@ async fn inlay_hints(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failu
     ))
 }
 
-/// Completions at a place: after a name, or at line and column.
+/// Lists completions at a place: after a name, or at line and column.
 async fn completion(call: &Call<'_>, place: &Place, query: Option<&str>) -> Result<ToolResult, Failure> {
     let Call { context, request, .. } = call;
     let target = target::resolve(context, place, request).await?;

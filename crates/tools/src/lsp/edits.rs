@@ -31,7 +31,7 @@ pub(super) enum EditAction {
     Format(Files),
 }
 
-/// Files, or a range of one.
+/// Files to rewrite, or a range of one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Files {
@@ -157,7 +157,7 @@ async fn rename_file(
     Ok(done.into())
 }
 
-/// A rewrite of whole files.
+/// A kind of rewrite of whole files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rewrite {
     OrganizeImports,

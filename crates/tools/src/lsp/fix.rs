@@ -1,8 +1,8 @@
 //! `fix_all`: fixes that a server prefers, verified before they are applied.
 //!
-//! Only actions below `source.fixAll` and preferred quick fixes are used, never one that suppresses a message.
-//! Each is shown to the servers first, and kept only if its problem is gone and no new one appears; then all
-//! kept fixes are applied as one edit.
+//! The action uses only code actions below `source.fixAll` and preferred quick fixes, never one that
+//! suppresses a message. It shows each fix to the servers first, and keeps it only if its problem is gone and
+//! no new one appears. Then it applies all kept fixes as one edit.
 //!
 //! Invariants: a fix that could not be verified is not applied, and is counted.
 
@@ -23,14 +23,14 @@ use crate::change::{self, Change, Proposal};
 use crate::verify::{Same, difference};
 use crate::{Failure, ToolContext, counted};
 
-/// Problems of a file that are tried one by one.
+/// Maximum number of problems of a file that are tried one by one.
 const MAX_TRIED: usize = 60;
-/// Rounds per file: a fix may uncover another problem.
+/// Maximum number of rounds per file, since a fix may uncover another problem.
 const ROUNDS: usize = 4;
-/// Remaining problems in the text.
+/// Maximum number of remaining problems in the text.
 const MAX_LISTED: usize = 20;
 
-/// The outcome for one file.
+/// The kept fixes of one file, and its remaining problems.
 struct Outcome {
     document: Document,
     /// Text of the file with the kept fixes.
@@ -57,7 +57,7 @@ pub(super) enum FixAction {
     FixAll(FixAll),
 }
 
-/// The problems to fix.
+/// The selection of problems that the action fixes.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct FixAll {
@@ -234,7 +234,7 @@ async fn fix(
 }
 
 impl FixAttempt<'_> {
-    /// The selected problems that were not tried yet, at their current places.
+    /// Finds the selected problems that were not tried yet, at their current places.
     fn targets(&self, meant: &[Diagnostic], everything: bool, tried: &[Diagnostic]) -> Vec<Diagnostic> {
         let wanted = |item: &&Diagnostic| {
             let again = tried.iter().any(|it| alike(it, item) && it.line == item.line);
@@ -243,7 +243,7 @@ impl FixAttempt<'_> {
         self.items.iter().filter(wanted).take(MAX_TRIED).cloned().collect()
     }
 
-    /// Applies the servers' own `source.fixAll`; the number of reverted ones.
+    /// Applies the servers' own `source.fixAll`; returns the number of reverted ones.
     async fn whole_file(&mut self) -> Result<usize, Failure> {
         let mut reverted = 0;
         let mut done: Vec<(String, String)> = Vec::new();
@@ -309,13 +309,13 @@ impl FixAttempt<'_> {
             Ok(answer) => Ok(answer.value),
             Err(ServerError::Cancelled) => Err(ServerError::Cancelled.into()),
             Err(error) => {
-                tracing::debug!(%error, "no code actions");
+                tracing::debug!(%error, "the server sent no code actions");
                 Ok(Vec::new())
             }
         }
     }
 
-    /// The preferred fix for a problem, if it may be tried.
+    /// Finds the preferred fix for a problem, if it may be tried.
     async fn fix_of(&self, target: &Diagnostic) -> Result<Option<Vec<TextEdit>>, Failure> {
         let query = ActionQuery {
             range: target.range.clone(),
@@ -333,7 +333,9 @@ impl FixAttempt<'_> {
         Ok(None)
     }
 
-    /// The edits of an action that only changes this file and suppresses nothing.
+    /// Returns the edits of an action that fixes only this file.
+    ///
+    /// `None` if the action changes other files or suppresses a message.
     async fn edits_of(&self, action: &CodeAction) -> Result<Option<Vec<TextEdit>>, Failure> {
         if action.disabled.is_some() || action.is_command || suppresses_by_title(&action.title) {
             return Ok(None);
@@ -360,7 +362,7 @@ impl FixAttempt<'_> {
 
     /// Shows the servers the text with `edits`, and keeps it if it is better.
     ///
-    /// Better means: all of `targets` are gone (without targets: any diagnostic is), and none is new.
+    /// It is better if all of `targets` are gone (without targets: any diagnostic is), and none is new.
     async fn keeps(&mut self, edits: &[TextEdit], targets: Option<&[&Diagnostic]>) -> Result<bool, Failure> {
         let Ok(edits) = text::normalize(&self.document.text, edits) else { return Ok(false) };
         let Ok(after) = text::apply(&self.document.text, &edits) else { return Ok(false) };

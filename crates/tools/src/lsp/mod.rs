@@ -1,4 +1,6 @@
-//! The tool `lsp`: the project's language servers, addressed by symbol names, with their edits made like any other.
+//! The tool `lsp`: the project's language servers, addressed by symbol names.
+//!
+//! The tool commits their edits like any other.
 
 mod action;
 mod batch;
@@ -34,7 +36,7 @@ use serde_json::Value;
 use self::action::Call;
 use crate::{Failure, ToolContext, display};
 
-/// A call that waits longer reports which servers it waits for.
+/// Time after which a waiting call reports the servers that it waits for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub struct Lsp {
@@ -133,7 +135,7 @@ async fn permit_named(context: &ToolContext, args: &Value, cx: &ToolCx) -> Resul
 
 /// Whether a file may be shown without a question to the user.
 ///
-/// For files that the call does not name.
+/// The check is for files that the call does not name.
 fn may_read(path: &AbsPath, cx: &ToolCx) -> bool {
     cx.policy().is_some_and(|policy| policy.may_read(path))
 }

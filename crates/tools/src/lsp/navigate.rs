@@ -1,4 +1,4 @@
-//! Navigation from a name: definitions, references, calls, types, hover, signatures.
+//! Navigation from a name: definitions, references, calls, types, hover.
 
 use agent::{ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
@@ -10,7 +10,7 @@ use super::action::{ActionGroup, ActionSpec, Call, Place, question};
 use super::{notes, report, target};
 use crate::{Failure, ToolContext, counted};
 
-/// Functions or types in the text.
+/// Maximum number of functions or types in the text.
 const MAX_LISTED: usize = 100;
 
 #[derive(Debug, Deserialize)]
@@ -63,7 +63,7 @@ impl ActionGroup for NavigationAction {
     }
 }
 
-/// The places to which `definition` and similar requests lead.
+/// Finds the places to which `definition` and similar requests lead.
 async fn locations(call: &Call<'_>, place: &Place, to: Navigate) -> Result<ToolResult, Failure> {
     let Call { context, cx, request, .. } = call;
     let words = match to {
@@ -150,9 +150,9 @@ fn render_hover(
         .with_details(json!({ "hover": answer.value, "server": answer.server, "note": notes::render(context, &answer.notes) }))
 }
 
-/// The signature of a function.
+/// Finds the signature of a function.
 ///
-/// Requested inside the parentheses of a call, where servers know it. For a name without a call, the hover text.
+/// Requests it inside the parentheses of a call, where servers know it. A name without a call gets the hover text.
 async fn signature(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failure> {
     let Call { context, request, .. } = call;
     let target = target::resolve(context, place, request).await?;

@@ -1,4 +1,4 @@
-//! Notes of servers and refactorings as text.
+//! Rendering of notes of servers and refactorings as text.
 
 use lsp_client::{Location, Note as ServerNote, SaveCheckError, SpeculativeError, Unknown};
 use paths::AbsPath;
@@ -6,18 +6,18 @@ use refactor::{Cut, Line, Method, Note, OverrideSet, Reason, Redirected, Unresol
 
 use crate::{ToolContext, counted};
 
-/// Files or places named in one note.
+/// Maximum number of files or places named in one note.
 const MAX_NAMED: usize = 12;
-/// Unreadable files named in one note.
+/// Maximum number of unreadable files named in one note.
 const MAX_UNREAD: usize = 5;
 
-/// The notes of a server, in one line; `None` if there are none.
+/// Renders the notes of a server in one line; `None` if there are none.
 pub(crate) fn render(context: &ToolContext, notes: &[ServerNote]) -> Option<String> {
     let texts: Vec<String> = notes.iter().map(|note| server_note(context, note)).collect();
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 
-/// The notes of a refactoring, in one line; `None` if there are none.
+/// Renders the notes of a refactoring in one line; `None` if there are none.
 pub(super) fn render_refactoring(context: &ToolContext, notes: &[Note]) -> Option<String> {
     let texts: Vec<String> = notes.iter().map(|note| refactoring_note(context, note)).collect();
     (!texts.is_empty()).then(|| texts.join("; "))
@@ -279,7 +279,7 @@ fn uses_missing(set: &OverrideSet) -> bool {
     set.uses_cut || set.related().any(|method| method.uses.is_none())
 }
 
-/// Unknown relations between methods of one name.
+/// Renders unknown relations between methods of one name.
 fn unknown_relations(context: &ToolContext, set: &OverrideSet) -> Vec<String> {
     let (mut texts, server, name) = (Vec::new(), &set.server, &set.name);
     if !set.undefined.is_empty() {
@@ -338,7 +338,7 @@ fn shortened(mut names: Vec<String>) -> String {
     names.join(", ")
 }
 
-/// The first of some places, and the number of the rest.
+/// Lists the first of some places, and the number of the rest.
 fn listed(places: impl ExactSizeIterator<Item = String>, rest: &str) -> String {
     let more = places.len().saturating_sub(MAX_NAMED);
     let named = places.take(MAX_NAMED).collect::<Vec<_>>().join(", ");

@@ -1,7 +1,7 @@
-//! Places of an earlier text (`as_of`) in the current text.
+//! Mapping of places of an earlier text (`as_of`) to the current text.
 //!
-//! Exact or refused: a place whose text was edited is gone. If the changes between the texts are not known (the
-//! editor sent the whole text), the lines around a place must identify it.
+//! The mapping is exact or refused: a place whose text was edited is gone. If the changes between the texts
+//! are not known (the editor sent the whole text), the lines around a place must identify it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::{Failure, ToolContext};
 /// Maximum number of attempts to follow changes that arrive meanwhile.
 const MAX_FOLLOWS: usize = 8;
 
-/// The document that `file` names, and the place in its current text.
+/// Finds the document that `file` names, and the place in its current text.
 pub(super) fn document<'a>(
     context: &ToolContext,
     file: &str,
@@ -55,7 +55,7 @@ pub(super) fn document<'a>(
     Err(Failure::new(ErrorCode::StaleText, format!("{file} keeps changing; try again")))
 }
 
-/// A byte range of one text in another, if the lines around it identify it.
+/// Finds a byte range of one text in another, if the lines around it identify it.
 fn identified(before: &Arc<str>, now: &Arc<str>, range: Range<usize>) -> Option<Range<usize>> {
     let (before, now) = (Lines::new(Arc::clone(before)), Lines::new(Arc::clone(now)));
     let (first, last) = (before.line_of(range.start), before.line_of(range.end));

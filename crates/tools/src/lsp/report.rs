@@ -1,4 +1,6 @@
-//! Answers of language servers as text: short, in lines that can be edited, with the omitted rest counted.
+//! Answers of language servers as text: short, with lines that can be edited.
+//!
+//! The text counts the parts that it omits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,19 +20,19 @@ use super::{may_read, notes, truncate};
 use crate::ServerStart;
 use crate::{ToolContext, counted};
 
-/// Places shown with their lines.
+/// Maximum number of places shown with their lines.
 const MAX_PLACES: usize = 100;
-/// Symbols in the text.
+/// Maximum number of symbols in the text.
 const MAX_SYMBOLS: usize = 300;
-/// Entries of one kind in the details.
+/// Maximum number of entries of one kind in the details.
 pub(super) const MAX_ENTRIES: usize = 10_000;
-/// Messages of a log in the text.
+/// Maximum number of messages of a log in the text.
 const MAX_MESSAGES: usize = 40;
-/// Logs of servers that have ended, in the text.
+/// Maximum number of logs of ended servers in the text.
 const MAX_ENDED: usize = 3;
-/// Files named where several are counted.
+/// Maximum number of files named where several are counted.
 const MAX_NAMED: usize = 5;
-/// Places listed where the old name of a rename remains.
+/// Maximum number of places listed where the old name of a rename remains.
 const MAX_LEFT: usize = 12;
 
 pub(super) fn heading(title: &str, count: usize, server: &str, note: Option<&str>) -> String {
@@ -45,7 +47,7 @@ pub(super) fn with_note(text: &str, note: Option<&str>) -> String {
     }
 }
 
-/// Places by file, each line in the form that `edit` takes.
+/// Renders places by file, each line in the form that `edit` takes.
 pub(super) fn locations(context: &ToolContext, places: &[Location], cx: &ToolCx) -> String {
     let mut by_file: BTreeMap<&AbsPath, Vec<usize>> = BTreeMap::new();
     for place in places.iter().take(MAX_PLACES) {
@@ -114,10 +116,10 @@ pub(super) fn symbols(
     (out, list)
 }
 
-/// Symbols of the workspace that match a query.
+/// Renders symbols of the workspace that match a query.
 ///
-/// Also returns the files whose servers were not asked. Symbols outside the workspace (libraries, system headers)
-/// are only counted.
+/// Also returns the files whose servers were not asked. Only counts symbols outside the workspace (libraries,
+/// system headers).
 pub(super) fn found_symbols(
     context: &ToolContext,
     query: &str,
@@ -176,7 +178,7 @@ fn flatten<'a>(symbols: &'a [Symbol], depth: usize, each: &mut impl FnMut(&'a Sy
     }
 }
 
-/// The answer for a file whose server gave none.
+/// Creates the answer for a file whose server gave none.
 pub(super) fn unanswered(version: Version, error: ServerError) -> Answer<Diagnostics> {
     let value = Diagnostics {
         version,
@@ -188,7 +190,7 @@ pub(super) fn unanswered(version: Version, error: ServerError) -> Answer<Diagnos
     Answer { value, server: String::new(), notes: Vec::new() }
 }
 
-/// Some files by name, and the number of the rest.
+/// Lists some files by name, and the number of the rest.
 pub(super) fn named(context: &ToolContext, files: &[AbsPath]) -> String {
     let mut names: Vec<String> =
         files.iter().take(MAX_NAMED).map(|path| context.display_path(path)).collect();
@@ -198,7 +200,7 @@ pub(super) fn named(context: &ToolContext, files: &[AbsPath]) -> String {
     names.join(", ")
 }
 
-/// A line for each group of files whose servers are not installed.
+/// Renders a line for each group of files whose servers are not installed.
 pub(super) fn missing_servers(
     context: &ToolContext,
     passed: &BTreeMap<String, Vec<AbsPath>>,
@@ -214,7 +216,7 @@ pub(super) fn missing_servers(
     passed.iter().map(line).collect()
 }
 
-/// A line for each server about its sources that only run on save.
+/// Renders a line for each server about its sources that only run on save.
 ///
 /// `asked`: whether they were requested, without an answer.
 pub(crate) fn on_save_lines(
@@ -241,7 +243,7 @@ pub(crate) fn on_save_lines(
     sources.into_iter().map(line).collect()
 }
 
-/// The places where the old name of a renamed symbol remains.
+/// Renders the places where the old name of a renamed symbol remains.
 ///
 /// These are strings, comments and other symbols of that name: first in the files that were `edited`, then in
 /// others of their kinds.
@@ -333,7 +335,7 @@ pub(super) fn status(context: &ToolContext, servers: &[ServerStatus]) -> (String
     (out, json!({ "servers": list }))
 }
 
-/// Server logs: error streams and the newest messages.
+/// Renders server logs: error streams and the newest messages.
 ///
 /// Shows only the last of the servers that have ended.
 pub(super) fn logs(context: &ToolContext, logs: &[ServerLog]) -> (String, Value) {
@@ -373,7 +375,7 @@ pub(super) fn logs(context: &ToolContext, logs: &[ServerLog]) -> (String, Value)
     (out, json!({ "servers": list }))
 }
 
-/// The state of a server's process.
+/// Renders the state of a server's process.
 fn process_state(life: &ServerLogState) -> String {
     let ago = |at_ms: u64| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -405,7 +407,7 @@ pub(crate) fn headline(item: &Diagnostic) -> String {
     format!("{}: {}{code} ({source})", item.severity, item.message.trim().replace('\n', "\n    "))
 }
 
-/// The last lines of a text.
+/// Returns the last lines of a text.
 fn tail(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let skipped = lines.len().saturating_sub(count);

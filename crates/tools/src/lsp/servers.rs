@@ -1,4 +1,4 @@
-//! The servers themselves: status, capabilities, logs, restart, and raw requests.
+//! Actions on servers: status, capabilities, logs, restart, raw requests.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::code_actions::Committer;
 use super::{notes, report, target};
 use crate::{Failure, ToolContext};
 
-/// Characters of a `request` answer in the text.
+/// Maximum number of characters of a `request` answer in the text.
 const MAX_ANSWER: usize = 20_000;
 
 #[derive(Debug, Deserialize)]
@@ -26,7 +26,9 @@ pub(super) enum ServerAction {
     Request(Request),
 }
 
-/// Servers as arguments name them: those of a file, of a name, or all that run.
+/// Servers in the form of the arguments.
+///
+/// They are those of a file, of a name, or all that run.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Named {
@@ -34,7 +36,7 @@ pub(super) struct Named {
     server: Option<String>,
 }
 
-/// A raw request of the protocol.
+/// A raw request of the Language Server Protocol.
 #[derive(Debug, Deserialize)]
 pub(super) struct Request {
     #[serde(flatten)]

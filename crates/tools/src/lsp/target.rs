@@ -1,7 +1,7 @@
-//! Resolution of a place: from a file and a symbol path, a line to settle a tie, or line and column, to a byte
-//! range.
+//! Resolution of a place to a byte range.
 //!
-//! A name that means several things is an error that lists them; nothing is guessed.
+//! Arguments give a file and a symbol path, a line to select among several, or line and column. A name that
+//! means several things is an error that lists them; the resolution never guesses.
 
 use std::ops::Range;
 
@@ -15,16 +15,16 @@ use super::action::Place;
 use super::remap;
 use crate::{Failure, ToolContext, counted, text_search};
 
-/// Files whose symbols are requested if no file is named.
+/// Maximum number of files whose symbols are requested if the call names no file.
 const MAX_FILES: usize = 60;
-/// Occurrences of a name whose definition is requested.
+/// Maximum number of occurrences of a name whose definition is requested.
 const MAX_OCCURRENCES: usize = 24;
-/// Declarations of one name that are compared with each other.
+/// Maximum number of declarations of one name that are compared with each other.
 const MAX_TWINS: usize = 8;
-/// Candidates listed in a message.
+/// Maximum number of candidates in a message.
 const MAX_LISTED: usize = 20;
 
-/// A place in a document.
+/// A place in a document, by bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub document: Document,
@@ -33,12 +33,12 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The name at the place.
+    /// Returns the name at the place.
     pub fn name(&self) -> &str {
         &self.document.text[self.range.clone()]
     }
 
-    /// The subject of a question: the name, or the position if there is none.
+    /// Renders the subject of a question: the name, or the position if there is none.
     pub fn title(&self, context: &ToolContext) -> String {
         match self.range.is_empty() {
             true => format!("the position {}", self.shown(context)),
@@ -46,7 +46,7 @@ impl Target {
         }
     }
 
-    /// `file:line`.
+    /// Renders the place as `file:line`.
     pub fn shown(&self, context: &ToolContext) -> String {
         shown(context, &self.document, self.range.start)
     }
@@ -57,12 +57,12 @@ fn shown(context: &ToolContext, document: &Document, offset: usize) -> String {
     format!("{}:{line}", context.display_path(&document.path))
 }
 
-/// The place that arguments name; the first if it is declared at several.
+/// Resolves the place that arguments name; the first of several declarations.
 pub(crate) async fn resolve(context: &ToolContext, place: &Place, cx: &RequestCx) -> Result<Target, Failure> {
     Ok(resolve_all(context, place, cx).await?.0)
 }
 
-/// The place that arguments name, and the other declarations of the same symbol.
+/// Resolves the place that arguments name, and the symbol's other declarations.
 pub(crate) async fn resolve_all(
     context: &ToolContext,
     place: &Place,
@@ -98,7 +98,7 @@ pub(crate) async fn resolve_all(
     }
 }
 
-/// The name of the one symbol that a line declares, without those inside of it.
+/// Returns the name of the one symbol that a line declares, not those inside of it.
 pub(super) async fn declared_on(
     context: &ToolContext,
     document: &Document,
@@ -122,14 +122,16 @@ pub(super) async fn declared_on(
     Ok(found.pop().filter(|_| found.is_empty()))
 }
 
-/// Line and column, both from 1, the column in characters.
+/// Resolves line and column, both from 1, the column in characters.
 fn at(document: Document, line: u64, column: Option<u64>) -> Result<Target, Failure> {
     let offset = offset(&document, line, column)?;
     let range = word_at(&document.text, offset);
     Ok(Target { document, range })
 }
 
-/// The byte at line and column; without a column the first that is not blank.
+/// Returns the byte at line and column.
+///
+/// Without a column, returns the first byte that is not blank.
 pub(crate) fn offset(document: &Document, line: u64, column: Option<u64>) -> Result<usize, Failure> {
     let index = LineIndex::new(&document.text);
     let bytes = line_bytes(document, &index, line)?;
@@ -152,7 +154,7 @@ pub(crate) fn offset(document: &Document, line: u64, column: Option<u64>) -> Res
     place_within(document, line, column)
 }
 
-/// The byte at line and column, or the end of the line for a larger column.
+/// Returns the byte at line and column; the line's end for a larger column.
 fn place_within(document: &Document, line: u64, column: u64) -> Result<usize, Failure> {
     let index = LineIndex::new(&document.text);
     let bytes = line_bytes(document, &index, line)?;
@@ -161,12 +163,12 @@ fn place_within(document: &Document, line: u64, column: u64) -> Result<usize, Fa
     Ok(index.offset(&document.text, position, PositionEncoding::Utf32).unwrap_or(bytes.end))
 }
 
-/// The bytes of a line, without its line break.
+/// Returns the bytes of a line, without its line break.
 pub(crate) fn line(document: &Document, line: u64) -> Result<Range<usize>, Failure> {
     line_bytes(document, &LineIndex::new(&document.text), line)
 }
 
-/// The bytes that `range` names.
+/// Parses `range` to bytes.
 ///
 /// `3-9` are whole lines with the last line break, `3:1-9:20` excludes its end. Letters after a line number, as
 /// lines are displayed, are ignored.
@@ -210,7 +212,7 @@ pub(crate) fn range(
     Ok(Some(start..end))
 }
 
-/// The range of the whole declaration at a place.
+/// Returns the range of the whole declaration at a place.
 ///
 /// `None` if the file's symbols do not contain the place.
 pub(crate) async fn around(context: &ToolContext, target: &Target, cx: &RequestCx) -> Option<Range<usize>> {
@@ -238,7 +240,7 @@ fn line_bytes(document: &Document, index: &LineIndex, line: u64) -> Result<Range
     })
 }
 
-/// `name` or `name#2` on a line.
+/// Finds `name` or `name#2` on a line.
 fn on_line(
     context: &ToolContext,
     document: Document,
@@ -327,7 +329,7 @@ async fn in_file(
     }
 }
 
-/// A symbol path anywhere in the workspace.
+/// Finds a symbol path anywhere in the workspace.
 async fn everywhere(
     context: &ToolContext,
     symbol: &str,
@@ -394,7 +396,7 @@ async fn peek_around(
     ))
 }
 
-/// The whole extent of a symbol of a file: its declaration with its body.
+/// Returns the extent of a symbol of a file: its declaration with its body.
 pub(crate) async fn extent(
     context: &ToolContext,
     document: &Document,
@@ -432,7 +434,7 @@ struct Declared {
     path: String,
 }
 
-/// The declarations of `name` in a file.
+/// Lists the declarations of `name` in a file.
 async fn declarations(
     context: &ToolContext,
     document: &Document,
@@ -453,7 +455,7 @@ fn declared_in(document: &Document, symbols: &[Symbol], name: &str) -> Vec<Decla
     found
 }
 
-/// The range of the name inside a symbol's selection range.
+/// Narrows a symbol's selection range to the name.
 ///
 /// Some servers select more than the name.
 fn narrowed(document: &Document, symbol: &Symbol, name: &str) -> Range<usize> {
@@ -475,7 +477,7 @@ fn collect(symbols: &[Symbol], name: &str, found: &mut impl FnMut(&Symbol)) {
     }
 }
 
-/// The path of a method that gopls names after its receiver.
+/// Converts the path of a method that gopls names after its receiver.
 ///
 /// Gives `Square.Area` for `(*Square).Area`.
 fn of_receiver(path: String) -> String {
@@ -485,7 +487,7 @@ fn of_receiver(path: String) -> String {
     format!("{receiver}.{method}")
 }
 
-/// The only matching declaration; `None` if there is none.
+/// Selects the only matching declaration; `None` if there is none.
 async fn choose(
     context: &ToolContext,
     symbol: &str,
@@ -517,8 +519,8 @@ async fn choose(
 
 /// Whether declarations of one symbol path belong to one symbol.
 ///
-/// For example a prototype and its definition, or an interface and a constant of its name. The definitions of
-/// each lead to another, and so to all.
+/// Examples are a prototype and its definition, or an interface and a constant of its name. The definitions
+/// of each lead to another, and so to all.
 async fn lead_to_each_other(
     context: &ToolContext,
     found: &[Target],
@@ -558,7 +560,7 @@ async fn lead_to_each_other(
     Ok(reached(0).into_iter().all(|it| it) && (1..found.len()).all(|at| reached(at)[0]))
 }
 
-/// All declarations of a symbol in its file.
+/// Lists all declarations of a symbol in its file.
 ///
 /// A server may list an overloaded function once (basedpyright 1.40), and give each declaration as a definition.
 async fn written_again(
@@ -611,7 +613,7 @@ async fn one_symbol(context: &ToolContext, found: &[Target], cx: &RequestCx) -> 
     Ok(true)
 }
 
-/// The failure of a name that means several things.
+/// Creates the failure of a name that means several things.
 pub(crate) fn ambiguous(context: &ToolContext, symbol: &str, found: &[Target]) -> Failure {
     let candidates: Vec<String> = found
         .iter()
@@ -640,7 +642,7 @@ pub(crate) fn ambiguous(context: &ToolContext, symbol: &str, found: &[Target]) -
     .with_data(json!({ "candidates": candidates }))
 }
 
-/// `name#2` as a name and a number.
+/// Splits `name#2` into a name and a number.
 fn split(symbol: &str) -> (&str, Option<usize>) {
     match symbol.rsplit_once('#') {
         Some((name, number)) if !name.is_empty() => match number.parse() {
@@ -651,7 +653,7 @@ fn split(symbol: &str) -> (&str, Option<usize>) {
     }
 }
 
-/// The last name of a name path: `c` of `a.b.c` and of `a::c`.
+/// Returns the last name of a name path: `c` of `a.b.c` and of `a::c`.
 fn last_segment(name: &str) -> &str {
     name.rsplit(['.', ':', '/']).next().unwrap_or(name)
 }

@@ -1,7 +1,6 @@
 //! Limits of an answer: line lengths and total size that a model can use.
 //!
-//! Invariants: a truncated line does not count as displayed, so that no edit is based on text that was not
-//! shown.
+//! Invariants: a truncated line does not count as displayed, so that no edit is based on hidden text.
 
 use agent::ToolResult;
 use llm::Content;
@@ -9,14 +8,14 @@ use workspace::Document;
 
 use crate::{ToolContext, display};
 
-/// Length of a line that is shown whole, in bytes.
+/// Maximum length of a line that is shown whole, in bytes.
 const LINE: usize = 2000;
-/// Bytes shown of a longer line.
+/// Number of bytes shown of a longer line.
 const START: usize = 200;
-/// Bytes of one answer.
+/// Maximum size of one answer, in bytes.
 const ALL: usize = 64 * 1024;
 
-/// Lines of a document in the form that `edit` takes.
+/// Renders lines of a document in the form that `edit` takes.
 ///
 /// Shows only the beginning of very long lines.
 pub(super) fn lines(context: &ToolContext, document: &Document, lines: &[usize]) -> String {

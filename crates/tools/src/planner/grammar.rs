@@ -1,9 +1,9 @@
-//! The planner's grammar: from an English sentence to a job. Pure.
+//! The planner's grammar: from an English sentence to a job.
 //!
-//! It rejects what it does not understand. Names may be quoted with backticks or quotes; a quoted name may
-//! contain spaces. Case does not matter.
+//! Pure. It rejects sentences that it does not understand. Backticks or quotes may enclose names; a quoted
+//! name may contain spaces. Case does not matter.
 
-/// A job that needs no model.
+/// A job that needs no model, parsed from a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Job {
     /// `rename A to B [in FILE]`
@@ -97,7 +97,7 @@ show values of EXPR at FILE:LINE [running FILE]
 undo
 redo";
 
-/// The sentence of [`HELP`] that shares most words with a prompt.
+/// Finds the sentence of [`HELP`] that shares most words with a prompt.
 ///
 /// `None` if none shares any.
 pub fn nearest(prompt: &str) -> Option<&'static str> {
@@ -235,7 +235,7 @@ impl Cursor<'_> {
         self.question()
     }
 
-    /// `who calls A`, `what does A call`; does not advance for another question.
+    /// Parses `who calls A` and `what does A call`; does not advance otherwise.
     fn calls(&mut self) -> Option<Job> {
         let start = self.at;
         let mut read = || {
@@ -270,7 +270,9 @@ impl Cursor<'_> {
         job
     }
 
-    /// The rest after `debug`. The expression extends to the end of the sentence.
+    /// Parses the rest after `debug`.
+    ///
+    /// The expression extends to the end of the sentence.
     fn debug(&mut self) -> Option<Job> {
         self.skip(&["the", "file", "program"]);
         let program = self.name()?;
@@ -290,7 +292,7 @@ impl Cursor<'_> {
         Some(Job::Debug { program, stop, show })
     }
 
-    /// `run [the] test NAME [in FILE] under the debugger`
+    /// Parses `run [the] test NAME [in FILE] under the debugger`.
     fn test(&mut self) -> Option<Job> {
         self.expect(&["run"])?;
         self.skip(&["the"]);
@@ -305,7 +307,7 @@ impl Cursor<'_> {
         (name.is_some() || place.line.is_some()).then_some(Job::Test { name, place })
     }
 
-    /// `show [the] values of EXPR at FILE:LINE [running FILE]`
+    /// Parses `show [the] values of EXPR at FILE:LINE [running FILE]`.
     fn probe(&mut self) -> Option<Job> {
         self.expect(&["show", "print"])?;
         self.skip(&["me", "the", "all"]);
@@ -327,7 +329,9 @@ impl Cursor<'_> {
         Some(Job::Probe { expression, at, program })
     }
 
-    /// `[the] file A to B` after `rename`; does not advance for a symbol called `file`.
+    /// Parses `[the] file A to B` after `rename`.
+    ///
+    /// Does not advance for a symbol called `file`.
     fn rename_file(&mut self) -> Option<Job> {
         let start = self.at;
         let mut read = || {
@@ -344,7 +348,7 @@ impl Cursor<'_> {
         job
     }
 
-    /// `[the] imports in FILE` after `fix`; does not advance for anything else.
+    /// Parses `[the] imports in FILE` after `fix`; does not advance otherwise.
     fn fix_imports(&mut self) -> Option<Job> {
         let start = self.at;
         let mut read = || {
@@ -392,7 +396,7 @@ impl Cursor<'_> {
         Some(Job::Fix { kind, place: self.place()? })
     }
 
-    /// Questions about symbols and diagnostics.
+    /// Parses questions about symbols and diagnostics.
     fn question(&mut self) -> Option<Job> {
         let verb = self.take(&["find", "show", "list", "explain", "what", "where", "go", "check", "get"]);
         self.skip(&["me", "are", "is", "to", "all", "the", "current", "every"]);
@@ -447,7 +451,7 @@ impl Cursor<'_> {
         Some(Job::Find { action, symbol, place: self.place()? })
     }
 
-    /// `[in|of FILE[:LINE]]`; `None` when the word `in` has no file after it.
+    /// Parses `[in|of FILE[:LINE]]`; `None` when the word `in` has no file after it.
     fn place(&mut self) -> Option<Place> {
         if !self.take(&["in", "of", "from", "at"]) {
             return Some(Place::default());
@@ -462,7 +466,7 @@ impl Cursor<'_> {
         Some(Place { file: Some(name), line: None })
     }
 
-    /// Skips words before a name: `the function`.
+    /// Skips words before a name, such as `the function`.
     fn noun(&mut self) {
         self.skip(&["the"]);
         let next_is_a_name = self

@@ -21,11 +21,11 @@ pub struct Planner {
     call: Option<Call>,
 }
 
-/// A tool with its arguments.
+/// A tool's name with its arguments.
 type Call = (String, Map<String, Value>);
 
 impl Planner {
-    /// A planner. It has no state besides the transcript.
+    /// Creates a planner. It has no state besides the transcript.
     pub fn new() -> Self {
         Self {
             info: ModelInfo {
@@ -74,7 +74,7 @@ impl Model for Planner {
     }
 }
 
-/// The next message of the transcript. Pure.
+/// Computes the next message of the transcript. Pure.
 fn answer(mut message: AssistantMessage, transcript: &[Message], fixed: Option<&Call>) -> AssistantMessage {
     let Some(prompt) = transcript.iter().rposition(|entry| matches!(entry, Message::User(_))) else {
         return fail(message, "There is no prompt.".to_owned(), "empty transcript");
@@ -122,7 +122,7 @@ fn answer(mut message: AssistantMessage, transcript: &[Message], fixed: Option<&
     message
 }
 
-/// The call after these results; `None` when the job is done.
+/// Determines the call after these results; `None` when the job is done.
 fn next(job: &Job, results: &[&ToolResultMessage]) -> Option<Call> {
     let show = match job {
         Job::Debug { show, .. } => show,
@@ -171,7 +171,7 @@ fn fail(mut message: AssistantMessage, text: String, error: &str) -> AssistantMe
     message
 }
 
-/// Two lines: the nearest sentence of the grammar, and how to configure a model.
+/// Names the nearest sentence of the grammar, and how to configure a model.
 fn unknown(prompt: &str) -> String {
     let nearest = grammar::nearest(prompt).unwrap_or("rename A to B [in FILE[:LINE]]");
     format!(
@@ -180,7 +180,7 @@ fn unknown(prompt: &str) -> String {
     )
 }
 
-/// The tool call that does `job`.
+/// Returns the tool call that does `job`.
 fn call(job: &Job) -> Call {
     let (tool, arguments) = match job {
         Job::Rename { symbol, new_name, place } => {

@@ -131,7 +131,7 @@ impl Find {
         if other.names.is_empty() {
             let note = match other.complete {
                 true => "hidden and ignored names do not match either",
-                false => "hidden and ignored names were not all looked at",
+                false => "the search did not reach all hidden and ignored names",
             };
             return Ok(Some(note.to_owned()));
         }
@@ -139,11 +139,11 @@ impl Find {
             other.names.iter().take(NAMED).map(|name| row(&self.context, name)).collect();
         let more = other.names.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {} more", number(more)) } else { String::new() };
-        Ok(Some(format!("hidden or ignored: {}{more}; `hidden` and `ignored` look there", names.join(", "))))
+        Ok(Some(format!("hidden or ignored: {}{more}; `hidden` and `ignored` search them", names.join(", "))))
     }
 }
 
-/// Rank of a name: how well it matches, then how near it is.
+/// Ranks a name: how well it matches, then how near it is.
 fn order(
     context: &ToolContext,
     scope: &Scope,
@@ -190,7 +190,7 @@ fn result(
     }
     notes.extend(unreadable(found.failed, &found.failures));
     if !found.complete {
-        notes.push(format!("stopped after {} s: look in a smaller `path`", TIME.as_secs()));
+        notes.push(format!("stopped after {} s: search a smaller `path`", TIME.as_secs()));
     }
     notes.iter().for_each(|note| text.push_str(&format!("({note})\n")));
     let names = found.names.iter().map(|name| {

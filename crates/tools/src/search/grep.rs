@@ -263,7 +263,7 @@ fn nothing(
         (_, searched) => format!("no hits; {} searched{below}", counted(searched, "file")),
     }];
     if found.searched > 0 && !args.ignore_case && args.pattern.chars().any(char::is_alphabetic) {
-        notes.push("upper and lower case count; `ignore_case` makes them one".to_owned());
+        notes.push("the search is case-sensitive; `ignore_case` changes that".to_owned());
     }
     match elsewhere {
         Some(other) if !other.files.is_empty() => {
@@ -280,7 +280,7 @@ fn nothing(
             notes.push("hidden and ignored files have no match either".to_owned());
         }
         Some(other) if !other.complete => {
-            notes.push("hidden and ignored files were not all searched".to_owned());
+            notes.push("the search did not reach all hidden and ignored files".to_owned());
         }
         _ => {}
     }
@@ -299,7 +299,7 @@ fn nothing(
     ToolResult::text(text).with_details(details)
 }
 
-/// Notes about what was not searched.
+/// Renders notes about files that were not searched.
 fn left_out(context: &ToolContext, found: &Findings) -> Vec<String> {
     let mut notes = Vec::new();
     if found.binary > 0 {

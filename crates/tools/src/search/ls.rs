@@ -83,7 +83,7 @@ impl Ls {
         let mut text = format!("{} ({})\n", context.display_path(&at), entries_counted(entries.len()));
         text.push_str(&listing.text);
         if !is_whole {
-            text.push_str("(folders below were not all looked at; list a smaller `path`)\n");
+            text.push_str("(some directories below were not read; list a smaller `path`)\n");
         }
         let details = json!({
             "entries": entries.len(),

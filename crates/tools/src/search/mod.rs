@@ -1,4 +1,4 @@
-//! The search tools `grep`, `find` and `ls`, with their common scope, time limits and rendering of paths.
+//! The search tools `grep`, `find` and `ls`, with their common scope and limits.
 
 mod find;
 mod grep;
@@ -27,7 +27,7 @@ const TIME: Duration = Duration::from_secs(30);
 ///
 /// The second search covers hidden and ignored files, if the first found nothing.
 const SECOND_TIME: Duration = Duration::from_millis(400);
-/// Number of omitted files named in a result.
+/// Maximum number of omitted files named in a result.
 const NAMED: usize = 5;
 
 /// Resolves and permits the place of a call; by default the whole workspace.
@@ -67,7 +67,7 @@ fn quoted(context: &ToolContext, path: &AbsPath) -> String {
     format!("{:?}", relative.as_os_str())
 }
 
-/// `1,234`.
+/// Renders a number with separators: `1,234`.
 fn number(count: impl TryInto<u64>) -> String {
     let digits = count.try_into().unwrap_or(u64::MAX).to_string();
     let mut out = String::new();
@@ -80,12 +80,12 @@ fn number(count: impl TryInto<u64>) -> String {
     out
 }
 
-/// `1 file`, `1,234 files`.
+/// Renders a count with its noun: `1 file`, `1,234 files`.
 fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{} {noun}s", number(count)) }
 }
 
-/// A note about files that could not be read.
+/// Renders a note about files that could not be read.
 fn unreadable(failed: usize, failures: &[String]) -> Option<String> {
     let first = failures.first()?;
     let more = if failed > 1 { format!(" and {} more", number(failed - 1)) } else { String::new() };

@@ -15,7 +15,7 @@ const MAX_BYTES: usize = 48 << 10;
 /// Maximum number of files with lines, and of files only named.
 const MAX_FILES: usize = 40;
 const MAX_NAMES: usize = 40;
-/// A longer line is shown in parts.
+/// Length in bytes from which a line is shown in parts.
 const MAX_ROW: usize = 1000;
 /// Limits for a long line: its parts, the length of a match, and its context.
 const MAX_PARTS: usize = 3;
@@ -60,7 +60,7 @@ pub(super) struct Shown {
     pub is_editable: bool,
 }
 
-/// A row of a file.
+/// A row of a file: a matching line, or its context.
 enum Row {
     Hit(usize),
     Beside(usize),
@@ -68,13 +68,15 @@ enum Row {
     Parts(usize, String),
 }
 
-/// The files that an editor has not saved.
+/// Lists the files that an editor has not saved.
 pub(super) fn unsaved(context: &ToolContext) -> BTreeSet<AbsPath> {
     let open = context.workspace.open_documents().into_iter();
     open.filter(|it| it.owner == Owner::Editor { dirty: true }).map(|it| it.path).collect()
 }
 
-/// The page of these files. Records what it shows. Blocks.
+/// Renders the page of these files.
+///
+/// Records the lines that it shows. Blocks.
 pub(super) fn page(context: &ToolContext, query: &Query, files: &[FileHits], request: &PageRequest) -> Page {
     let counts: Vec<u64> = files.iter().map(|file| file.lines).collect();
     let shares = share(&counts, request.limit, MAX_FILES);
@@ -123,12 +125,12 @@ pub(super) fn page(context: &ToolContext, query: &Query, files: &[FileHits], req
     page
 }
 
-/// Whether the path is still no link.
+/// Whether the path still names a file rather than a link.
 fn is_itself(path: &AbsPath) -> bool {
     paths::canonical(path.as_path()).is_ok_and(|canonical| canonical == *path)
 }
 
-/// The rows for the first `share` matching lines and their context.
+/// Selects the first `share` matching lines and their context.
 fn rows(lines: &Lines, found: &[LineMatch], share: usize, context: usize) -> Vec<Row> {
     let mut hits: BTreeMap<usize, Vec<&LineMatch>> = BTreeMap::new();
     for found in found {
@@ -223,7 +225,7 @@ impl Source<'_> {
     }
 }
 
-/// A document's rows, as far as there is room; at least the first.
+/// Renders a document's rows, as far as there is room; at least the first.
 fn section(
     context: &ToolContext,
     page: &mut Page,
@@ -280,8 +282,8 @@ fn look_only(
     share: usize,
 ) {
     let why = match why {
-        LookOnly::NotUtf8 => "not UTF-8: it can only be looked at",
-        LookOnly::TooLarge => "too large to be edited: it can only be looked at",
+        LookOnly::NotUtf8 => "not UTF-8, so it cannot be edited",
+        LookOnly::TooLarge => "too large to be edited",
     };
     page.text.push_str(&format!("{} ({why})\n", shown_path(context, &file.path)));
     let samples = &samples[..samples.len().min(share)];
@@ -303,7 +305,7 @@ fn more_in_file(page: &mut Page, file: &FileHits) {
     }
 }
 
-/// The files whose lines are not shown.
+/// Lists the files whose lines are not shown.
 fn others(context: &ToolContext, page: &mut Page, files: &[FileHits]) {
     if files.is_empty() {
         return;

@@ -3,7 +3,7 @@
 /// Minimum number of lines for the first files.
 const LEAST: u64 = 3;
 
-/// Number of lines for each file, at most `limit` in total.
+/// Computes the number of lines for each file, at most `limit` in total.
 ///
 /// The files share the limit equally; the first files come first.
 pub(super) fn share(counts: &[u64], limit: usize, most_files: usize) -> Vec<usize> {

@@ -1,4 +1,4 @@
-//! Search for files that hold a name, and for those of them that may declare it.
+//! Search for files that hold a name, and for those that may declare it.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 2 << 20;
 /// Time limit of a search.
 const MAX_TIME: Duration = Duration::from_secs(5);
 
-/// Files that hold a word.
+/// The files that hold a word, as documents.
 pub(crate) struct Holding {
     /// Documents sorted by path.
     pub documents: Vec<Document>,
@@ -22,7 +22,9 @@ pub(crate) struct Holding {
     pub cut: bool,
 }
 
-/// The files of the workspace that hold `name` as a word, ignore files respected.
+/// Finds the files of the workspace that hold `name` as a word.
+///
+/// Respects ignore files.
 pub(crate) async fn files_with(
     context: &ToolContext,
     name: &str,
@@ -43,7 +45,7 @@ pub(crate) async fn files_with(
     Ok(scan.await?)
 }
 
-/// The documents that may declare `name` according to their trees.
+/// Finds the documents that may declare `name` according to their trees.
 ///
 /// Takes at most half of the time that is left.
 pub(crate) async fn declaring(

@@ -1,6 +1,6 @@
-//! Git's index, read as a value: which files are tracked, and how git last saw each.
+//! Git's index, read as a value: the tracked files with their last known metadata.
 //!
-//! Versions 2 to 4 of `gitformat-index`, with SHA-1. Anything else reads as nothing, and its files
+//! Reads versions 2 to 4 of `gitformat-index`, with SHA-1. Any other format has no entries, and its files
 //! count as changed.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ pub(crate) struct Tracked {
     size: u32,
 }
 
-/// A file's metadata now.
+/// Current metadata of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FileStat {
     pub size: u64,
@@ -35,7 +35,7 @@ pub(crate) struct FileStat {
 pub(crate) struct Index {
     /// The repository's own directory.
     pub git: PathBuf,
-    /// By path from the directory for which the index was read.
+    /// Tracked files by path from the directory for which the index was read.
     pub files: HashMap<PathBuf, Tracked>,
     written: Option<SystemTime>,
 }
@@ -43,8 +43,8 @@ pub(crate) struct Index {
 impl Tracked {
     /// Whether a file of this size, times and inode is certainly unchanged.
     ///
-    /// `written` is when the index was: a file may change in that moment after git saw it. The time of its
-    /// last change of any kind counts too, because a program can set the modification time back.
+    /// `written` is the time when git wrote the index: a file may change in that moment after git saw it. The
+    /// time of its last change of any kind counts too, because a program can set the modification time back.
     fn is_unchanged(&self, stat: FileStat, written: Option<SystemTime>) -> bool {
         let FileStat { size, ctime, mtime, inode } = stat;
         // The index stores 32 bits.
@@ -65,7 +65,7 @@ impl Tracked {
 }
 
 impl Index {
-    /// The index of the repository that `root` is in. Blocks on the file system.
+    /// Reads the index of the repository that `root` is in. Blocks on the file system.
     pub fn of(root: &Path) -> Option<Self> {
         let top = root.ancestors().find(|directory| directory.join(".git").exists())?;
         let dot_git = top.join(".git");
@@ -88,7 +88,7 @@ impl Index {
         Some(Self { git, files, written })
     }
 
-    /// The blob of a file that is certainly unchanged in git.
+    /// Returns the blob of a file that is certainly unchanged in git.
     pub fn clean(&self, path: &Path, stat: FileStat) -> Option<[u8; 20]> {
         let tracked = self.files.get(path)?;
         tracked.is_unchanged(stat, self.written).then_some(tracked.blob)

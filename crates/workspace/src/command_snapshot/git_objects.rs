@@ -1,5 +1,6 @@
-//! Git's view of a workspace: contents of blobs, checkout conversions, git's own files. Runs no code of the
-//! repository.
+//! Git's view of a workspace: contents of blobs, checkout conversions, own files.
+//!
+//! Runs no code of the repository.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::ffi::OsStringExt;
@@ -23,7 +24,7 @@ const MOST_GIT_FILES: usize = 2_000;
 /// Time limit for git to print contents.
 const GIT_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Contents of `blobs`, read by git. Blobs that git does not print are left out.
+/// Reads the contents of `blobs` by git. Omits blobs that git does not print.
 pub(super) async fn ask_git(
     root: &AbsPath,
     git: &Path,
@@ -35,7 +36,7 @@ pub(super) async fn ask_git(
     let mut process = match processes.spawn(&command, &grant).await {
         Ok(process) => process,
         Err(error) => {
-            tracing::warn!(%error, "what a command changed cannot be compared with git");
+            tracing::warn!(%error, "cannot compare the changes of a command with git");
             return found;
         }
     };
@@ -93,9 +94,9 @@ fn hex(blob: &[u8; 20]) -> String {
     blob.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The content that git checks out for a blob, chosen by its size.
+/// Returns the content that git checks out for a blob, chosen by its size.
 ///
-/// The blob itself, or the blob with the line ends of Windows.
+/// It is the blob itself, or the blob with the line ends of Windows.
 pub(super) fn on_disk(blob: &[u8], stamp: Stamp) -> Option<std::borrow::Cow<'_, [u8]>> {
     if blob.len() as u64 == stamp.size {
         return Some(blob.into());
@@ -122,7 +123,7 @@ pub(super) fn from_blob(content: &[u8], stamp: Stamp) -> Image {
     Image::new(Content::of(content.to_vec()), Some(stamp.mode))
 }
 
-/// The files whose content git filters between disk and repository.
+/// Finds the files whose content git filters between disk and repository.
 ///
 /// The size may stay the same. `None`: ambiguous.
 pub(super) fn filtered(
@@ -164,9 +165,9 @@ pub(super) fn filtered(
     builder.build().ok()
 }
 
-/// Paths that only the user's own ignore files name.
+/// Builds the rules for paths that only the user's own ignore files name.
 ///
-/// `.git/info/exclude` and the global one.
+/// These are `.git/info/exclude` and the global one.
 pub(super) fn private(root: &AbsPath, index: Option<&Index>) -> Gitignore {
     let git = index.map_or_else(|| root.join(".git").as_path().to_owned(), |index| index.git.clone());
     let mut builder = GitignoreBuilder::new("");
@@ -181,7 +182,7 @@ pub(super) fn private(root: &AbsPath, index: Option<&Index>) -> Gitignore {
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// Branches, settings and hooks below `.git`; changes by commands are reported.
+/// Lists branches, settings and hooks below `.git`, whose changes are reported.
 pub(super) fn git_files(root: &AbsPath) -> Vec<(PathBuf, Stamp)> {
     let git = root.join(".git").as_path().to_owned();
     let mut all = Vec::new();

@@ -1,8 +1,8 @@
 //! Snapshots around a shell command, so that undo can revert its changes.
 //!
-//! Before the command: size, times and inode of every file that no ignore file of the project names, and the
-//! contents of those that git does not have. After it: each difference becomes an entry of the journal, as if
-//! it had been committed. Only files whose stamps changed are read.
+//! The first snapshot has size, times and inode of every file that no ignore file of the project names, and
+//! the contents of those that git does not have. After the command, each difference becomes an entry of the
+//! journal, as if it had been committed. The second scan reads only files whose stamps changed.
 
 mod git_index;
 mod git_objects;
@@ -31,9 +31,9 @@ use paths::{AbsPath, StateError};
 use process::Processes;
 use shell::Written;
 
-/// Limit for files that only the user's own ignore files name.
+/// Limit on the size of files that only the user's own ignore files name, in bytes.
 const MOST_PRIVATE: u64 = 8 << 20;
-/// Limit on the targets of a command line that are checked.
+/// Maximum number of targets of a command line that are checked.
 const MAX_TARGETS: usize = 200;
 const LOCK_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -47,21 +47,21 @@ pub struct CommandSnapshots {
     backup: Mutex<Option<Arc<CommandBackup>>>,
 }
 
-/// The files before a command.
+/// The state of the files before a command.
 #[derive(Debug)]
 pub struct CommandSnapshot {
     files: BTreeMap<PathBuf, Stamp>,
     directories: BTreeMap<PathBuf, u32>,
-    /// The directories' inodes, which survive a move.
+    /// The inodes of directories, which survive a move.
     known_directories: HashSet<u64>,
     /// Pipes, sockets and devices, by inode.
     special: BTreeMap<PathBuf, u64>,
-    /// Contents that are stored nowhere else.
+    /// Contents that neither git nor the journal has.
     images: HashMap<PathBuf, Image>,
     /// Files that git has, with their blobs.
     clean: HashMap<PathBuf, [u8; 20]>,
     git: Option<PathBuf>,
-    /// Targets of the command line, inside the workspace or not.
+    /// Targets of the command line with their state, inside the workspace or not.
     targets: Vec<(AbsPath, Option<Mark>)>,
     /// Git's own files, except its index and objects.
     git_files: Vec<(PathBuf, Stamp)>,
@@ -72,7 +72,9 @@ pub struct CommandSnapshot {
 }
 
 impl CommandSnapshot {
-    /// Marks the command as running: from now on the backup survives a crash.
+    /// Marks the command as running.
+    ///
+    /// From now on the backup survives a crash.
     pub fn mark_running(&mut self) {
         self.backup_record.iter_mut().for_each(BackupRecord::mark_running);
     }
@@ -85,11 +87,11 @@ pub struct CommandChanges {
     pub commit: Option<CommitId>,
     /// Changes that undo can revert, in order of path.
     pub files: Vec<AbsPath>,
-    /// Changes that it cannot revert, with the reason.
+    /// Changes that undo cannot revert, with the reason.
     pub lost: Vec<(AbsPath, String)>,
 }
 
-/// Identifies the file at a path.
+/// The identity of the file at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Directory,
@@ -112,7 +114,7 @@ impl CommandSnapshot {
 }
 
 impl CommandSnapshots {
-    /// Snapshots of the files of `workspace`.
+    /// Creates snapshots of the files of `workspace`.
     pub fn new(workspace: Workspace) -> Self {
         Self { workspace, read: Mutex::default(), backup: Mutex::default() }
     }
@@ -201,7 +203,7 @@ impl CommandSnapshots {
         backup.back_up(self.root(), images, run, label).map(Some)
     }
 
-    /// The targets of a command line, with their present state.
+    /// Lists the targets of a command line, with their present state.
     fn targets(&self, line: &str) -> Vec<(AbsPath, Option<Mark>)> {
         let home = std::env::var("HOME").ok().filter(|home| !home.is_empty());
         let mut targets = Vec::new();
@@ -253,9 +255,9 @@ impl CommandSnapshots {
         }
     }
 
-    /// Finds the changes since, and puts them into the journal for `run`.
+    /// Finds the changes since the snapshot, and records them in the journal for `run`.
     ///
-    /// Not to be dropped halfway.
+    /// The caller must not drop the future halfway.
     ///
     /// # Errors
     /// [`StateError`] when the journal cannot be written; undo cannot revert the command then, and the next
@@ -305,7 +307,7 @@ impl CommandSnapshots {
         tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Ok(CommandChanges::default()))
     }
 
-    /// Writes the journal. Blocks.
+    /// Records the changes in the journal. Blocks.
     fn record(
         &self,
         before: &CommandSnapshot,
@@ -350,7 +352,7 @@ impl CommandSnapshots {
             if was.zip(now).is_some_and(|(was, now)| was.mode != now.mode && was.is_link == now.is_link) {
                 wrote
                     .lost
-                    .push((path.clone(), "its permissions changed too; its content comes back".to_owned()));
+                    .push((path.clone(), "its new permissions stay; undo restores its content".to_owned()));
             }
             left -= size;
             let (old, new) = (old.map(|image| pack.add(image)), new.as_ref().map(|image| pack.add(image)));
@@ -404,7 +406,7 @@ impl CommandSnapshots {
     }
 }
 
-/// The content of a file or a link, if it can be kept.
+/// Reads the content of a file or a link, if it can be kept.
 fn image(path: &AbsPath) -> Option<Image> {
     match disk::inspect(path) {
         Ok(Found::File(image)) => Some(image),

@@ -1,4 +1,4 @@
-//! Lists the files and directories of a workspace with their marks.
+//! Scan of the files and directories of a workspace with their marks.
 //!
 //! Reads no contents.
 
@@ -18,7 +18,7 @@ use crate::search::is_version_control;
 
 const MOST_THREADS: usize = 8;
 
-/// Stamp of a file: a change of its content changes it.
+/// Metadata of a file, which differs after a change of its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub size: u64,
@@ -58,7 +58,7 @@ pub(super) struct Scan {
 
 /// Finds every unignored file, link and directory below `root`.
 ///
-/// Files and links that git tracks are included. Only the project's ignore files count.
+/// Includes files and links that git tracks. Only the project's ignore files count.
 pub(super) fn scan(root: &AbsPath, index: Option<&Index>) -> Scan {
     let mut scan = walk(root);
     let tracked = index.into_iter().flat_map(|index| index.files.keys());
@@ -142,7 +142,7 @@ pub(super) fn changed(before: &BTreeMap<PathBuf, Stamp>, after: &BTreeMap<PathBu
     differs.map(|(path, _)| path).chain(new).cloned().collect()
 }
 
-/// Corrects differences that exist only because an ignore file changed between.
+/// Corrects differences that exist only because an ignore file changed in between.
 ///
 /// A file that still exists is not deleted, and one that existed is not new. Returns the files whose earlier
 /// content is unknown. Blocks.
@@ -195,7 +195,7 @@ pub(super) fn undo_ignore_changes(
     unsure
 }
 
-/// The timestamp that a file made now would get.
+/// Returns the timestamp that a new file would get now.
 #[cfg(target_os = "linux")]
 pub(crate) fn file_clock() -> SystemTime {
     use rustix::time::{ClockId, clock_gettime};

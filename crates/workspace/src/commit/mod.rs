@@ -1,5 +1,7 @@
-//! Making a plan real, all of it or nothing: what that comes to, and the order of things between
-//! the disk and the editor. The disk's part is `transaction`.
+//! Commits of plans: all of a plan or nothing.
+//!
+//! This module computes the outcome of a commit and orders the writes of disk and editor. `transaction` makes
+//! the writes on the disk.
 
 mod transaction;
 
@@ -16,25 +18,27 @@ use crate::plan::{FileChange, Plan};
 use crate::ports::{ApplyOutcome, Editor, Hold, Holds};
 use crate::state::WorkspaceState;
 
-/// Bounds a port that never answers; the editor reconciles each change by itself.
+/// Deadline for an editor port; the port reconciles each change by itself.
 const EDITOR_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Why a commit did not happen. Unless it says otherwise, every file is as before.
+/// The reason why a commit did not happen.
+///
+/// Unless it says otherwise, every file is as before.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
     /// A file changed after the plan was made; plan again.
     #[error("{} changed since the plan was made; plan again", list(paths))]
     Moved { paths: Vec<AbsPath> },
-    /// The permit was given for another plan.
-    #[error("the permit is for another plan")]
+    /// The permit allows another plan.
+    #[error("the permit is for another plan; request one for this plan")]
     WrongPermit,
     /// A file or directory may not be written.
     #[error("{path} is read-only; change its permissions and try again")]
     ReadOnly { path: AbsPath },
     #[error("no space left for {path}; nothing was changed")]
     DiskFull { path: AbsPath },
-    /// Pilcrow ended before the commit did; the next start takes it back.
-    #[error("pilcrow ended in the middle of the commit; the next start takes it back")]
+    /// Pilcrow ended before the commit did; the next start reverts it.
+    #[error("pilcrow ended in the middle of the commit; the next start reverts it")]
     Stopped,
     /// Another editor holds a file.
     #[error("{path} cannot be written: {reason}")]
@@ -47,13 +51,13 @@ pub enum CommitError {
     #[error("the editor did not apply the edit of {path}; all changes were reverted: {detail}")]
     NotApplied {
         path: AbsPath,
-        /// The state of each file: unchanged or reverted, and why.
+        /// The state of each file: unchanged or reverted, with the reason.
         detail: String,
     },
     /// Part of the commit could not be reverted.
-    #[error("not everything could be reverted: {}", details.join("; "))]
+    #[error("not everything could be reverted; check these files: {}", details.join("; "))]
     PartlyReverted {
-        /// One line a file.
+        /// One line for each file that was not reverted.
         details: Vec<String>,
     },
     /// A file cannot be read.
@@ -66,7 +70,7 @@ pub enum CommitError {
 }
 
 impl CommitError {
-    /// The code that surfaces and models are given.
+    /// Returns the code for surfaces and models.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Moved { .. } => ErrorCode::StaleText,
@@ -88,7 +92,7 @@ fn list(paths: &[AbsPath]) -> String {
     paths.iter().map(AbsPath::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// A plan to commit, with its purpose.
+/// A plan to commit, with its purpose and run.
 pub(crate) struct Order {
     pub plan: Plan,
     pub run: RunId,
@@ -194,7 +198,7 @@ impl std::fmt::Display for FileState {
 }
 
 impl CommitError {
-    /// This error, or [`Self::PartlyReverted`] if something could not be reverted.
+    /// Returns this error, or [`Self::PartlyReverted`] if `lost` is not empty.
     pub(crate) fn with_lost(self, mut lost: Vec<String>) -> Self {
         if lost.is_empty() {
             return self;
@@ -293,7 +297,7 @@ fn describe(outcome: &ApplyOutcome) -> String {
     }
 }
 
-/// Runs `work`, which blocks, where that is allowed.
+/// Runs blocking `work` on a thread that may block.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CommitError> + Send + 'static,
 ) -> Result<T, CommitError> {

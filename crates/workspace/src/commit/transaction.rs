@@ -1,9 +1,8 @@
-//! The disk's part of a commit: `begin` stages everything, `finish` makes it visible, and `roll_back` leaves
-//! no trace.
+//! The disk's part of a commit: staging, replacing, and rolling back.
 //!
-//! The order makes a crash harmless: contents and entry are durable before anything appears beside the user's
-//! files, and every new content before any replaces a file. Everything blocks and runs under the workspace's
-//! commit lock.
+//! `begin` stages everything, `finish` makes it visible, and `roll_back` leaves no trace. The order makes a
+//! crash harmless: contents and entry are durable before anything appears beside the user's files, and every
+//! new content before any replaces a file. Everything blocks and runs under the workspace's commit lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -26,7 +25,7 @@ use crate::plan::Step;
 use crate::state::WorkspaceState;
 use crate::{ChangeKind, Commit, CommitError, CommittedFile, FileChange, Plan, Version};
 
-/// How long a commit waits for another one to end.
+/// Time for which a commit waits for another one to end.
 const LOCK_DEADLINE: Duration = Duration::from_secs(30);
 /// Maximum number of times that a starting commit is rebased on typing.
 const MAX_REBASES: usize = 8;
@@ -45,12 +44,12 @@ pub(crate) struct Transaction {
 /// The method to write a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WriteMethod {
-    /// The editor makes the change.
+    /// A change by the editor.
     Editor,
     Remove,
-    /// A file beside it replaces it.
+    /// Replacement by a file beside the path.
     Replace,
-    /// Overwritten in place, for this reason.
+    /// Overwriting in place, for this reason.
     InPlace(&'static str),
 }
 
@@ -107,7 +106,7 @@ impl Transaction {
         }
     }
 
-    /// The changes for the editor to make.
+    /// Returns the changes for the editor to make.
     pub(crate) fn open_changes(&self) -> Vec<FileChange> {
         let is_open = |change: &&FileChange| {
             self.plan.steps.iter().any(|step| step.open && step.path == change.path)
@@ -121,7 +120,7 @@ impl Transaction {
         }
     }
 
-    /// The files that are changed on the disk.
+    /// Lists the files that the commit changes on the disk.
     pub(crate) fn closed_paths(&self) -> Vec<AbsPath> {
         let steps = self.plan.steps.iter().zip(&self.methods);
         steps
@@ -152,7 +151,7 @@ impl Transaction {
         Ok(Commit { id, run, label, files, notes: self.notes })
     }
 
-    /// Reverts everything; returns what could not be reverted.
+    /// Reverts everything; returns the files that it could not revert.
     pub(crate) fn roll_back(self) -> Vec<String> {
         match recovery::revert_commit(&self.journal, &self.entry, false) {
             Ok(outcomes) => recovery::unreverted(outcomes),
@@ -165,10 +164,12 @@ impl Transaction {
         error.with_lost(lost)
     }
 
-    /// Removes the staged contents; before the entry is written there is nothing else.
+    /// Removes the staged contents.
+    ///
+    /// Before the entry is written there is nothing else to remove.
     fn abandon(self, error: CommitError) -> CommitError {
         if let Err(error) = self.journal.abandon(&self.entry.id) {
-            tracing::warn!(%error, "the contents of a commit that did not begin stay in the journal");
+            tracing::warn!(%error, "cannot remove the contents of a commit that did not begin");
         }
         error
     }
@@ -322,14 +323,14 @@ impl Transaction {
     }
 }
 
-/// The step of a path, by binary search: steps are in order of path.
+/// Finds the step of a path by binary search: steps are in order of path.
 fn find<'a>(plan: &'a Plan, path: &AbsPath) -> Option<&'a Step> {
     plan.steps.binary_search_by(|step| step.path.cmp(path)).ok().map(|index| &plan.steps[index])
 }
 
-/// Checks the planned state, or rebases the plan on what the user typed since.
+/// Checks the planned state, or rebases the plan on the user's typing since.
 ///
-/// Where the user's changes leave the planned edits alone, they are made in the current text.
+/// If the user's changes do not touch the planned edits, they apply to the current text.
 fn rebase_if_typed(inner: &WorkspaceState, plan: &mut Plan) -> Result<(), CommitError> {
     for _ in 0..MAX_REBASES {
         let is_current = rebase(inner, plan);
@@ -452,7 +453,10 @@ fn is_case_rename(plan: &Plan, step: &Step) -> bool {
     })
 }
 
-/// How to do a step, or why not; `leaves` is the step that its file moves to.
+/// Chooses how to write a step; `leaves` is the step that its file moves to.
+///
+/// # Errors
+/// [`CommitError`] when the step cannot be written.
 fn write_method(step: &Step, leaves: Option<&Step>) -> Result<WriteMethod, CommitError> {
     if step.open {
         return Ok(WriteMethod::Editor);
@@ -492,7 +496,7 @@ fn can_overwrite(step: &Step) -> bool {
     plain(&step.before) && plain(&step.after) && step.moved_from.is_none()
 }
 
-/// The nearest directory above `path` that exists.
+/// Finds the nearest directory above `path` that exists.
 fn existing_directory(path: &AbsPath) -> Result<AbsPath, CommitError> {
     let mut directory = path.parent().unwrap_or_else(|| path.clone());
     while disk::stat(&directory).map_err(|error| io(&directory, error))?.is_none() {
@@ -502,7 +506,7 @@ fn existing_directory(path: &AbsPath) -> Result<AbsPath, CommitError> {
     Ok(directory)
 }
 
-/// Missing directories of the plan and above its new files, parents first.
+/// Lists missing directories of the plan and above its new files, parents first.
 fn directories_to_make(plan: &Plan) -> Result<Vec<StoredDirectory>, CommitError> {
     let mut missing: BTreeMap<AbsPath, Option<u32>> = BTreeMap::new();
     let above = plan

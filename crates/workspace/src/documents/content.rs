@@ -28,12 +28,12 @@ pub(crate) enum Content {
 pub(crate) struct Image {
     pub content: Content,
     pub hash: ContentHash,
-    /// Permission bits; `None` for a new file, which gets the usual ones.
+    /// Permission bits; `None` for a new file, which gets the default ones.
     pub mode: Option<u32>,
 }
 
 impl Content {
-    /// The text of a file; a leading byte order mark becomes the file's.
+    /// Creates the image of a text file; a leading byte order mark becomes the file's.
     pub fn text(text: &str, bom: bool) -> Self {
         match text.strip_prefix(BOM) {
             Some(rest) if !bom => Self::Text { text: rest.into(), bom: true },
@@ -41,7 +41,7 @@ impl Content {
         }
     }
 
-    /// Text if `bytes` are UTF-8.
+    /// Creates a content: text if `bytes` are UTF-8, else bytes.
     pub fn of(bytes: Vec<u8>) -> Self {
         match String::from_utf8(bytes) {
             Ok(text) => Self::text(&text, false),

@@ -1,4 +1,4 @@
-//! Reads the disk without following a final link and without waiting for a pipe.
+//! Reads of the disk that follow no final link and wait for no pipe.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -10,10 +10,10 @@ use paths::AbsPath;
 use crate::ReadError;
 use crate::documents::content::{Content, Image};
 
-/// The largest file that is edited or moved.
+/// Maximum size of a file that is edited or moved, in bytes.
 pub(crate) const MAX_BYTES: u64 = 32 << 20;
 
-/// The entry at a path.
+/// The file, link or directory at a path.
 #[derive(Debug, Clone)]
 pub(crate) enum Found {
     Nothing,
@@ -21,7 +21,7 @@ pub(crate) enum Found {
     File(Image),
 }
 
-/// Everything below a directory.
+/// The files and directories below a directory.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub files: Vec<AbsPath>,
@@ -34,7 +34,7 @@ pub(crate) fn mode(meta: &Metadata) -> u32 {
     meta.permissions().mode() & 0o7777
 }
 
-/// Metadata, links not followed; `None` if the path does not exist.
+/// Reads metadata without following links; `None` if the path does not exist.
 pub(crate) fn stat(path: &AbsPath) -> std::io::Result<Option<Metadata>> {
     match std::fs::symlink_metadata(path) {
         Ok(meta) => Ok(Some(meta)),
@@ -63,7 +63,7 @@ pub(crate) fn inspect(path: &AbsPath) -> Result<Found, ReadError> {
     Ok(Found::File(Image::new(Content::of(bytes), Some(mode(&meta)))))
 }
 
-/// The bytes of a regular file.
+/// Reads the bytes of a regular file.
 ///
 /// # Errors
 /// Every kind of [`ReadError`] but `NotUtf8`.
@@ -95,7 +95,7 @@ pub(crate) fn read(path: &AbsPath) -> Result<(Vec<u8>, Metadata), ReadError> {
     Ok((bytes, meta))
 }
 
-/// Everything below `directory`, sorted; links are not followed.
+/// Reads everything below `directory`, sorted; does not follow links.
 ///
 /// # Errors
 /// `Io`; `NotAFile` for something that cannot be moved by value.
@@ -128,12 +128,12 @@ pub(crate) fn same_file(a: &AbsPath, b: &AbsPath) -> bool {
     id(a).is_some_and(|found| id(b) == Some(found))
 }
 
-/// Flushes a directory's entries.
+/// Flushes the entries of a directory to the disk.
 pub(crate) fn sync_directory(directory: &AbsPath) -> std::io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// The text of a file's bytes, without the byte order mark.
+/// Decodes a file's bytes, without the byte order mark.
 ///
 /// # Errors
 /// `NotUtf8`.
@@ -145,7 +145,7 @@ pub(crate) fn text(path: &AbsPath, bytes: Vec<u8>) -> Result<(Arc<str>, bool), R
     }
 }
 
-/// The error for the position of the first invalid byte.
+/// Creates the error for the position of the first invalid byte.
 pub(crate) fn not_utf8(path: &AbsPath, bytes: &[u8]) -> ReadError {
     let offset = std::str::from_utf8(bytes).err().map_or(bytes.len(), |error| error.valid_up_to());
     ReadError::NotUtf8 { path: path.clone(), offset }

@@ -11,7 +11,7 @@ use crate::ContentHash;
 use crate::documents::content::Content;
 use crate::documents::disk;
 
-/// A file's state on the disk at one time.
+/// The state of a file on the disk, compared with the editor's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskCopy {
     /// Hash of the file's bytes.
@@ -23,7 +23,7 @@ pub struct DiskCopy {
     stamp: Stamp,
 }
 
-/// Detects without reading whether a file may have changed.
+/// Metadata by which a change is detected without reading.
 type Stamp = (u64, u64, u64, i64, i64, i64, i64);
 
 impl DiskCopy {

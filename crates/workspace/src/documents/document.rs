@@ -1,4 +1,4 @@
-//! A file's text as the agent sees it: the editor's where one has it open, else the disk's.
+//! A file's text as the agent sees it: the editor's if open there, else the disk's.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use policy::ErrorCode;
 
 use crate::ContentHash;
 
-/// One text at one moment.
+/// A file's text at one moment, with its version and owner.
 #[derive(Debug, Clone)]
 pub struct Document {
     pub path: AbsPath,
@@ -20,13 +20,13 @@ pub struct Document {
     pub version: Version,
     /// The owner of its present text.
     pub owner: Owner,
-    /// Why it must not be edited now, and what the user can do about it.
+    /// Reason why it must not be edited now, with the remedy.
     ///
     /// For example, another program changed the file since the editor last read or saved it.
     pub blocked: Option<String>,
 }
 
-/// Names a text exactly: an edit planned on one version is not applied to another.
+/// The identity of a text; an edit of one version is not applied to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
     /// Hash of the bytes the file has, or would have if the editor saved it.
@@ -38,28 +38,28 @@ pub struct Version {
 /// The owner of a document's present text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// No editor has it open.
+    /// No editor has the document open.
     Disk,
-    /// An editor has it open; `dirty` when it differs from the disk.
+    /// An editor has the document open; `dirty` when it differs from the disk.
     Editor { dirty: bool },
 }
 
-/// Why a file cannot be read as text.
+/// The reason why a file cannot be read as text.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("{path} does not exist")]
     NotFound { path: AbsPath },
-    /// A directory, socket or device.
+    /// The path is a directory, socket or device.
     #[error("{path} is not a regular file")]
     NotAFile { path: AbsPath },
-    /// Binary, or text in another encoding.
+    /// The file is binary, or text in another encoding.
     #[error("{path} is not UTF-8 text (first bad byte at {offset}); convert it to UTF-8 first")]
     NotUtf8 {
         path: AbsPath,
         /// Byte offset of the first invalid sequence.
         offset: usize,
     },
-    /// More than 32 MiB.
+    /// The file has more than 32 MiB.
     #[error(
         "{path} has {bytes} bytes, more than the limit of {limit}; read a part with `bash` (head, sed -n)"
     )]
@@ -69,7 +69,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// The code that surfaces and models are given.
+    /// Returns the code for surfaces and models.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::NotFound { .. } => ErrorCode::NotFound,

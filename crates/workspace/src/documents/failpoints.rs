@@ -1,8 +1,8 @@
-//! Places where a debug build ends itself, to prove that Pilcrow survives a crash there.
+//! Points where a debug build ends itself, to test recovery from a crash.
 //!
 //! `PILCROW_FAULT=commit:<step>[:n]`; `docs/formats/journal.md` lists the steps. A release build has none.
 
-/// Ends the process by `SIGKILL`, as a crash would, at a step in the environment.
+/// Ends the process by `SIGKILL` if the environment names this step.
 ///
 /// Steps that happen once per file count from 1.
 pub(crate) fn point(step: &str, n: Option<usize>) {

@@ -1,9 +1,10 @@
-//! Traces that other editors leave of a file they have open. A file that no connected editor has open may
-//! still be: Vim and Neovim keep a swap file, beside the file or in a directory of their own, and Emacs a
-//! lock.
+//! Traces that other editors leave of a file they have open.
 //!
-//! Every trace counts: a swap file of an editor that died has text that was never saved, and is the user's to
-//! recover or to remove. If its name is ambiguous, the swap file's content decides.
+//! An editor that is not connected may have a file open. Vim and Neovim then keep a swap file, beside the
+//! file or in a directory of their own, and Emacs a lock.
+//!
+//! Every trace counts: a swap file of an editor that died has text that was never saved, and the user has to
+//! recover or remove it. If its name is ambiguous, the swap file's content decides.
 
 use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -13,17 +14,19 @@ use paths::AbsPath;
 
 use crate::documents::disk;
 
-/// The editor that seems to have `path` open, with a remedy; `None` if no trace.
+/// Names the editor that seems to have `path` open, with a remedy.
+///
+/// `None` without a trace.
 pub(crate) fn holder(path: &AbsPath) -> Option<String> {
     holder_in(path, &UserDirectories::from_env())
 }
 
-/// The user's directories.
+/// Directories of the user in which editors store traces.
 #[derive(Debug, Default)]
 pub(crate) struct UserDirectories {
     home: Option<PathBuf>,
     state: Option<PathBuf>,
-    /// `NVIM_APPNAME`.
+    /// Value of `NVIM_APPNAME`.
     neovim: Option<PathBuf>,
 }
 
@@ -109,7 +112,7 @@ impl UserDirectories {
     }
 }
 
-/// Whether the swap file names `path`.
+/// Whether the content of the swap file names `path`.
 ///
 /// Vim 9.1 `memline.c`, `struct block0`: the name is at byte 108, up to a zero, with `~` or `~user` for the
 /// home directory.
@@ -136,7 +139,7 @@ fn swap_names(swap: &AbsPath, path: &AbsPath, directories: &UserDirectories) -> 
 mod tests {
     use super::*;
 
-    /// Why `a/it.py` must not be written while `swap` exists in its root.
+    /// Returns the reason not to write `a/it.py` while `swap` exists in its root.
     fn lock_reason(swap: &str, content: &[u8]) -> Option<String> {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();

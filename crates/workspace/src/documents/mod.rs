@@ -1,4 +1,4 @@
-//! Texts and bytes on the disk as values: read, compare, write.
+//! Values of texts and bytes on the disk, with operations to read and write them.
 
 pub(crate) mod content;
 pub(crate) mod disk;

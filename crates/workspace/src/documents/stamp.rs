@@ -1,4 +1,4 @@
-//! Detects changed files by `stat`, without reading them again.
+//! Stamps of files by `stat`, which detect changes without reading.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -13,12 +13,12 @@ pub(crate) struct Stamp {
     inode: (u64, u64),
     size: u64,
     times: (i128, i128),
-    /// The file changed just before: another change may not be visible.
+    /// Whether the file changed just before, so that another change may be invisible.
     fresh: bool,
 }
 
 impl Stamp {
-    /// The stamp of a path, links followed. Takes about a microsecond.
+    /// Stamps a path; follows links. Takes about a microsecond.
     pub(crate) fn of(path: &Path) -> Self {
         let Ok(meta) = std::fs::metadata(path) else { return Self::default() };
         let time = |secs: i64, nanos: i64| i128::from(secs) * 1_000_000_000 + i128::from(nanos);

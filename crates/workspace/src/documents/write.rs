@@ -1,4 +1,4 @@
-//! Writes the user's files: stages a new content beside its path, or overwrites in place.
+//! Writes of the user's files: staged beside the path, or in place.
 //!
 //! Callers hold the commit lock, and have stored the content before.
 
@@ -53,7 +53,7 @@ fn keep_owner(file: &File, like: &Metadata) -> std::io::Result<bool> {
     Ok(group_kept && own.uid() == like.uid())
 }
 
-/// Copies access lists and labels, as far as the system lets us.
+/// Copies access lists and labels, as far as the system allows.
 fn keep_attributes(file: &File, like: &AbsPath) {
     let mut names = vec![0u8; 64 << 10];
     let Ok(len) = rustix::fs::listxattr(like.as_path(), &mut names[..]) else { return };
@@ -62,15 +62,15 @@ fn keep_attributes(file: &File, like: &AbsPath) {
         if let Ok(len) = rustix::fs::getxattr(like.as_path(), name, &mut value[..])
             && let Err(error) = rustix::fs::fsetxattr(file, name, &value[..len], XattrFlags::empty())
         {
-            tracing::debug!(path = %like, %error, "an extended attribute is not kept");
+            tracing::debug!(path = %like, %error, "cannot copy an extended attribute");
         }
     }
 }
 
 /// Writes `bytes` over the content of `path`.
 ///
-/// First the beginning of the new, then the end of the old, and in the end the new alone. `n` counts such
-/// writes of a commit.
+/// Writes first the beginning of the new content, then the end of the old one, and in the end the new one
+/// alone. `n` counts such writes of a commit.
 pub(crate) fn in_place(path: &AbsPath, bytes: &[u8], n: Option<usize>) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).open(path)?;
     let (first, second) = bytes.split_at(bytes.len() / 2);

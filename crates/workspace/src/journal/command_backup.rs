@@ -1,10 +1,10 @@
-//! Backups of files during a command, on the disk. If the process is killed during the command, undo still
-//! finds what the command overwrote.
+//! Backups of files on the disk during a command.
 //!
-//! Only contents stored nowhere else are backed up. Contents are written once and stay while the process
-//! lives; later commands refer to them again. Invariants: undo reverts the command's changes and no other
-//! changes. Files changed when the command had ended, or may have ended, are left; their old contents are
-//! stored for the user. The format is in `docs/formats/journal.md`.
+//! If the process is killed during the command, undo still finds the overwritten contents. A backup has only
+//! contents stored nowhere else. The process writes each content once and keeps it; later commands refer to
+//! it again. Invariants: undo reverts the command's changes and no other changes. Recovery leaves files
+//! changed when the command had ended, or may have ended, and stores their old contents for the user. The
+//! format is in `docs/formats/journal.md`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::OpenOptions;
@@ -25,14 +25,14 @@ use crate::journal::LOCK;
 use crate::journal::{Contents, Entry, Journal, Pack, Stored, StoredStep, as_uri};
 use crate::{CommitId, ContentHash, RecoveryNote, RunId};
 
-/// Limit on the contents stored for one command, before and after it each.
+/// Maximum size of the contents stored for one command, before and after it each.
 pub(crate) const MOST_BYTES: u64 = 64 << 20;
-/// Limit on the changed files of one command that undo reverts.
+/// Maximum number of changed files of one command that undo reverts.
 pub(crate) const MOST_FILES: usize = 5_000;
 const DIRECTORY: &str = "commands";
 const HELD: &str = "held.lock";
 const FORMAT: u64 = 1;
-/// Locked by the guard while the process and its commands live.
+/// Name of the file that the guard locks while the process and its commands live.
 ///
 /// The guard writes to it when they have ended.
 const ENDED: &str = "ended";
@@ -46,10 +46,10 @@ const GUARD_DEADLINE: Duration = Duration::from_secs(2);
 /// They must also exceed twice the contents that a command refers to.
 const MOST_IDLE: u64 = 4 << 20;
 
-/// The backups of one process; their directory is removed with it.
+/// The backups of one process, in a directory that is removed with it.
 #[derive(Debug)]
 pub(crate) struct CommandBackup {
-    /// The directory of all processes of the workspace.
+    /// Directory with the backups of all processes of the workspace.
     all: StateDir,
     name: String,
     own: StateDir,
@@ -61,7 +61,7 @@ pub(crate) struct CommandBackup {
 struct BackupState {
     next: u64,
     open: usize,
-    /// Whether a record stays after the process.
+    /// Whether a record remains after the end of the process.
     left: bool,
     places: HashMap<(ContentHash, bool), (String, Stored)>,
     packs: Vec<String>,
@@ -70,7 +70,7 @@ struct BackupState {
 
 /// The record of one command.
 ///
-/// Removed when dropped if the command never ran; else it stays for the next start, unless the journal has
+/// Its drop removes it if the command never ran; else it stays for the next start, unless the journal has
 /// the changes.
 #[derive(Debug)]
 pub(crate) struct BackupRecord {
@@ -79,7 +79,7 @@ pub(crate) struct BackupRecord {
     has_run: bool,
 }
 
-/// A command's record as stored.
+/// The stored form of a command's record.
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredRecord {
     format: u64,
@@ -98,7 +98,9 @@ struct StoredFile {
 }
 
 impl CommandBackup {
-    /// A directory of this process in a workspace's state, for commands of `processes`.
+    /// Creates the backups of this process in a workspace's state.
+    ///
+    /// `processes` runs the commands.
     pub fn new(state: &StateDir, processes: &Processes) -> Result<Arc<Self>, StateError> {
         let all = state.child(DIRECTORY)?;
         let name = uuid::Uuid::new_v4().simple().to_string();
@@ -182,7 +184,7 @@ impl BackupRecord {
         self.has_run = true;
     }
 
-    /// Removes the record: the journal has the changes.
+    /// Removes the record, because the journal has the changes.
     pub(crate) fn discard(mut self) {
         self.has_run = false;
     }
@@ -194,13 +196,13 @@ impl Drop for BackupRecord {
         if self.has_run {
             backups.left = true;
             if let Err(error) = self.of.leave(&self.name) {
-                tracing::warn!(%error, "the time when a command ended is not recorded");
+                tracing::warn!(%error, "cannot record the time when a command ended");
             }
             return;
         }
         backups.open = backups.open.saturating_sub(1);
         if let Err(error) = self.of.own.remove(&self.name) {
-            tracing::warn!(%error, "the backup record of a command that has ended stays");
+            tracing::warn!(%error, "cannot remove the backup record of a command that has ended");
         }
     }
 }
@@ -211,12 +213,12 @@ impl Drop for CommandBackup {
             return;
         }
         if let Err(error) = self.all.remove_tree(&self.name) {
-            tracing::debug!(%error, "the backups for commands stay until the next start");
+            tracing::debug!(%error, "cannot remove the backups for commands; the next start does");
         }
     }
 }
 
-/// Whether a process left backups behind, or is at work.
+/// Whether another process left backups behind, or is still running.
 pub(crate) fn is_any(state: &StateDir) -> Result<bool, StateError> {
     Ok(!state.child(DIRECTORY)?.list()?.is_empty())
 }
@@ -254,7 +256,7 @@ pub(crate) fn recover(state: &StateDir, journal: &Journal) -> Result<Vec<Recover
     Ok(notes)
 }
 
-/// End of the command of a record, by the clock that stamps files, if known.
+/// Reads when the command of a record ended, by the clock that stamps files.
 fn ended(directory: &StateDir, note: &str) -> Result<Option<SystemTime>, StateError> {
     let modified =
         |name: &str| std::fs::metadata(directory.path().join(name)).and_then(|meta| meta.modified());
@@ -276,12 +278,14 @@ enum Now {
     Gone,
     /// The content at the end of the command.
     Changed(Image),
-    /// Changed, but by an unknown program.
+    /// A change by an unknown program.
     Unsure,
 }
 
 impl Now {
-    /// `most`: limit on a content's size; larger ones are not stored.
+    /// Determines the state of a path.
+    ///
+    /// `most` limits the size of a content; larger ones are not stored.
     fn of(path: &AbsPath, was: &Stored, ended: Option<SystemTime>, most: u64) -> Self {
         // Not the modification time, which programs reset when they copy or move a file here.
         let is_old = |meta: &std::fs::Metadata| {

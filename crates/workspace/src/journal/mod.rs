@@ -1,9 +1,7 @@
 //! The journal: commits with everything needed to revert them.
 //!
-//! Format: `docs/formats/journal.md`.
-//!
-//! One file per commit, `pending` until the commit is done, and one file with its contents. Every writer
-//! holds the commit lock.
+//! `docs/formats/journal.md` has the format: one file per commit, `pending` until the commit is done, and one
+//! file with its contents. Every writer holds the commit lock.
 
 pub(crate) mod command_backup;
 mod records;
@@ -23,9 +21,9 @@ use crate::documents::content::{Content, Image};
 /// Lock file for writing the journal and for recovery.
 pub(crate) const LOCK: &str = "commit.lock";
 
-/// The format that this program writes.
+/// Format of the entries that this program writes.
 const FORMAT: u64 = 1;
-/// Limit on all contents; the oldest are removed first.
+/// Maximum size of all contents, in bytes; the oldest are removed first.
 const MAX_BYTES: u64 = 256 << 20;
 /// Maximum age of a commit.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -35,7 +33,7 @@ const KEPT_RUNS: usize = 50;
 const PENDING: &str = ".pending.json";
 const DONE: &str = ".json";
 
-/// A commit as stored.
+/// The stored form of a commit.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub format: u64,
@@ -43,7 +41,7 @@ pub(crate) struct Entry {
     pub run: RunId,
     pub label: String,
     pub at_ms: i64,
-    /// The commits that this one reverts.
+    /// Commits that this one reverts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undoes: Vec<CommitId>,
     #[serde(default)]
@@ -54,7 +52,7 @@ pub(crate) struct Entry {
     pub steps: Vec<StoredStep>,
     #[serde(default)]
     pub made: Vec<StoredDirectory>,
-    /// Directories that it removed because they were empty.
+    /// Directories that the commit removed because they were empty.
     #[serde(default)]
     pub removed: Vec<StoredDirectory>,
 }
@@ -68,7 +66,7 @@ pub(crate) struct StoredStep {
     pub after: Option<Stored>,
     #[serde(default, with = "as_optional_uri", skip_serializing_if = "Option::is_none")]
     pub moved_from: Option<AbsPath>,
-    /// The editor made the change.
+    /// Whether the editor made the change.
     #[serde(default)]
     pub open: bool,
     /// Whether it is overwritten in place; a crash can leave a mix of both contents.
@@ -76,7 +74,7 @@ pub(crate) struct StoredStep {
     /// The beginning of the one and the end of the other.
     #[serde(default)]
     pub in_place: bool,
-    /// The file was created empty for the commit: undo removes it.
+    /// Whether the file was created empty for the commit, so that undo removes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub adopted: bool,
 }
@@ -99,7 +97,7 @@ pub(crate) struct StoredDirectory {
     pub mode: Option<u32>,
 }
 
-/// Contents to be written into one file, without duplicates.
+/// Contents for one file, without duplicates.
 #[derive(Debug, Default)]
 pub(crate) struct Pack {
     bytes: Vec<u8>,
@@ -117,7 +115,7 @@ impl Pack {
         Stored { hash: image.hash, at, len, link: image.content.is_link(), mode: image.mode }
     }
 
-    /// All contents, concatenated.
+    /// Returns all contents, concatenated.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -130,16 +128,16 @@ impl Stored {
     }
 }
 
-/// The contents of one commit, read back.
+/// The contents of one commit, read from its file.
 pub(crate) struct Contents(Vec<u8>);
 
 impl Contents {
-    /// The contents from the bytes of a [`Pack`].
+    /// Parses the contents in the bytes of a [`Pack`].
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    /// The content at a position; `None` if it is damaged or was pruned.
+    /// Returns the content at a position; `None` if it is damaged or was pruned.
     pub fn get(&self, stored: &Stored) -> Option<Image> {
         let start = usize::try_from(stored.at).ok()?;
         let end = start.checked_add(usize::try_from(stored.len).ok()?)?;
@@ -166,7 +164,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// The journal in a workspace's state.
+    /// Opens the journal in a workspace's state.
     ///
     /// # Errors
     /// None in practice: the names are valid.
@@ -178,7 +176,7 @@ impl Journal {
         })
     }
 
-    /// The name of the next commit; names sort in the order of creation.
+    /// Creates the name of the next commit; names sort in the order of creation.
     pub fn next_id(&self) -> Result<CommitId, StateError> {
         let number = |name: &String| name.split('-').next()?.parse::<u64>().ok();
         let last = self.entries.list()?.iter().filter_map(number).max().unwrap_or(0);
@@ -192,7 +190,9 @@ impl Journal {
         self.blobs.sync()
     }
 
-    /// Writes an unfinished entry, durably; again when more is known.
+    /// Writes an unfinished entry, durably.
+    ///
+    /// The commit writes it again when more is known.
     pub(crate) fn write_pending(&self, entry: &Entry) -> Result<(), StateError> {
         let json = serde_json::to_vec_pretty(entry).map_err(|error| StateError::Damaged {
             path: self.entries.path().clone(),
@@ -220,7 +220,7 @@ impl Journal {
         Ok(self.entries.path().join(name))
     }
 
-    /// Names of unfinished commits, oldest first.
+    /// Lists the names of unfinished commits, oldest first.
     pub fn pending(&self) -> Result<Vec<CommitId>, StateError> {
         let names = self.entries.list()?;
         Ok(names
@@ -235,16 +235,16 @@ impl Journal {
         self.read(&format!("{}{PENDING}", id.0))
     }
 
-    /// Names of finished commits, oldest first.
+    /// Lists the names of finished commits, oldest first.
     fn done(&self) -> Result<Vec<CommitId>, StateError> {
         let names = self.entries.list()?;
         let done = names.iter().filter(|name| !name.ends_with(PENDING));
         Ok(done.filter_map(|name| name.strip_suffix(DONE)).map(|id| CommitId(id.to_owned())).collect())
     }
 
-    /// Every complete commit, oldest first.
+    /// Reads every complete commit, oldest first.
     ///
-    /// An unreadable one is left out, with a warning.
+    /// Omits an unreadable one, with a warning.
     ///
     /// # Errors
     /// [`StateError::NewerFormat`], [`StateError::Io`].
@@ -254,7 +254,7 @@ impl Journal {
             match self.read(&format!("{}{DONE}", id.0)) {
                 Ok(entry) => entries.push(entry),
                 Err(error @ StateError::Damaged { .. }) => {
-                    tracing::warn!(%error, "a commit is left out of the history");
+                    tracing::warn!(%error, "a commit is unreadable and missing in the history");
                 }
                 Err(error) => return Err(error),
             }
@@ -359,7 +359,7 @@ impl Journal {
 }
 
 impl Entry {
-    /// An entry dated now, without steps.
+    /// Creates an entry dated now, without steps.
     pub fn new(id: CommitId, run: RunId, label: String) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at_ms = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
@@ -378,12 +378,12 @@ impl Entry {
         }
     }
 
-    /// The step of a path, by binary search: steps are in order of path.
+    /// Finds the step of a path by binary search: steps are in order of path.
     pub fn step(&self, path: &AbsPath) -> Option<&StoredStep> {
         self.steps.binary_search_by(|step| step.path.cmp(path)).ok().map(|index| &self.steps[index])
     }
 
-    /// The file beside `path` that stages its new content.
+    /// Returns the file beside `path` that stages its new content.
     pub fn temp(&self, index: usize) -> AbsPath {
         let path = &self.steps[index].path;
         let directory = path.parent().unwrap_or_else(|| path.clone());

@@ -7,7 +7,7 @@ use text::TextEdit;
 use crate::documents::document::Version;
 use crate::plan::ChangeKind;
 
-/// Identifies a run; undo reverts a run's changes together.
+/// The id of a run; undo reverts a run's changes together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(pub String);
@@ -31,18 +31,18 @@ impl std::fmt::Display for RunId {
     }
 }
 
-/// Identifies a commit in the journal.
+/// The id of a commit in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CommitId(pub String);
 
 #[derive(Debug, Clone)]
 pub struct Commit {
-    /// Its name in the journal, for undo.
+    /// Id in the journal, for undo.
     pub id: CommitId,
     /// The run it belongs to.
     pub run: RunId,
-    /// One line for the user.
+    /// One line that names the commit for the user.
     pub label: String,
     /// Every file, in order of path.
     pub files: Vec<CommittedFile>,
@@ -57,19 +57,19 @@ pub struct CommittedFile {
     pub path: AbsPath,
     /// The kind of change.
     pub kind: ChangeKind,
-    /// From the text before to the text after.
+    /// Edits from the text before to the text after.
     pub edits: Vec<TextEdit>,
     /// The version read back after writing; `None` if it was deleted.
     pub version: Option<Version>,
 }
 
-/// One line of the history, newest first.
+/// A commit as a line of the history.
 #[derive(Debug, Clone)]
 pub struct CommitRecord {
     pub id: CommitId,
     /// The run it belongs to.
     pub run: RunId,
-    /// One line for the user.
+    /// One line that names the commit for the user.
     pub label: String,
     /// Unix time in milliseconds.
     pub at_ms: i64,

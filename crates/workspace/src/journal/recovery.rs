@@ -1,8 +1,8 @@
-//! Reverts an unfinished commit: in the process that began it, or after a crash in the next one that gets the
-//! lock.
+//! Reverts of unfinished commits.
 //!
-//! Reverts only our own writes. A file that is neither as before nor as we left it belongs to another
-//! program: it stays, and its old content is stored outside the journal.
+//! The process that began a commit reverts it, or after a crash the next one that gets the lock. It reverts
+//! only our own writes. A file that is neither as before nor as we left it belongs to another program: it
+//! stays, and recovery stores its old content outside the journal.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::documents::write;
 use crate::journal::{Contents, Entry, Journal, StoredDirectory, StoredStep};
 use crate::{CommitId, RecoveryNote};
 
-/// The outcome for one file.
+/// The outcome of recovery for one file.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub path: AbsPath,
@@ -131,7 +131,7 @@ pub(crate) fn revert_commit(
     Ok(outcomes)
 }
 
-/// The outcome for a step; `None` if nothing had been done to it.
+/// Reverts a step; `None` if nothing had been done to it.
 fn revert_step(journal: &Journal, entry: &Entry, index: usize, contents: &Contents) -> Option<Kind> {
     let step = &entry.steps[index];
     let failed = |detail: String| Some(Kind::Failed(detail));
@@ -220,7 +220,7 @@ fn restore(path: &AbsPath, temp: &AbsPath, image: &Image) -> std::io::Result<()>
     }
 }
 
-/// The old path of a file that only moved, if it can move back as the same file.
+/// Returns the old path of a file that only moved, if it can move back as it is.
 fn move_back_target<'a>(entry: &'a Entry, step: &'a StoredStep) -> Option<&'a AbsPath> {
     let from = step.moved_from.as_ref()?;
     let origin = entry.step(from)?;
@@ -255,7 +255,7 @@ pub(crate) fn remove_empty<'a>(directories: impl Iterator<Item = &'a AbsPath>) -
     removed.filter_map(AbsPath::parent).collect()
 }
 
-/// Files that could not be reverted, a line each, for a commit's error.
+/// Renders the files that could not be reverted, a line each, for a commit's error.
 pub(crate) fn unreverted(outcomes: Vec<Outcome>) -> Vec<String> {
     let line = |outcome: Outcome| match outcome.kind {
         Kind::Restored => None,
@@ -264,7 +264,7 @@ pub(crate) fn unreverted(outcomes: Vec<Outcome>) -> Vec<String> {
     outcomes.into_iter().filter_map(line).collect()
 }
 
-/// A note about a commit that a later one reverted.
+/// Renders a note about a commit that a later one reverted.
 pub(crate) fn note_line(note: &RecoveryNote) -> String {
     let CommitId(id) = &note.commit;
     format!("{} (unfinished commit {id}): {}", note.path, note.detail)

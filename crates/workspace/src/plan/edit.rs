@@ -5,20 +5,22 @@ use text::TextEdit;
 
 use crate::Version;
 
-/// Operations in order, all or none; later ones see the effects of earlier ones.
+/// Operations that apply in order, all or none.
+///
+/// Later operations see the effects of earlier ones.
 #[derive(Debug, Clone, Default)]
 pub struct WorkspaceEdit {
-    /// One line for the user: `rename a to b`.
+    /// One line for the user, such as `rename a to b`.
     pub label: String,
     /// The steps, in order.
     pub operations: Vec<Operation>,
     /// Lines that the user must confirm whatever the rules allow.
     ///
-    /// Parts of which the author of the edit is not sure.
+    /// They name parts of which the author of the edit is not sure.
     pub confirm: Vec<String>,
 }
 
-/// One step of a [`WorkspaceEdit`].
+/// One operation of a [`WorkspaceEdit`].
 #[derive(Debug, Clone)]
 pub enum Operation {
     /// Changes the text of a file.
@@ -39,7 +41,7 @@ pub enum Operation {
     },
     /// Writes a file that was just created empty for this edit.
     ///
-    /// It counts as not there before, so that undo removes the file.
+    /// Undo removes the file, as if it had not existed before.
     Adopt {
         path: AbsPath,
         /// Its text, without a byte order mark.
@@ -63,7 +65,7 @@ pub enum Operation {
     },
     DeleteDirectory {
         path: AbsPath,
-        /// Whether to remove its contents too; else it must be empty.
+        /// Whether to remove its contents too; without it, the directory must be empty.
         recursive: bool,
     },
 }

@@ -1,7 +1,7 @@
-//! The outcome of a [`WorkspaceEdit`](crate::WorkspaceEdit), file by file, before anything is written.
+//! The outcome of a [`WorkspaceEdit`](crate::WorkspaceEdit), file by file.
 //!
-//! `changes` is shown to the user and sent to editors; `steps` is the same by path, as the disk will be: a
-//! moved file is two steps.
+//! Planning writes nothing. Users see `changes`, and editors receive them; `steps` is the same by path, as
+//! the disk will be: a moved file is two steps.
 
 pub(crate) mod edit;
 pub(crate) mod simulate;
@@ -17,7 +17,7 @@ use text::TextEdit;
 use crate::ReadError;
 use crate::documents::content::Image;
 
-/// A checked edit with its outcome, to be permitted and committed.
+/// A checked edit with its outcome, before its permit and commit.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(crate) label: String,
@@ -31,7 +31,9 @@ pub struct Plan {
     pub(crate) confirm: Vec<String>,
 }
 
-/// The content of one path before and after. Two links to one file are two paths.
+/// The content of one path before and after.
+///
+/// Two links to one file are two paths.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
     pub path: AbsPath,
@@ -39,23 +41,23 @@ pub(crate) struct Step {
     pub after: Option<Image>,
     /// The earlier path of the file that moves here.
     pub moved_from: Option<AbsPath>,
-    /// The editor has it open and makes the change itself.
+    /// Whether the editor has the file open and makes the change itself.
     pub open: bool,
-    /// `before` was created for this plan.
+    /// Whether `before` was created for this plan.
     pub adopted: bool,
 }
 
-/// A directory to create.
+/// A directory that the plan creates.
 #[derive(Debug, Clone)]
 pub(crate) struct Directory {
     pub path: AbsPath,
     pub mode: Option<u32>,
 }
 
-/// The change of one file.
+/// The change of one file by a plan.
 #[derive(Debug, Clone)]
 pub struct FileChange {
-    /// The file; of a moved one, its new path.
+    /// The path of the file after the change.
     pub path: AbsPath,
     pub kind: ChangeKind,
     /// Text before, without a byte order mark; of a moved file, at its old path.
@@ -78,7 +80,7 @@ pub struct Overwritten {
 }
 
 impl FileChange {
-    /// The file that this one replaces by moving to its path.
+    /// Returns the file that this one replaces by moving to its path.
     ///
     /// A file that only gets another text is the change itself.
     pub fn destroys(&self) -> Option<&Overwritten> {
@@ -99,19 +101,19 @@ pub enum ChangeKind {
     },
 }
 
-/// Why an edit cannot be planned; nothing was written.
+/// The reason why an edit cannot be planned; nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// A file is not the version that the edit was made for.
+    /// The file is not the version that the edit was made for.
     #[error("{path} changed since it was read; read it again")]
     Stale { path: AbsPath },
-    /// A path that should be new exists.
-    #[error("{path} exists already")]
+    /// A path exists that should be new.
+    #[error("{path} already exists; choose another path, or read it and edit it")]
     Exists { path: AbsPath },
     /// An edit does not fit its text.
     #[error("the edits for {path} do not fit: {source}")]
     Invalid { path: AbsPath, source: text::ApplyError },
-    /// A file outside the workspace.
+    /// A file is outside the workspace.
     #[error("{path} is outside the workspace")]
     Outside { path: AbsPath },
     /// The editor or another program holds the file, so that it must not be written.
@@ -130,7 +132,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// The code for surfaces and models.
+    /// Returns the code for surfaces and models.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Stale { .. } => ErrorCode::StaleText,
@@ -143,7 +145,7 @@ impl PlanError {
 }
 
 impl Plan {
-    /// One line for the user.
+    /// Returns one line for the user.
     pub fn label(&self) -> &str {
         &self.label
     }
@@ -153,7 +155,7 @@ impl Plan {
         &self.confirm
     }
 
-    /// The plan with one more line for the user to confirm.
+    /// Adds a line for the user to confirm.
     #[must_use]
     pub fn confirming(mut self, line: String) -> Self {
         self.confirm.push(line);
@@ -188,7 +190,7 @@ impl Plan {
         self.steps.is_empty() && self.made.is_empty() && self.removed.is_empty()
     }
 
-    /// All changes as one unified diff, paths relative to `root`.
+    /// Renders all changes as one unified diff, paths relative to `root`.
     ///
     /// A file that another replaces is deleted in it, right before the other moves.
     pub fn diff(&self, root: &AbsPath) -> String {
@@ -219,7 +221,7 @@ impl Plan {
         out
     }
 
-    /// Files, lines added, lines removed; a replaced file counts too.
+    /// Counts files, lines added and lines removed; a replaced file counts too.
     pub fn counts(&self) -> (usize, usize, usize) {
         self.changes.iter().fold((0, 0, 0), |(files, added, removed), change| {
             let text = |side: &Option<Arc<str>>| side.clone().unwrap_or_default();
@@ -241,9 +243,9 @@ impl Plan {
         Effects { writes, ..Effects::default() }
     }
 
-    /// Identifies the plan's outcome: paths and contents before and after.
+    /// Computes a hash of the plan's outcome: paths and contents before and after.
     ///
-    /// A permit is bound to it.
+    /// A permit is valid for one digest.
     pub fn digest(&self) -> u128 {
         let mut out = Vec::new();
         let image = |out: &mut Vec<u8>, image: &Option<Image>| match image {
@@ -315,7 +317,7 @@ impl PlannedChange for Plan {
     }
 }
 
-/// `path` for display: relative to `root`, with `/`; absolute if it is elsewhere.
+/// Renders `path` relative to `root`, with `/`; absolute if it is elsewhere.
 pub(crate) fn relative(root: &AbsPath, path: &AbsPath) -> String {
     match path.strip_prefix(root) {
         Some(rest) if rest.as_os_str().is_empty() => ".".to_owned(),

@@ -1,9 +1,8 @@
-//! The operations of an edit, applied in order to files in memory.
+//! Simulation of an edit: its operations, applied in order to files in memory.
 //!
-//! Reads only through [`Source`] and writes nothing. A file is loaded when the first operation names it. The
-//! `expected` version of a later operation is compared with the text as the earlier ones left it: the hash
-//! must be that of the bytes the file would have at that point, whether it was read, moved, changed or
-//! created before.
+//! Reads only through [`Source`] and writes nothing. The first operation that names a file loads it. A later
+//! operation compares its `expected` version with the text as the earlier ones left it: the hash must be that
+//! of the bytes the file would have at that point, whether it was read, moved, changed or created before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -17,13 +16,13 @@ use crate::documents::disk::Tree;
 use crate::plan::{ChangeKind, Directory, FileChange, Overwritten, Plan, PlanError, Step};
 use crate::{Operation, ReadError, Version};
 
-/// The present files.
+/// Access to the present files.
 pub(crate) trait Source {
-    /// The entry at `path`, and whether the editor has it open.
+    /// Reads the entry at `path`, and whether the editor has it open.
     fn lookup(&self, path: &AbsPath) -> Result<Lookup, PlanError>;
-    /// Everything below a directory.
+    /// Reads everything below a directory.
     fn tree(&self, directory: &AbsPath) -> Result<Tree, PlanError>;
-    /// Whether both name one file on a case-insensitive disk.
+    /// Whether both paths name one file on a case-insensitive disk.
     fn same_file(&self, a: &AbsPath, b: &AbsPath) -> bool;
 }
 
@@ -33,15 +32,15 @@ pub(crate) enum Lookup {
     File { image: Image, open: bool },
 }
 
-/// A file in memory.
+/// A file in the simulation.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub image: Image,
     /// Its path at the start; `None` if it was created here.
     origin: Option<AbsPath>,
-    /// The editor has it open.
+    /// Whether the editor has the file open.
     open: bool,
-    /// The only list of edits so far; a second one makes it unknown.
+    /// The only list of edits so far; unknown after a second one.
     edits: Edits,
     /// Whether its text was replaced as a whole.
     whole: bool,
@@ -58,11 +57,11 @@ enum Edits {
 struct Slot {
     before: Option<Node>,
     now: Option<Node>,
-    /// The file was created for these operations.
+    /// Whether the file was created for these operations.
     adopted: bool,
 }
 
-/// The files as the operations leave them.
+/// The state of the files after some operations.
 pub(crate) struct Files<'a> {
     source: &'a dyn Source,
     slots: BTreeMap<AbsPath, Slot>,
@@ -97,7 +96,7 @@ impl<'a> Files<'a> {
         Ok(self.slot(path)?.now.as_ref())
     }
 
-    /// Removes the file at `path`, to be put somewhere else.
+    /// Removes the file at `path`, so that the caller can put it somewhere else.
     pub fn take(&mut self, path: &AbsPath) -> Result<Option<Node>, PlanError> {
         Ok(self.slot(path)?.now.take())
     }
@@ -108,7 +107,7 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
-    /// A file that did not exist.
+    /// Creates a file that did not exist.
     pub(crate) fn new_file(image: Image) -> Node {
         Node { image, origin: None, open: false, edits: Edits::None, whole: false }
     }
@@ -339,7 +338,7 @@ impl<'a> Files<'a> {
         Ok(!self.removed.contains(path) && matches!(self.source.lookup(path)?, Lookup::Directory))
     }
 
-    /// The resulting plan.
+    /// Builds the resulting plan.
     pub(crate) fn into_plan(self, label: String) -> Result<Plan, PlanError> {
         let Self { slots, made, removed, .. } = self;
         let changed = |slot: &Slot| match (&slot.before, &slot.now) {

@@ -1,4 +1,6 @@
-//! The port to an editor that has files open. The surface that talks to the editor implements it.
+//! The port to an editor that has files open.
+//!
+//! The surface that talks to the editor implements it.
 
 use futures_util::future::BoxFuture;
 use paths::AbsPath;
@@ -7,16 +9,18 @@ use tokio::sync::watch;
 
 use crate::{Document, FileChange, RunId};
 
-/// The editor's outcome of one change.
+/// The outcome of one change in the editor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApplyOutcome {
-    /// Exactly our edit, at its position.
+    /// The editor applied exactly our edit, at its position.
     Applied,
-    /// At another position, over other text, or only a part of it.
+    /// The editor applied another edit.
+    ///
+    /// It is at another position, over other text, or only a part of ours.
     Misplaced {
         /// Details, and if it could not be reverted, the reason.
         detail: String,
-        /// The editor port reverted it.
+        /// Whether the editor port reverted it.
         reverted: bool,
     },
     NotApplied {
@@ -30,10 +34,10 @@ pub enum ApplyOutcome {
 
 /// An editor with open documents, which owns their texts.
 pub trait Editor: Send + Sync {
-    /// Every open document that is a file.
+    /// Lists every open document that is a file.
     fn documents(&self) -> Vec<Document>;
 
-    /// The open document at a canonical path.
+    /// Returns the open document at a canonical path.
     ///
     /// While an edit of it is in flight this blocks until the edit is reconciled, at most some seconds.
     fn document(&self, path: &AbsPath) -> Option<Document>;
@@ -46,7 +50,7 @@ pub trait Editor: Send + Sync {
         None
     }
 
-    /// The edits from `since`, an observed text of an open document, to its text now.
+    /// Returns the edits from `since`, an observed text, to the document's text now.
     ///
     /// `None` if not all are known.
     fn changes(&self, path: &AbsPath, since: &str) -> Option<ChangeLog> {
@@ -54,7 +58,7 @@ pub trait Editor: Send + Sync {
         None
     }
 
-    /// A counter of edits of open documents; `None` if the editor has none.
+    /// Returns a counter of edits of open documents; `None` if the editor has none.
     fn change_counter(&self) -> Option<watch::Receiver<u64>> {
         None
     }
@@ -65,6 +69,6 @@ pub trait Editor: Send + Sync {
     /// answer.
     fn apply<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<ApplyOutcome>>;
 
-    /// Reverts changes that had landed; `Landed` again means that it is as before.
+    /// Reverts applied changes; `Applied` means that the document is as before.
     fn revert<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<ApplyOutcome>>;
 }

@@ -1,5 +1,6 @@
-//! The port to other Pilcrow processes, whose editors may have files open that a commit writes. An upper
-//! layer implements it.
+//! The port to other Pilcrow processes, whose editors may have files open.
+//!
+//! A commit must not write such files. An upper layer implements the port.
 
 use futures_util::future::BoxFuture;
 use paths::AbsPath;
@@ -20,8 +21,8 @@ pub struct Holds {
     pub notes: Vec<String>,
 }
 
-/// Other processes that hold open documents.
+/// Access to other processes that hold open documents.
 pub trait Peers: Send + Sync {
-    /// Which of `paths` others hold; answers within some seconds in any case.
+    /// Finds out which of `paths` others hold; answers within some seconds in any case.
     fn holds<'a>(&'a self, paths: &'a [AbsPath]) -> BoxFuture<'a, Holds>;
 }

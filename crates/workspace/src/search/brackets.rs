@@ -1,13 +1,13 @@
-//! Literal brackets in globs: directories have names such as `[id]` and `[[...slug]]`.
+//! Literal brackets in globs, as in the directories `[id]` and `[[...slug]]`.
 //!
-//! A glob like `app/[id]/page.tsx` hardly means one letter of two. So such a group is read both ways, and the
-//! wrong reading usually finds nothing.
+//! A glob like `app/[id]/page.tsx` hardly means one letter of two. So the search reads such a group both
+//! ways, and the wrong reading usually finds nothing.
 
 use globset::GlobBuilder;
 
-/// The glob with each bracket group as itself or as its characters.
+/// Extends the glob so that each bracket group also matches itself.
 ///
-/// A group that is no character class, such as `[user-id]`, is only itself.
+/// A group that is no character class, such as `[user-id]`, matches only itself.
 pub(super) fn both(glob: &str) -> String {
     let mut out = String::with_capacity(glob.len());
     let mut rest = glob;
@@ -31,7 +31,7 @@ pub(super) fn both(glob: &str) -> String {
     out + rest
 }
 
-/// The end of a class: the first `]` that is not its first character.
+/// Finds the end of a class: the first `]` that is not its first character.
 ///
 /// A group with a `/` is no class.
 fn class_end(from: &str) -> Option<usize> {

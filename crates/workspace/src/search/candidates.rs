@@ -1,4 +1,4 @@
-//! A scan within a budget: the files that may contain a text, and the skipped ones.
+//! Scans within a budget: files that may contain a text, and the skipped ones.
 
 use std::time::Instant;
 
@@ -8,25 +8,25 @@ use tokio_util::sync::CancellationToken;
 use super::{Bounds, SearchError};
 use crate::{Document, ReadError, Workspace};
 
-/// Limits of one scan.
+/// The limits of one scan: paths, bytes and time.
 #[derive(Debug, Clone)]
 pub struct Budget {
-    /// Number of paths.
+    /// Maximum number of paths.
     pub files: usize,
-    /// Bytes of one text.
+    /// Maximum size of one text, in bytes.
     pub bytes: usize,
     pub until: Instant,
     pub cancel: CancellationToken,
 }
 
 impl Budget {
-    /// 20,000 files of at most 1 MiB each.
+    /// Creates a budget of 20,000 files of at most 1 MiB each.
     pub fn new(until: Instant, cancel: CancellationToken) -> Self {
         Self { files: 20_000, bytes: 1 << 20, until, cancel }
     }
 }
 
-/// Why a file was not searched.
+/// The reason why a file was not searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkipReason {
     /// The file may match, but its text exceeds the budget.
@@ -49,7 +49,7 @@ pub struct Candidates<I> {
 }
 
 impl Workspace {
-    /// A scan of `paths`, such as those from [`Workspace::files`].
+    /// Starts a scan of `paths`, such as those from [`Workspace::files`].
     pub fn candidates<I: Iterator<Item = AbsPath>>(&self, paths: I, budget: Budget) -> Candidates<I> {
         Candidates { workspace: self.clone(), paths, budget, taken: 0, complete: true, skipped: Vec::new() }
     }
@@ -76,7 +76,7 @@ impl Workspace {
 }
 
 impl<I: Iterator<Item = AbsPath>> Candidates<I> {
-    /// The next document whose text `fits`.
+    /// Returns the next document whose text `fits`.
     pub fn next_document(&mut self, fits: impl Fn(&str) -> bool) -> Option<Document> {
         loop {
             let path = self.next()?;
@@ -86,7 +86,7 @@ impl<I: Iterator<Item = AbsPath>> Candidates<I> {
         }
     }
 
-    /// The next document that holds `word` as a whole word.
+    /// Returns the next document that holds `word` as a whole word.
     pub fn next_with_word(&mut self, word: &str) -> Option<Document> {
         let holds = |text: &str| text::occurrences(text, word).next().is_some();
         loop {
@@ -99,7 +99,7 @@ impl<I: Iterator<Item = AbsPath>> Candidates<I> {
         }
     }
 
-    /// The document at a path of the scan, if `fits` accepts its text.
+    /// Returns the document at a path of the scan, if `fits` accepts its text.
     pub fn document(&mut self, path: &AbsPath, fits: impl Fn(&str) -> bool) -> Option<Document> {
         match self.workspace.document(path) {
             Ok(document) if !fits(&document.text) => None,
@@ -115,12 +115,12 @@ impl<I: Iterator<Item = AbsPath>> Candidates<I> {
         self.budget.cancel.is_cancelled() || Instant::now() >= self.budget.until
     }
 
-    /// Whether no path was left out so far.
+    /// Whether the scan has left out no path so far.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// The files that were not searched, with the reason.
+    /// Returns the files that were not searched, with the reason.
     pub fn skipped(&self) -> &[(AbsPath, SkipReason)] {
         &self.skipped
     }

@@ -1,4 +1,4 @@
-//! Searches the contents of files.
+//! Search in the contents of files.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::{Bounds, Query, Scope, SearchError, Stop};
 use crate::documents::disk;
 use crate::{Document, ReadError, Workspace};
 
-/// Limit on the reported failures.
+/// Maximum number of reported failures.
 const MOST_FAILURES: usize = 20;
 
 /// The result of a search.
@@ -44,7 +44,7 @@ pub struct FileHits {
     pub form: Form,
 }
 
-/// Whether a file can be edited.
+/// The way in which a matching file can be shown and edited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
     /// A document of the workspace, which has the text.
@@ -53,21 +53,21 @@ pub enum Form {
     LookOnly(LookOnly, Vec<(u64, String)>),
 }
 
-/// Why a file cannot be edited.
+/// The reason why a file cannot be edited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LookOnly {
     /// The file is in another encoding.
     NotUtf8,
-    /// The file is larger than can be edited.
+    /// The file is too large to be edited.
     TooLarge,
 }
 
 impl Workspace {
-    /// The files of `scope` in which `query` matches.
+    /// Finds the files of `scope` in which `query` matches.
     ///
-    /// A file open in an editor is searched in the editor's version, even if the disk has no such file. Files
-    /// of a directory that `policy` would ask about or deny are left out; the caller asks before whether
-    /// `scope.at` may be read.
+    /// Searches the editor's version of an open file, even if the disk has no such file. Omits files of a
+    /// directory that `policy` would ask about or deny; the caller asks before whether `scope.at` may be
+    /// read.
     ///
     /// Uses the machine's cores, on its own threads. Cancel-safe: dropping it ends the search.
     ///

@@ -1,7 +1,7 @@
-//! Counts the matching lines of one file.
+//! Count of the matching lines of one file.
 //!
-//! A file is read whole if it may be edited, and streamed if it is larger. A zero byte makes it binary; text
-//! that is not UTF-8 is searched as bytes, and cannot be edited.
+//! The search reads a file whole if it may be edited, and streams a larger one. A zero byte makes it binary;
+//! text that is not UTF-8 is searched as bytes, and cannot be edited.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -21,7 +21,7 @@ const FIRST: usize = 64 << 10;
 const PIECE: usize = 4 << 20;
 /// Maximum size of a buffer that is reused.
 const KEPT: usize = 8 << 20;
-/// Maximum of sample lines of a file that cannot be edited, and bytes of each.
+/// Number of sample lines of a file that cannot be edited, and bytes of each.
 const SAMPLES: usize = 20;
 const SAMPLE_BYTES: usize = 300;
 /// Maximum length of a line in a file that is too large to be read whole.
@@ -58,7 +58,7 @@ impl<'a> FileSearch<'a> {
         Self { query, matcher, searcher: query.searcher(), stop, buffer: Vec::new() }
     }
 
-    /// The number of matching lines of a text.
+    /// Counts the matching lines of a text.
     pub fn text(&mut self, text: &str) -> FileMatches {
         let bytes = normal_ends(text.as_bytes());
         self.count(&bytes).map_or(FileMatches::Stopped, FileMatches::Text)

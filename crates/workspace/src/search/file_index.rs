@@ -1,11 +1,11 @@
 //! The file list of a workspace and the words of its files, kept between scans.
 //!
-//! A scan for a word reads only the files that are new or changed since an earlier scan. Nothing is watched:
-//! each use compares stamps, one `stat` for each directory and each file, which is some milliseconds for
-//! thousands of files.
+//! A scan for a word reads only the files that are new or changed since an earlier scan. The index watches
+//! nothing: each use compares stamps, one `stat` for each directory and each file, which takes some
+//! milliseconds for thousands of files.
 //!
-//! Invariants: a list or entry is used only while its stamps hold; a file that an editor has open is never
-//! judged by the disk; a text that was not indexed may hold every word.
+//! Invariants: a list or entry is used only while its stamps hold; the disk never decides about a file that
+//! an editor has open; a text that was not indexed may hold every word.
 
 use std::collections::HashMap;
 use std::hash::Hasher as _;
@@ -20,17 +20,17 @@ use paths::AbsPath;
 use crate::Workspace;
 use crate::documents::stamp::Stamp;
 
-/// Size of the largest file that is indexed.
+/// Maximum size of a file that is indexed, in bytes.
 const MAX_BYTES: usize = 1 << 20;
-/// Distinct words of one file; a file with more may hold every word.
+/// Maximum number of distinct words of one file; one with more may hold every word.
 const MAX_WORDS: usize = 20_000;
-/// Words of all files together, four bytes each.
+/// Maximum number of words of all files together, four bytes each.
 const MAX_ALL_WORDS: usize = 16 << 20;
 
-/// Names of files whose change alters which files a walk gives.
+/// Names of files whose change can alter the files that a walk finds.
 const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
 
-/// The results of earlier scans.
+/// The file list and words that earlier scans found.
 #[derive(Debug, Default)]
 pub(crate) struct FileIndex {
     listing: Mutex<Option<Arc<Listing>>>,
@@ -53,14 +53,14 @@ struct Words {
 #[derive(Debug)]
 struct FileWords {
     stamp: Stamp,
-    /// Sorted hashes; `None` if the file may hold every word.
+    /// Sorted hashes of words; `None` if the file may hold every word.
     hashes: Option<Box<[u32]>>,
 }
 
 impl Workspace {
-    /// Files of a walk from the root.
+    /// Returns the files of a walk from the root.
     ///
-    /// They come from the list of an earlier walk while that is current.
+    /// Takes them from the list of an earlier walk while that is current.
     pub(super) fn listed(&self, walk: ignore::Walk) -> impl Iterator<Item = AbsPath> + use<> {
         let index = &self.inner.index;
         let known = index.listing.lock().clone();
@@ -115,7 +115,7 @@ impl Words {
     }
 }
 
-/// Hashes of the words of a file, sorted.
+/// Hashes the words of a file; sorts the hashes.
 ///
 /// `None` if it is too large or has too many words.
 fn read_words(path: &AbsPath) -> Option<Box<[u32]>> {
@@ -130,7 +130,7 @@ fn read_words(path: &AbsPath) -> Option<Box<[u32]>> {
     (hashes.len() <= MAX_WORDS).then(|| hashes.into_boxed_slice())
 }
 
-/// The hash of each word of a text.
+/// Hashes each word of a text.
 ///
 /// A file that holds a name as a whole word holds each word of the name.
 fn hashes(text: &str) -> impl Iterator<Item = u32> {
@@ -142,7 +142,7 @@ fn hashes(text: &str) -> impl Iterator<Item = u32> {
     })
 }
 
-/// A walk that becomes the list when it ends.
+/// A walk whose result becomes the list when it ends.
 struct Recording {
     workspace: Workspace,
     walk: ignore::Walk,

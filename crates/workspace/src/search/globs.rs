@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use paths::AbsPath;
 
-/// The selected names; all if there are no globs.
+/// The globs that select names; without globs, all names are selected.
 #[derive(Debug, Clone, Default)]
 pub struct Globs {
     inner: Option<Arc<WorkspaceState>>,
@@ -20,7 +20,7 @@ struct WorkspaceState {
     includes: bool,
 }
 
-/// A malformed glob.
+/// The error of a malformed glob.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{glob}` is not a glob: {reason}; use *, **, ?, [a-z] and {{a,b}}, and \\ to escape one of these")]
 pub struct GlobError {
@@ -32,7 +32,7 @@ pub struct GlobError {
 impl Globs {
     /// Parses globs separated by commas, as in an ignore file.
     ///
-    /// One without `/` matches names in every directory, one with `/` a path below `root` or `at`; a
+    /// A glob without `/` matches names in every directory, one with `/` a path below `root` or `at`; a
     /// directory that it matches includes everything below it. A leading `!` excludes. Brackets also match
     /// themselves: `app/[id]/*` matches the entries of the directory of that name.
     ///
@@ -123,7 +123,7 @@ impl GlobBase {
     }
 }
 
-/// The parts between commas outside braces, brackets and escapes.
+/// Splits at commas outside braces, brackets and escapes.
 fn split(globs: &str) -> Vec<&str> {
     let (mut parts, mut start, mut depth, mut escaped) = (Vec::new(), 0, 0usize, false);
     for (at, c) in globs.char_indices() {

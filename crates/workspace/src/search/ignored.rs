@@ -1,4 +1,4 @@
-//! Whether a walk would leave out a path, found without walking.
+//! Check whether a walk would leave out a path, without a walk.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(super) struct Ignored {
 }
 
 impl Ignored {
-    /// The rules of `scope` without its globs.
+    /// Creates the rules of `scope` without its globs.
     pub fn new(workspace: &Workspace, scope: &Scope) -> Self {
         Self { root: scope.at.clone(), rules: workspace.walker(scope).build_matchers().pop() }
     }

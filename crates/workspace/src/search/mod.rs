@@ -1,9 +1,8 @@
-//! Searches the workspace: its names, and the contents of its files.
+//! Search in the workspace: its names, and the contents of its files.
 //!
-//! Hidden files and those that ignore files name are left out as in ripgrep, links are not followed, and a
-//! file that an editor has open has the editor's text. The work runs on its own threads, bounded by a
-//! cancellation and a deadline, and results come in order of path, whatever thread found them. Callers render
-//! the results.
+//! The search leaves out hidden files and those that ignore files name, as ripgrep does. It follows no links,
+//! and takes the editor's text of an open file. It runs on its own threads, bounded by a cancellation and a
+//! deadline. Results come in order of path, whatever thread found them. Callers render the results.
 
 mod brackets;
 mod candidates;
@@ -37,10 +36,10 @@ pub use tree::TreeEntry;
 pub use walk::files_below;
 pub(crate) use walk::is_version_control;
 
-/// How long a caller waits past the deadline for a search stuck in the system.
+/// Time that a caller waits past the deadline for a search stuck in the system.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The files to search.
+/// The place and the files that a search covers.
 #[derive(Debug, Clone)]
 pub struct Scope {
     /// A canonical directory of the workspace, or one file.
@@ -49,29 +48,29 @@ pub struct Scope {
     pub at: AbsPath,
     /// Globs of names to include and exclude.
     pub globs: Globs,
-    /// Includes hidden files, but never those of version control (`.git`).
+    /// Whether hidden files are included; those of version control (`.git`) never are.
     pub hidden: bool,
-    /// Includes files that ignore files name.
+    /// Whether files that ignore files name are included.
     pub ignored: bool,
 }
 
 impl Scope {
-    /// Everything at `at` that is neither hidden nor ignored.
+    /// Creates the scope of everything at `at` that is neither hidden nor ignored.
     pub fn new(at: AbsPath) -> Self {
         Self { at, globs: Globs::default(), hidden: false, ignored: false }
     }
 }
 
-/// Limits of a search.
+/// The cancellation and deadline of a search.
 #[derive(Debug, Clone)]
 pub struct Bounds {
-    /// Ends it without a result.
+    /// Token that ends the search without a result.
     pub cancel: CancellationToken,
-    /// Ends it with the results so far.
+    /// Time after which the search ends with the results so far.
     pub time: Duration,
 }
 
-/// Why there is no result at all.
+/// The reason why a search has no result at all.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
     /// The search was cancelled.
@@ -86,7 +85,7 @@ pub enum SearchError {
 }
 
 impl SearchError {
-    /// The code for surfaces and models.
+    /// Returns the code for surfaces and models.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Cancelled => ErrorCode::Cancelled,
@@ -96,7 +95,7 @@ impl SearchError {
     }
 }
 
-/// Whether the work should end; checked often, from several threads.
+/// The condition that ends the work, checked often from several threads.
 #[derive(Debug)]
 struct Stop {
     cancel: CancellationToken,
@@ -116,7 +115,7 @@ impl Stop {
         stop
     }
 
-    /// Whether it never stopped any work.
+    /// Whether it has never stopped any work.
     fn never(&self) -> bool {
         !self.stopped.load(Ordering::Relaxed)
     }

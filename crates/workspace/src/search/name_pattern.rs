@@ -1,4 +1,4 @@
-//! A name as a user would type it: a part of it, or a glob.
+//! A name in the form that a user types: a part of it, or a glob.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub struct NamePattern {
 
 #[derive(Debug, Clone)]
 enum Form {
-    /// Matched against the last name, or with a `/` against the relative path.
+    /// A glob for the last name, or with a `/` for the relative path.
     ///
     /// The path is relative to the root or to the searched directory.
     Glob {
@@ -42,7 +42,7 @@ pub enum Fit {
 impl NamePattern {
     /// Parses a glob if `text` has one of `*?[{`, else a part of a name.
     ///
-    /// One with `/` matches paths, and must reach into the last name; one that ends in `/` matches
+    /// A pattern with `/` matches paths, and must reach into the last name; one that ends in `/` matches
     /// directories. Brackets also match themselves, so that `app/[id]` finds the directory of that name.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl NamePattern {
         Ok(Self { form: Form::Glob { glob: Box::new(glob), is_path, part }, directories_only, any_case })
     }
 
-    /// The quality of the match of a path, if any.
+    /// Rates the match of a path, if it matches.
     ///
     /// `below` is relative to the searched directory, `from_root` to the workspace's root.
     pub fn fit(&self, below: &Path, from_root: &Path, is_directory: bool) -> Option<Fit> {

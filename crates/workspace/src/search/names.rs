@@ -1,4 +1,4 @@
-//! Searches the names of files and directories.
+//! Search in the names of files and directories.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub struct Names {
     pub failures: Vec<String>,
     /// Number of unreadable directories.
     pub failed: usize,
-    /// Whether all were compared; if not, all numbers are minimums.
+    /// Whether the search compared all names; if not, all numbers are minimums.
     pub complete: bool,
 }
 
@@ -32,18 +32,18 @@ pub struct Names {
 pub struct Name {
     pub path: AbsPath,
     pub kind: EntryKind,
-    /// Only an editor has it: it was never saved, or was deleted from the disk.
+    /// Whether only an editor has it: it was never saved, or was deleted from the disk.
     pub unsaved: bool,
 }
 
-/// Limit on the reported failures.
+/// Maximum number of reported failures.
 const MOST_FAILURES: usize = 20;
 
 impl Workspace {
-    /// The files and directories below `scope.at` that `wants` accepts.
+    /// Finds the files and directories below `scope.at` that `wants` accepts.
     ///
-    /// Several threads call it with the relative path and whether it is a directory. Files that only an
-    /// editor has are included. Cancel-safe: dropping it ends the search.
+    /// Several threads call it with the relative path and whether it is a directory. Includes files that only
+    /// an editor has. Cancel-safe: dropping it ends the search.
     ///
     /// # Errors
     /// [`SearchError`]; `scope.at` must exist.
@@ -102,7 +102,7 @@ impl Workspace {
         Ok(found)
     }
 
-    /// Unignored documents below the scope's directory that only an editor has.
+    /// Lists unignored documents below the scope's directory that only an editor has.
     pub(super) fn new_documents(&self, scope: &Scope) -> BTreeSet<AbsPath> {
         let open = self.open_documents().into_iter().map(|document| document.path);
         let below = open.filter(|path| path.starts_with(&scope.at) && matches!(disk::stat(path), Ok(None)));

@@ -1,6 +1,6 @@
 //! A pattern, and its matches in a text.
 //!
-//! Lines end with `\n`, `\r\n` or `\r`. `^` and `$` know all three.
+//! Lines end with `\n`, `\r\n` or `\r`. `^` and `$` recognize all three.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,18 +10,18 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 use regex_syntax::hir::{Hir, HirKind};
 
-/// Maximum length of a pattern: search time is its length times a line's.
+/// Maximum length of a pattern in bytes, which bounds the search time of a line.
 const MAX_PATTERN_BYTES: usize = 2_000;
 /// Maximum number of positions in a match.
 ///
-/// Every repetition counts by the number in its braces: search time is as many times that of a line.
+/// Every repetition counts by the number in its braces, since it multiplies the search time of a line.
 const MAX_PLACES: usize = 2_000;
 /// Maximum size of a compiled regex; a class such as `\w` is large and slow.
 const MAX_REGEX_BYTES: usize = 8 << 20;
 /// Maximum size of its tables in each thread.
 const MAX_TABLE_BYTES: usize = 64 << 20;
 
-/// A pattern to search for.
+/// A parsed pattern, ready for searches.
 #[derive(Debug, Clone)]
 pub struct Query {
     pub(super) matcher: RegexMatcher,
@@ -31,17 +31,17 @@ pub struct Query {
 /// Options of a pattern.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueryOptions {
-    /// Plain text, no regex.
+    /// Whether the pattern is plain text, not a regex.
     pub literal: bool,
-    /// Upper and lower case are equal.
+    /// Whether the case of letters is ignored.
     pub ignore_case: bool,
-    /// Whole words only.
+    /// Whether the pattern matches only whole words.
     pub word: bool,
-    /// A match may span lines; a pattern with a line end always may.
+    /// Whether a match may span lines; a pattern with a line end always may.
     pub multiline: bool,
 }
 
-/// A pattern that cannot be used.
+/// The reason why a pattern cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
     /// The pattern is empty.
@@ -52,7 +52,7 @@ pub enum QueryError {
         "the pattern has {bytes} bytes, more than {MAX_PATTERN_BYTES}; search for a distinctive part of it"
     )]
     TooLong { bytes: usize },
-    /// Its counted repetitions make a match too long.
+    /// The counted repetitions make a match too long.
     #[error(
         "`{pattern}` matches up to {places} places, more than {MAX_PLACES}; use smaller counts in braces, `+` or `*`"
     )]
@@ -72,13 +72,13 @@ pub enum QueryError {
 /// A line, or several with [`QueryOptions::multiline`], and the matches in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineMatch {
-    /// Bytes of the lines, including their ends.
+    /// Bytes of the matched lines, including their ends.
     pub range: Range<usize>,
-    /// Bytes of the first matches in them.
+    /// Bytes of the first matches in the lines.
     pub spans: Vec<Range<usize>>,
 }
 
-/// Limit on the reported matches of one line.
+/// Maximum number of reported matches of one line.
 const SPANS: usize = 4;
 
 impl Query {
@@ -134,7 +134,7 @@ impl Query {
         self.across_lines
     }
 
-    /// The first `most` matching lines, in order, of a text without a byte order mark.
+    /// Returns the first `most` matching lines of a text without a byte order mark.
     ///
     /// Does not block, and takes time in proportion to the text.
     pub fn lines(&self, text: &str, most: usize) -> Vec<LineMatch> {
@@ -149,7 +149,7 @@ impl Query {
         sink.found
     }
 
-    /// A searcher for whole bytes that are known to be text.
+    /// Creates a searcher for whole bytes that are known to be text.
     pub(super) fn searcher(&self) -> Searcher {
         SearcherBuilder::new()
             .line_terminator(LineTerminator::crlf())
@@ -161,7 +161,7 @@ impl Query {
     }
 }
 
-/// The query's regex, in which each `\n` outside a class matches both line ends.
+/// Extends the regex so that each `\n` outside a class matches both line ends.
 ///
 /// Lines are shown without their ends, so the author cannot know which one it is.
 fn with_any_line_end(pattern: &str, literal: bool) -> String {
@@ -206,7 +206,7 @@ fn with_any_line_end(pattern: &str, literal: bool) -> String {
     regex
 }
 
-/// The number of characters and classes of a regex, repetitions written out.
+/// Counts the characters and classes of a regex, with repetitions expanded.
 fn places(hir: &Hir) -> usize {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 0,
@@ -223,7 +223,7 @@ fn places(hir: &Hir) -> usize {
     }
 }
 
-/// The bytes with each lone `\r` as `\n`: all lines end with `\n`, in place.
+/// Replaces each lone `\r` by `\n` in place, so that all lines end with `\n`.
 pub(super) fn normal_ends(bytes: &[u8]) -> Cow<'_, [u8]> {
     let lone = |at: &usize| bytes.get(at + 1) != Some(&b'\n');
     if !memchr::memchr_iter(b'\r', bytes).any(|at| lone(&at)) {

@@ -1,5 +1,6 @@
-//! Lists a directory some levels deep: everything, with ignored entries marked and
-//! not entered.
+//! Listing of a directory some levels deep.
+//!
+//! It has everything, but marks ignored entries and does not enter them.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -20,26 +21,26 @@ pub struct TreeEntry {
     pub name: OsString,
     pub path: AbsPath,
     pub kind: EntryKind,
-    /// Bytes, for a file.
+    /// Size in bytes of a file; 0 for other entries.
     pub size: u64,
-    /// Ignore files name it, or it belongs to version control.
+    /// Whether ignore files name it, or it belongs to version control.
     pub ignored: bool,
-    /// Only an editor has it.
+    /// Whether only an editor has it.
     pub unsaved: bool,
-    /// Its own entries in order of name; `None` if it was not entered.
+    /// Entries of the directory in order of name; `None` if it was not entered.
     pub entries: Option<Vec<TreeEntry>>,
 }
 
-/// A directory still to be entered, with its position among those already read.
+/// A directory not yet read, with its position among those already read.
 struct Pending {
     path: AbsPath,
     at: Vec<usize>,
 }
 
 impl Workspace {
-    /// The entries of `directory` by name, down to `depth` levels (1: its own only).
+    /// Lists the entries of `directory`, down to `depth` levels (1: its own only).
     ///
-    /// Directories that are ignored or may not be read unasked are named and not entered. The flag says
+    /// Names directories that are ignored or may not be read unasked, and does not enter them. The flag says
     /// whether the list is complete.
     ///
     /// # Errors

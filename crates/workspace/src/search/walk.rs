@@ -1,4 +1,4 @@
-//! Walks directories with ignore rules.
+//! Walks over directories with ignore rules.
 
 use ignore::{DirEntry, WalkBuilder};
 use paths::AbsPath;
@@ -6,7 +6,7 @@ use paths::AbsPath;
 use super::{Scope, Stop};
 use crate::{EntryKind, Workspace};
 
-/// Directories of version control; left out even where hidden names are included.
+/// Directories of version control, which every walk omits.
 const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 /// Maximum number of threads; more would wait for each other.
 const MOST_THREADS: usize = 8;
@@ -20,10 +20,10 @@ pub(super) enum WalkStep<'a> {
 }
 
 impl Workspace {
-    /// The regular files below `directory`, first documents that only an editor has.
+    /// Lists the regular files below `directory`, the editor's own documents first.
     ///
-    /// Then those on the disk in order of path, without hidden files, ignored files and targets of links.
-    /// Walks lazily, and blocks.
+    /// The files on the disk follow in order of path, without hidden files, ignored files and targets of
+    /// links. Walks lazily, and blocks.
     pub fn files(&self, directory: &AbsPath) -> impl Iterator<Item = AbsPath> + use<> {
         let scope = Scope::new(directory.clone());
         let walk = (scope.at != *self.root()).then(|| files_of(self.walker(&scope)));
@@ -34,10 +34,11 @@ impl Workspace {
             .chain(walk.into_iter().flatten())
     }
 
-    /// Entries on the disk below `directory`, in order of path.
+    /// Lists entries on the disk below `directory`, in order of path.
     ///
-    /// The regular files that no ignore file names, hidden ones too, and hidden directories, which are not
-    /// entered. Omits the directories `without` and those of version control. Walks lazily, and blocks.
+    /// These are the regular files that no ignore file names, hidden ones too, and hidden directories, which
+    /// are not entered. Omits the directories `without` and those of version control. Walks lazily, and
+    /// blocks.
     pub fn files_and_hidden(
         &self,
         directory: &AbsPath,
@@ -139,7 +140,7 @@ fn is_gone(error: &ignore::Error) -> bool {
     })
 }
 
-/// The regular files below `directory`, also outside a workspace, in path order.
+/// Lists the regular files below `directory`, also outside a workspace.
 ///
 /// Omits hidden files, ignored files and targets of links. Walks lazily, and blocks.
 pub fn files_below(directory: &AbsPath) -> impl Iterator<Item = AbsPath> + use<> {

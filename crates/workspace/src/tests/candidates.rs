@@ -11,7 +11,7 @@ fn budget() -> Budget {
     Budget::new(Instant::now() + Duration::from_secs(60), CancellationToken::new())
 }
 
-/// The files that contain "name", whether the scan was complete, the skipped files.
+/// Scans for "name": the files, completeness, and the skipped files.
 fn scan(fixture: &Fixture, budget: Budget) -> (Vec<String>, bool, Vec<(String, SkipReason)>) {
     let workspace = &fixture.workspace;
     let mut candidates = workspace.candidates(workspace.files(workspace.root()), budget);

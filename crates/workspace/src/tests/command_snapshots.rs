@@ -1,4 +1,4 @@
-//! Changes of commands are found, recorded in the journal, and reverted.
+//! Changes of commands: detection, journal entries, and undo.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ async fn run(fixture: &Fixture, command: impl FnOnce(&Path)) -> (CommandChanges,
     run_line(fixture, "x", command).await
 }
 
-/// [`run`] for a command of this text.
+/// Runs a command line as [`run`] does.
 async fn run_line(
     fixture: &Fixture,
     line: &str,
@@ -99,7 +99,7 @@ async fn backups_for_a_command_are_removed_with_it() {
     assert_eq!(directory.list().unwrap(), [""; 0]);
 }
 
-/// The state of a killed process: its directory without its locks.
+/// Copies the state of a killed process: its directory without its locks.
 fn copy_of_the_dead(fixture: &Fixture) -> PathBuf {
     let all = fixture.workspace.inner.state.child("commands").unwrap();
     let [name] = all.list().unwrap().try_into().unwrap();
@@ -371,7 +371,7 @@ async fn permissions_pipes_and_sockets_are_reported() {
     assert_eq!(
         lost,
         [
-            "a.txt its permissions changed too; its content comes back",
+            "a.txt its new permissions stay; undo restores its content",
             "d a directory's permissions changed",
             "b.txt a pipe, socket or device was created",
         ]

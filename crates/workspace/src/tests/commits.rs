@@ -1,4 +1,4 @@
-//! Commits on the disk: all or nothing, and a file's attributes stay.
+//! Commits on the disk: all or nothing, with the files' attributes.
 
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::process::Command;
@@ -270,7 +270,7 @@ fn many_files_take_time_in_proportion() {
     assert!(many < some * 30 + std::time::Duration::from_secs(2), "{some:?} {many:?}");
 }
 
-/// Mounts for one test, if that is allowed.
+/// Mounts for one test, where the system allows them.
 struct Mount(std::path::PathBuf);
 
 impl Mount {

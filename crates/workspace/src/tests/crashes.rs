@@ -1,5 +1,6 @@
-//! Kills at every step, and two at once, with real processes. A child is this test binary again; the
-//! environment selects its role.
+//! Kills at every step of a commit, and concurrent commits, with real processes.
+//!
+//! A child is this test binary again; the environment selects its role.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,4 @@
-//! Commits that reach into a scripted editor, which answers as the test says.
+//! Commits that reach into a scripted editor, whose answers the test sets.
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -14,10 +14,10 @@ struct Scripted {
     refuses: Mutex<BTreeMap<AbsPath, ApplyOutcome>>,
     cannot_revert: Mutex<bool>,
     reverted: Mutex<Vec<AbsPath>>,
-    /// The port prepends this to every text and can rebase on it.
+    /// Number of characters that the port prepends, if it can rebase on them.
     follows: Mutex<Option<usize>>,
     blocked: Mutex<Option<String>>,
-    /// A concurrent write of another program.
+    /// The write of another program during the commit.
     meanwhile: Mutex<Option<(AbsPath, String)>>,
 }
 
@@ -85,7 +85,7 @@ impl Editor for Scripted {
     }
 }
 
-/// `x.open` and `y.open` are open with the text "unsaved"; `disk` is not open.
+/// Opens `x.open` and `y.open` in the editor as "unsaved"; `disk` is closed.
 fn fixture() -> (Fixture, Arc<Scripted>) {
     let mut fixture = Fixture::new(&[("x.open", "saved"), ("y.open", "saved"), ("disk", "saved")]);
     let editor = Arc::new(Scripted::default());
@@ -278,7 +278,7 @@ fn documents_that_must_not_be_written_are_refused() {
     );
 }
 
-/// Gives the test's answer to every question.
+/// Peers that give the test's answer to every question.
 struct Said(Holds);
 
 impl Peers for Said {

@@ -1,4 +1,4 @@
-//! The kept file list and words against walks and texts without them.
+//! The kept file list and words, compared with walks and texts without them.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ impl Fixture {
         self.workspace.files(self.workspace.root()).map(|path| self.workspace.relative(&path)).collect()
     }
 
-    /// The list of a workspace that has scanned nothing yet.
+    /// Lists the files of a workspace that has scanned nothing yet.
     fn walked(&self) -> Vec<String> {
         let other = open(&self.directory);
         other.files(other.root()).map(|path| other.relative(&path)).collect()

@@ -1,4 +1,4 @@
-//! The crate at its boundary: a workspace in a temporary directory, its files before and after.
+//! Tests of the crate at its boundary: a workspace in a temporary directory.
 
 mod candidates;
 mod command_snapshots;
@@ -26,9 +26,9 @@ use crate::{
     WorkspaceEdit,
 };
 
-/// A workspace and its state.
+/// A workspace with its state in a temporary directory.
 pub(super) struct Fixture {
-    /// The directory of `root`, the workspace, and `state`.
+    /// The temporary directory: the workspace in `root`, its state in `state`.
     pub directory: PathBuf,
     pub workspace: Workspace,
     _temp: Option<tempfile::TempDir>,
@@ -54,7 +54,7 @@ impl Fixture {
         self.workspace.root().join(path)
     }
 
-    /// The text with paths relative to the workspace.
+    /// Renders the text with paths relative to the workspace.
     pub fn relative(&self, text: &str) -> String {
         text.replace(&format!("{}/", self.workspace.root()), "")
     }
@@ -161,7 +161,7 @@ pub(super) fn set_mode(path: impl AsRef<Path>, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Every file below `root` with its bytes, each link's target, empty directories.
+/// Reads every file below `root`, each link's target, and empty directories.
 ///
 /// The names of empty directories end in `/`.
 pub(super) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {

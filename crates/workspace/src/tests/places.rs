@@ -1,4 +1,4 @@
-//! Paths and documents: the target of a spelling, and what can be read as text.
+//! Paths and documents: the target of a spelling, and files readable as text.
 
 use std::os::unix::fs::symlink;
 

@@ -1,4 +1,4 @@
-//! Plans: the outcome of operations, and which are refused.
+//! Plans: the outcome of operations, and refused operations.
 
 use std::os::unix::fs::symlink;
 
@@ -11,7 +11,7 @@ fn hash(text: &str) -> Version {
     Version { hash: ContentHash::of(text.as_bytes()), editor: None }
 }
 
-/// Each change as `kind path before -> after`.
+/// Renders each change as `kind path before -> after`.
 #[track_caller]
 fn check(fixture: &Fixture, operations: Vec<Operation>, expected: &[&str]) -> Plan {
     let before = fixture.files();

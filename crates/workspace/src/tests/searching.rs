@@ -1,4 +1,4 @@
-//! Search at its boundary: what it includes, what it leaves out, and how it ends.
+//! Search at its boundary: included files, omitted files, and its end.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -50,7 +50,7 @@ impl Fixture {
         block_on(self.workspace.tree(root, depth, self.policy(&[]), &bounds())).unwrap()
     }
 
-    /// The files with a hit, as `path:lines`.
+    /// Lists the files with a hit, as `path:lines`.
     fn hits(&self, pattern: &str, scope: &Scope) -> Vec<String> {
         let found = self.search_for(pattern, scope);
         assert!(found.complete);

@@ -1,4 +1,4 @@
-//! Undo and redo: exact where nothing else changed, and never at the cost of other changes.
+//! Undo and redo: exact, and never at the cost of other changes.
 
 use policy::ErrorCode;
 use proptest::prelude::*;

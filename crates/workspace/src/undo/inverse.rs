@@ -1,8 +1,8 @@
 //! The inverse of commits on the files as they are now.
 //!
-//! Later changes by others are never lost: an inverse edit is mapped over them, and where they changed the
-//! same bytes it is left out and reported. Commits are reverted newest first, on files in memory; the outcome
-//! is a plan like any other.
+//! Later changes by others are never lost: the inverse maps its edits over them, and reports an edit whose
+//! bytes they changed instead of applying it. It reverts commits newest first, on files in memory; the
+//! outcome is a plan like any other.
 
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,7 @@ pub(crate) fn plan(
     Ok(UndoPlan { plan, undoes, skipped, redo })
 }
 
-/// Leaves out further names of one file where their contents should differ.
+/// Omits further names of one file if their contents would differ.
 ///
 /// The first name writes the file, which shows under the others.
 fn skip_hard_links(plan: &mut Plan, skipped: &mut Vec<Skipped>) {
@@ -81,7 +81,7 @@ fn skip_hard_links(plan: &mut Plan, skipped: &mut Vec<Skipped>) {
     plan.changes.retain(|change| !left.contains(&change.path));
 }
 
-/// A moved file on its way back.
+/// A moved file that returns to its earlier path.
 struct Returning<'a> {
     step: &'a StoredStep,
     to: &'a AbsPath,
@@ -285,7 +285,7 @@ fn are_joined(text: &str, edit: &TextEdit, change: &TextEdit) -> bool {
     (after && !at_line_start(edit.range.end)) || (before && !at_line_start(edit.range.start))
 }
 
-/// The message about a skipped `edit`, with the present lines at its position.
+/// Renders the message about a skipped `edit`, with the present lines.
 ///
 /// `near`: the changes that touch it; `shift`: the growth of those before.
 fn changed_lines(index: &LineIndex, edit: &TextEdit, near: &[TextEdit], shift: isize) -> String {

@@ -1,5 +1,6 @@
-//! Undo of commits, mapped onto the present text: the possible requests and the commits they select.
-//! `inverse` plans the outcome.
+//! Undo of commits, mapped onto the present text.
+//!
+//! This module selects the commits of a request; `inverse` plans the outcome.
 
 mod inverse;
 mod record;
@@ -13,7 +14,7 @@ use crate::journal::{Entry, Journal};
 use crate::state::WorkspaceState;
 use crate::{CommitId, CommitRecord, Plan, PlanError, RunId};
 
-/// The commits to revert.
+/// The commits that a request reverts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undo {
     /// The last run that changed something and is not reverted.
@@ -25,26 +26,26 @@ pub enum Undo {
     Since(String),
 }
 
-/// A planned undo or redo.
+/// The plan of an undo or redo, with the changes that stay.
 #[derive(Debug)]
 pub struct UndoPlan {
     pub plan: Plan,
-    /// The reverted commits.
+    /// Commits that the undo reverts.
     pub undoes: Vec<CommitId>,
     /// Changes that cannot be mapped and stay.
     pub skipped: Vec<Skipped>,
     pub(crate) redo: bool,
 }
 
-/// Something that stays unchanged.
+/// A change that the undo does not revert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     pub path: AbsPath,
-    /// Why, with the lines concerned.
+    /// The reason, with the lines concerned.
     pub reason: String,
 }
 
-/// Why nothing can be reverted.
+/// The reason why nothing can be reverted.
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// The history has no such commit.
@@ -58,7 +59,7 @@ pub enum UndoError {
     Unknown { id: String },
     #[error("{id} is already undone; `pilcrow redo` restores it")]
     AlreadyUndone { id: String },
-    /// Every change of it was changed again since.
+    /// Later changes replaced all of its text.
     #[error(
         "nothing of it can be reverted, because it changed: {};\n\
          an older commit can be named with `pilcrow undo --commit`",
@@ -76,7 +77,7 @@ pub enum UndoError {
 }
 
 impl UndoError {
-    /// The code for surfaces and models.
+    /// Returns the code for surfaces and models.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Nothing { .. } | Self::Unknown { .. } => ErrorCode::NotFound,
@@ -168,13 +169,13 @@ fn open_ones<'a>(
     if open.is_empty() { Err(UndoError::AlreadyUndone { id: id.to_owned() }) } else { Ok(open) }
 }
 
-/// A commit that changed something and is no undo.
+/// Whether a commit changed something and is no undo.
 fn is_normal(entry: &Entry) -> bool {
     let changes = !(entry.steps.is_empty() && entry.made.is_empty() && entry.removed.is_empty());
     entry.undoes.is_empty() && changes
 }
 
-/// The commit that reverted each reverted commit, without reverted undos.
+/// Maps each reverted commit to the one that reverted it, without reverted undos.
 fn undone_by(entries: &[Entry]) -> BTreeMap<CommitId, CommitId> {
     let mut undone = BTreeMap::new();
     for entry in entries.iter().rev() {

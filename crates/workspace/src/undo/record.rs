@@ -1,4 +1,4 @@
-//! Entries of the journal without a commit: late edits of an editor, and named points.
+//! Journal entries without a commit: late edits of an editor, and checkpoints.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const LOCK_DEADLINE: Duration = Duration::from_secs(30);
 impl WorkspaceState {
     /// Records a change of an open document from `before` to `after` for `run`.
     ///
-    /// As if it had been committed. Changes no file. Blocks, up to 30 s for a commit under way.
+    /// The journal treats it like a commit. Changes no file. Blocks, up to 30 s for a running commit.
     ///
     /// # Errors
     /// [`StateError`].

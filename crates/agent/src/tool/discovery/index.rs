@@ -1,6 +1,6 @@
-//! Ranks tools for a query: BM25 with the δ of BM25+, over one weighted term frequency.
+//! The ranking of tools for a query.
 //!
-//! Pure and deterministic to the bit.
+//! It is BM25 with the δ of BM25+, over one weighted term frequency. Pure and deterministic to the bit.
 
 use std::collections::HashMap;
 
@@ -52,7 +52,7 @@ pub enum ToolSource {
 pub struct Match {
     /// Index of its document.
     pub document: usize,
-    /// Above 0; comparable within one answer only.
+    /// Quality of the match, above 0; comparable within one answer only.
     pub score: f64,
 }
 
@@ -60,7 +60,8 @@ pub struct Match {
 #[derive(Debug, Default)]
 pub struct ToolIndex {
     names: Vec<String>,
-    /// Per document: k1 × (1 − b + b × length / mean length).
+    /// Factor of each document: k1 × (1 − b + b × length
+    /// mean length).
     norms: Vec<f64>,
     postings: HashMap<String, Vec<Posting>>,
 }

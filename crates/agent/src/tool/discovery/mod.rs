@@ -1,8 +1,8 @@
-//! Decides which tools a model knows, and searches the others.
+//! The tools that a model knows, and the search for the others.
 //!
 //! A session begins with few tools. A found tool is sent from the next request on and stays for the session.
-//! The list only grows at its end, so providers' caches stay valid. A tool can be called by name before it is
-//! found: the index restricts what a model is sent, not what it may do.
+//! The list only grows at its end, so providers' caches stay valid. The model can call a tool by name before
+//! it finds it: the index restricts the definitions in a request, not the calls.
 
 mod index;
 mod tokens;
@@ -25,7 +25,7 @@ const MOST_ACTIVATED: usize = 5;
 /// The tools of one session.
 pub struct Toolset {
     registry: Arc<Registry>,
-    /// Built by the first search.
+    /// The search index, which the first search builds.
     index: OnceLock<ToolIndex>,
     active: Mutex<ActiveTools>,
 }
@@ -34,7 +34,7 @@ pub struct Toolset {
 struct ActiveTools {
     /// Registry indices, in the order in which the model got to know the tools.
     order: Vec<usize>,
-    /// How many of them the session file records.
+    /// Number of tools of `order` that the session file records.
     noted: usize,
 }
 
@@ -44,7 +44,7 @@ pub struct FoundTool {
     pub name: String,
     /// Its definition, as sent in requests.
     pub definition: ToolDefinition,
-    /// Above 0; comparable within one answer only.
+    /// Quality of the match, above 0; comparable within one answer only.
     pub score: f64,
     /// Whether the model knows it now.
     pub is_active: bool,

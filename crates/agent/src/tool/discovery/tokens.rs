@@ -1,4 +1,4 @@
-//! Splits names and sentences into words, for search indexes. Pure.
+//! Words of names and sentences, for search indexes. Pure.
 
 use icu_normalizer::DecomposingNormalizerBorrowed;
 use icu_properties::CodePointMapData;
@@ -23,7 +23,9 @@ pub fn each_word(text: &str, take: impl FnMut(&str)) {
     if text.is_ascii() { each_ascii_word(text, take) } else { each_any_word(text, take) }
 }
 
-/// [`each_word`] for ASCII, without Unicode tables; lowercase words are not copied.
+/// Splits ASCII as [`each_word`] does, without Unicode tables.
+///
+/// Does not copy lowercase words.
 fn each_ascii_word(text: &str, mut take: impl FnMut(&str)) {
     let mut lower = String::new();
     let mut give = |word: &str| {
