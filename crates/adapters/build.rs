@@ -6,22 +6,31 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 fn main() {
-    let servers = table("servers", "SERVERS", "ServerDefinition", &|table| {
-        let languages = table.get("languages").and_then(toml::Value::as_array).ok_or("no languages")?;
-        languages.iter().map(patterns).collect::<Result<Vec<_>, _>>().map(|lists| lists.concat())
-    });
-    let debuggers = table("debuggers", "DEBUGGERS", "DebuggerDefinition", &|table| patterns(table));
-    let editors = table("editors", "EDITORS", "EditorDefinition", &|_| Ok(Vec::new()));
+    let servers = table(
+        "servers",
+        "static SERVERS",
+        "BuiltIn<ServerDefinition>",
+        Some(&|table| {
+            let languages = table.get("languages").and_then(toml::Value::as_array).ok_or("no languages")?;
+            languages.iter().map(patterns).collect::<Result<Vec<_>, _>>().map(|lists| lists.concat())
+        }),
+    );
+    let debuggers =
+        table("debuggers", "static DEBUGGERS", "BuiltIn<DebuggerDefinition>", Some(&|table| patterns(table)));
+    let editors = table("editors", "static EDITORS", "BuiltIn<EditorDefinition>", Some(&|_| Ok(Vec::new())));
+    let runners = table("runners", "pub static RUNNERS", "(&str, &str)", None);
     let out = std::env::var_os("OUT_DIR").expect("cargo sets it");
     #[expect(clippy::disallowed_methods, reason = "a build script writes into its own directory")]
-    std::fs::write(Path::new(&out).join("built_in.rs"), servers + &debuggers + &editors)
+    std::fs::write(Path::new(&out).join("built_in.rs"), servers + &debuggers + &editors + &runners)
         .expect("cargo made the directory");
 }
 
 type Patterns<'a> = &'a dyn Fn(&toml::Value) -> Result<Vec<String>, String>;
 
-/// Generates a `static` table of the definitions in one directory, by name.
-fn table(directory: &str, constant: &str, kind: &str, patterns: Patterns<'_>) -> String {
+/// The source of a table of the definitions in one directory, by name.
+///
+/// Without `patterns` an entry is the name and the text.
+fn table(directory: &str, constant: &str, kind: &str, patterns: Option<Patterns<'_>>) -> String {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters").join(directory);
     println!("cargo:rerun-if-changed={}", directory.display());
     let mut files: Vec<PathBuf> = std::fs::read_dir(&directory)
@@ -30,15 +39,19 @@ fn table(directory: &str, constant: &str, kind: &str, patterns: Patterns<'_>) ->
         .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
         .collect();
     files.sort();
-    let mut table = format!("static {constant}: [BuiltIn<{kind}>; {}] = [\n", files.len());
+    let mut table = format!("{constant}: [{kind}; {}] = [\n", files.len());
     for file in &files {
         let fail = |reason: String| -> ! { panic!("{}: {reason}", file.display()) };
         let text = std::fs::read_to_string(file).unwrap_or_else(|error| fail(error.to_string()));
         let parsed: toml::Table = toml::from_str(&text).unwrap_or_else(|error| fail(error.to_string()));
-        let patterns = patterns(&toml::Value::Table(parsed)).unwrap_or_else(|reason| fail(reason));
         let name = file.file_stem().expect("a file with an extension has a stem").to_string_lossy();
         let text = format!("include_str!({:?})", file.display());
-        writeln!(table, "    BuiltIn::new({name:?}, {text}, &{patterns:?}),").expect("a string takes all");
+        let written = match patterns.map(|patterns| patterns(&toml::Value::Table(parsed))) {
+            Some(Ok(patterns)) => writeln!(table, "    BuiltIn::new({name:?}, {text}, &{patterns:?}),"),
+            Some(Err(reason)) => fail(reason),
+            None => writeln!(table, "    ({name:?}, {text}),"),
+        };
+        written.expect("a string takes all");
     }
     table.push_str("];\n");
     table

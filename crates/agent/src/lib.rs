@@ -5,7 +5,6 @@
 
 pub mod compaction;
 pub mod context;
-pub mod deadlines;
 pub mod events;
 mod redact;
 mod run;
@@ -16,6 +15,7 @@ pub mod tool;
 mod transcript;
 
 pub use llm::{Content, Cost, Message, StreamEvent, ToolDefinition, Usage};
+pub use process::deadlines;
 
 pub use events::{Envelope, Event, EventSink, SessionState, TerminationReason, ToolError};
 pub use run::hooks::{self, Hooks};

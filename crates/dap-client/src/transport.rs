@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use paths::StateDir;
 use policy::SpawnGrant;
+use process::deadlines;
 use process::{Process, Processes};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -234,7 +235,7 @@ pub(crate) async fn open(
             Ok(connection)
         }
         Err(failure) => {
-            let status = process.end(Duration::from_millis(200)).await;
+            let status = process.end(deadlines::FAILED_PROGRAM).await;
             tracing::debug!(adapter, %status, "ending an adapter that did not connect");
             let tail = process.stderr_tail();
             Err(match failure {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use paths::{AbsPath, Homes};
 use policy::Policy;
 use process::Processes;
+use process::deadlines;
 use serde::Serialize;
 use shell::CommandLine;
 use tokio::io::AsyncReadExt;
@@ -199,7 +200,7 @@ async fn version(
         Ok::<_, std::io::Error>(process.exited().await)
     };
     let answer = tokio::time::timeout(DEADLINE, answer).await;
-    let status = process.end(Duration::from_millis(100)).await;
+    let status = process.end(deadlines::FINISHED_PROGRAM).await;
     match answer {
         Err(_) => return Err(format!("it did not answer in {} s", DEADLINE.as_secs())),
         Ok(Err(error)) => return Err(error.to_string()),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use paths::AbsPath;
 use policy::{Denied, ErrorCode};
 
 use adapters::Feature;
@@ -33,12 +34,8 @@ pub enum ServerError {
         denied: Denied,
     },
     /// The server has not loaded its project, and the request needs it.
-    #[error("{server} is still starting: {detail}; try again, or wait longer")]
-    Starting {
-        server: String,
-        /// The server's last progress report.
-        detail: String,
-    },
+    #[error("{server} is still starting: {cause}; try again, or wait longer")]
+    Starting { server: String, cause: StartCause },
     /// The server ended. The next request restarts it.
     #[error("{server} crashed during {during}; the next call restarts it{}", tail("\n", stderr_tail, ""))]
     Crashed {
@@ -77,16 +74,128 @@ pub enum ServerError {
         reason: String,
     },
     /// The server refused the request, or its answer was refused.
-    #[error("{server}: {message}")]
-    Refused {
-        server: String,
-        message: String,
-        /// The error code to report.
-        code: ErrorCode,
-    },
+    #[error("{server}: {refusal}")]
+    Refused { server: String, refusal: Refusal },
     /// The server's process cannot be started or has no pipes.
     #[error("{server} cannot be started: {reason}")]
     Start { server: String, reason: String },
+}
+
+/// Why a server cannot answer yet.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum StartCause {
+    /// The project is loading, with the progress that the server reports.
+    #[error("{}", .0.as_deref().unwrap_or("it has not reported that the project is loaded"))]
+    Loading(Option<String>),
+    #[error("its process has not answered `initialize` yet")]
+    Initializing,
+    #[error("it crashed {failures} times, next start in {wait:.0?}\n{stderr_tail}")]
+    Crashing { failures: u32, wait: Duration, stderr_tail: String },
+    #[error("its definition was changed while it started")]
+    DefinitionChanged,
+    #[error("Pilcrow is shutting down")]
+    ShuttingDown,
+}
+
+/// Why a request or its answer was refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// An error response of the server.
+    #[error("{method}: {message}")]
+    Response { method: String, message: String, code: ErrorCode },
+    #[error("{method}: {problem}")]
+    Edit { method: String, problem: Box<EditProblem> },
+    #[error("{0:?} is a command for an editor; the server does not run it")]
+    EditorCommand(String),
+    #[error("the project is not loaded ({0}), so nothing is renamed; fix that first")]
+    ProjectNotLoaded(String),
+    #[error("it is named {0} already; choose another name")]
+    SameName(String),
+    #[error("the rename of {old:?} to {new:?} changes nothing; check that the new name is valid")]
+    NothingRenamed { old: String, new: String },
+    #[error("{0:?} cannot be renamed: no symbol of the project is there")]
+    NoSymbol(String),
+    /// The place has no item of a hierarchy.
+    #[error("it sees no {kind} at {name:?}{}", if *is_loading { "; it is still loading" } else { "" })]
+    NoItem { kind: &'static str, name: String, is_loading: bool },
+    #[error("it cannot format a range; format the whole file")]
+    RangeFormatting,
+    #[error("it organizes imports only by a command that edits files itself")]
+    ImportsByCommand,
+    #[error("{title:?} cannot be applied here: {reason}")]
+    DisabledAction { title: String, reason: String },
+    #[error("{0:?} has no edit and no command")]
+    EmptyAction(String),
+    #[error("several servers match; name one as `server`")]
+    SeveralServers,
+    /// A method of synchronization or of the server's lifecycle.
+    #[error("{0} is sent by Pilcrow itself and cannot be requested")]
+    Reserved(String),
+    #[error("it does not handle the language of {0}")]
+    OtherLanguage(String),
+    #[error("it is not running; name a `file` of its language")]
+    NotRunning,
+    #[error("no server is running; name a `file`")]
+    NoneRunning,
+}
+
+impl Refusal {
+    fn code(&self) -> ErrorCode {
+        match self {
+            Self::Response { code, .. } => *code,
+            Self::Edit { problem, .. } => problem.code(),
+            Self::EditorCommand(_) | Self::RangeFormatting | Self::ImportsByCommand | Self::Reserved(_) => {
+                ErrorCode::Unsupported
+            }
+            Self::ProjectNotLoaded(_) => ErrorCode::WrongState,
+            Self::SameName(_) | Self::NothingRenamed { .. } | Self::NoSymbol(_) => {
+                ErrorCode::InvalidArguments
+            }
+            Self::DisabledAction { .. } | Self::EmptyAction(_) => ErrorCode::NotApplied,
+            Self::SeveralServers => ErrorCode::Ambiguous,
+            Self::NoItem { .. } | Self::OtherLanguage(_) | Self::NotRunning | Self::NoneRunning => {
+                ErrorCode::NotFound
+            }
+        }
+    }
+}
+
+/// Reason why an edit is refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum EditProblem {
+    #[error("its edit changes {0}, which is outside the workspace; change that file by hand")]
+    Outside(String),
+    #[error("its edit changes {0}, which is not a file")]
+    NotAFile(String),
+    #[error("its edit is for version {answered} of {path}, the request was about version {requested}")]
+    Version { path: AbsPath, answered: i32, requested: String },
+    #[error("its edits of {path} do not fit the text: {reason}")]
+    DoesNotFit { path: AbsPath, reason: String },
+    #[error("its edit changes {0} after deleting or moving it")]
+    Gone(AbsPath),
+    #[error("its edit creates {0}, which exists already")]
+    Exists(AbsPath),
+    #[error("{reason}")]
+    Unreadable { reason: String, code: ErrorCode },
+}
+
+impl From<workspace::ReadError> for EditProblem {
+    fn from(error: workspace::ReadError) -> Self {
+        Self::Unreadable { reason: error.to_string(), code: error.code() }
+    }
+}
+
+impl EditProblem {
+    pub(crate) fn code(&self) -> ErrorCode {
+        match self {
+            Self::Outside(_) => ErrorCode::Denied,
+            Self::NotAFile(_) => ErrorCode::Unsupported,
+            Self::Version { .. } | Self::DoesNotFit { .. } => ErrorCode::StaleText,
+            Self::Gone(_) => ErrorCode::NotFound,
+            Self::Exists(_) => ErrorCode::Conflict,
+            Self::Unreadable { code, .. } => *code,
+        }
+    }
 }
 
 fn late(server: &str, method: &str, after: Duration) -> String {
@@ -114,7 +223,7 @@ impl ServerError {
             Self::Timeout { .. } => ErrorCode::Timeout,
             Self::Cancelled => ErrorCode::Cancelled,
             Self::Protocol { .. } => ErrorCode::Internal,
-            Self::Refused { code, .. } => *code,
+            Self::Refused { refusal, .. } => refusal.code(),
             Self::Start { .. } => ErrorCode::ServerCrashed,
         }
     }

@@ -18,14 +18,14 @@ mod server;
 
 pub use adapters::{SearchPath, find_root};
 pub use answer::{Answer, Diagnostic, Diagnostics, Location, RawJson, Related, Severity, Symbol};
-pub use error::ServerError;
+pub use error::{Refusal, ServerError, StartCause};
 pub use features::*;
-pub use note::Note;
-pub use pool::server_log::ServerEnd;
+pub use note::{Note, SaveCheckError};
 pub use pool::{
     PoolLimits, PoolOptions, RequestCx, Reread, ServerLog, ServerLogState, ServerPool, ServerState,
     ServerStatus,
 };
 pub use server::Clock;
 pub use server::host::{Host, MessageType, NoHost, ShowDocument};
+pub use server::server_log::ServerEnd;
 pub use server::traffic::TrafficEntry;

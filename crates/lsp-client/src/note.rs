@@ -3,7 +3,6 @@
 use paths::AbsPath;
 
 use crate::error::ServerError;
-use crate::features::SaveCheckError;
 
 /// A reason why an answer may be incomplete or old.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,4 +49,31 @@ pub enum Note {
     PackagesFailed(ServerError),
     /// Packages whose files contain the name, which the server may not have searched.
     PackagesUnsearched { server: String, packages: Vec<AbsPath> },
+}
+
+/// Reason why a server's check of saved files has no result.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SaveCheckError {
+    /// The server has no check on save.
+    Unsupported,
+    /// Files changed during the check.
+    FilesChanged,
+    /// The server reloaded its project during the check.
+    Reloaded,
+    /// A file is not saved.
+    Unsaved(AbsPath),
+    /// The server has not loaded its project.
+    Loading(String),
+    /// The check did not start.
+    NotStarted,
+    /// The check found problems in too many files.
+    TooManyFiles,
+    /// The check did not end in time.
+    Unfinished {
+        /// Progress that the server reports.
+        progress: Option<String>,
+    },
+    /// A problem of the project, as the server reports it.
+    Reported(String),
+    Failed(ServerError),
 }

@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use host::debug_sessions;
@@ -20,10 +19,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::{Peer, RpcError, codes};
 
+use super::editor_debug::REQUEST_DEADLINE;
 use super::{Connection, editor_debug};
 
-/// Deadline of debug requests, which may take as long as the program runs.
-pub(super) const REQUEST_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum number of open channels of one client.
 const MAX_CHANNELS: usize = 64;
 

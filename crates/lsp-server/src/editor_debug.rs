@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use editor_sync::buffers;
 use futures_util::future::BoxFuture;
@@ -21,8 +22,9 @@ use tokio_util::sync::CancellationToken;
 use wire::{Peer, RequestError};
 
 use super::Connection;
-use super::debug::REQUEST_DEADLINE;
 
+/// Deadline of debug requests, which may take as long as the program runs.
+pub(super) const REQUEST_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum number of followed sessions of one editor.
 const MAX_SESSIONS: usize = 64;
 /// Maximum number of queued messages. Output may use only half of it.

@@ -370,7 +370,7 @@ pub enum Sessions {
         id: Option<String>,
         /// Format of the document
         #[arg(long, value_enum, default_value = "markdown")]
-        format: crate::commands::export::Format,
+        format: ExportFormat,
     },
     /// Delete sessions, but not those forked from them
     Delete {
@@ -447,4 +447,15 @@ pub enum Config {
     },
     /// Print the JSON Schema of config.toml
     Schema,
+}
+
+/// Format of an exported session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ExportFormat {
+    /// Markdown
+    Markdown,
+    /// One HTML page
+    Html,
+    /// The session file itself
+    Jsonl,
 }

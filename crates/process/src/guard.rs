@@ -24,12 +24,8 @@ use parking_lot::Mutex;
 use paths::{AbsPath, path_to_uri, uri_to_path};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
+use crate::deadlines;
 use crate::process_table::{Table, mark_names};
-
-/// Time that the guard waits between SIGTERM and SIGKILL.
-const GRACE: Duration = Duration::from_millis(300);
-/// Time that it waits for a process that ends when its streams close.
-const GENTLE: Duration = Duration::from_secs(2);
 
 /// Runs the guard: reads group ids from stdin until it closes, then ends them.
 ///
@@ -44,7 +40,7 @@ pub fn guard_main() {
     });
     let Orders { mark, groups, gently, signs } = read_orders(std::io::stdin().lock());
     let (gentle, others): (Vec<i32>, Vec<i32>) = groups.iter().partition(|it| gently.contains(it));
-    let deadline = Instant::now() + GENTLE;
+    let deadline = Instant::now() + deadlines::GUARDED_STREAMS;
     end_groups(&others);
     for mut sign in signs {
         // Without the stamp the end is unknown, and later changes count as foreign.
@@ -95,12 +91,12 @@ fn hold(uri: &str) -> Option<File> {
     Some(file)
 }
 
-/// Sends SIGTERM to each group, and SIGKILL to those that survive [`GRACE`].
+/// Sends SIGTERM to each group, and SIGKILL to those that survive it.
 fn end_groups(groups: &[i32]) {
     let groups: Vec<Pid> = groups.iter().filter_map(|pgid| Pid::from_raw(*pgid)).collect();
     let there: Vec<Pid> =
         groups.into_iter().filter(|group| kill_process_group(*group, Signal::TERM).is_ok()).collect();
-    wait_until_gone(&there, Instant::now() + GRACE);
+    wait_until_gone(&there, Instant::now() + deadlines::GUARDED);
     for group in there {
         // An error means that the group has ended, as intended.
         kill_process_group(group, Signal::KILL).ok();

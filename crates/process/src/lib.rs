@@ -5,6 +5,7 @@
 //! their group.
 #![expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
 
+pub mod deadlines;
 mod guard;
 mod process;
 mod process_table;

@@ -23,15 +23,13 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::deadlines;
 use crate::guard::Guard;
 use crate::process_table::{MARK, Table};
 use crate::reaper;
 
 /// Maximum number of stored bytes of a child's standard error.
 const STDERR_TAIL: usize = 64 * 1024;
-
-/// Time to wait for the last output of a child that has ended.
-const LAST_WORDS: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy)]
 enum Place {
@@ -459,7 +457,7 @@ impl Shared {
             let waits = async {
                 let status = running.wait().await;
                 // A descendant may keep stderr open, so do not wait longer for its output.
-                tokio::time::timeout(LAST_WORDS, drained.cancelled()).await.ok();
+                tokio::time::timeout(deadlines::LAST_OUTPUT, drained.cancelled()).await.ok();
                 reaper::unregister(id);
                 let status = status.unwrap_or_else(|error| {
                     tracing::warn!(pid = id, %error, "the end of a child could not be observed");

@@ -17,11 +17,9 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use crate::deadlines;
 use crate::process::{Child, Shared};
 use crate::process_table::{Entry, Table, mark_names};
-
-/// Maximum time for the system to end a process after SIGKILL.
-const KILL_TIME: Duration = Duration::from_secs(2);
 
 /// Interval of polling for the end of a process whose parent still lives.
 ///
@@ -143,7 +141,7 @@ pub(crate) async fn end(shared: &Arc<Shared>, child: &Arc<Child>, grace: Duratio
         }
         pause(shared, term_deadline).await;
     }
-    let deadline = Instant::now() + KILL_TIME;
+    let deadline = Instant::now() + deadlines::KILL;
     let status = timeout_at(deadline, child.exited()).await;
     let rest = end_left_behind(shared, child, &mut left, deadline).await;
     if status.is_ok() && rest.is_empty() {
@@ -172,7 +170,7 @@ pub(crate) fn kill_now(shared: &Arc<Shared>, child: &Arc<Child>) {
 
 /// Ends all children: see [`Processes::end_all`](crate::Processes::end_all).
 pub(crate) async fn end_all(shared: &Arc<Shared>, deadline: Duration) -> Vec<u32> {
-    let grace = (deadline / 3).min(Duration::from_millis(500));
+    let grace = (deadline / 3).min(deadlines::CHILDREN);
     let deadline = Instant::now() + deadline;
     let children: Vec<Arc<Child>> = shared.children.lock().values().cloned().collect();
     let ends = futures_util::future::join_all(children.iter().map(|child| end(shared, child, grace)));

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use adapters::Feature;
 use lsp_client::{Clock, RequestCx, ServerHandle, ServerPool};
@@ -16,8 +16,6 @@ use crate::includes::{self, Moves};
 use crate::stale_paths::OldPlaces;
 use crate::{Line, Note, Redirected, RefactorError, dropped_references, edited, edits, stub_files};
 
-/// Maximum number of files that the scan reads.
-pub(crate) const MAX_READ: usize = 20_000;
 /// Maximum size of a file in which the scan searches old places, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 /// Time limit of the scan.
@@ -231,32 +229,23 @@ struct Scan {
 
 /// Reads the files of the workspace as `edit` leaves them.
 async fn scan(workspace: &Workspace, edit: &WorkspaceEdit, clock: Clock<'_>) -> Scan {
-    let (workspace, edit, cancel) = (workspace.clone(), edit.clone(), clock.cancel.clone());
-    let clock = clock.within(MAX_TIME);
-    let until = clock.at(90);
-    let scan = tokio::task::spawn_blocking(move || {
-        let is_over = || Instant::now() >= until || cancel.is_cancelled();
-        let mut old_places = OldPlaces::of(&workspace, &edit, &is_over);
-        old_places.find_hidden(&workspace, |document| after(&edit, document));
+    let budget = Budget::new(clock.within(MAX_TIME).at(90), clock.cancel.clone());
+    let edit = edit.clone();
+    let scan = workspace.scan(budget, move |workspace, budget| {
+        let workspace = &workspace;
+        let mut old_places = OldPlaces::of(workspace, &edit, &budget);
+        old_places.find_hidden(workspace, |document| after(&edit, document));
         let (moves, edited) = (Moves::of(&edit), edited(&edit).map(|(path, _)| path.clone()).collect());
-        let scanner = Scanner { workspace: &workspace, edit: &edit, edited, moves, old_places };
+        let scanner = Scanner { workspace, edit: &edit, edited, moves, old_places };
         let mut scan = Scan::default();
-        let budget = Budget { files: MAX_READ, ..Budget::new(until, cancel.clone()) };
         let mut paths = workspace.candidates(workspace.files(workspace.root()), budget);
-        for path in paths.by_ref() {
-            scanner.read(path, &mut scan, &is_over);
+        while let Some(path) = paths.next() {
+            scanner.read(path, &mut scan, &|| paths.is_spent());
         }
         scan.is_cut |= !paths.is_complete();
         scan
     });
-    let cut = || Scan { is_cut: true, ..Scan::default() };
-    // The scan ends by itself; a read that hangs is abandoned.
-    tokio::select! {
-        biased;
-        () = clock.cancel.cancelled() => cut(),
-        scan = scan => scan.unwrap_or_else(|_| cut()),
-        () = tokio::time::sleep_until(clock.until.into()) => cut(),
-    }
+    scan.await.unwrap_or_else(|_| Scan { is_cut: true, ..Scan::default() })
 }
 
 struct Scanner<'a> {

@@ -6,9 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use workspace::{Document, Operation, Workspace, WorkspaceEdit};
-
-use crate::file_move::MAX_READ;
+use workspace::{Budget, Document, Operation, Workspace, WorkspaceEdit};
 
 /// Extensions that an import of a script may omit.
 const SCRIPTS: [&str; 11] = ["d.ts", "ts", "tsx", "js", "jsx", "mjs", "cjs", "mts", "cts", "vue", "svelte"];
@@ -83,7 +81,7 @@ impl Language {
 
 impl OldPlaces {
     /// Reads the moves of an edit.
-    pub fn of(workspace: &Workspace, edit: &WorkspaceEdit, is_over: &dyn Fn() -> bool) -> Self {
+    pub fn of(workspace: &Workspace, edit: &WorkspaceEdit, budget: &Budget) -> Self {
         let mut moves: Vec<(String, String, bool)> = Vec::new();
         let mut places = BTreeMap::new();
         for operation in &edit.operations {
@@ -91,7 +89,7 @@ impl OldPlaces {
             let (old, new) = (workspace.relative(from), workspace.relative(to));
             let directory = from.as_path().is_dir();
             if directory {
-                for path in workspace.files(from).take(MAX_READ).take_while(|_| !is_over()) {
+                for path in workspace.candidates(workspace.files(from), budget.clone()) {
                     let below = workspace.relative(&path);
                     let moved = format!("{new}{}", below.strip_prefix(&old).unwrap_or_default());
                     places.insert(below, moved);

@@ -1,6 +1,6 @@
 //! Excerpt: one line of a text around the matched words.
 
-use crate::index::{each_run, joined, parts};
+use crate::query::{each_run, joined, parts};
 
 const BEFORE: usize = 6;
 const WORDS: usize = 28;

@@ -18,7 +18,7 @@ use tantivy::{Index, IndexWriter, ReloadPolicy, TantivyDocument, Term};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::directory::Files;
-use crate::query::{Part, Query};
+use crate::query::{LONGEST, Part, Query, each_run, joined, parts};
 use crate::{Failed, texts};
 
 /// Version of the schema and tokenizer; an index of another version is rebuilt.
@@ -252,9 +252,6 @@ fn hash(text: &str) -> String {
 #[derive(Clone)]
 struct Words;
 
-/// Maximum length of a word in bytes; longer ones are data.
-const LONGEST: usize = 200;
-
 impl Tokenizer for Words {
     type TokenStream<'a> = BoxTokenStream<'a>;
 
@@ -273,27 +270,6 @@ impl Tokenizer for Words {
         words.retain(|(word, _)| word.len() <= LONGEST);
         BoxTokenStream::new(Stream { words: words.into_iter(), token: Token::default() })
     }
-}
-
-/// Calls `take` with each run of `text` between spaces and ASCII punctuation.
-pub(crate) fn each_run<'a>(text: &'a str, take: impl FnMut(&'a str)) {
-    let divides = |c: char| c.is_whitespace() || c.is_ascii() && !c.is_ascii_alphanumeric();
-    text.split(divides).filter(|run| !run.is_empty()).for_each(take);
-}
-
-/// The words of a run.
-pub(crate) fn parts(run: &str) -> Vec<String> {
-    let mut parts = Vec::new();
-    agent::discovery::each_word(run, |word| parts.push(word.to_owned()));
-    parts
-}
-
-/// The compound of a run's words.
-///
-/// `None` for one word, and for a run that is not a name.
-pub(crate) fn joined(parts: &[String]) -> Option<String> {
-    let length: usize = parts.iter().map(String::len).sum();
-    (parts.len() > 1 && length <= LONGEST).then(|| parts.concat())
 }
 
 struct Stream {

@@ -1,6 +1,7 @@
 //! Parser of search queries. Every text is a valid query.
 
-use crate::index::{each_run, joined, parts};
+/// Maximum length of a word in bytes; longer ones are data.
+pub(crate) const LONGEST: usize = 200;
 
 /// A search query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,6 +56,27 @@ impl Query {
             .map(String::as_str)
             .collect()
     }
+}
+
+/// Calls `take` with each run of `text` between spaces and ASCII punctuation.
+pub(crate) fn each_run<'a>(text: &'a str, take: impl FnMut(&'a str)) {
+    let divides = |c: char| c.is_whitespace() || c.is_ascii() && !c.is_ascii_alphanumeric();
+    text.split(divides).filter(|run| !run.is_empty()).for_each(take);
+}
+
+/// The words of a run.
+pub(crate) fn parts(run: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    agent::discovery::each_word(run, |word| parts.push(word.to_owned()));
+    parts
+}
+
+/// The compound of a run's words.
+///
+/// `None` for one word, and for a run that is not a name.
+pub(crate) fn joined(parts: &[String]) -> Option<String> {
+    let length: usize = parts.iter().map(String::len).sum();
+    (parts.len() > 1 && length <= LONGEST).then(|| parts.concat())
 }
 
 #[cfg(test)]

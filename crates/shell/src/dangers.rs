@@ -1,8 +1,6 @@
 //! Classes of dangerous commands with their tiers, checks and examples.
 
-use super::script::Command;
-use super::word::Word;
-use super::{CheckContext, Surroundings, Tier, destruction, intrusion, judge_by, publication};
+use super::{CheckContext, Hit, Surroundings, Tier, destruction, intrusion, judge_by, publication};
 
 /// A class of dangerous commands, with its check and examples.
 pub(super) struct Danger {
@@ -13,43 +11,6 @@ pub(super) struct Danger {
     pub harmful: &'static [&'static str],
     /// Examples that the check does not report.
     pub harmless: &'static [&'static str],
-}
-
-/// A match of a check.
-pub(super) struct Hit {
-    pub why: String,
-    pub sure: bool,
-    pub words: Option<Vec<String>>,
-    /// Tier that replaces the tier of the class.
-    pub tier: Option<Tier>,
-}
-
-impl Hit {
-    /// Creates a hit of `command`; `about` describes the effect.
-    pub fn of(command: &Command, about: impl std::fmt::Display) -> Self {
-        let words = command.words.iter().all(Word::is_known);
-        let words = words.then(|| command.words.iter().map(|word| word.text.clone()).collect());
-        Self {
-            why: format!("`{}`: {about}", short(&command.shown())),
-            sure: !command.is_guess,
-            words,
-            tier: None,
-        }
-    }
-
-    pub fn sure(self, sure: bool) -> Self {
-        Self { sure: sure && self.sure, ..self }
-    }
-
-    pub fn tier(self, tier: Tier) -> Self {
-        Self { tier: Some(tier), ..self }
-    }
-}
-
-fn short(text: &str) -> String {
-    const MAX: usize = 120;
-    let line = text.replace('\n', " ");
-    if line.chars().count() > MAX { line.chars().take(MAX).chain(['…']).collect() } else { line }
 }
 
 impl Danger {

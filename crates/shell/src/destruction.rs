@@ -1,10 +1,9 @@
 //! Checks for commands that destroy files, disks, or the machine's time.
 
-use super::CheckContext;
-use super::dangers::Hit;
 use super::inner;
 use super::places;
 use super::word::UNKNOWN;
+use super::{CheckContext, Hit};
 
 type Report<'a> = &'a mut dyn FnMut(Hit);
 

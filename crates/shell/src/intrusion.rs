@@ -4,11 +4,10 @@ use grep_matcher::Matcher as _;
 use grep_regex::RegexMatcher;
 use paths::{AbsPath, Sensitive, sensitive_name};
 
-use super::dangers::Hit;
 use super::inner::{self, is_shell};
 use super::script::{self, Command, Input};
 use super::word::{UNKNOWN, Variables, Word};
-use super::{CheckContext, Tier};
+use super::{CheckContext, Hit, Tier};
 
 type Report<'a> = &'a mut dyn FnMut(Hit);
 

@@ -23,9 +23,9 @@ use std::sync::OnceLock;
 
 pub use command_line::{CommandLine, quote};
 
-use dangers::{Danger, Hit};
+use dangers::Danger;
 use places::Places;
-use script::Script;
+use script::{Command, Script};
 use word::{UNKNOWN, Variables, Word};
 
 /// Severity of an effect.
@@ -52,6 +52,43 @@ impl Tier {
             Self::Critical => "critical",
         }
     }
+}
+
+/// A match of a check.
+struct Hit {
+    why: String,
+    sure: bool,
+    words: Option<Vec<String>>,
+    /// Tier that replaces the tier of the class.
+    tier: Option<Tier>,
+}
+
+impl Hit {
+    /// Creates a hit of `command`; `about` describes the effect.
+    fn of(command: &Command, about: impl std::fmt::Display) -> Self {
+        let words = command.words.iter().all(Word::is_known);
+        let words = words.then(|| command.words.iter().map(|word| word.text.clone()).collect());
+        Self {
+            why: format!("`{}`: {about}", short(&command.shown())),
+            sure: !command.is_guess,
+            words,
+            tier: None,
+        }
+    }
+
+    fn sure(self, sure: bool) -> Self {
+        Self { sure: sure && self.sure, ..self }
+    }
+
+    fn tier(self, tier: Tier) -> Self {
+        Self { tier: Some(tier), ..self }
+    }
+}
+
+fn short(text: &str) -> String {
+    const MAX: usize = 120;
+    let line = text.replace('\n', " ");
+    if line.chars().count() > MAX { line.chars().take(MAX).chain(['…']).collect() } else { line }
 }
 
 /// A dangerous effect of a command line.

@@ -1,9 +1,8 @@
 //! Checks for irreversible publication: rewritten history, published packages.
 
-use super::CheckContext;
-use super::dangers::Hit;
 use super::script::Command;
 use super::word::{UNKNOWN, Word};
+use super::{CheckContext, Hit};
 
 type Report<'a> = &'a mut dyn FnMut(Hit);
 

@@ -24,14 +24,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use bash::Shell;
-pub use context::{Failure, Grammars, SavedSnapshots, ServerStart, ToolContext, ToolSettings, Trees};
+pub use context::{Failure, Grammars, SavedSnapshots, ServerStart, Show, ToolContext, ToolSettings, Trees};
 pub use files::revert;
-pub use interaction::Show;
 pub use verify::{Pending, Verify, VerifyPolicy};
 
-pub(crate) use context::{display, unsaved};
+pub(crate) use context::{CommitRefusal, display, notes, unsaved};
 pub(crate) use files::change;
-pub(crate) use search::text_search;
 
 /// Returns the tool that finds the other tools.
 ///

@@ -18,6 +18,6 @@ mod pending;
 pub use envelope::{Envelope, Id, Malformed, RpcError, codes, parse, raw};
 pub use framing::{Frame, Framing, Limits, MessageCodec, Skipped};
 pub use peer::{
-    CloseReason, Closed, Direction, Handler, InFlight, IncomingRequest, Observer, Peer, PeerOptions,
-    RequestError, Room,
+    Direction, Handler, InFlight, IncomingRequest, Observer, Peer, PeerOptions, RequestError, Room,
 };
+pub use pending::{CloseReason, Closed};

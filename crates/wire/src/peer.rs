@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 use crate::envelope::{self, Envelope, Id, Incoming, RpcError, codes};
 use crate::framing::{Frame, Framing, Limits, MessageCodec};
 use crate::outbox::{Outbox, OutboxClosed, QueuePlace};
-use crate::pending::{Outcome, Pending};
+use crate::pending::{CloseReason, Closed, Outcome, Pending};
 
 /// The direction of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,30 +114,6 @@ pub trait Handler: Send + Sync + 'static {
         let error = RpcError::method_not_found(&request.method);
         Box::pin(std::future::ready(Err(error)))
     }
-}
-
-/// Reason why a stream is closed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CloseReason {
-    /// The peer ended it.
-    EndOfStream,
-    /// Reading failed.
-    Read(String),
-    /// Writing failed.
-    Write(String),
-    /// Pilcrow closed the stream.
-    Local(String),
-}
-
-/// Error when the stream is closed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the stream is closed: {}", match reason {
-    CloseReason::EndOfStream => "the other side ended it",
-    CloseReason::Read(error) | CloseReason::Write(error) | CloseReason::Local(error) => error,
-})]
-pub struct Closed {
-    /// The first reason why it was closed.
-    pub reason: CloseReason,
 }
 
 /// Reason why a request has no result.

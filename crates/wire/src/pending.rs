@@ -10,7 +10,30 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use crate::envelope::RpcError;
-use crate::peer::Closed;
+
+/// Reason why a stream is closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The peer ended it.
+    EndOfStream,
+    /// Reading failed.
+    Read(String),
+    /// Writing failed.
+    Write(String),
+    /// Pilcrow closed the stream.
+    Local(String),
+}
+
+/// Error when the stream is closed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the stream is closed: {}", match reason {
+    CloseReason::EndOfStream => "the other side ended it",
+    CloseReason::Read(error) | CloseReason::Write(error) | CloseReason::Local(error) => error,
+})]
+pub struct Closed {
+    /// The first reason why it was closed.
+    pub reason: CloseReason,
+}
 
 /// The result of a request, or the reason why the stream closed.
 pub(crate) type Outcome = Result<Result<Box<RawValue>, RpcError>, Closed>;

@@ -9,8 +9,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::setup::tools_dir::Lock;
-
 /// The output and the status of a program.
 pub(crate) struct Output {
     pub(crate) status: ExitStatus,
@@ -45,11 +43,11 @@ fn capture_with(command: &mut Command, stdin: Stdio, deadline: Duration) -> Resu
 
 /// Like [`capture_ok`], for programs that change the tools directory.
 ///
-/// The program and its children inherit the directory's lock (as their standard input), so that it
-/// stays locked while they write, even if this process is killed.
-pub(crate) fn install(command: &mut Command, lock: &Lock, deadline: Duration) -> Result<Output> {
+/// Their standard input holds the directory's lock, so that it stays locked while they write, even if we are
+/// killed.
+pub(crate) fn install(command: &mut Command, stdin: Stdio, deadline: Duration) -> Result<Output> {
     let shown = show(command);
-    let output = capture_with(command, lock.as_stdin()?, deadline)?;
+    let output = capture_with(command, stdin, deadline)?;
     succeeded(output, &shown)
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use paths::{StateDir, StateError, StateLock};
 use policy::{Denied, Policy};
+use process::deadlines;
 use process::{Processes, SpawnError};
 use serde_json::Value;
 use shell::CommandLine;
@@ -30,8 +31,6 @@ const LOCK: &str = "install.lock";
 pub(super) const BEFORE: &str = ".before";
 /// The interval of progress reports.
 const TICK: Duration = Duration::from_millis(500);
-/// Time in which a cancelled package manager must end.
-const GRACE: Duration = Duration::from_millis(500);
 
 /// Installs programs into the managed directory.
 pub struct Installer {
@@ -255,7 +254,7 @@ impl Installer {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {
-                    process.end(GRACE).await;
+                    process.end(deadlines::PACKAGE_MANAGER).await;
                     return Err(InstallError::Cancelled);
                 }
                 line = async { match &mut lines {
@@ -273,7 +272,7 @@ impl Installer {
                 },
                 status = process.exited() => break status,
                 () = &mut until => {
-                    process.end(GRACE).await;
+                    process.end(deadlines::PACKAGE_MANAGER).await;
                     let status = format!("not finished after {} min", DEADLINE.as_secs() / 60);
                     return Err(failed(command, status, &tail, &process.stderr_tail()));
                 }
@@ -285,9 +284,10 @@ impl Installer {
             }
         };
         // The command's remaining children are not needed.
-        process.end(GRACE).await;
+        process.end(deadlines::PACKAGE_MANAGER).await;
         while let Some(lines) = &mut lines
-            && let Ok(Ok(Some(line))) = tokio::time::timeout(GRACE, lines.next_line()).await
+            && let Ok(Ok(Some(line))) =
+                tokio::time::timeout(deadlines::PACKAGE_MANAGER, lines.next_line()).await
         {
             tail.push_back(line);
         }

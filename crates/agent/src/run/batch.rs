@@ -13,10 +13,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use llm::{Content, Message, ToolCall, ToolResultMessage};
 use policy::{Effects, ErrorCode, Writes};
+use process::deadlines;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::deadlines;
 use crate::events::Event;
 use crate::run::context::{Hooked, RunCx};
 use crate::run::hooks::CallDecision;

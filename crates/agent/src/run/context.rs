@@ -8,6 +8,7 @@ use futures_util::FutureExt as _;
 use llm::{Message, ThinkingLevel, Usage};
 use parking_lot::{Mutex, RwLock};
 use policy::Redactor;
+use process::deadlines;
 use tokio::sync::broadcast;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +16,6 @@ use tokio_util::task::TaskTracker;
 use workspace::{Commit, RunId};
 
 use crate::compaction;
-use crate::deadlines;
 use crate::events::emitter::Emitter;
 use crate::events::{Event, MessageRole};
 use crate::run::hooks::Hooks;

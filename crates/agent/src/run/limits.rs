@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use process::deadlines;
+
 use crate::compaction;
-use crate::deadlines;
 use crate::run::retry::Retries;
 
 /// The limits of a run: turns, time, retries and compaction.

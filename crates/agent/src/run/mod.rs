@@ -21,11 +21,11 @@ mod turns;
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use llm::{Message, Usage};
 use parking_lot::Mutex;
+use process::deadlines;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -215,10 +215,10 @@ async fn supervise(
     (reason, error)
 }
 
-/// Waits for the tasks of tools that did not stop, at most until the deadline.
-pub(crate) async fn wait_for_stragglers(tracker: &TaskTracker, deadline: Duration) {
+/// Waits briefly for the tasks of tools that did not stop.
+pub(crate) async fn wait_for_stragglers(tracker: &TaskTracker) {
     tracker.close();
-    if timeout(deadline, tracker.wait()).await.is_err() {
+    if timeout(deadlines::STRAGGLERS, tracker.wait()).await.is_err() {
         tracing::warn!("tasks of tools are still running; they were abandoned");
     }
 }

@@ -10,10 +10,10 @@ use llm::{
     AssistantMessage, ErrorKind, Message, Request, RequestObserver, SharedObserver, StopReason, StreamEvent,
 };
 use policy::Redactor;
+use process::deadlines;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::deadlines;
 use crate::events::{Event, MessageRole};
 use crate::redact::redacted;
 use crate::run::context::{Hooked, RunCx};

@@ -2,7 +2,6 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use llm::Message;
@@ -333,7 +332,7 @@ impl Actor {
         };
         self.last = cx.current();
         *self.current.lock() = None;
-        wait_for_stragglers(&cx.tracker, Duration::from_millis(50)).await;
+        wait_for_stragglers(&cx.tracker).await;
         if let Err(error) = self.transcript.note(self.notes.take()) {
             tracing::warn!(%error, "cannot write notes of a call to the session file");
         }

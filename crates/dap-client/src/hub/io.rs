@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::StreamExt;
+use process::deadlines;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -36,8 +37,6 @@ const FULL_QUEUE_DEADLINE: Duration = Duration::from_secs(1);
 const AGENT_PIPE: usize = 256 * 1024;
 /// Number of stored deadlines at which those of answered requests are dropped.
 const MAX_DEADLINES: usize = 8192;
-/// Time for a closed client to read what was sent before.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Id of the agent, the first client.
 const AGENT: ClientId = 0;
 
@@ -259,7 +258,7 @@ impl HubHandle {
 
 /// Queue of messages to a client.
 ///
-/// After a drop, the rest is written within [`DRAIN_TIMEOUT`].
+/// After a drop, the rest is written within [`deadlines::JOINED_CLIENT`].
 struct Mailbox {
     sender: mpsc::Sender<Vec<u8>>,
     /// Pieces of output dropped because the queue was full.
@@ -284,7 +283,7 @@ impl Mailbox {
                 () = &mut writes => {}
                 // The task below writes the rest.
                 () = ended.cancelled() => {
-                    if tokio::time::timeout(DRAIN_TIMEOUT, writes).await.is_err() {
+                    if tokio::time::timeout(deadlines::JOINED_CLIENT, writes).await.is_err() {
                         tracing::debug!("a client of a debug session did not read its last messages");
                     }
                 }
@@ -513,7 +512,9 @@ mod tests {
                     assert!(read > 0, "the stream ended before {name}");
                 }
             };
-            tokio::time::timeout(6 * DRAIN_TIMEOUT, found).await.unwrap_or_else(|_| panic!("no {name} came"))
+            tokio::time::timeout(6 * deadlines::JOINED_CLIENT, found)
+                .await
+                .unwrap_or_else(|_| panic!("no {name} came"))
         }
     }
 
@@ -584,14 +585,14 @@ mod tests {
         let begin = tokio::time::Instant::now();
         tokio::join!(flood, agent.until("x/last"));
         let left = status.wait_for(|it| it.joined_clients == 0).await.unwrap().controller;
-        assert!(begin.elapsed() < DRAIN_TIMEOUT, "it has left at once");
+        assert!(begin.elapsed() < deadlines::JOINED_CLIENT, "it has left at once");
         assert_eq!(left.name(), "agent", "control returns to the agent");
         // Its breakpoints are removed.
         assert_eq!(adapter.until("setBreakpoints").await.content()["breakpoints"], json!([]));
         let since = tokio::time::Instant::now();
         while tracker.len() > tasks - 2 {
             tokio::time::advance(Duration::from_millis(100)).await;
-            assert!(since.elapsed() < 2 * DRAIN_TIMEOUT, "its tasks still run");
+            assert!(since.elapsed() < 2 * deadlines::JOINED_CLIENT, "its tasks still run");
         }
         let mut rest = Vec::new();
         user.0.read_to_end(&mut rest).await.unwrap();
@@ -611,7 +612,7 @@ mod tests {
             for seq in 0..asked_at_once {
                 user.send(10 + round * asked_at_once + seq, asks()).await;
             }
-            tokio::time::sleep(5 * DRAIN_TIMEOUT).await;
+            tokio::time::sleep(5 * deadlines::JOINED_CLIENT).await;
             for _ in 0..asked_at_once {
                 assert!(!user.until("source").await.success());
             }
@@ -619,7 +620,7 @@ mod tests {
         let begin = Instant::now();
         user.send(10_000, asks()).await;
         let refused = user.until("source").await;
-        assert!(begin.elapsed() < DRAIN_TIMEOUT && !refused.success(), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < deadlines::JOINED_CLIENT && !refused.success(), "{:?}", begin.elapsed());
     }
 
     /// Sends a slow client all messages from before it left.
@@ -628,7 +629,7 @@ mod tests {
         let tracker = TaskTracker::new();
         let (_edge, _adapter, _agent, mut user) = joined(&tracker).await;
         user.send(6, Envelope::request("disconnect", json!({}))).await;
-        tokio::time::advance(DRAIN_TIMEOUT / 2).await;
+        tokio::time::advance(deadlines::JOINED_CLIENT / 2).await;
         assert!(user.until("disconnect").await.success());
         assert_eq!(user.0.read_buf(&mut user.2).await.unwrap(), 0);
     }

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use process::Process;
+use process::deadlines;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Clock, EXIT_TIMEOUT, Session};
+use super::{Clock, Session};
 use crate::debuggee::Category;
 use crate::debuggee::{End, Ending, Input, State};
 use crate::error::DapError;
@@ -21,13 +22,6 @@ use crate::transport::with_tail;
 
 /// Capability that lets a disconnect end the program (DAP §DisconnectArguments).
 const ENDS: &str = "supportTerminateDebuggee";
-/// Time for the adapter's last answer, and for its process to end after that.
-const GOODBYE: Duration = Duration::from_secs(1);
-const GRACE: Duration = Duration::from_millis(300);
-/// Time for the program's output to arrive.
-pub(crate) const OUTPUT: Duration = Duration::from_secs(5);
-/// Time for the adapter to detach from a process that it did not launch.
-const LET_GO: Duration = Duration::from_secs(5);
 
 impl Session {
     /// Ends the session and its program.
@@ -70,13 +64,16 @@ impl Session {
             self.fail("Pilcrow ends");
             return self.ended().await;
         }
-        let patient = Clock { until: clock.until.max(Instant::now() + LET_GO), cancel: clock.cancel.clone() };
+        let patient = Clock {
+            until: clock.until.max(Instant::now() + deadlines::ADAPTER_DETACH),
+            cancel: clock.cancel.clone(),
+        };
         self.end_session(self.ours, if self.ours { clock } else { &patient }).await;
     }
 
     /// The longest duration of [`Self::close`], given `time`.
     pub(crate) fn patience(&self, time: Duration) -> Duration {
-        if self.ours { time } else { time.max(LET_GO + EXIT_TIMEOUT) }
+        if self.ours { time } else { time.max(deadlines::ADAPTER_DETACH + deadlines::ADAPTER_EXIT) }
     }
 
     async fn end_session(&self, end: bool, clock: &Clock) {
@@ -84,13 +81,13 @@ impl Session {
             let leaves = !end && !self.launched;
             self.inner.take(Input::Ending(if leaves { Ending::Left } else { Ending::Terminated }));
             // An adapter that is killed before it detached ends the process too.
-            let patience = if leaves { LET_GO } else { GOODBYE };
+            let patience = if leaves { deadlines::ADAPTER_DETACH } else { deadlines::ADAPTER_ANSWER };
             let limited =
                 |time| Clock { until: clock.until.min(Instant::now() + time), cancel: clock.cancel.clone() };
             let has = self.can(ENDS);
             let asks = self.launched || self.is_external() || !has;
             if end && asks && self.can("supportsTerminateRequest") {
-                self.send_final_request("terminate", json!({}), &limited(GOODBYE)).await;
+                self.send_final_request("terminate", json!({}), &limited(deadlines::ADAPTER_ANSWER)).await;
             }
             let arguments = match end {
                 true if has => json!({ "terminateDebuggee": true }),
@@ -101,7 +98,7 @@ impl Session {
             self.inner.take(Input::Terminated);
             self.inner.finished.cancel();
         }
-        if tokio::time::timeout(clock.left().max(EXIT_TIMEOUT), self.ended()).await.is_err() {
+        if tokio::time::timeout(clock.left().max(deadlines::ADAPTER_EXIT), self.ended()).await.is_err() {
             tracing::warn!(session = self.id, "the adapter is still being ended");
         }
     }
@@ -167,21 +164,22 @@ impl Session {
         };
         if reported {
             // Some adapters (gdb 18) report the program's last output after `exited`.
-            let finished = tokio::time::timeout(GOODBYE, self.inner.finished.cancelled()).await;
+            let finished =
+                tokio::time::timeout(deadlines::ADAPTER_ANSWER, self.inner.finished.cancelled()).await;
             tracing::trace!(said = finished.is_ok(), "the end of the debugged program");
             if !matches!(self.state(), State::Terminated(End { asked: Some(_), .. })) {
-                self.wait_for_output(Instant::now() + OUTPUT).await;
+                self.wait_for_output(Instant::now() + deadlines::PROGRAM_OUTPUT).await;
             }
-            let clock = Clock::new(GOODBYE, &CancellationToken::new());
+            let clock = Clock::new(deadlines::ADAPTER_ANSWER, &CancellationToken::new());
             self.send_final_request("disconnect", json!({}), &clock).await;
             if !self.is_external() {
                 // Some adapters report output after this answer.
-                let ended = tokio::time::timeout(GRACE, self.client.closed()).await;
+                let ended = tokio::time::timeout(deadlines::ADAPTER, self.client.closed()).await;
                 tracing::trace!(closed = ended.is_ok(), "the adapter's last words");
             }
         } else {
             let both = async { (self.client.closed().await, self.exit_status(process.as_ref()).await) };
-            let ended = tokio::time::timeout(EXIT_TIMEOUT, both).await;
+            let ended = tokio::time::timeout(deadlines::ADAPTER_EXIT, both).await;
             let why = match ended {
                 Ok((_, Some(status))) => format!("it ended unexpectedly ({status})"),
                 _ => "it closed its stream".to_owned(),
@@ -199,10 +197,10 @@ impl Session {
         self.inner.reverse_handler.end_programs(&self).await;
         if let Some(process) = process {
             self.wait_for_children().await;
-            process.end(GRACE).await;
+            process.end(deadlines::ADAPTER).await;
             if let Some(written) = written {
                 // A process that the program left behind may keep it open.
-                let all = tokio::time::timeout(EXIT_TIMEOUT, written).await;
+                let all = tokio::time::timeout(deadlines::ADAPTER_EXIT, written).await;
                 tracing::trace!(read = all.is_ok(), "the output of the program");
             }
             if self.adapter.quirks.shares_program_output {
@@ -229,7 +227,7 @@ impl Session {
             if self.hub_status().adapter_unresponsive {
                 // Nothing else ends the children: the user ended the program, and the adapter does
                 // not answer.
-                child.terminate(&Clock::new(2 * GOODBYE, &CancellationToken::new())).await;
+                child.terminate(&Clock::new(2 * deadlines::ADAPTER_ANSWER, &CancellationToken::new())).await;
             }
             if !child.is_terminated() {
                 self.ended.cancel();

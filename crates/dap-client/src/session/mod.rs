@@ -21,6 +21,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
 use policy::SpawnGrant;
+use process::deadlines;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
@@ -43,8 +44,6 @@ use adapters::DebuggerDefinition;
 pub use data::{Frame, Page, Scope, Thread, Variable};
 pub use extra_requests::{ExceptionInfo, GotoTarget};
 
-pub(crate) use end::OUTPUT;
-
 /// Requests that run, stop, change or end the program.
 ///
 /// The agent may not send them while the user has control.
@@ -65,8 +64,6 @@ const CONTROL_COMMANDS: [&str; 15] = [
     "terminate",
     "writeMemory",
 ];
-/// Maximum delay between the end of a process and the end of its stream.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of state changes stored for one subscriber.
 const CHANGES: usize = 256;
 
@@ -597,7 +594,7 @@ impl Session {
 
     async fn crashed(&self, without: &str) -> DapError {
         // `supervise` records the reason soon after the stream closed.
-        let wait = tokio::time::timeout(2 * EXIT_TIMEOUT, self.ended()).await;
+        let wait = tokio::time::timeout(2 * deadlines::ADAPTER_EXIT, self.ended()).await;
         tracing::trace!(in_time = wait.is_ok(), "the end of the session");
         let why = match self.state() {
             State::Terminated(end) => end.failure.unwrap_or_else(|| without.to_owned()),

@@ -7,13 +7,13 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use paths::AbsPath;
 use policy::SpawnGrant;
 use process::Process;
+use process::deadlines;
 use serde_json::{Value, json};
 use shell::CommandLine;
 use tokio::io::AsyncReadExt;
@@ -22,9 +22,6 @@ use crate::debuggee::Category;
 use crate::session::{ReverseRequestHandler, Session};
 use crate::sessions::Sessions;
 use crate::transport::Address;
-
-/// Time for a program started for an adapter to end after its session.
-const GRACE: Duration = Duration::from_millis(300);
 
 /// Decides whether a program that an adapter names may run.
 pub trait SpawnApprover: Send + Sync + 'static {
@@ -139,8 +136,8 @@ impl ReverseRequestHandler for ReverseRequests {
             let started = std::mem::take(&mut *self.started());
             for process in started {
                 // A program that ended by itself has an exit code, which the adapter may not report.
-                let ended = tokio::time::timeout(GRACE, process.exited()).await;
-                process.end(GRACE).await;
+                let ended = tokio::time::timeout(deadlines::ADAPTER, process.exited()).await;
+                process.end(deadlines::ADAPTER).await;
                 let wrote = process.stderr_tail();
                 session.push_output(Category::Stderr, &session.adapter.quirks.without_own(false, &wrote));
                 if let Ok(status) = ended {

@@ -7,13 +7,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use process::deadlines;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::debuggee::{Breakpoints, End, State, Stop};
 use crate::error::DapError;
 use crate::launch::LaunchPlan;
-use crate::session::{Clock, OUTPUT, Session};
+use crate::session::{Clock, Session};
 use crate::sessions::Sessions;
 use crate::sessions::reverse::ReverseRequests;
 use crate::transport;
@@ -24,12 +25,6 @@ const BEGIN: Duration = Duration::from_secs(60);
 const MAX_LIVE_SESSIONS: usize = 64;
 /// Maximum delay between a stop and the stop in focus that follows it.
 const FOCUS_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time for a session to end after its program.
-///
-/// Longer than all of its steps together.
-const END_TIMEOUT: Duration = Duration::from_secs(15);
-/// Time for a launcher to report its end after the program's.
-const LAUNCHER_END_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Sessions {
     /// Starts the session that a `startDebugging` request asks for.
@@ -195,7 +190,7 @@ impl Sessions {
         let Some(found) = found else { return Ok(self.focus(&root)) };
         found.wait_for_focus(clock.until.min(Instant::now() + FOCUS_TIMEOUT)).await;
         if found.is_stopped() {
-            let until = clock.until.min(Instant::now() + OUTPUT);
+            let until = clock.until.min(Instant::now() + deadlines::PROGRAM_OUTPUT);
             tokio::select! {
                 biased;
                 () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
@@ -204,10 +199,10 @@ impl Sessions {
         }
         if found.is_terminated() {
             // The last output and the exit code may follow `terminated`.
-            let last = Clock::new(END_TIMEOUT, &clock.cancel);
+            let last = Clock::new(deadlines::DEBUG_SESSION, &clock.cancel);
             found.wait_for_stop(&last).await?;
             if root.id != found.id && root.adapter_launches_only() {
-                let last = Clock::new(LAUNCHER_END_TIMEOUT, &clock.cancel);
+                let last = Clock::new(deadlines::LAUNCHER, &clock.cancel);
                 root.wait_for_stop(&last).await?;
             }
         }

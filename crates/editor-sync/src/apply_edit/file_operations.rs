@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paths::AbsPath;
+use process::deadlines;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use workspace::{ApplyOutcome, ChangeKind, ContentHash, FileChange, RunId};
 
 use super::in_flight::{BaseText, Reply, RequestedEdits, not_applied_reason};
-use super::{EditorPort, REVERT_LABEL, STOP_GRACE, not_sent, stopped};
+use super::{EditorPort, REVERT_LABEL, not_sent, stopped};
 use crate::buffers::EditorBuffers;
 use crate::edit_reconciliation::ReplyKind;
 
@@ -40,7 +41,7 @@ impl EditorPort {
         let reply = Reply::read(result);
         let mut ends = Instant::now() + editor.after_reply(reply.kind == ReplyKind::Applied);
         if stop.is_cancelled() {
-            ends = ends.min(Instant::now() + STOP_GRACE);
+            ends = ends.min(Instant::now() + deadlines::EDIT_IN_FLIGHT);
         }
         let mut changes = self.documents.changes();
         loop {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paths::AbsPath;
+use process::deadlines;
 use serde_json::{Value, json};
 use text::TextEdit;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use wire::{InFlight, RequestError};
 use workspace::{ApplyOutcome, ContentHash, RunId};
 
-use super::{AppliedEdit, EditorPort, LATE_REPLY, REVERT_LABEL, STOP_GRACE, not_sent, stopped};
+use super::{AppliedEdit, EditorPort, LATE_REPLY, REVERT_LABEL, not_sent, stopped};
 use crate::buffers::{BOM, ChangesSince, OpenBuffer, Revision, Step, without_bom};
 use crate::edit_reconciliation::{EditOutcome, EditReconciler, ReplyKind};
 use crate::rebase::{self, PositionedEdit};
@@ -313,7 +314,7 @@ impl EditorPort {
                 () = sleep_until(ends) => break,
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
-                    ends = ends.min(Instant::now() + STOP_GRACE);
+                    ends = ends.min(Instant::now() + deadlines::EDIT_IN_FLIGHT);
                 }
             }
         }

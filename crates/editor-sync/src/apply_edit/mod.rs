@@ -33,8 +33,6 @@ use late::LateEdits;
 
 /// Maximum wait of a read for a locked document.
 const LOCK_WAIT: Duration = Duration::from_secs(15);
-/// Time that an edit in flight has after its run was stopped.
-const STOP_GRACE: Duration = Duration::from_secs(1);
 /// Maximum wait for the reply to an edit that is already applied.
 const LATE_REPLY: Duration = Duration::from_secs(1);
 /// Maximum number of remembered stopped runs.

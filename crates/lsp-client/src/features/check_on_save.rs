@@ -16,6 +16,7 @@ use super::diagnostics::{read, refreshed};
 use crate::answer::Diagnostic;
 use crate::diagnostics::check_on_save::WaitOutcome;
 use crate::error::ServerError;
+use crate::note::SaveCheckError;
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::documents::{Sent, Synced};
 use crate::server::view::View;
@@ -28,32 +29,6 @@ const BEGINS: Duration = Duration::from_secs(10);
 const BEGINS_LATE: Duration = Duration::from_secs(1);
 /// Attempts while files change during the check.
 const MAX_ATTEMPTS: usize = 3;
-/// Reason why a server's check of saved files has no result.
-#[derive(Debug, Clone, PartialEq)]
-pub enum SaveCheckError {
-    /// The server has no check on save.
-    Unsupported,
-    /// Files changed during the check.
-    FilesChanged,
-    /// The server reloaded its project during the check.
-    Reloaded,
-    /// A file is not saved.
-    Unsaved(AbsPath),
-    /// The server has not loaded its project.
-    Loading(String),
-    /// The check did not start.
-    NotStarted,
-    /// The check found problems in too many files.
-    TooManyFiles,
-    /// The check did not end in time.
-    Unfinished {
-        /// Progress that the server reports.
-        progress: Option<String>,
-    },
-    /// A problem of the project, as the server reports it.
-    Reported(String),
-    Failed(ServerError),
-}
 
 /// The check of one server.
 #[derive(Debug, Clone)]

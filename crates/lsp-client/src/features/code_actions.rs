@@ -4,18 +4,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use paths::AbsPath;
-use policy::ErrorCode;
 use serde_json::{Value, json};
 use workspace::{Document, WorkspaceEdit};
 
 use super::commands::ServerCommand;
 use super::document;
-use super::request::Request;
 use crate::answer::{Answer, Diagnostic};
-use crate::error::ServerError;
+use crate::error::{Refusal, ServerError};
 use crate::note::Note;
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::protocol::RawWorkspaceEdit;
+use crate::server::request_table::Request;
 use crate::server::{Clock, Server};
 use adapters::{Feature, merge, unfold};
 
@@ -145,8 +144,8 @@ impl ServerPool {
         let clock = cx.clock();
         let server = &action.owner;
         if let Some(reason) = &action.disabled {
-            let message = format!("{:?} cannot be applied here: {reason}", action.title);
-            return Err(server.refused(ErrorCode::NotApplied, message));
+            let (title, reason) = (action.title.clone(), reason.clone());
+            return Err(server.refused(Refusal::DisabledAction { title, reason }));
         }
         // A bare `Command` is not an action and cannot be resolved.
         if let Some(command) = action.raw["command"].as_str() {
@@ -185,8 +184,7 @@ impl ServerPool {
             .as_str()
             .map(|name| ServerCommand::new(server, name, raw["command"]["arguments"].clone()));
         if edit.is_none() && command.is_none() {
-            let message = format!("{:?} has no edit and no command", action.title);
-            return Err(server.refused(ErrorCode::NotApplied, message));
+            return Err(server.refused(Refusal::EmptyAction(action.title.clone())));
         }
         Ok(Resolved { edit, command })
     }

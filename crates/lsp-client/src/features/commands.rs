@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
-use policy::ErrorCode;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use workspace::{Document, WorkspaceEdit};
 
 use crate::answer::Answer;
-use crate::error::ServerError;
+use crate::error::{Refusal, ServerError};
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::core::Core;
 use crate::server::edit_inbox::{EditInbox, PendingEdit};
@@ -85,9 +84,7 @@ impl ServerPool {
             return Err(server.crashed("workspace/executeCommand").await);
         }
         if !commands(&server.core).contains(&command.name) {
-            let message =
-                format!("{:?} is a command for an editor; the server does not run it", command.name);
-            return Err(server.refused(ErrorCode::Unsupported, message));
+            return Err(server.refused(Refusal::EditorCommand(command.name.clone())));
         }
         let arguments = match &command.arguments {
             Value::Array(arguments) => arguments.clone(),

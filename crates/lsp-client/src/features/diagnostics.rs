@@ -12,7 +12,6 @@ use workspace::Document;
 
 use super::commands::commands;
 use super::document;
-use super::request::Request;
 use crate::answer::{Answer, Diagnostic, Diagnostics, RawJson, Severity};
 use crate::diagnostics::Reader;
 use crate::error::ServerError;
@@ -22,6 +21,7 @@ use crate::pool::{RequestCx, ServerPool};
 use crate::server::documents::Synced;
 use crate::server::gate::Entered;
 use crate::server::protocol::{RawDiagnostic, Report};
+use crate::server::request_table::Request;
 use crate::server::{Clock, Server};
 use adapters::{Feature, expand};
 

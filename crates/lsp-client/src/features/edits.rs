@@ -3,17 +3,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use policy::ErrorCode;
 use serde_json::{Value, json};
 use workspace::{Document, Operation, WorkspaceEdit};
 
-use super::request::Request;
 use super::{answer, document};
 use crate::answer::Answer;
-use crate::error::ServerError;
+use crate::error::{Refusal, ServerError};
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::documents::Synced;
 use crate::server::protocol::{Edit, RawWorkspaceEdit};
+use crate::server::request_table::Request;
 use adapters::Feature;
 
 pub(super) const REQUESTS: &[Request] = &[
@@ -47,8 +46,7 @@ impl ServerPool {
             let offered =
                 server.core.capabilities().provider("documentRangeFormattingProvider", method).is_some();
             if !offered {
-                let message = "it cannot format a range; format the whole file";
-                return Err(server.refused(ErrorCode::Unsupported, message));
+                return Err(server.refused(Refusal::RangeFormatting));
             }
         }
         let options = indentation(&doc.text);
@@ -67,7 +65,9 @@ impl ServerPool {
             let bytes = asked
                 .converter(&server)
                 .bytes(&doc.path, &synced.view, &edits.unwrap_or_default())
-                .map_err(|problem| server.refused(problem.code(), format!("{method}: {problem}")))?;
+                .map_err(|problem| {
+                server.refused(Refusal::Edit { method: method.to_owned(), problem: problem.into() })
+            })?;
             if !bytes.is_empty() {
                 let (path, expected) = (doc.path.clone(), synced.version);
                 edit.operations.push(Operation::Edit { path, expected, edits: bytes });
@@ -121,10 +121,7 @@ impl ServerPool {
                     .map_err(|error| server.protocol(&from.method, error.to_string()))?;
                 Ok(answer(&server, &from, from.workspace_edit(&server, raw, label)?))
             }
-            _ => {
-                let message = "it organizes imports only by a command that edits files itself";
-                Err(server.refused(ErrorCode::Unsupported, message))
-            }
+            _ => Err(server.refused(Refusal::ImportsByCommand)),
         }
     }
 }

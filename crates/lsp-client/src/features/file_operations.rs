@@ -10,11 +10,11 @@ use paths::{AbsPath, path_to_uri};
 use serde_json::{Value, json};
 use workspace::WorkspaceEdit;
 
-use super::request::Request;
 use crate::error::ServerError;
 use crate::files::file_filter::wanted;
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::protocol::RawWorkspaceEdit;
+use crate::server::request_table::Request;
 use crate::server::{Clock, Server};
 
 pub(super) const REQUESTS: &[Request] = &[
@@ -77,7 +77,7 @@ async fn ask(
     clock: Clock<'_>,
 ) -> Result<WorkspaceEdit, ServerError> {
     if !server.core.loading.is_ready() {
-        return Err(ServerError::Starting { server: server.name().to_owned(), detail: server.activity() });
+        return Err(server.loading());
     }
     let files: Vec<Value> = paths.iter().map(|path| json!({"uri": path_to_uri(path.as_path())})).collect();
     let asked = server.ask(None, method, clock, |_, _| json!({"files": files})).await?;

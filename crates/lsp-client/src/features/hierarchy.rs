@@ -3,19 +3,18 @@
 use std::sync::Arc;
 
 use paths::AbsPath;
-use policy::ErrorCode;
 use serde_json::{Value, json};
 use workspace::Document;
 
 use super::candidate_files::{Candidates, OpenCandidates};
-use super::request::Request;
 use super::server_handle::ServerHandle;
 use super::{answer, at};
 use crate::answer::{Answer, Location, Symbol};
-use crate::error::ServerError;
+use crate::error::{Refusal, ServerError};
 use crate::note::Note;
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::protocol::{CallLink, HierarchyItem, kind_name};
+use crate::server::request_table::Request;
 use crate::server::{Asked, Clock, Server};
 use adapters::Feature;
 
@@ -233,7 +232,7 @@ fn sorted(mut calls: Vec<Call>) -> Vec<Call> {
 async fn prepare(
     server: &Server,
     method: &str,
-    what: &str,
+    kind: &'static str,
     doc: &Document,
     offset: usize,
     clock: Clock<'_>,
@@ -244,10 +243,8 @@ async fn prepare(
     let items = items.unwrap_or_default();
     if items.is_empty() {
         let name = &doc.text[text::word_at(&doc.text, offset)];
-        let is_loading = asked.note.is_some();
-        let loading = if is_loading { "; it is still loading" } else { "" };
-        let message = format!("it sees no {what} at {name:?}{loading}");
-        return Err(server.refused(ErrorCode::NotFound, message));
+        let (name, is_loading) = (name.to_owned(), asked.note.is_some());
+        return Err(server.refused(Refusal::NoItem { kind, name, is_loading }));
     }
     Ok(items)
 }

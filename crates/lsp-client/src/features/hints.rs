@@ -6,12 +6,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use workspace::Document;
 
-use super::request::Request;
 use super::{answer, at, document};
 use crate::answer::Answer;
 use crate::error::ServerError;
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::protocol::{Position, RawHighlight};
+use crate::server::request_table::Request;
 use adapters::Feature;
 
 const SIGNATURE: Request =

@@ -17,7 +17,6 @@ mod navigation;
 mod preview;
 mod raw;
 mod rename;
-pub(crate) mod request;
 mod server_handle;
 mod speculative;
 mod symbols;
@@ -49,13 +48,40 @@ use serde_json::{Value, json};
 use text::PositionEncoding;
 use workspace::WorkspaceEdit;
 
-use crate::answer::edit::Converter;
 use crate::answer::{Answer, Location};
-use crate::error::ServerError;
+use crate::error::{Refusal, ServerError};
+use crate::pool::{PoolLimits, PoolOptions, ServerPool};
 use crate::server::documents::Synced;
+use crate::server::edit::Converter;
 use crate::server::protocol::{Range, RawWorkspaceEdit};
+use crate::server::request_table::RequestTable;
 use crate::server::view::View;
 use crate::server::{Asked, Server};
+
+pub(crate) const REQUESTS: RequestTable = RequestTable(&[
+    navigation::REQUESTS,
+    hints::REQUESTS,
+    hierarchy::REQUESTS,
+    symbols::REQUESTS,
+    rename::REQUESTS,
+    file_operations::REQUESTS,
+    code_actions::REQUESTS,
+    edits::REQUESTS,
+    diagnostics::REQUESTS,
+    workspace_diagnostics::REQUESTS,
+]);
+
+impl ServerPool {
+    /// Creates a pool with the default limits. Starts nothing.
+    pub fn new(options: PoolOptions) -> Arc<Self> {
+        Self::with_limits(options, PoolLimits::default())
+    }
+
+    /// Creates a pool with limits of its own. Starts nothing.
+    pub fn with_limits(options: PoolOptions, limits: PoolLimits) -> Arc<Self> {
+        Self::with_requests(options, limits, REQUESTS)
+    }
+}
 
 /// Builds `TextDocumentPositionParams`.
 fn at(synced: Option<&Synced>, offset: usize, encoding: PositionEncoding) -> Value {
@@ -112,8 +138,8 @@ impl Asked {
         raw: RawWorkspaceEdit,
         label: String,
     ) -> Result<WorkspaceEdit, ServerError> {
-        self.converter(server)
-            .convert(raw, label)
-            .map_err(|problem| server.refused(problem.code(), format!("{}: {problem}", self.method)))
+        self.converter(server).convert(raw, label).map_err(|problem| {
+            server.refused(Refusal::Edit { method: self.method.clone(), problem: problem.into() })
+        })
     }
 }

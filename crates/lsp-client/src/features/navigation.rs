@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use workspace::Document;
 
 use super::candidate_files::{Candidates, OpenCandidates};
-use super::request::Request;
 use super::{answer, at};
 use crate::answer::{Answer, Location};
 use crate::error::ServerError;
 use crate::note::Note;
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::protocol::{AnyLocation, Many};
+use crate::server::request_table::Request;
 use crate::server::{Asked, Clock, Server};
 use adapters::Feature;
 

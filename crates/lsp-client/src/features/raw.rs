@@ -1,24 +1,18 @@
 //! Raw requests to servers: any method, their capabilities, a restart.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use paths::AbsPath;
-use policy::ErrorCode;
 use serde_json::{Value, json};
 use workspace::Document;
 
-use super::at;
 use super::commands::{CommandEdits, Ran, asked_with_edits, commands};
-use super::request::feature_of;
+use super::{REQUESTS, at};
 use crate::answer::Answer;
-use crate::error::ServerError;
+use crate::error::{Refusal, ServerError};
 use crate::pool::{InUse, RequestCx, ServerPool};
 use crate::server::Server;
 use adapters::Feature;
-
-/// Time for a server to exit before it is killed for a restart.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// The answer to a raw request.
 pub type RawAnswer = Answer<Ran>;
@@ -60,7 +54,7 @@ impl ServerPool {
         let document = place.map(|(document, _)| document);
         let servers = self.servers_of(document.map(|document| &document.path), server, cx).await?;
         // Chooses the server that answers this request for other callers.
-        let first = match (document, feature_of(method)) {
+        let first = match (document, REQUESTS.feature_of(method)) {
             (Some(document), Some(feature)) if servers.len() > 1 => {
                 Some(self.pick(&document.path, feature, clock).await?)
             }
@@ -71,16 +65,12 @@ impl ServerPool {
             (_, Some(first)) => Arc::clone(&first),
             (servers, None) => {
                 let names: Vec<&str> = servers.iter().map(|server| server.name()).collect();
-                return Err(ServerError::Refused {
-                    server: names.join(", "),
-                    message: "several servers match; name one as `server`".to_owned(),
-                    code: ErrorCode::Ambiguous,
-                });
+                let (server, refusal) = (names.join(", "), Refusal::SeveralServers);
+                return Err(ServerError::Refused { server, refusal });
             }
         };
         if is_reserved(method) {
-            let message = format!("{method}  is sent by Pilcrow itself and cannot be requested");
-            return Err(server.refused(ErrorCode::Unsupported, message));
+            return Err(server.refused(Refusal::Reserved(method.to_owned())));
         }
         server.wait_ready(document, clock).await?;
         let mut params = params;
@@ -121,7 +111,7 @@ impl ServerPool {
         server: Option<&str>,
         cx: &RequestCx,
     ) -> Result<Vec<String>, ServerError> {
-        self.restart(path, server, GRACE, cx.clock()).await
+        self.restart(path, server, cx.clock()).await
     }
 
     /// The servers to which a request without a feature may go.
@@ -137,15 +127,13 @@ impl ServerPool {
         };
         servers.retain(|server| name.is_none_or(|name| name == server.name()));
         if servers.is_empty() {
-            let message = match (path, name) {
-                (Some(path), Some(_)) => {
-                    format!("it does not handle the language of {}", self.workspace.relative(path))
-                }
-                (None, Some(_)) => "it is not running; name a `file` of its language".to_owned(),
-                _ => "no server is running; name a `file`".to_owned(),
+            let refusal = match (path, name) {
+                (Some(path), Some(_)) => Refusal::OtherLanguage(self.workspace.relative(path)),
+                (None, Some(_)) => Refusal::NotRunning,
+                _ => Refusal::NoneRunning,
             };
             let server = name.unwrap_or("language servers").to_owned();
-            return Err(ServerError::Refused { server, message, code: ErrorCode::NotFound });
+            return Err(ServerError::Refused { server, refusal });
         }
         Ok(servers)
     }

@@ -9,12 +9,12 @@ use workspace::{Document, Operation, WorkspaceEdit};
 
 use super::at;
 use super::candidate_files::{Candidates, Kinds, MAX_OPENED};
-use super::request::Request;
 use super::server_handle::ServerHandle;
-use crate::error::ServerError;
+use crate::error::{Refusal, ServerError};
 use crate::note::Note;
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::protocol::RawWorkspaceEdit;
+use crate::server::request_table::Request;
 use crate::server::{Clock, Opened, Server};
 use adapters::Feature;
 
@@ -80,8 +80,7 @@ impl ServerPool {
         server.require_loaded(Some(doc), clock).await?;
         let old_name = server.old_name(doc, offset, clock).await?;
         if old_name == new_name {
-            let message = format!("it is named {new_name} already; choose another name");
-            return Err(server.refused(ErrorCode::InvalidArguments, message));
+            return Err(server.server().refused(Refusal::SameName(old_name)));
         }
         let candidates = self.find_candidates(server.server(), &old_name, Kinds::All, clock).await?;
         let shown = self.open_found(server.server(), &candidates, clock).await?;
@@ -124,10 +123,8 @@ impl ServerPool {
             return Err(server.server().protocol(RENAME, reason));
         }
         if edit.operations.is_empty() {
-            let message = format!(
-                "the rename of {old_name:?} to {new_name:?} changes nothing; check that the new name is valid"
-            );
-            return Err(server.refused(ErrorCode::InvalidArguments, message));
+            let (old, new) = (old_name.to_owned(), new_name.to_owned());
+            return Err(server.server().refused(Refusal::NothingRenamed { old, new }));
         }
         Ok(edit)
     }
@@ -194,13 +191,13 @@ fn edited(edit: &WorkspaceEdit) -> impl Iterator<Item = (&AbsPath, &Vec<text::Te
 }
 
 /// Maps a refused rename to an error about the position or the name.
-fn about_arguments(error: ServerError) -> ServerError {
-    match error {
-        ServerError::Refused { server, message, code: ErrorCode::NotApplied } => {
-            ServerError::Refused { server, message, code: ErrorCode::InvalidArguments }
-        }
-        other => other,
+fn about_arguments(mut error: ServerError) -> ServerError {
+    if let ServerError::Refused { refusal: Refusal::Response { code, .. }, .. } = &mut error
+        && *code == ErrorCode::NotApplied
+    {
+        *code = ErrorCode::InvalidArguments;
     }
+    error
 }
 
 /// `prepareRename`: the name that would be replaced, where the server gives it.
@@ -216,8 +213,7 @@ async fn prepare(
     let prepared: Value = server.read(method, &asked.raw)?;
     if prepared.is_null() {
         let name = &doc.text[text::word_at(&doc.text, offset)];
-        let message = format!("{name:?} cannot be renamed: no symbol of the project is there");
-        return Err(server.refused(ErrorCode::InvalidArguments, message));
+        return Err(server.refused(Refusal::NoSymbol(name.to_owned())));
     }
     if let Some(placeholder) = prepared["placeholder"].as_str() {
         return Ok(Some(placeholder.to_owned()));

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use paths::{AbsPath, path_to_uri};
-use policy::ErrorCode;
 use serde_json::json;
 use workspace::{Document, WorkspaceEdit};
 
@@ -13,7 +12,7 @@ use super::hierarchy::{self, Call, Calls};
 use super::navigation::{Navigate, locations, uses};
 use super::symbols::outline;
 use crate::answer::{Answer, Location, Symbol};
-use crate::error::ServerError;
+use crate::error::{Refusal, ServerError};
 use crate::files::file_filter::follows;
 use crate::note::Note;
 use crate::pool::{InUse, RequestCx, ServerPool};
@@ -126,11 +125,6 @@ impl ServerHandle {
         self.0.note()
     }
 
-    /// Builds a `Refused` error in the name of this server.
-    pub fn refused(&self, code: ErrorCode, message: String) -> ServerError {
-        self.0.refused(code, message)
-    }
-
     /// The extensions of files that belong to the same module as a file.
     pub fn stub_extensions(&self, path: &AbsPath) -> Vec<String> {
         other_extensions(self.definition(), path)
@@ -156,16 +150,10 @@ impl ServerHandle {
     pub async fn require_loaded(&self, doc: Option<&Document>, clock: Clock<'_>) -> Result<(), ServerError> {
         let server = self.server();
         if !server.wait_ready(doc, clock).await? {
-            return Err(ServerError::Starting {
-                server: server.name().to_owned(),
-                detail: server.activity(),
-            });
+            return Err(server.loading());
         }
         match server.core.loading.failure() {
-            Some(why) => Err(server.refused(
-                ErrorCode::WrongState,
-                format!("the project is not loaded ({why}), so nothing is renamed; fix that first"),
-            )),
+            Some(why) => Err(server.refused(Refusal::ProjectNotLoaded(why))),
             None => Ok(()),
         }
     }

@@ -5,15 +5,15 @@ use std::time::Instant;
 
 use paths::AbsPath;
 use serde_json::{Value, json};
-use workspace::Document;
+use workspace::{Budget, Document};
 
-use super::request::Request;
 use super::uncovered_files::{LOOKING, Running, Unasked};
 use super::{answer, document};
 use crate::answer::{Answer, Symbol};
 use crate::error::ServerError;
 use crate::pool::{InUse, RequestCx, ServerPool};
 use crate::server::protocol::{DocumentSymbol, FlatSymbol, kind_name};
+use crate::server::request_table::Request;
 use crate::server::view::View;
 use crate::server::{Asked, Clock, Opened, Server};
 use adapters::{Feature, ServerDefinition};
@@ -119,7 +119,8 @@ impl ServerPool {
         servers.retain(|server| !unable(server));
         if servers.is_empty() {
             let root = self.workspace.root();
-            let mut files = self.workspace.files(root).take(LOOKED_AT);
+            let budget = Budget { files: LOOKED_AT, ..Budget::new(clock.until, clock.cancel.clone()) };
+            let mut files = self.workspace.candidates(self.workspace.files(root), budget);
             // An installed server is better than the server of the first file.
             let mut first = None;
             let known = files.find(|path| {
@@ -153,8 +154,9 @@ impl ServerPool {
             let pool = Arc::clone(self);
             let asked: Vec<Running> = servers.iter().map(|it| Running::of(it)).collect();
             let until = clock.until.min(Instant::now() + LOOKING);
-            let look = tokio::task::spawn_blocking(move || pool.unasked(feature, &asked, &mute, until));
-            let (unasked, is_whole) = look.await.unwrap_or_default();
+            let budget = Budget { files: usize::MAX, ..Budget::new(until, clock.cancel.clone()) };
+            let scan = move |_, budget| pool.unasked(feature, &asked, &mute, budget);
+            let (unasked, is_whole) = self.workspace.scan(budget, scan).await.unwrap_or_default();
             (out.value.unasked, out.value.is_cut) = (unasked, !is_whole);
         }
         out.server = servers.iter().map(|server| server.name()).collect::<Vec<_>>().join(", ");

@@ -4,9 +4,10 @@
 //! asked. Starts nothing.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use paths::AbsPath;
+use workspace::Budget;
 
 use crate::pool::ServerPool;
 use crate::server::Server;
@@ -58,15 +59,13 @@ impl ServerPool {
         feature: Feature,
         asked: &[Running],
         unable: &[Running],
-        until: Instant,
+        budget: Budget,
     ) -> (Vec<Unasked>, bool) {
         let mut found: BTreeMap<(UnaskedWhy, Vec<String>), Vec<AbsPath>> = BTreeMap::new();
         // Files of one kind in one directory have the same servers.
         let mut known = HashMap::new();
-        for (count, path) in self.workspace.files(self.workspace.root()).enumerate() {
-            if count % 64 == 0 && Instant::now() >= until {
-                return (listed(found), false);
-            }
+        let mut paths = self.workspace.candidates(self.workspace.files(self.workspace.root()), budget);
+        for path in paths.by_ref() {
             let file = path.as_path();
             let kind = file.extension().or(file.file_name()).map(ToOwned::to_owned);
             let why: &Option<(UnaskedWhy, Vec<String>)> = known
@@ -76,7 +75,7 @@ impl ServerPool {
                 found.entry(why.clone()).or_default().push(path);
             }
         }
-        (listed(found), true)
+        (listed(found), paths.is_complete())
     }
 
     /// `None`: the file was covered, or no server answers for such files.

@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use workspace::Document;
 
 use super::diagnostics::{pulled, read};
-use super::request::Request;
 use crate::answer::{Diagnostic, RawJson};
 use crate::error::ServerError;
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::documents::{Sent, Synced};
 use crate::server::protocol::WorkspaceReport;
+use crate::server::request_table::Request;
 use crate::server::view::View;
 use crate::server::{Clock, Server};
 

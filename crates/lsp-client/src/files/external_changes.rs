@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use paths::AbsPath;
-use serde_json::json;
+use paths::{AbsPath, path_to_uri};
+use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::{Peer, RequestError, Room};
-use workspace::{Owner, ReadError};
+use workspace::{Document, Owner, ReadError};
 
 use crate::error::ServerError;
 use crate::files::file_poll::{CHANGED, CREATED, DELETED, PollMode, ProjectReload, wanted};
@@ -103,7 +103,7 @@ impl Server {
             all.extend(created().filter_map(|(path, _)| self.marker(path)));
             all.dedup();
         }
-        let watched = crate::files::commit::watched(self, &all);
+        let watched = watched(self, &all);
         let sent = sent.and_then(|()| match watched.is_empty() {
             true => Ok(()),
             false => room.notify("workspace/didChangeWatchedFiles", &json!({"changes": watched})),
@@ -150,7 +150,7 @@ impl Server {
         }
         for (path, _) in events.iter().filter(|(path, kind)| *kind == CHANGED && open.contains(path)) {
             let Ok(document) = self.core.workspace.document(path) else { continue };
-            let Some(params) = crate::files::commit::did_save(self, &document) else { continue };
+            let Some(params) = did_save(self, &document) else { continue };
             if document.owner != (Owner::Editor { dirty: true }) {
                 self.sync(room, &[(path.clone(), Some(document))], None)?;
                 room.notify("textDocument/didSave", &params)?;
@@ -226,4 +226,21 @@ async fn request_reload(core: Arc<Core>, peer: Peer, command: String, happened: 
         Ok(_) => core.file_poller.reloaded(happened),
     }
     drop(ended);
+}
+
+/// Builds `DidSaveTextDocumentParams`; `None` if the server accepts no `didSave`.
+pub(crate) fn did_save(server: &Server, document: &Document) -> Option<Value> {
+    let options = server.core.capabilities().save()?;
+    let mut params = json!({"textDocument": {"uri": path_to_uri(document.path.as_path())}});
+    if options["includeText"] == true {
+        params["text"] = json!(&*document.text);
+    }
+    Some(params)
+}
+
+/// The events that match a watcher of the server (LSP 3.17 §DidChangeWatchedFiles).
+pub(crate) fn watched(server: &Server, events: &[(AbsPath, u8)]) -> Vec<Value> {
+    let watchers = server.core.watchers();
+    let wanted = events.iter().filter(|(path, kind)| watchers.reports(path, *kind));
+    wanted.map(|(path, kind)| json!({"uri": path_to_uri(path.as_path()), "type": kind})).collect()
 }

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use process::deadlines;
+
 use super::ServerPool;
 use super::slot::Slot;
 use crate::server::Server;
@@ -28,7 +30,7 @@ impl ServerPool {
         let evicted = warm.iter().filter_map(|(_, slot)| slot.evict(|server| server.usage.unused() < unused));
         for server in evicted.take(surplus) {
             tracing::info!(server = server.name(), "stopped to make room for others");
-            server.shutdown(Duration::from_secs(2), "other servers needed its place").await;
+            server.shutdown(deadlines::SERVER_EVICTED, "other servers needed its place").await;
         }
     }
 
@@ -68,7 +70,7 @@ impl ServerPool {
                 mebibytes = memory >> 20,
                 "stopped, the servers exceed the memory limit"
             );
-            server.shutdown(Duration::from_secs(2), "the servers exceeded the memory limit").await;
+            server.shutdown(deadlines::SERVER_EVICTED, "the servers exceeded the memory limit").await;
         }
     }
 
@@ -89,7 +91,7 @@ impl ServerPool {
                         let idle = slot.evict(|server| server.usage.unused() <= this.limits.idle);
                         if let Some(server) = idle {
                             tracing::info!(server = server.name(), "stopped, it was idle");
-                            server.shutdown(Duration::from_secs(5), "it was idle").await;
+                            server.shutdown(deadlines::SERVER_RESTART, "it was idle").await;
                         }
                     }
                     // The servers that one request needed together are likely to be needed together

@@ -8,9 +8,9 @@ use paths::AbsPath;
 use super::ServerPool;
 use super::slot::InUse;
 use crate::error::ServerError;
-use crate::features::request::Request;
 use crate::server::Clock;
 use crate::server::capabilities::Capabilities;
+use crate::server::request_table::Request;
 use adapters::{Feature, ServerDefinition, ServerDefinitions};
 
 impl ServerPool {

@@ -6,11 +6,10 @@
 //!
 //! Invariants: at most one server per definition and root; every task is on the pool's tracker.
 
-pub(crate) mod server_log;
-
 mod ahead;
 mod budget;
 mod choice;
+mod commit;
 mod place;
 mod reload;
 mod slot;
@@ -35,6 +34,7 @@ use tokio_util::task::TaskTracker;
 use workspace::Workspace;
 
 use crate::server::host::Host;
+use crate::server::request_table::RequestTable;
 use crate::server::{Clock, Server};
 
 pub struct PoolOptions {
@@ -136,6 +136,7 @@ pub struct ServerPool {
     reread: Option<Reread>,
     host: Arc<dyn Host>,
     limits: PoolLimits,
+    requests: RequestTable,
     slots: Mutex<BTreeMap<(String, Place), Arc<Slot>>>,
     ahead: ahead::Ahead,
     tracker: TaskTracker,
@@ -144,13 +145,12 @@ pub struct ServerPool {
 }
 
 impl ServerPool {
-    /// Creates a pool with the default limits. Starts nothing.
-    pub fn new(options: PoolOptions) -> Arc<Self> {
-        Self::with_limits(options, PoolLimits::default())
-    }
-
-    /// Creates a pool with limits of its own. Starts nothing.
-    pub fn with_limits(options: PoolOptions, limits: PoolLimits) -> Arc<Self> {
+    /// A pool that sends `requests`. Starts nothing.
+    pub(crate) fn with_requests(
+        options: PoolOptions,
+        limits: PoolLimits,
+        requests: RequestTable,
+    ) -> Arc<Self> {
         let PoolOptions { workspace, processes, policy, approver, definitions, reread, host } = options;
         Arc::new(Self {
             workspace,
@@ -161,6 +161,7 @@ impl ServerPool {
             reread,
             host,
             limits,
+            requests,
             slots: Mutex::default(),
             ahead: ahead::Ahead::default(),
             tracker: TaskTracker::new(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paths::AbsPath;
+use process::deadlines;
 
 use super::ServerPool;
 use super::slot::{Slot, SlotState};
@@ -14,8 +15,6 @@ use crate::error::ServerError;
 use crate::server::{Clock, Server};
 use adapters::ServerDefinitions;
 
-/// Maximum time for a server of a changed definition to end.
-const GRACE: Duration = Duration::from_secs(5);
 /// The reason for ending a server whose definition changed.
 pub(super) const CHANGED: &str = "its definition was changed";
 
@@ -27,7 +26,6 @@ impl ServerPool {
         self: &Arc<Self>,
         path: Option<&AbsPath>,
         name: Option<&str>,
-        grace: Duration,
         clock: Clock<'_>,
     ) -> Result<Vec<String>, ServerError> {
         let mut slots = self.slots();
@@ -41,7 +39,7 @@ impl ServerPool {
             here && known && name.is_none_or(|name| name == slot.name)
         });
         self.ahead.clear_failures();
-        let gone = self.reread(grace, clock).await?;
+        let gone = self.reread(clock).await?;
         slots.retain(|slot| !gone.iter().any(|gone| Arc::ptr_eq(gone, slot)));
         let mut names = Vec::new();
         for slot in &slots {
@@ -50,7 +48,7 @@ impl ServerPool {
                 // The caller has probably fixed the cause of earlier failures.
                 (state.failures, state.not_before) = (0, None);
             }
-            self.end(slot, grace, "it was restarted", clock).await?;
+            self.end(slot, "it was restarted", clock).await?;
             self.start_in(slot, clock).await?;
             names.push(slot.name.clone());
         }
@@ -64,11 +62,7 @@ impl ServerPool {
     /// Reloads the definitions, and ends the servers of those that changed.
     ///
     /// Returns the slots without a definition.
-    async fn reread(
-        self: &Arc<Self>,
-        grace: Duration,
-        clock: Clock<'_>,
-    ) -> Result<Vec<Arc<Slot>>, ServerError> {
+    async fn reread(self: &Arc<Self>, clock: Clock<'_>) -> Result<Vec<Arc<Slot>>, ServerError> {
         let Some(reread) = self.reread.clone() else { return Ok(Vec::new()) };
         let fresh = tokio::select! {
             biased;
@@ -77,7 +71,7 @@ impl ServerPool {
         };
         // Definitions that could not be loaded at all (a panic) change nothing.
         let Ok(fresh) = fresh else { return Ok(Vec::new()) };
-        self.take(fresh, grace, clock).await
+        self.take(fresh, clock).await
     }
 
     /// Replaces the definitions and returns the servers of changed ones.
@@ -94,8 +88,8 @@ impl ServerPool {
         let fresh = self.definitions().with(fresh, &names);
         let this = Arc::clone(self);
         self.tracker.spawn(async move {
-            let clock = Clock::new(GRACE * 2, &this.stop);
-            if let Err(error) = this.take(fresh, GRACE, clock).await {
+            let clock = Clock::new(deadlines::SERVER_RESTART * 2, &this.stop);
+            if let Err(error) = this.take(fresh, clock).await {
                 tracing::debug!(%error, "servers of changed definitions were killed");
             }
         });
@@ -105,7 +99,6 @@ impl ServerPool {
     async fn take(
         self: &Arc<Self>,
         fresh: ServerDefinitions,
-        grace: Duration,
         clock: Clock<'_>,
     ) -> Result<Vec<Arc<Slot>>, ServerError> {
         let fresh = Arc::new(fresh);
@@ -126,7 +119,7 @@ impl ServerPool {
             };
             match definition {
                 Some(definition) => {
-                    let ended = self.end(&slot, grace, CHANGED, clock).await;
+                    let ended = self.end(&slot, CHANGED, clock).await;
                     {
                         let mut state = slot.state();
                         let open = std::mem::take(&mut state.open);
@@ -136,7 +129,7 @@ impl ServerPool {
                 }
                 None => {
                     self.slots.lock().retain(|_, known| !Arc::ptr_eq(known, &slot));
-                    self.end(&slot, grace, "its definition was deleted", clock).await?;
+                    self.end(&slot, "its definition was deleted", clock).await?;
                     gone.push(slot);
                 }
             }
@@ -148,7 +141,6 @@ impl ServerPool {
     async fn end(
         self: &Arc<Self>,
         slot: &Slot,
-        grace: Duration,
         why: &'static str,
         clock: Clock<'_>,
     ) -> Result<(), ServerError> {
@@ -161,7 +153,7 @@ impl ServerPool {
         tokio::select! {
             biased;
             () = clock.cancel.cancelled() => {}
-            () = server.shutdown(grace.min(clock.left()), why) => return Ok(()),
+            () = server.shutdown(deadlines::SERVER_RESTART.min(clock.left()), why) => return Ok(()),
         }
         self.end_now(server, why);
         Err(ServerError::Cancelled)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use policy::{SpawnGrant, SpawnRequest};
+use process::deadlines;
 use process::{Process, SpawnError};
 use shell::CommandLine;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -11,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::ServerPool;
 use super::reload::CHANGED;
 use super::slot::{InUse, Slot};
-use crate::error::ServerError;
+use crate::error::{ServerError, StartCause};
 use crate::server::core::Core;
 use crate::server::{Clock, Server, last_lines};
 use adapters::{ServerDefinition, expand, expand_text};
@@ -39,28 +40,24 @@ impl ServerPool {
             return Ok(server);
         }
         let name = &slot.name;
-        let late = |detail: String| ServerError::Starting { server: name.clone(), detail };
+        let late = |cause| ServerError::Starting { server: name.clone(), cause };
         let start = async {
             let permit = Arc::clone(&slot.starting).acquire_owned().await;
-            let permit = permit.map_err(|_| late("the pool is shut down".to_owned()))?;
+            let permit = permit.map_err(|_| late(StartCause::ShuttingDown))?;
             if let Some(server) = slot.take_use() {
                 return Ok(server);
             }
             if let Some(dead) = slot.take_ended() {
-                dead.process.end(Duration::from_millis(100)).await;
+                dead.process.end(deadlines::FINISHED_PROGRAM).await;
             }
             let not_before = slot.state().not_before.take();
             if let Some(not_before) = not_before.filter(|at| *at > Instant::now()) {
                 if not_before > clock.until {
                     slot.state().not_before = Some(not_before);
-                    let (failures, tail) = {
-                        let state = slot.state();
-                        (state.failures, last_lines(&state.stderr_tail, 5))
-                    };
                     let wait = not_before.saturating_duration_since(Instant::now());
-                    return Err(late(format!(
-                        "it crashed {failures} times, next start in {wait:.0?}\n{tail}"
-                    )));
+                    let state = slot.state();
+                    let (failures, stderr_tail) = (state.failures, last_lines(&state.stderr_tail, 5));
+                    return Err(late(StartCause::Crashing { failures, wait, stderr_tail }));
                 }
                 tokio::time::sleep_until(not_before.into()).await;
             }
@@ -70,9 +67,9 @@ impl ServerPool {
         tokio::select! {
             biased;
             () = clock.cancel.cancelled() => Err(ServerError::Cancelled),
-            () = self.stop.cancelled() => Err(late("Pilcrow is shutting down".to_owned())),
+            () = self.stop.cancelled() => Err(late(StartCause::ShuttingDown)),
             server = tokio::time::timeout(clock.left(), start) => {
-                server.unwrap_or_else(|_| Err(late("its process has not answered `initialize` yet".to_owned())))
+                server.unwrap_or_else(|_| Err(late(StartCause::Initializing)))
             }
         }
     }
@@ -150,8 +147,8 @@ impl ServerPool {
                 let result = match result {
                     Ok(server) if !Arc::ptr_eq(&server.core.definition, &state.definition) => {
                         this.end_now(server, CHANGED);
-                        let detail = "its definition was changed while it started".to_owned();
-                        Err(ServerError::Starting { server: slot.name.clone(), detail })
+                        let cause = StartCause::DefinitionChanged;
+                        Err(ServerError::Starting { server: slot.name.clone(), cause })
                     }
                     result => result,
                 };
@@ -249,12 +246,13 @@ impl ServerPool {
             let core = Core::new(
                 Arc::clone(definition),
                 slot.root.clone(),
-                slot.state().folders.clone(),
                 self.workspace.clone(),
                 Arc::clone(&self.host),
                 self.limits.search.clone(),
                 expand(&definition.settings, &variables),
+                self.requests,
             );
+            *core.folders() = slot.state().folders.clone();
             return Server::start(core, process, &variables, self.limits.start, &self.tracker).await;
         }
         Err(self.missing(definition, failures.join("; ")))
@@ -287,7 +285,7 @@ impl ServerPool {
                 Err(if tail.is_empty() { status.to_string() } else { tail })
             }
             Err(_) => {
-                process.end(Duration::from_millis(200)).await;
+                process.end(deadlines::FAILED_PROGRAM).await;
                 Err("it did not exit".to_owned())
             }
         }

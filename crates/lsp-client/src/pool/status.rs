@@ -8,7 +8,7 @@ use paths::AbsPath;
 
 use super::ServerPool;
 use super::slot::LAST_LINES;
-use crate::pool::server_log::{self, ServerEnd, StoredLog};
+use crate::server::server_log::{self, ServerEnd, StoredLog};
 use crate::server::traffic::TrafficEntry;
 use crate::server::{Server, last_lines};
 

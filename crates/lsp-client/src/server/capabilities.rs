@@ -10,20 +10,20 @@ use paths::AbsPath;
 use serde_json::{Value, json};
 use text::PositionEncoding;
 
-use crate::features::request::{self, Request};
 use crate::files::watchers::Watchers;
+use crate::server::request_table::{Request, RequestTable};
 use adapters::{Feature, merge};
 
 /// The client's capabilities in one table, with `over` merged into it.
 ///
 /// See LSP 3.17 §ClientCapabilities.
-pub(crate) fn client(over: &Value) -> Value {
+pub(crate) fn client(requests: RequestTable, over: &Value) -> Value {
     // The first request may miss a capability that a server registers later, so dynamic registration is
     // offered only where there is no other way.
     let dynamic = json!({"dynamicRegistration": true});
     let plain = json!({"dynamicRegistration": false});
     let links = json!({"dynamicRegistration": false, "linkSupport": true});
-    let mut repeated: Vec<&str> = request::repeated().collect();
+    let mut repeated: Vec<&str> = requests.repeated().collect();
     repeated.sort_unstable();
     repeated.dedup();
     let kinds: Vec<u8> = (1..=26).collect();
@@ -129,7 +129,7 @@ pub(crate) fn client(over: &Value) -> Value {
         },
         "experimental": {"snippetTextEdit": true},
     });
-    for (key, announced) in request::announced() {
+    for (key, announced) in requests.announced() {
         capabilities["textDocument"][key] = announced;
     }
     merge(&mut capabilities, over.clone());
@@ -139,6 +139,7 @@ pub(crate) fn client(over: &Value) -> Value {
 /// The capabilities of a server: from `initialize`, and registered since.
 #[derive(Debug, Default)]
 pub(crate) struct Capabilities {
+    requests: RequestTable,
     server: Value,
     registered: HashMap<String, (String, Value)>,
     /// The watched files that the last call computed.
@@ -146,6 +147,10 @@ pub(crate) struct Capabilities {
 }
 
 impl Capabilities {
+    pub fn new(requests: RequestTable) -> Self {
+        Self { requests, ..Self::default() }
+    }
+
     pub fn initialized(&mut self, server: Value) {
         self.server = server;
     }
@@ -210,7 +215,7 @@ impl Capabilities {
     ///
     /// Diagnostics need no capability: they are published.
     pub fn offers(&self, feature: Feature) -> bool {
-        request::of_feature(feature).is_none_or(|request| self.offers_request(request))
+        self.requests.of_feature(feature).is_none_or(|request| self.offers_request(request))
     }
 
     /// Whether a request can be sent.
@@ -277,10 +282,11 @@ fn is_of_its_kinds(options: &Value, feature: Option<Feature>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::features::REQUESTS;
 
     #[test]
     fn client_capabilities_match_the_specification() {
-        let ours = client(&json!({}));
+        let ours = client(REQUESTS, &json!({}));
         let typed: lsp_types::ClientCapabilities = serde_json::from_value(ours.clone()).unwrap();
         let back = serde_json::to_value(typed).unwrap();
         // The types of `lsp_types` know all keys of the table.
@@ -301,7 +307,7 @@ mod tests {
 
     #[test]
     fn providers_are_static_or_registered() {
-        let mut capabilities = Capabilities::default();
+        let mut capabilities = Capabilities::new(REQUESTS);
         capabilities
             .initialized(json!({"renameProvider": false, "hoverProvider": {}, "textDocumentSync": 2}));
         assert!(capabilities.offers(Feature::Hover));
@@ -323,7 +329,7 @@ mod tests {
     #[test]
     fn organize_imports_needs_the_kind_or_no_list() {
         let offers = |provider: Value| {
-            let mut capabilities = Capabilities::default();
+            let mut capabilities = Capabilities::new(REQUESTS);
             capabilities.initialized(json!({"codeActionProvider": provider}));
             [Feature::CodeAction, Feature::OrganizeImports, Feature::FixAll].map(|it| capabilities.offers(it))
         };
@@ -340,7 +346,7 @@ mod tests {
     #[test]
     fn workspace_folders_are_added_where_supported() {
         let takes = |folders: Value| {
-            let mut capabilities = Capabilities::default();
+            let mut capabilities = Capabilities::new(REQUESTS);
             capabilities.initialized(json!({"workspace": {"workspaceFolders": folders}}));
             capabilities.takes_folders()
         };

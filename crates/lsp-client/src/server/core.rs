@@ -21,6 +21,7 @@ use crate::server::documents::{OpenDocuments, SyncRule};
 use crate::server::edit_inbox::EditInbox;
 use crate::server::host::{Host, MessageType};
 use crate::server::loading::Loading;
+use crate::server::request_table::RequestTable;
 use crate::server::traffic::Traffic;
 use adapters::SearchPath;
 use adapters::{ServerDefinition, names_venv, with_venv};
@@ -36,6 +37,8 @@ pub(crate) struct Core {
     folders: Mutex<Vec<AbsPath>>,
     pub workspace: Workspace,
     pub host: Arc<dyn Host>,
+    /// The requests that may be sent.
+    pub requests: RequestTable,
     search: SearchPath,
     /// The definition's settings, with variables replaced.
     ///
@@ -64,11 +67,11 @@ impl Core {
     pub fn new(
         definition: Arc<ServerDefinition>,
         root: AbsPath,
-        folders: Vec<AbsPath>,
         workspace: Workspace,
         host: Arc<dyn Host>,
         search: SearchPath,
         settings: Value,
+        requests: RequestTable,
     ) -> Self {
         Self {
             loading: Loading::new(definition.ready.clone()),
@@ -80,14 +83,15 @@ impl Core {
             commanding: Semaphore::new(1),
             clean_check: Semaphore::new(1),
             edits: Mutex::default(),
-            capabilities: Mutex::default(),
+            capabilities: Mutex::new(Capabilities::new(requests)),
+            requests,
             documents: Mutex::new(OpenDocuments::new(
                 definition.diagnostics.recheck.clone().filter(|rule| !rule.params.is_empty()),
             )),
             result_ids: Mutex::default(),
             definition,
             root,
-            folders: Mutex::new(folders),
+            folders: Mutex::default(),
             workspace,
             host,
             search,

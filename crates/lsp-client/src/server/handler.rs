@@ -13,9 +13,9 @@ use tokio::sync::oneshot;
 use wire::{Handler, IncomingRequest, Peer, RpcError};
 
 use crate::answer::RawJson;
-use crate::answer::edit::Converter;
 use crate::files::external_changes::registered;
 use crate::server::core::Core;
+use crate::server::edit::Converter;
 use crate::server::edit_inbox::PendingEdit;
 use crate::server::host::{MessageType, ShowDocument};
 use crate::server::protocol::{Published, RawWorkspaceEdit};

@@ -10,13 +10,17 @@ pub(crate) mod capabilities;
 pub(crate) mod clock;
 pub(crate) mod core;
 pub(crate) mod documents;
+pub(crate) mod edit;
 pub(crate) mod edit_inbox;
 pub(crate) mod gate;
 pub(crate) mod handler;
 pub(crate) mod host;
 pub(crate) mod loading;
 pub(crate) mod protocol;
+pub(crate) mod request_table;
 pub(crate) mod requests;
+pub(crate) mod server_log;
+pub(crate) mod snippet;
 pub(crate) mod sync;
 pub(crate) mod traffic;
 pub(crate) mod usage;
@@ -27,20 +31,21 @@ use std::time::{Duration, Instant};
 
 use paths::AbsPath;
 use process::Process;
+use process::deadlines;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::{Peer, PeerOptions};
 use workspace::Document;
 
-use crate::error::ServerError;
+use crate::error::{ServerError, StartCause};
 use crate::files::file_poll::PollMode;
 use crate::note::Note;
-use crate::pool::server_log::{self, Ending, LogHeader, LoggedServer};
 use crate::server::abandoned_requests::AbandonedRequests;
 use crate::server::core::Core;
 use crate::server::gate::Gate;
 use crate::server::handler::ServerHandler;
+use crate::server::server_log::{Ending, LogHeader, LoggedServer};
 use crate::server::usage::Usage;
 use adapters::{expand, merge};
 
@@ -48,11 +53,6 @@ pub use clock::Clock;
 pub(crate) use clock::{LONGEST_PAUSE, PAUSE};
 pub(crate) use requests::Asked;
 pub(crate) use sync::Opened;
-
-/// Maximum wait for the end of a process whose stream closed.
-///
-/// Its last output is read after that.
-pub(crate) const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) struct Server {
     pub core: Arc<Core>,
@@ -114,7 +114,7 @@ impl Server {
             Ok(()) => Ok(server),
             Err(error) => {
                 server.give_up("it did not start");
-                server.process.end(Duration::from_millis(200)).await;
+                server.process.end(deadlines::FAILED_PROGRAM).await;
                 Err(error)
             }
         }
@@ -132,7 +132,7 @@ impl Server {
             "locale": "en",
             "rootPath": first.to_string(),
             "rootUri": uri,
-            "capabilities": capabilities::client(&core.definition.client_capabilities),
+            "capabilities": capabilities::client(core.requests, &core.definition.client_capabilities),
             "trace": "off",
             "workspaceFolders": core.workspace_folders(),
         });
@@ -197,8 +197,7 @@ impl Server {
 
     /// The server's progress, as it reports it.
     pub fn activity(&self) -> String {
-        let progress = self.core.loading.describe();
-        progress.unwrap_or_else(|| "it has not reported that the project is loaded".to_owned())
+        StartCause::Loading(self.core.loading.describe()).to_string()
     }
 
     /// Adds a package root; `false`: the server takes no more workspace folders.
@@ -259,7 +258,7 @@ impl Server {
     ///
     /// Waits briefly for the process, for its last output.
     pub async fn crashed(&self, during: &str) -> ServerError {
-        if tokio::time::timeout(EXIT_TIMEOUT, self.process.exited()).await.is_err() {
+        if tokio::time::timeout(deadlines::SERVER_EXIT, self.process.exited()).await.is_err() {
             tracing::debug!(server = self.name(), "the process runs on after its stream closed");
         }
         let stderr_tail = last_lines(&self.process.stderr_tail(), 20);
@@ -296,7 +295,7 @@ impl Server {
             tracing::debug!(server = self.name(), "it did not exit");
         }
         self.peer.close("it was shut down");
-        self.process.end(Duration::from_millis(500)).await;
+        self.process.end(deadlines::SERVER).await;
     }
 }
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::answer::snippet;
+use crate::server::snippet;
 
 pub(crate) use lsp_types::{DocumentSymbol, Position, Range, SymbolKind};
 

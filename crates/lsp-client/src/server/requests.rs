@@ -13,8 +13,7 @@ use text::PositionEncoding;
 use wire::{RequestError, Room, codes};
 use workspace::Document;
 
-use crate::error::ServerError;
-use crate::features::request;
+use crate::error::{Refusal, ServerError, StartCause};
 use crate::note::Note;
 use crate::server::documents::Synced;
 use crate::server::usage::Usage;
@@ -57,7 +56,7 @@ impl Server {
         let _used = EndOfUse(&self.usage);
         let scan_note = self.report_external_changes(clock).await?;
         // A server that has loaded the project answers a request about one position soon, or never.
-        let total = if request::is_quick(method) { clock.total / 3 } else { clock.total };
+        let total = if self.core.requests.is_quick(method) { clock.total / 3 } else { clock.total };
         // A call may share its time among several requests; the time of the call is reported.
         let total = total.min(clock.left());
         let clock = Clock { total, ..clock.within(total) };
@@ -106,7 +105,7 @@ impl Server {
             };
             match failed {
                 RequestError::Rpc { error, .. }
-                    if request::repeated().any(|repeated| repeated == method)
+                    if self.core.requests.repeated().any(|repeated| repeated == method)
                         && matches!(error.code, codes::CONTENT_MODIFIED | codes::SERVER_CANCELLED)
                         && pause < clock.left() =>
                 {
@@ -160,8 +159,14 @@ impl Server {
         ServerError::Protocol { server: self.name().to_owned(), method: method.to_owned(), reason }
     }
 
-    pub fn refused(&self, code: ErrorCode, message: impl Into<String>) -> ServerError {
-        ServerError::Refused { server: self.name().to_owned(), message: message.into(), code }
+    pub fn refused(&self, refusal: Refusal) -> ServerError {
+        ServerError::Refused { server: self.name().to_owned(), refusal }
+    }
+
+    /// The error of a server that has not loaded its project.
+    pub fn loading(&self) -> ServerError {
+        let cause = StartCause::Loading(self.core.loading.describe());
+        ServerError::Starting { server: self.name().to_owned(), cause }
     }
 
     pub async fn room(&self, method: &str, clock: Clock<'_>) -> Result<Room, ServerError> {
@@ -199,7 +204,7 @@ impl Server {
                     codes::CONTENT_MODIFIED => ErrorCode::StaleText,
                     _ => ErrorCode::NotApplied,
                 };
-                self.refused(code, format!("{method}: {}", error.message))
+                self.refused(Refusal::Response { method, message: error.message, code })
             }
         }
     }

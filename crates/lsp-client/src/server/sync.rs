@@ -251,7 +251,7 @@ impl Server {
             _ = self.peer.closed() => Err(self.crashed("loading").await),
             ready = self.core.loading.wait(clock.at(75)) => match ready {
                 true => Ok(()),
-                false => Err(ServerError::Starting { server: self.name().to_owned(), detail: self.activity() }),
+                false => Err(self.loading()),
             },
         }
     }

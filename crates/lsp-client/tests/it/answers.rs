@@ -3,7 +3,7 @@
 use expect_test::expect;
 use std::time::{Duration, Instant};
 
-use lsp_client::ServerError;
+use lsp_client::{ServerError, StartCause};
 use policy::ErrorCode;
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
@@ -310,5 +310,7 @@ async fn loading_is_reported_and_forbids_a_rename() {
     assert_eq!(found.notes, [lsp_client::Note::Loading { server, detail }]);
     let error = bench.rename(&doc, 0, "x", &cx(Duration::from_millis(300))).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::ServerStarting);
-    assert!(matches!(error, ServerError::Starting { detail, .. } if detail == "indexing 43%"));
+    assert!(
+        matches!(error, ServerError::Starting { cause: StartCause::Loading(Some(progress)), .. } if progress == "indexing 43%")
+    );
 }

@@ -2,7 +2,6 @@
 //! adapters.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use adapters::{
     DebuggerDefinitions, Definition, DefinitionError, Definitions, InstallError, InstallLock, InstallPlan,
@@ -13,6 +12,7 @@ use host::{Outcome, project};
 use paths::{AbsPath, Homes};
 use policy::{Answer, Policy, PolicyOptions, Question, QuestionKind, TrustStore};
 use process::Processes;
+use process::deadlines;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use workspace::files_below;
@@ -21,8 +21,6 @@ use crate::{cli, open, output, stop, terminal};
 
 /// Maximum number of files scanned to detect the languages of a project.
 const MAX_SCANNED: usize = 20_000;
-/// Grace period for processes that an installation left running.
-const END: Duration = Duration::from_secs(2);
 
 /// All definitions and the installed programs.
 pub struct Known {
@@ -377,7 +375,7 @@ pub async fn install(args: &cli::Project, request: &InstallRequest<'_>) -> anyho
             break;
         }
     }
-    let left = processes.end_all(END).await;
+    let left = processes.end_all(deadlines::COMMAND_PROGRAMS).await;
     if !left.is_empty() {
         output::note(&format!("pilcrow: these processes could not be stopped: {left:?}"));
     }

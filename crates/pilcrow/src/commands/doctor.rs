@@ -1,19 +1,15 @@
 //! `pilcrow doctor`: checks which programs are installed and how to install the
 //! others.
 
-use std::time::Duration;
-
 use host::Outcome;
 use host::doctor::{Probe, examine};
 use paths::Homes;
 use policy::{Policy, PolicyOptions, TrustStore};
 use process::Processes;
+use process::deadlines;
 
 use super::adapters;
 use crate::{cli, open, output};
-
-/// Grace period for programs that were asked for their version.
-const END: Duration = Duration::from_secs(2);
 
 /// Examines the basics and every known language server.
 ///
@@ -32,7 +28,7 @@ pub fn show(args: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
         let mut report = examine(&homes, &root, &Probe::basics(), &policy, &processes).await;
         // Servers are only located: many start serving when called with `--version`.
         report.findings.extend(known.findings());
-        let left = processes.end_all(END).await;
+        let left = processes.end_all(deadlines::COMMAND_PROGRAMS).await;
         if !left.is_empty() {
             output::note(&format!("pilcrow: these processes could not be stopped: {left:?}"));
         }

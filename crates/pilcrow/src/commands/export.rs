@@ -6,17 +6,6 @@ use agent::store::{EntryBody, LoadedSession};
 use llm::{Content, Message};
 use serde_json::Value;
 
-/// Format of an exported session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// Markdown
-    Markdown,
-    /// One HTML page
-    Html,
-    /// The session file itself
-    Jsonl,
-}
-
 /// A part of the document, with its author.
 struct Part {
     author: String,

@@ -25,6 +25,7 @@ use llm::protocol::pilcrow_proxy::{ProxyEncoder, read_request};
 use llm::{ApiKey, MessageStream, Model, StreamEvent};
 use parking_lot::Mutex;
 use policy::Redactor;
+use process::deadlines;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -46,8 +47,6 @@ const BODY: Duration = Duration::from_secs(120);
 /// Maximum number of cached models, and maximum length of a name of one.
 const MAX_CACHED: usize = 256;
 const MAX_CACHED_NAME: usize = 512;
-/// Grace period for streaming responses when the process ends.
-const GRACE: Duration = Duration::from_secs(1);
 
 type Body = BoxBody<Bytes, Infallible>;
 
@@ -147,7 +146,7 @@ pub async fn serve(listen: SocketAddr, project: &cli::Project) -> anyhow::Result
             let served = tokio::select! {
                 // A cancelled stream still sends its last message.
                 served = served => served,
-                () = async { proxy.cancel.cancelled().await; tokio::time::sleep(GRACE).await } => Ok(()),
+                () = async { proxy.cancel.cancelled().await; tokio::time::sleep(deadlines::PROXY_RESPONSES).await } => Ok(()),
             };
             if let Err(error) = served {
                 tracing::debug!(%error, "a client disconnected");
@@ -155,7 +154,7 @@ pub async fn serve(listen: SocketAddr, project: &cli::Project) -> anyhow::Result
         });
     }
     connections.close();
-    if tokio::time::timeout(GRACE * 2, connections.wait()).await.is_err() {
+    if tokio::time::timeout(deadlines::PROXY_RESPONSES * 2, connections.wait()).await.is_err() {
         tracing::warn!("some responses were cut off");
     }
     project.close(true).await;

@@ -11,7 +11,6 @@ use paths::{StateDir, StateError};
 use serde_json::json;
 use session_search::{SearchError, SessionSearch};
 
-use super::export::Format;
 use super::{export, wrong_use};
 use crate::{cli, open, output, stop};
 
@@ -268,12 +267,12 @@ fn fork(store: &SessionStore, id: &str, entry: Option<&str>, cwd: &str, as_json:
     Ok(Outcome::Done)
 }
 
-fn export(store: &SessionStore, id: Option<&str>, format: Format) -> StoreResult {
+fn export(store: &SessionStore, id: Option<&str>, format: cli::ExportFormat) -> StoreResult {
     let Some(session) = load(store, id)? else { return Ok(Outcome::Failed) };
     match format {
-        Format::Markdown => output::conversation(&export::markdown(&session)),
-        Format::Html => output::conversation(&export::html(&session)),
-        Format::Jsonl => output::part(session.text()),
+        cli::ExportFormat::Markdown => output::conversation(&export::markdown(&session)),
+        cli::ExportFormat::Html => output::conversation(&export::html(&session)),
+        cli::ExportFormat::Jsonl => output::part(session.text()),
     }
     Ok(Outcome::Done)
 }

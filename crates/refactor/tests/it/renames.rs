@@ -173,9 +173,10 @@ async fn a_search_for_a_name_ends_with_the_call() {
     rustix::fs::mknodat(rustix::fs::CWD, rules.as_path(), kind, mode, 0).unwrap();
     let (doc, cx) = (bench.doc("a.txt"), cx(Duration::from_secs(3)));
     let renamed = tokio::time::timeout(Duration::from_secs(10), rename_within(&bench, &doc, 4, &cx)).await;
-    // Writing to it releases the scan.
-    drop(std::fs::OpenOptions::new().write(true).open(rules.as_path()).unwrap());
+    // A writer releases the scan, which may open the file once more until it is removed.
+    let writer = std::fs::OpenOptions::new().write(true).open(rules.as_path()).unwrap();
     std::fs::remove_file(rules.as_path()).unwrap();
+    drop(writer);
     let note = shown(&bench, &renamed.expect("it ends").unwrap().notes);
     assert!(note.contains("NotAllRead"), "{note}");
 }

@@ -19,6 +19,7 @@ use jobs::Job;
 use llm::ToolDefinition;
 use paths::AbsPath;
 use policy::{Effects, ErrorCode, Writes};
+use process::deadlines;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shell::CommandLine;
@@ -230,7 +231,7 @@ impl Bash {
         };
         if args.stop {
             job.stop.cancel();
-            job.wait(Duration::from_secs(5), &cx.cancel).await;
+            job.wait(deadlines::STOPPED_JOB, &cx.cancel).await;
         } else if let Some(wait) = args.timeout {
             job.wait(seconds(wait), &cx.cancel).await;
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use policy::Redactor;
 use process::Process;
+use process::deadlines;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
@@ -14,11 +15,6 @@ use tokio_util::sync::CancellationToken;
 use super::jobs::describe_status;
 use super::log::Log;
 use super::scrub::Scrubber;
-
-/// Time for which processes that a command left behind may still write.
-const LINGER: Duration = Duration::from_millis(300);
-/// Time for a stopped command to exit before Pilcrow kills it.
-const GRACE: Duration = Duration::from_millis(400);
 
 pub(super) const UNKNOWN: &str = "exit status unknown";
 
@@ -97,13 +93,13 @@ impl Running {
                             on_output(text).await;
                         }
                         if status.is_some() {
-                            quiet_at = Some(Instant::now() + LINGER);
+                            quiet_at = Some(Instant::now() + deadlines::LEFT_BEHIND);
                         }
                     }
                 },
                 exited = self.process.exited(), if status.is_none() => {
                     status = Some(exited);
-                    quiet_at = Some(Instant::now() + LINGER);
+                    quiet_at = Some(Instant::now() + deadlines::LEFT_BEHIND);
                 }
                 // A process that the command left behind holds the pipe open.
                 () = until(quiet_at), if status.is_some() => is_open = false,
@@ -113,7 +109,7 @@ impl Running {
 
     /// Kills the rest of the process group and reads the remaining output into `log`.
     pub async fn finish(&mut self, log: &Log) {
-        self.process.end(GRACE).await;
+        self.process.end(deadlines::SHELL_COMMAND).await;
         let mut buffer = vec![0; 16 << 10];
         // The output written before the end is in the pipe already.
         while let Ok(count @ 1..) = self.output.try_read(&mut buffer) {

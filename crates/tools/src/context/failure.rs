@@ -58,6 +58,25 @@ impl From<Failure> for ToolResult {
     }
 }
 
+/// Reason why a plan was not committed.
+pub(crate) enum CommitRefusal {
+    /// The files changed since the plan was made; the caller plans again.
+    Stale,
+    Failed(Failure),
+}
+
+impl From<CommitRefusal> for Failure {
+    fn from(refused: CommitRefusal) -> Self {
+        match refused {
+            CommitRefusal::Stale => Failure::new(
+                ErrorCode::StaleText,
+                "the files changed while the edit was planned; nothing was written, try again",
+            ),
+            CommitRefusal::Failed(failure) => failure,
+        }
+    }
+}
+
 macro_rules! coded {
     ($($error:ty),*) => {$(
         impl From<$error> for Failure {

@@ -2,6 +2,7 @@
 
 pub(crate) mod display;
 mod failure;
+pub(crate) mod notes;
 mod saved_snapshots;
 mod syntax_trees;
 pub(crate) mod unsaved;
@@ -9,15 +10,18 @@ pub(crate) mod unsaved;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use hashline::{ParseRegression, SnapshotStore, View};
 use lsp_client::{RequestCx, ServerPool};
 use parking_lot::{Mutex, RwLock};
 use paths::AbsPath;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use workspace::{Document, Owner, Workspace};
 
-use crate::{Pending, Shell, Show, Verify, VerifyPolicy};
+use crate::{Pending, Shell, Verify, VerifyPolicy};
 
+pub(crate) use failure::CommitRefusal;
 pub use failure::Failure;
 pub use saved_snapshots::SavedSnapshots;
 pub use syntax_trees::{Grammars, Trees};
@@ -43,6 +47,11 @@ pub struct ToolContext {
     /// The current settings; [`ToolContext::set_settings`] replaces them.
     pub settings: RwLock<ToolSettings>,
 }
+
+/// Opens a file in the editor, at an LSP range if one is given.
+///
+/// Returns whether the editor opened the file.
+pub type Show = Arc<dyn Fn(AbsPath, Value) -> BoxFuture<'static, bool> + Send + Sync>;
 
 /// The settings that the built-in tools read.
 #[derive(Debug, Clone)]

@@ -1,7 +1,6 @@
 //! Rarer actions: jumps, restarts, memory, instructions, sources, raw requests.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use adapters::DebuggerDefinition;
 use agent::{ToolCx, ToolResult};
@@ -11,6 +10,7 @@ use dap_client::{
     Breakpoints, Clock, DataBreakpoint, InstructionBreakpoint, Need, Session, SourceBreakpoint, State,
 };
 use policy::ErrorCode;
+use process::deadlines;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -26,8 +26,6 @@ use crate::Failure;
 const BYTES: u64 = 64;
 const MAX_BYTES: u64 = 4096;
 const INSTRUCTIONS: u64 = 16;
-/// Time limit for removing the breakpoint of `run_to`.
-const CLEANUP: Duration = Duration::from_secs(5);
 /// Maximum number of modules, sources or completions that a result lists.
 const LISTED: usize = 100;
 /// Maximum length of a source or a response, in characters.
@@ -130,7 +128,7 @@ impl Debug {
                     all.remove(&path, Some(line));
                 };
                 // The breakpoint is removed even if the action timed out or was cancelled.
-                let cleanup = Clock::new(CLEANUP, &CancellationToken::new());
+                let cleanup = Clock::new(deadlines::OWN_BREAKPOINTS, &CancellationToken::new());
                 match session.change_breakpoints(remove, &cleanup).await {
                     Ok(()) => return shown,
                     Err(error) => format!("failed to remove the breakpoint at {file}:{line}: {error}\n"),

@@ -14,6 +14,7 @@ use agent::{ToolCx, ToolResult};
 use dap_client::{Breakpoints, Category, Clock, DapError, LaunchPlan, Session, SourceBreakpoint, State};
 use paths::AbsPath;
 use policy::ErrorCode;
+use process::deadlines;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -30,8 +31,6 @@ const MAX_ROWS: usize = 2_000;
 const OUTPUT: usize = 2_000;
 /// Maximum length of a row; a longer one is dropped.
 const ROW: usize = 64 * 1024;
-/// Time limit for removing the log points.
-const CLEANUP: Duration = Duration::from_secs(5);
 /// Time reserved for continuing a stopped program.
 const RESERVE: Duration = Duration::from_secs(1);
 /// Maximum number of lines of adapter output in a result without passes.
@@ -246,7 +245,7 @@ impl Debug {
                 all.remove(&point.path, Some(point.line));
             }
         };
-        let clock = Clock::new(CLEANUP, &CancellationToken::new());
+        let clock = Clock::new(deadlines::OWN_BREAKPOINTS, &CancellationToken::new());
         if let Err(error) = debug.change_breakpoints(session, change, &clock).await {
             tracing::warn!(session = session.id, %error, "failed to remove log points");
         }

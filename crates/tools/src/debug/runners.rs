@@ -69,15 +69,9 @@ struct NoTests {
 }
 
 static RUNNERS: LazyLock<Vec<Runner>> = LazyLock::new(|| {
-    macro_rules! files {
-        ($($name:literal),*) => {
-            [$(($name, include_str!(concat!("../../../../adapters/runners/", $name, ".toml")))),*]
-        };
-    }
-    let files = files!["cargo", "executable", "go", "jest", "node", "pytest", "unittest", "vitest"];
     // The files are ours: a test reads each.
-    let read = |(name, text)| Some(Runner { name, ..toml::from_str(text).ok()? });
-    files.into_iter().filter_map(read).collect()
+    let read = |&(name, text)| Some(Runner { name, ..toml::from_str(text).ok()? });
+    adapters::RUNNERS.iter().filter_map(read).collect()
 });
 
 /// Returns the runner of this name.
@@ -349,7 +343,7 @@ mod tests {
 
     #[test]
     fn every_runner_is_read_with_its_patterns() {
-        assert_eq!(RUNNERS.len(), 8);
+        assert_eq!(RUNNERS.len(), adapters::RUNNERS.len());
         for runner in RUNNERS.iter() {
             let reports = runner.no_tests.iter().flat_map(|report| [&report.requires, &report.lines]);
             let patterns = reports.chain([&runner.summary, &runner.failure]).flatten();

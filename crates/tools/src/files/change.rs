@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use workspace::{ChangeKind, Commit, CommitError, FileChange, Plan, PlanError, WorkspaceEdit};
 
 use crate::verify::{Baseline, Preview, Verdict, Verify};
-use crate::{Failure, ToolContext, counted, display};
+use crate::{CommitRefusal, Failure, ToolContext, counted, display};
 
 /// Time limit of `willCreateFiles` and `willDeleteFiles`.
 const SERVER_EDITS_TIMEOUT: Duration = Duration::from_secs(2);
@@ -118,25 +118,6 @@ pub(crate) struct Committed {
     pub commit: Arc<Commit>,
     pub plan: Plan,
     pub verdict: Verdict,
-}
-
-/// Reason why a plan was not committed.
-pub(crate) enum CommitRefusal {
-    /// The files changed since the plan was made; the caller plans again.
-    Stale,
-    Failed(Failure),
-}
-
-impl From<CommitRefusal> for Failure {
-    fn from(refused: CommitRefusal) -> Self {
-        match refused {
-            CommitRefusal::Stale => Failure::new(
-                ErrorCode::StaleText,
-                "the files changed while the edit was planned; nothing was written, try again",
-            ),
-            CommitRefusal::Failed(failure) => failure,
-        }
-    }
 }
 
 /// Permits and commits `plan`, and compares the diagnostics before and after.

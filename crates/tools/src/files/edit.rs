@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use text::ChangeLog;
 use workspace::{Document, Operation, PlanError, ReadError, WorkspaceEdit};
 
-use crate::change::{self, CommitRefusal};
-use crate::{Failure, Grammars, ToolContext, display};
+use crate::change;
+use crate::{CommitRefusal, Failure, Grammars, ToolContext, display};
 
 /// Maximum number of notes about the form of a patch in a result.
 const MAX_NOTES: usize = 20;

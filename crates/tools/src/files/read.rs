@@ -13,7 +13,7 @@ use text::LineIndex;
 use workspace::{Document, EntryKind, Owner, PathError, ReadError};
 
 use super::outline::{self, Outline};
-use crate::lsp::target;
+use crate::search::target;
 use crate::{Failure, ServerStart, ToolContext, arguments, display};
 
 /// Maximum number of lines that one result shows.

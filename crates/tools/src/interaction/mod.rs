@@ -8,5 +8,4 @@ mod show;
 pub(crate) use ask::Ask;
 pub(crate) use plan::Plan;
 pub(crate) use search_tools::SearchTools;
-pub use show::Show;
 pub(crate) use show::ShowTool;

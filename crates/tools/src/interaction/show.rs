@@ -7,17 +7,11 @@ use std::sync::Arc;
 use agent::{Tool, ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
 use llm::ToolDefinition;
-use paths::AbsPath;
 use policy::{Effects, ErrorCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Failure, ToolContext, arguments};
-
-/// Opens a file in the editor, at an LSP range if one is given.
-///
-/// Returns whether the editor opened the file.
-pub type Show = Arc<dyn Fn(AbsPath, Value) -> BoxFuture<'static, bool> + Send + Sync>;
+use crate::{Failure, Show, ToolContext, arguments};
 
 pub(crate) struct ShowTool {
     context: Arc<ToolContext>,

@@ -6,7 +6,6 @@ use agent::{ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
 use lsp_client::RequestCx;
 use policy::{ErrorCode, Writes};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -63,21 +62,6 @@ pub(super) struct Call<'a> {
     pub request: RequestCx,
     /// Whether the call names a `timeout`.
     pub has_timeout: bool,
-}
-
-/// A place in the form of the arguments.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Place {
-    pub file: Option<String>,
-    pub symbol: Option<String>,
-    pub line: Option<u64>,
-    pub column: Option<u64>,
-    pub range: Option<String>,
-    /// Tag of the text that `line`, `column` and `range` refer to.
-    ///
-    /// Comes from `ToolContext::record_snapshot`. Absent for the current text. Not for models.
-    pub as_of: Option<String>,
 }
 
 /// Returns the parameters of all actions, with their schemas.

@@ -18,11 +18,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use workspace::{Commit, Document, Plan, WorkspaceEdit};
 
-use super::action::{ActionGroup, ActionSpec, Call, Effect, Place, Takes, needs};
-use super::{notes, remap, report, target};
+use super::action::{ActionGroup, ActionSpec, Call, Effect, Takes, needs};
+use super::report;
 use crate::change::{self, Change, Proposal};
+use crate::search::remap;
+use crate::search::target::{self, Place};
 use crate::verify::{Baseline, Verdict};
-use crate::{Failure, ToolContext, counted};
+use crate::{Failure, ToolContext, counted, notes};
 
 /// Maximum number of code actions in the text.
 const MAX_LISTED: usize = 60;

@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use text::LineIndex;
 use workspace::Document;
 
-use super::notes;
-use super::report::{MAX_ENTRIES, headline, missing_servers, named, on_save_lines};
-use crate::{ToolContext, counted};
+use super::report::{MAX_ENTRIES, missing_servers, named};
+use crate::{ToolContext, counted, notes};
 
 /// Maximum number of diagnostics in the text.
 const MAX_ROWS: usize = 100;
@@ -69,7 +68,7 @@ impl<'a> DiagnosticsReport<'a> {
         }
         let (pending, failed) = self.push_unknown(&mut text);
         let on_save: BTreeSet<(String, String)> = self.on_save().cloned().collect();
-        text.extend(on_save_lines(self.context, &on_save, true));
+        text.extend(notes::on_save_lines(self.context, &on_save, true));
         self.push_unchecked(&mut text);
         worst.truncate(MAX_ENTRIES);
         let listed: BTreeSet<*const Diagnostic> =
@@ -145,7 +144,7 @@ impl<'a> DiagnosticsReport<'a> {
         let source =
             index.line(&document.text, line).map(|range| document.text[range].trim()).unwrap_or_default();
         let path = self.context.display_path(&document.path);
-        let mut row = format!("{path}:{}: {}\n    {source}\n", line + 1, headline(item));
+        let mut row = format!("{path}:{}: {}\n    {source}\n", line + 1, notes::headline(item));
         for related in item.related().into_iter().take(MAX_RELATED) {
             let message = related.message.replace('\n', " ");
             row.push_str(&format!(

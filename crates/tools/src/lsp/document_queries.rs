@@ -10,9 +10,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use text::LineIndex;
 
-use super::action::{ActionGroup, ActionSpec, Call, Place, needs, question};
-use super::{notes, report, target, truncate};
-use crate::{Failure, counted};
+use super::action::{ActionGroup, ActionSpec, Call, needs, question};
+use super::{report, truncate};
+use crate::search::target::{self, Place};
+use crate::{Failure, counted, notes};
 
 /// Maximum number of lines with inlay hints in the text.
 const MAX_HINTED: usize = 200;

@@ -8,10 +8,11 @@ use refactor::{Declaration, Mentions, RefactorError, RenameRequest};
 use serde::Deserialize;
 use workspace::WorkspaceEdit;
 
-use super::action::{ActionGroup, ActionSpec, Call, Effect, Place, Takes, needs};
-use super::{notes, report, target};
-use crate::Failure;
+use super::action::{ActionGroup, ActionSpec, Call, Effect, Takes, needs};
+use super::report;
 use crate::change::{self, Change, Proposal};
+use crate::search::target::{self, Place};
+use crate::{Failure, notes};
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]

@@ -16,12 +16,13 @@ use serde_json::json;
 use text::TextEdit;
 use workspace::{ContentHash, Document, Operation, Version, WorkspaceEdit};
 
-use super::action::{ActionGroup, ActionSpec, Call, Effect, Place, Takes};
+use super::action::{ActionGroup, ActionSpec, Call, Effect, Takes};
 use super::diagnostics::{self, FileNames};
-use super::{headline, notes, remap, target};
 use crate::change::{self, Change, Proposal};
+use crate::search::remap;
+use crate::search::target::{self, Place};
 use crate::verify::{Same, difference};
-use crate::{Failure, ToolContext, counted};
+use crate::{Failure, ToolContext, counted, notes};
 
 /// Maximum number of problems of a file that are tried one by one.
 const MAX_TRIED: usize = 60;
@@ -128,7 +129,7 @@ async fn fix_all(call: &Call<'_>, args: &FixAll) -> Result<ToolResult, Failure> 
     let left_items = outcomes.iter().flat_map(|it| it.left.iter().map(move |item| (it, item)));
     for (outcome, item) in left_items.take(MAX_LISTED) {
         let place = format!("{}:{}", context.display_path(&outcome.document.path), item.line);
-        text.push_str(&format!("  left: {place}: {}\n", headline(item)));
+        text.push_str(&format!("  left: {place}: {}\n", notes::headline(item)));
     }
     if left > MAX_LISTED {
         text.push_str(&format!("  … and {} more left\n", left - MAX_LISTED));

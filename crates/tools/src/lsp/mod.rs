@@ -11,15 +11,9 @@ mod document_queries;
 mod edits;
 mod fix;
 mod navigate;
-mod notes;
-mod remap;
 mod report;
 mod servers;
-pub(crate) mod target;
 mod truncate;
-
-pub(crate) use notes::{render_not_tried, render_unknown};
-pub(crate) use report::{headline, on_save_lines};
 
 use std::convert::Infallible;
 use std::sync::Arc;

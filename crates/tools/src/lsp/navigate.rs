@@ -6,9 +6,10 @@ use lsp_client::{Answer, Location, Navigate, ServerError, Signature, Symbol, Typ
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::action::{ActionGroup, ActionSpec, Call, Place, question};
-use super::{notes, report, target};
-use crate::{Failure, ToolContext, counted};
+use super::action::{ActionGroup, ActionSpec, Call, question};
+use super::report;
+use crate::search::target::{self, Place};
+use crate::{Failure, ToolContext, counted, notes};
 
 /// Maximum number of functions or types in the text.
 const MAX_LISTED: usize = 100;

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use agent::ToolCx;
 use lsp_client::{
-    Answer, Diagnostic, Diagnostics, Location, Note, ServerError, ServerLog, ServerLogState, ServerState,
-    ServerStatus, Symbol, UnaskedWhy, WorkspaceSymbols,
+    Answer, Diagnostics, Location, Note, ServerError, ServerLog, ServerLogState, ServerState, ServerStatus,
+    Symbol, UnaskedWhy, WorkspaceSymbols,
 };
 use paths::AbsPath;
 use refactor::Mentions;
@@ -16,9 +16,8 @@ use serde_json::{Value, json};
 use text::LineIndex;
 use workspace::{Document, Version};
 
-use super::{may_read, notes, truncate};
-use crate::ServerStart;
-use crate::{ToolContext, counted};
+use super::{may_read, truncate};
+use crate::{ServerStart, ToolContext, counted, notes};
 
 /// Maximum number of places shown with their lines.
 const MAX_PLACES: usize = 100;
@@ -216,33 +215,6 @@ pub(super) fn missing_servers(
     passed.iter().map(line).collect()
 }
 
-/// Renders a line for each server about its sources that only run on save.
-///
-/// `asked`: whether they were requested, without an answer.
-pub(crate) fn on_save_lines(
-    context: &ToolContext,
-    on_save: &BTreeSet<(String, String)>,
-    asked: bool,
-) -> Vec<String> {
-    let mut sources: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (source, server) in on_save {
-        sources.entry(server).or_default().push(source);
-    }
-    let line = |(server, sources): (&str, Vec<&str>)| {
-        let sources = sources.join(" and ");
-        match (context.servers.checks_saved(server), asked) {
-            (true, true) => format!("omitted: {sources}, which {server} cannot give now\n"),
-            (true, false) => {
-                format!("omitted: {sources}, which {server} runs on request: `lsp diagnostics`\n")
-            }
-            (false, _) => {
-                format!("omitted: {sources}, which {server} only runs when a file is saved\n")
-            }
-        }
-    };
-    sources.into_iter().map(line).collect()
-}
-
 /// Renders the places where the old name of a renamed symbol remains.
 ///
 /// These are strings, comments and other symbols of that name: first in the files that were `edited`, then in
@@ -398,13 +370,6 @@ fn process_state(life: &ServerLogState) -> String {
             format!("last seen {}, then Pilcrow was killed", ago(*last_write_ms))
         }
     }
-}
-
-/// Renders a diagnostic as one line.
-pub(crate) fn headline(item: &Diagnostic) -> String {
-    let source = item.source.as_deref().unwrap_or(&item.server);
-    let code = item.code.as_ref().map(|code| format!(" [{code}]")).unwrap_or_default();
-    format!("{}: {}{code} ({source})", item.severity, item.message.trim().replace('\n', "\n    "))
 }
 
 /// Returns the last lines of a text.

@@ -8,10 +8,11 @@ use policy::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::action::{ActionGroup, ActionSpec, Call, Effect, Place, Takes, question};
+use super::action::{ActionGroup, ActionSpec, Call, Effect, Takes, question};
 use super::code_actions::Committer;
-use super::{notes, report, target};
-use crate::{Failure, ToolContext};
+use super::report;
+use crate::search::target::{self, Place};
+use crate::{Failure, ToolContext, notes};
 
 /// Maximum number of characters of a `request` answer in the text.
 const MAX_ANSWER: usize = 20_000;

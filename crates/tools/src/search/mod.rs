@@ -1,11 +1,14 @@
-//! The search tools `grep`, `find` and `ls`, with their common scope and limits.
+//! The search tools `grep`, `find` and `ls`, with their common scope, time limits and rendering of paths, and
+//! the place that a symbol's name means.
 
 mod find;
 mod grep;
 mod ls;
 mod page;
+pub(crate) mod remap;
 mod share;
-pub(crate) mod text_search;
+pub(crate) mod target;
+mod text_search;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -15,7 +15,7 @@ use paths::AbsPath;
 use workspace::{ChangeKind, Document, FileChange};
 
 use crate::ToolContext;
-use crate::lsp::render_not_tried;
+use crate::notes::render_not_tried;
 
 /// Delay of another tool's result for the old diagnostics of an earlier edit.
 pub(super) const LATER: Duration = Duration::from_secs(1);

@@ -14,7 +14,7 @@ use super::baseline::OldTexts;
 use super::verdict::Tally;
 use super::{FileBaseline, Known, Same, ServerDiagnostics, difference};
 use crate::ToolContext;
-use crate::lsp::render_unknown;
+use crate::notes::render_unknown;
 
 /// Files that get as much time as one.
 const FEW: usize = 5;

@@ -18,9 +18,8 @@ use workspace::{ChangeKind, ContentHash, Document, FileChange, Owner, Plan, Vers
 use super::compare::compare_preview;
 use super::verdict::Tally;
 use super::{Baseline, Verdict};
-use crate::change::CommitRefusal;
-use crate::lsp::{headline, render_not_tried, render_unknown};
-use crate::{Failure, ToolContext};
+use crate::notes::{headline, render_not_tried, render_unknown};
+use crate::{CommitRefusal, Failure, ToolContext};
 
 /// The longest time of a preview.
 const LIMIT: Duration = Duration::from_secs(5);

@@ -10,7 +10,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::FileBaseline;
-use crate::lsp::{headline, on_save_lines};
+use crate::notes::{headline, on_save_lines};
 use crate::{ToolContext, counted};
 
 /// Diagnostics in the text, of the new and of the gone ones.

@@ -12,6 +12,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
 use paths::AbsPath;
 use policy::SpawnGrant;
 use process::Processes;
+use process::deadlines;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::scan::Stamp;
@@ -54,7 +55,7 @@ pub(super) async fn ask_git(
     if tokio::time::timeout(GIT_DEADLINE, futures_util::future::join(writes, reads)).await.is_err() {
         tracing::warn!("git did not return the contents of files in time");
     }
-    process.end(Duration::from_millis(100)).await;
+    process.end(deadlines::FINISHED_PROGRAM).await;
     found
 }
 

@@ -89,7 +89,7 @@ fn vscode_plugin(tools: &ToolsDir, lock: &Lock, steps: &mut Steps) -> Result<()>
                 "--loglevel",
                 "error",
             ]);
-            exec::install(&mut npm, lock, INSTALL_DEADLINE)?;
+            exec::install(&mut npm, lock.as_stdin()?, INSTALL_DEADLINE)?;
             if !modules.join(".bin/tsc").exists() {
                 bail!("{} names no TypeScript compiler", sources.join("package-lock.json").display());
             }

@@ -214,7 +214,7 @@ pub(crate) fn npm_item(tools: &ToolsDir, item: &NpmItem, lock: &Lock, steps: &mu
             }
             exec::install(
                 npm.args(["--loglevel", "error", "--save-exact"]).args(item.packages),
-                lock,
+                lock.as_stdin()?,
                 INSTALL_DEADLINE,
             )?;
             tools.complete(&directory)?;
@@ -247,7 +247,7 @@ fn crates_item(tools: &ToolsDir, item: &CratesItem, lock: &Lock, steps: &mut Ste
             }
             let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
             cargo.current_dir(&directory).args(["vendor", "--quiet"]);
-            exec::install(&mut cargo, lock, INSTALL_DEADLINE)?;
+            exec::install(&mut cargo, lock.as_stdin()?, INSTALL_DEADLINE)?;
             tools.complete(&directory)?;
             Ok(((), "downloaded".into()))
         })?;
@@ -321,7 +321,8 @@ pub(crate) fn apt_install(packages: &[&str], lock: &Lock) -> Result<()> {
             prefix.iter().copied().chain(["apt-get", "-qq"]).chain(args.iter().copied()).collect();
         let mut apt = Command::new(words[0]);
         apt.args(&words[1..]).env("DEBIAN_FRONTEND", "noninteractive");
-        exec::install(&mut apt, lock, INSTALL_DEADLINE).with_context(|| format!("by hand: {by_hand}"))?;
+        exec::install(&mut apt, lock.as_stdin()?, INSTALL_DEADLINE)
+            .with_context(|| format!("by hand: {by_hand}"))?;
     }
     Ok(())
 }

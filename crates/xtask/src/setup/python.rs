@@ -67,7 +67,7 @@ pub(crate) fn install(
     if made == EnvironmentKind::Target {
         pip.arg("--target").arg(directory.join("lib"));
     }
-    exec::install(pip.args(item.packages), lock, DOWNLOAD_DEADLINE)?;
+    exec::install(pip.args(item.packages), lock.as_stdin()?, DOWNLOAD_DEADLINE)?;
     if made == EnvironmentKind::Target {
         write_launchers(item, directory)?;
     }
@@ -99,7 +99,7 @@ pub(crate) fn download_source(
     pip.args(["download", "--quiet", "--no-binary", ":all:", "--no-deps", "--no-build-isolation"]);
     exec::install(
         pip.arg("--dest").arg(directory).arg("--requirement").arg(&wanted),
-        lock,
+        lock.as_stdin()?,
         DOWNLOAD_DEADLINE,
     )?;
     let archive = directory.join(format!("{}.tar.gz", item.directory()));

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use process::deadlines;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -12,8 +13,6 @@ use super::super::message::Envelope;
 use super::super::{BreakpointRequest, ClientId, Output, Role};
 use super::{Hub, Pending, Requester, Work, raw_member};
 
-/// Time for a request that ends the program.
-const END: Duration = Duration::from_secs(2);
 /// Time for a request that only reads state.
 const READ: Duration = Duration::from_secs(60);
 /// Time for a request that runs code of the program or reads its symbols.
@@ -42,7 +41,7 @@ impl Hub {
         if can {
             let number = self
                 .send_to_adapter(message.clone(), Pending { from, command: message.name, work: Work::End });
-            return self.out.push(Output::Deadline { number, after: END });
+            return self.out.push(Output::Deadline { number, after: deadlines::TERMINATION });
         }
         self.send_disconnect(from, message.name);
     }
@@ -52,7 +51,7 @@ impl Hub {
     pub(super) fn send_disconnect(&mut self, from: Requester, command: String) {
         let own = Envelope::request("disconnect", json!({ "terminateDebuggee": true }));
         let number = self.send_to_adapter(own, Pending { from, command, work: Work::Disconnect });
-        self.out.push(Output::Deadline { number, after: END });
+        self.out.push(Output::Deadline { number, after: deadlines::TERMINATION });
     }
 
     /// Time for the answer to a request.

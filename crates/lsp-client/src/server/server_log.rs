@@ -14,10 +14,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use paths::{AbsPath, StateDir, StateError, StateLock};
 use policy::{Pieces, Redactor};
 use process::ProcessView;
+use process::deadlines;
 use serde::{Deserialize, Serialize};
 use wire::Peer;
 
-use crate::server::EXIT_TIMEOUT;
 use crate::server::traffic::{Traffic, TrafficEntry};
 
 /// Directory of the logs in the workspace's state.
@@ -137,7 +137,7 @@ pub(crate) async fn write_until_end(state: StateDir, logged: LoggedServer) {
         log = written(&server, log, None).await;
     };
     let mut end = ending.now(closed.to_string());
-    let status = tokio::time::timeout(EXIT_TIMEOUT, process.exited()).await;
+    let status = tokio::time::timeout(deadlines::SERVER_EXIT, process.exited()).await;
     if let (Ok(status), true) = (status, end.crashed) {
         end.why = status.to_string();
     }

@@ -7,13 +7,13 @@ use std::ops::Range;
 
 use lsp_client::{Peeked, RequestCx, Symbol};
 use policy::ErrorCode;
+use serde::Deserialize;
 use serde_json::json;
 use text::{LineIndex, Position, PositionEncoding, occurrences, word_at};
 use workspace::Document;
 
-use super::action::Place;
-use super::remap;
-use crate::{Failure, ToolContext, counted, text_search};
+use super::{remap, text_search};
+use crate::{Failure, ToolContext, counted};
 
 /// Maximum number of files whose symbols are requested if the call names no file.
 const MAX_FILES: usize = 60;
@@ -23,6 +23,21 @@ const MAX_OCCURRENCES: usize = 24;
 const MAX_TWINS: usize = 8;
 /// Maximum number of candidates in a message.
 const MAX_LISTED: usize = 20;
+
+/// A place in the form of the arguments.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Place {
+    pub file: Option<String>,
+    pub symbol: Option<String>,
+    pub line: Option<u64>,
+    pub column: Option<u64>,
+    pub range: Option<String>,
+    /// Tag of the text that `line`, `column` and `range` refer to.
+    ///
+    /// Comes from `ToolContext::record_snapshot`. Absent for the current text. Not for models.
+    pub as_of: Option<String>,
+}
 
 /// A place in a document, by bytes.
 #[derive(Debug, Clone)]
@@ -99,7 +114,7 @@ pub(crate) async fn resolve_all(
 }
 
 /// Returns the name of the one symbol that a line declares, not those inside of it.
-pub(super) async fn declared_on(
+pub(crate) async fn declared_on(
     context: &ToolContext,
     document: &Document,
     line: u64,

@@ -2,8 +2,9 @@
 
 use paths::{AbsPath, path_to_uri};
 use serde_json::{Value, json};
-use workspace::{ChangeKind, Commit, Document, Owner};
+use workspace::{ChangeKind, Commit, Owner};
 
+use crate::files::external_changes::{did_save, watched};
 use crate::files::file_filter::wanted;
 use crate::files::file_poll::{CHANGED, CREATED, DELETED};
 use crate::pool::ServerPool;
@@ -109,21 +110,4 @@ fn saved(server: &Server, path: &AbsPath) -> Option<Value> {
     }
     let document = server.core.workspace.document(path).ok().filter(|it| it.owner == Owner::Disk)?;
     did_save(server, &document)
-}
-
-/// Builds `DidSaveTextDocumentParams`; `None` if the server accepts no `didSave`.
-pub(crate) fn did_save(server: &Server, document: &Document) -> Option<Value> {
-    let options = server.core.capabilities().save()?;
-    let mut params = json!({"textDocument": {"uri": path_to_uri(document.path.as_path())}});
-    if options["includeText"] == true {
-        params["text"] = json!(&*document.text);
-    }
-    Some(params)
-}
-
-/// The events that match a watcher of the server (LSP 3.17 §DidChangeWatchedFiles).
-pub(crate) fn watched(server: &Server, events: &[(AbsPath, u8)]) -> Vec<Value> {
-    let watchers = server.core.watchers();
-    let wanted = events.iter().filter(|(path, kind)| watchers.reports(path, *kind));
-    wanted.map(|(path, kind)| json!({"uri": path_to_uri(path.as_path()), "type": kind})).collect()
 }

@@ -1,8 +1,5 @@
 //! Answers: locations, symbols and diagnostics in byte offsets of a document's text.
 
-pub(crate) mod edit;
-pub(crate) mod snippet;
-
 use std::ops::Range;
 use std::sync::Arc;
 

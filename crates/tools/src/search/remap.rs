@@ -12,15 +12,14 @@ use policy::ErrorCode;
 use text::{ChangeLog, LineIndex, PositionEncoding, word_at};
 use workspace::Document;
 
-use super::action::Place;
-use super::target;
+use super::target::{self, Place};
 use crate::{Failure, ToolContext};
 
 /// Maximum number of attempts to follow changes that arrive meanwhile.
 const MAX_FOLLOWS: usize = 8;
 
 /// Finds the document that `file` names, and the place in its current text.
-pub(super) fn document<'a>(
+pub(crate) fn document<'a>(
     context: &ToolContext,
     file: &str,
     place: &'a Place,

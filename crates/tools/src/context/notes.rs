@@ -1,6 +1,8 @@
-//! Rendering of notes of servers and refactorings as text.
+//! Diagnostics, and notes of servers and refactorings, as text.
 
-use lsp_client::{Location, Note as ServerNote, SaveCheckError, SpeculativeError, Unknown};
+use std::collections::{BTreeMap, BTreeSet};
+
+use lsp_client::{Diagnostic, Location, Note as ServerNote, SaveCheckError, SpeculativeError, Unknown};
 use paths::AbsPath;
 use refactor::{Cut, Line, Method, Note, OverrideSet, Reason, Redirected, Unresolved};
 
@@ -18,7 +20,7 @@ pub(crate) fn render(context: &ToolContext, notes: &[ServerNote]) -> Option<Stri
 }
 
 /// Renders the notes of a refactoring in one line; `None` if there are none.
-pub(super) fn render_refactoring(context: &ToolContext, notes: &[Note]) -> Option<String> {
+pub(crate) fn render_refactoring(context: &ToolContext, notes: &[Note]) -> Option<String> {
     let texts: Vec<String> = notes.iter().map(|note| refactoring_note(context, note)).collect();
     (!texts.is_empty()).then(|| texts.join("; "))
 }
@@ -98,6 +100,40 @@ pub(crate) fn server_note(context: &ToolContext, note: &ServerNote) -> String {
             paths(context, packages)
         ),
     }
+}
+
+/// Renders a diagnostic as one line.
+pub(crate) fn headline(item: &Diagnostic) -> String {
+    let source = item.source.as_deref().unwrap_or(&item.server);
+    let code = item.code.as_ref().map(|code| format!(" [{code}]")).unwrap_or_default();
+    format!("{}: {}{code} ({source})", item.severity, item.message.trim().replace('\n', "\n    "))
+}
+
+/// Renders a line for each server about its sources that only run on save.
+///
+/// `asked`: whether they were requested, without an answer.
+pub(crate) fn on_save_lines(
+    context: &ToolContext,
+    on_save: &BTreeSet<(String, String)>,
+    asked: bool,
+) -> Vec<String> {
+    let mut sources: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (source, server) in on_save {
+        sources.entry(server).or_default().push(source);
+    }
+    let line = |(server, sources): (&str, Vec<&str>)| {
+        let sources = sources.join(" and ");
+        match (context.servers.checks_saved(server), asked) {
+            (true, true) => format!("omitted: {sources}, which {server} cannot give now\n"),
+            (true, false) => {
+                format!("omitted: {sources}, which {server} runs on request: `lsp diagnostics`\n")
+            }
+            (false, _) => {
+                format!("omitted: {sources}, which {server} only runs when a file is saved\n")
+            }
+        }
+    };
+    sources.into_iter().map(line).collect()
 }
 
 /// Explains why a server's diagnostics of a document are not known.

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use paths::AbsPath;
-use policy::ErrorCode;
 use text::{PositionEncoding, TextEdit};
 use workspace::{Operation, Version, Workspace, WorkspaceEdit};
 
+use crate::error::EditProblem;
 use crate::server::documents::Synced;
 use crate::server::protocol::{
     Annotation, DocumentChange, Edit, FileKind, FileOperation, Options, RawWorkspaceEdit,
@@ -32,38 +32,6 @@ pub(crate) struct Converter<'a> {
     ///
     /// An empty file that is newer was created by the server for this edit.
     pub since: Option<SystemTime>,
-}
-
-/// Reason why an edit is refused.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum EditProblem {
-    #[error("its edit changes {0}, which is outside the workspace; change that file by hand")]
-    Outside(String),
-    #[error("its edit changes {0}, which is not a file")]
-    NotAFile(String),
-    #[error("its edit is for version {answered} of {path}, the request was about version {requested}")]
-    Version { path: AbsPath, answered: i32, requested: String },
-    #[error("its edits of {path} do not fit the text: {reason}")]
-    DoesNotFit { path: AbsPath, reason: String },
-    #[error("its edit changes {0} after deleting or moving it")]
-    Gone(AbsPath),
-    #[error("its edit creates {0}, which exists already")]
-    Exists(AbsPath),
-    #[error(transparent)]
-    Read(#[from] workspace::ReadError),
-}
-
-impl EditProblem {
-    pub fn code(&self) -> ErrorCode {
-        match self {
-            Self::Outside(_) => ErrorCode::Denied,
-            Self::NotAFile(_) => ErrorCode::Unsupported,
-            Self::Version { .. } | Self::DoesNotFit { .. } => ErrorCode::StaleText,
-            Self::Gone(_) => ErrorCode::NotFound,
-            Self::Exists(_) => ErrorCode::Conflict,
-            Self::Read(error) => error.code(),
-        }
-    }
 }
 
 /// The files after the operations so far.
