@@ -54,6 +54,8 @@ struct Landmarks {
 
 #[derive(Debug)]
 struct Piece {
+    /// The lines for which it was cut.
+    near: (usize, usize),
     old: Range<usize>,
     new: Range<usize>,
     passes: Option<Passes>,
@@ -92,7 +94,7 @@ impl Alignment {
             return *self.known.entry(line).or_insert_with(|| passes.fate(&self.old, &self.new, line));
         }
         self.cut(near);
-        let Some(Piece { old, new, passes: Some(passes) }) = &self.piece else { return Fate::Unsure };
+        let Some(Piece { old, new, passes: Some(passes), .. }) = &self.piece else { return Fate::Unsure };
         if !old.contains(&(line - 1)) {
             return Fate::Unsure;
         }
@@ -127,31 +129,37 @@ impl Alignment {
     }
 
     /// Aligns the piece around the lines, between the nearest cuts that leave a margin.
-    fn cut(&mut self, (first, last): (usize, usize)) {
+    ///
+    /// If that is everything or too much work, a margin of one line must do.
+    fn cut(&mut self, near: (usize, usize)) {
+        let (first, last) = near;
         let (from, to) = (first.saturating_sub(MARGIN), last + MARGIN);
         let fits = |piece: &Piece| {
-            (piece.old.start == 0 || piece.old.start < from)
-                && (piece.old.end == self.old.len() || piece.old.end > to)
+            piece.near == near
+                || (piece.old.start == 0 || piece.old.start < from)
+                    && (piece.old.end == self.old.len() || piece.old.end > to)
         };
         if self.piece.as_ref().is_some_and(fits) {
             return;
         }
         let (old, new) = (&self.old, &self.new);
         let Landmarks { cuts, .. } = self.landmarks.get_or_insert_with(|| landmarks(old, new));
-        let above = cuts.partition_point(|(line, _)| line + 1 < from);
-        let below = cuts.partition_point(|(line, _)| *line <= to);
-        let (old_start, new_start) = above.checked_sub(1).map_or((0, 0), |at| cuts[at]);
-        let (old_end, new_end) =
-            cuts.get(below).map_or((old.len(), new.len()), |(old, new)| (old + 1, new + 1));
-        let (old_range, new_range) = (old_start..old_end, new_start..new_end);
-        let is_whole = old_range.len() == old.len() && new_range.len() == new.len();
-        let passes = if is_whole {
-            None
-        } else {
-            let (old, new) = (&old[old_range.clone()], &new[new_range.clone()]);
-            Passes::new(old, new, budget(&self.old, &self.new))
+        let between = |margin: usize| {
+            let above = cuts.partition_point(|(line, _)| line + 1 < first.saturating_sub(margin));
+            let below = cuts.partition_point(|(line, _)| *line <= last + margin);
+            let (old_start, new_start) = above.checked_sub(1).map_or((0, 0), |at| cuts[at]);
+            let (old_end, new_end) =
+                cuts.get(below).map_or((old.len(), new.len()), |(old, new)| (old + 1, new + 1));
+            (old_start..old_end, new_start..new_end)
         };
-        self.piece = Some(Piece { old: old_range, new: new_range, passes });
+        let is_part = |(a, b): &(Range<usize>, Range<usize>)| a.len() < old.len() || b.len() < new.len();
+        let found = [MARGIN, 1].map(between).into_iter().filter(is_part).find_map(|(a, b)| {
+            let passes = Passes::new(&old[a.clone()], &new[b.clone()], budget(old, new))?;
+            Some((a, b, passes))
+        });
+        // Without passes it holds no line, so that another place is tried again.
+        let (old, new, passes) = found.map_or((0..0, 0..0, None), |(a, b, passes)| (a, b, Some(passes)));
+        self.piece = Some(Piece { near, old, new, passes });
     }
 }
 

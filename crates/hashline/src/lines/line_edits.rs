@@ -56,6 +56,17 @@ impl HunkPlace {
         }
     }
 
+    /// The lines just above and below; 0 and `count + 1` mean none.
+    pub(crate) fn beside(&self, count: usize) -> (usize, usize) {
+        match *self {
+            Self::Lines { first, last } => (first - 1, last + 1),
+            Self::Before(line) => (line - 1, line),
+            Self::After(line) => (line, line + 1),
+            Self::Head => (0, 1),
+            Self::End => (count, count + 1),
+        }
+    }
+
     /// The line to name in messages.
     pub(crate) fn line(&self, count: usize) -> usize {
         match *self {

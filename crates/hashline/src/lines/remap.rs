@@ -49,15 +49,18 @@ pub(crate) struct Remap<'a> {
 
 /// Number of line comparisons allowed per line of both texts.
 const WORK: usize = 16;
+/// Comparisons of lines allowed besides for each hunk.
+const HUNK_WORK: usize = 10_000;
 
 impl<'a> Remap<'a> {
     pub(crate) fn new(old: &'a Lines, new: &'a Lines) -> Self {
         let alignment = Alignment::new(old, new);
-        Self { old, new, alignment, unindented: None, work: 10_000 + WORK * (old.count() + new.count()) }
+        Self { old, new, alignment, unindented: None, work: WORK * (old.count() + new.count()) }
     }
 
     /// Locates a hunk in the new text.
     pub(crate) fn find(&mut self, place: HunkPlace) -> Located {
+        self.work += HUNK_WORK;
         match self.proven(place) {
             Located::At(found) if !self.stays_in_its_block(place, found) => Located::Nowhere,
             found => found,
@@ -203,7 +206,11 @@ impl<'a> Remap<'a> {
             // The insertion stays next to the line it names, whatever was inserted between, if that
             // line is unambiguous. The ends of the file are no lines.
             Fate::At(_) | Fate::Unsure => is_line && !self.has_twin(named, named, at),
-            Fate::Gone => !is_line || !self.has_twin(named, named, at),
+            // A line whose neighbours were rewritten on both sides proves no place beside it.
+            Fate::Gone => {
+                let far = if upper { gap.saturating_sub(1) } else { gap + 2 };
+                !is_line || self.fate(near, far) != Fate::Gone && !self.has_twin(named, named, at)
+            }
         };
         // An end of the file has no twin.
         let at_an_end = (gap == 0 || gap == self.old.count()) && other == Fate::At(beside);

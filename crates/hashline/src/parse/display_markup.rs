@@ -5,6 +5,7 @@
 //! markup is refused only if the file itself has no line of that form.
 
 use crate::lines::Lines;
+use crate::lines::line_edits::HunkPlace;
 use crate::parse::error::excerpt;
 use crate::parse::{arrow, operation};
 use crate::{LineCheck, Tag};
@@ -98,8 +99,8 @@ fn is_elision(row: &str) -> bool {
 
 /// Reason why the body must not be written to the file, if any.
 ///
-/// `first` is the line at which it is inserted.
-pub(crate) fn refuse(body: &[String], first: usize, lines: &Lines) -> Option<String> {
+/// `place` is where the body goes.
+pub(crate) fn refuse(body: &[String], place: HunkPlace, lines: &Lines) -> Option<String> {
     if let Some((row, kind)) = body.iter().find_map(|row| Some((row, kind(row)?))) {
         let known = (1..=lines.count()).any(|line| self::kind(lines.content(line)) == Some(kind));
         if !known {
@@ -113,7 +114,7 @@ pub(crate) fn refuse(body: &[String], first: usize, lines: &Lines) -> Option<Str
             return Some(format!("the body row `{}` {what}", row.trim()));
         }
     }
-    numbered_rows(body, first, lines).then(|| {
+    numbered_rows(body, place, lines).then(|| {
         "the body rows begin with line numbers, as a read shows them; write the text alone".to_owned()
     })
 }
@@ -291,8 +292,9 @@ fn says_only_rest(lower: &str) -> bool {
 /// Whether rows carry line numbers of the edited place.
 ///
 /// They do if they carry a line's true number and check, or if all carry ascending numbers from the edited
-/// place in a file whose lines have no such numbers.
-fn numbered_rows(body: &[String], first: usize, lines: &Lines) -> bool {
+/// place in a file whose lines have no such numbers. Numbers without checks must include a line of that place.
+fn numbered_rows(body: &[String], place: HunkPlace, lines: &Lines) -> bool {
+    let first = place.line(lines.count());
     let rows: Vec<Option<Numbered>> = body.iter().map(|row| numbered(row)).collect();
     let is_numbered = |line: usize| numbered(lines.content(line)).is_some();
     let shown = |row: &Numbered| {
@@ -315,7 +317,15 @@ fn numbered_rows(body: &[String], first: usize, lines: &Lines) -> bool {
         let here = rows.first().is_some_and(|start| start.abs_diff(first) <= 1);
         in_order && here && !around.clone().any(|line| number(lines.content(line)).is_some())
     };
-    count_here(&|row| numbered(row).map(|row| row.line)) || count_here(&numbered_elsewhere)
+    let (from, to) = match place {
+        HunkPlace::Lines { first, last } => (first, last),
+        place => place.beside(lines.count()),
+    };
+    let is_checked = || rows.iter().flatten().any(|row| row.check.is_some());
+    let names_place =
+        || rows.iter().flatten().any(|row| row.line <= lines.count() && (from..=to).contains(&row.line));
+    count_here(&|row| numbered(row).map(|row| row.line)) && (is_checked() || names_place())
+        || count_here(&numbered_elsewhere)
 }
 
 #[cfg(test)]

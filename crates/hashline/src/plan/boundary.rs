@@ -16,23 +16,12 @@ pub(crate) fn notes(hunk: &Hunk, lines: &Lines, parses: bool) -> Vec<Note> {
     notes
 }
 
-/// The lines just above and below a place; 0 and count + 1 mean none.
-pub(crate) fn beside(place: HunkPlace, count: usize) -> (usize, usize) {
-    match place {
-        HunkPlace::Lines { first, last } => (first - 1, last + 1),
-        HunkPlace::Before(line) => (line - 1, line),
-        HunkPlace::After(line) => (line, line + 1),
-        HunkPlace::Head => (0, 1),
-        HunkPlace::End => (count, count + 1),
-    }
-}
-
 /// Notes on body rows that repeat the line just outside the place.
 fn echoes(hunk: &Hunk, lines: &Lines, parses: bool) -> Vec<Note> {
     let (Some(first_row), Some(last_row)) = (hunk.rows.first(), hunk.rows.last()) else {
         return Vec::new();
     };
-    let (above, below) = beside(hunk.place, lines.count());
+    let (above, below) = hunk.place.beside(lines.count());
     // The lines at the place's own edges.
     let own = match hunk.place {
         HunkPlace::Lines { first, last } => Some((first, last)),
@@ -83,7 +72,7 @@ fn outside(hunk: &Hunk, lines: &Lines) -> Option<Note> {
     if matches!(hunk.place, HunkPlace::Lines { .. }) {
         return None;
     }
-    let (above, below) = beside(hunk.place, lines.count());
+    let (above, below) = hunk.place.beside(lines.count());
     let closer = (above > 0).then(|| lines.content(above)).filter(|line| only_closes(line))?;
     let row = hunk.rows.iter().find(|row| !row.trim().is_empty())?;
     let next = (below..=lines.count()).map(|line| lines.content(line)).find(|line| !line.trim().is_empty());

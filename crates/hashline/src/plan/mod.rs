@@ -31,7 +31,8 @@ use crate::render::print::headline;
 use crate::render::refusal::Problem;
 use crate::source::{Source, check_file_op, source};
 use crate::{
-    Current, Documents, Lines, Note, Options, Reason, Recovery, Refusal, SnapshotStore, Strategy, Tag,
+    Current, Documents, Lines, Note, Options, ParseRegression, Reason, Recovery, Refusal, SnapshotStore,
+    Strategy, Tag,
 };
 
 /// The result of planning a patch. Commit every section, or none.
@@ -187,7 +188,7 @@ fn section_plan(
     }
     for (op, hunk) in section.ops.iter().zip(&hunks) {
         let Op::Put { .. } = op else { continue };
-        let mut message = display_markup::refuse(&hunk.rows, hunk.place.line(lines.count()), lines);
+        let mut message = display_markup::refuse(&hunk.rows, hunk.place, lines);
         message = message.or_else(|| match hunk.place {
             HunkPlace::Lines { first, last } => {
                 display_markup::shortened(&section.path, &hunk.rows, first, last, lines)
@@ -222,6 +223,10 @@ fn section_plan(
                 FileOp::Rename { to } => to,
                 FileOp::Keep | FileOp::Remove => &section.path,
             };
+            // An edit written for another text that breaks this one was probably not meant for it.
+            let parse_regression =
+                if strategy == Strategy::Exact { options.parse_regression } else { ParseRegression::Refuse };
+            let options = Options { parse_regression, ..options };
             let accepted =
                 syntax_check::check((&section.path, new_path), &ops, current, hunks, edits, options)
                     .map_err(|rejected| Problem {

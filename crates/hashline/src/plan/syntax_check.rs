@@ -12,7 +12,7 @@ use text::TextEdit;
 use crate::format::patch::Op;
 use crate::lines::line_edits::{self, Hunk, HunkPlace};
 use crate::lines::only_closes;
-use crate::plan::boundary::{self, beside, indent};
+use crate::plan::boundary::{self, indent};
 use crate::{Broken, Judgement, Lines, Note, NoteKind, Options, ParseRegression, Reason, Syntax};
 
 /// Maximum number of body rows that a repair may drop at one end as a repetition.
@@ -172,7 +172,7 @@ fn rejected(
     let mut show: Vec<usize> = hunks
         .iter()
         .flat_map(|hunk| {
-            let (above, below) = beside(hunk.place, lines.count());
+            let (above, below) = hunk.place.beside(lines.count());
             [above, above + 1, below.saturating_sub(1), below]
         })
         .filter(|line| (1..=lines.count()).contains(line))
@@ -273,7 +273,7 @@ fn dropped(rows: &[String], which: &str, lines: (usize, usize)) -> String {
 }
 
 fn at_head(hunk: &Hunk, lines: &Lines) -> Vec<(Hunk, String)> {
-    let (above, _) = beside(hunk.place, lines.count());
+    let (above, _) = hunk.place.beside(lines.count());
     let mut out = Vec::new();
     for count in 1..=ECHO.min(above).min(hunk.rows.len().saturating_sub(1)) {
         let (rows, rest) = hunk.rows.split_at(count);
@@ -299,7 +299,7 @@ fn at_head(hunk: &Hunk, lines: &Lines) -> Vec<(Hunk, String)> {
 }
 
 fn at_tail(hunk: &Hunk, lines: &Lines) -> Vec<(Hunk, String)> {
-    let (_, below) = beside(hunk.place, lines.count());
+    let (_, below) = hunk.place.beside(lines.count());
     let mut out = Vec::new();
     let after = (lines.count() + 1).saturating_sub(below);
     for count in 1..=ECHO.min(after).min(hunk.rows.len().saturating_sub(1)) {

@@ -244,6 +244,19 @@ fn a_repairable_edit_is_not_refused() {
 }
 
 #[test]
+fn a_recovered_edit_that_does_not_parse_is_refused() {
+    let mut session = Session::new(&[("a.rs", RS)]);
+    session.set_parse_regression(false);
+    let tag = session.read("a.rs");
+    let operations = format!("PUT {}:\n+    x(;\n", session.anchor("a.rs", 2));
+    session.write("a.rs", &format!("{RS}\nfn c() {{}}\n"));
+    session.refused_for(&format!("[a.rs#{tag}]\n{operations}"), Reason::ParseRegression);
+    // For the current text it is made as written.
+    let tag = session.read("a.rs");
+    session.edited(&format!("[a.rs#{tag}]\n{operations}"));
+}
+
+#[test]
 fn an_already_broken_file_blocks_no_edit() {
     let text = "fn a() {\n    let x = = 1;\n}\n\nfn b() {\n    c();\n}\n";
     let good = run("a.rs", text, "PUT 6:\n+    d();\n", ParseRegression::Refuse).unwrap();

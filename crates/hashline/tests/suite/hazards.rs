@@ -127,6 +127,8 @@ fn line_number_prefixes_are_not_written() {
 fn numbers_that_belong_to_the_file_are_written() {
     check("a: b\n1: x\n2: y\n", "PUT 2..=3:\n+1: z\n+2: w\n", "a: b\n1: z\n2: w\n");
     check("a\nb\n", "PUT 2:\n+80: http\n", "a\n80: http\n");
+    check("a\nb\nc\n", "PUT 3:\n+2:keep\n", "a\nb\n2:keep\n");
+    check("a\n", "PUT >1:\n+2:keep\n", "a\n2:keep\n");
     check("a\n1|x\n2|y\n", "PUT 2..=3:\n+2|x\n+3|y\n", "a\n2|x\n3|y\n");
     check("d = {\n}\n", "PUT >1:\n+    2: 3,\n", "d = {\n    2: 3,\n}\n");
 }

@@ -229,6 +229,18 @@ fn an_insertion_beside_a_changed_line_is_mapped() {
     assert!(session.text("f").starts_with("line 1\nnew\nchanged line 2\n"));
 }
 
+/// The rewrite takes too much work to compare as a whole.
+#[test]
+fn a_head_is_found_above_a_rewritten_file() {
+    let head = "/*\n\tlicense\n\tauthor\n*/\n\nuse strict\n";
+    let mut session = Session::new(&[("f", &format!("{head}{}", numbered(500)))]);
+    let tag = session.read("f");
+    let patch = format!("[f#{tag}]\nPUT {}:\n+\tother\n", session.anchor("f", 2));
+    session.write("f", &format!("{head}new\n"));
+    session.edited(&patch);
+    assert_eq!(session.text("f"), format!("{}new\n", head.replace("license", "other")));
+}
+
 #[test]
 fn changed_line_ends_are_accepted() {
     let mut session = Session::new(&[("f", "a\nb\nc\n")]);
