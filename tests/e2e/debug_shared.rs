@@ -700,7 +700,7 @@ fn an_unsaved_program_asks_before_launch_when_configured() {
     let file = tests::editor::uri(&sandbox, "a.txt");
     editor.open(&file, "plaintext", "one\ntwo\nthree\nfour\n");
     editor.replace(&file, 0..3, "ONE");
-    editor.answers.push_back(Some("Yes"));
+    editor.answers.push_back(Some("Always"));
     editor.answers.push_back(Some("Deny"));
     let run = editor.run("pilcrow.prompt", json!({"text": "debug a.txt stopping at a.txt:2"}));
     editor.ended(&run);

@@ -23,7 +23,7 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(48 * 60 * 60);
 /// Maximum number of listed files.
 const MAX_FILES: usize = 8;
 
-const SHOW: &str = "Show the changes";
+const SHOW: &str = "Diff";
 
 /// Asks the user of one editor.
 pub(crate) struct EditorApprover {
@@ -49,12 +49,16 @@ impl Approver for EditorApprover {
                 return if trusted { Answer::Once } else { Answer::Refused { reason } };
             }
             let diff = question.kind == QuestionKind::Write && !question.detail.is_empty();
-            let can_show = diff && self.client.show_document;
+            // Our plugin shows the diff with the question.
+            let can_show = diff && self.client.show_document && !self.client.answers;
             loop {
                 let mut params = self.request(&question, can_show);
                 let open = self.client.answers.then(|| OpenQuestion::new(&self.peer));
                 if let Some(open) = &open {
                     params["pilcrow"] = json!({ "question": open.question });
+                    if diff {
+                        params["pilcrow"]["diff"] = json!(escape_invisible(&question.detail));
+                    }
                 }
                 let reply =
                     self.peer.request("window/showMessageRequest", &params, ANSWER_DEADLINE, cancel).await;
@@ -120,11 +124,13 @@ impl EditorApprover {
                     message.push_str(&format!("\n… and {} more", question.files.len() - MAX_FILES));
                 }
             }
-            QuestionKind::Exec => message.push_str(&format!("\n{}", escape_invisible(&question.detail))),
-            QuestionKind::Read | QuestionKind::Trust => {}
+            QuestionKind::Exec | QuestionKind::Trust => {
+                message.push_str(&format!("\n{}", escape_invisible(&question.detail)));
+            }
+            QuestionKind::Read => {}
         }
         let message = message.replace('\n', &self.client.facts.editor.question.line_break);
-        let mut titles: Vec<&str> = titles(question.kind).to_vec();
+        let mut titles: Vec<&str> = question.kind.choices().map(|(title, _)| *title).collect();
         if can_show {
             titles.insert(1, SHOW);
         }
@@ -165,23 +171,11 @@ impl Drop for OpenQuestion {
     }
 }
 
-/// The titles of the possible answers.
-fn titles(kind: QuestionKind) -> &'static [&'static str] {
-    match kind {
-        QuestionKind::Trust => &["Yes", "Once", "No"],
-        _ => &["Allow", "Allow in this session", "Always allow", "Deny"],
-    }
-}
-
 /// The answer with this title; any other is a dismissal.
 fn parse_answer(kind: QuestionKind, title: Option<&str>) -> Answer {
-    match (kind, title) {
-        (QuestionKind::Trust, Some("Yes")) | (_, Some("Always allow")) => Answer::Always,
-        (QuestionKind::Trust, Some("Once")) | (_, Some("Allow")) => Answer::Once,
-        (_, Some("Allow in this session")) => Answer::Session,
-        (_, Some("No" | "Deny")) => Answer::No { text: String::new() },
-        _ => Answer::Dismissed,
-    }
+    let mut choices = kind.choices();
+    let chosen = choices.find(|(name, _)| title == Some(*name));
+    chosen.map_or(Answer::Dismissed, |(_, answer)| answer.clone())
 }
 
 #[cfg(test)]
@@ -190,15 +184,14 @@ mod tests {
 
     #[test]
     fn only_offered_titles_are_answers() {
-        let all = |kind| titles(kind).iter().map(|title| parse_answer(kind, Some(title))).collect::<Vec<_>>();
-        let no = Answer::No { text: String::new() };
-        assert_eq!(all(QuestionKind::Trust), [Answer::Always, Answer::Once, no.clone()]);
-        assert_eq!(all(QuestionKind::Write), [Answer::Once, Answer::Session, Answer::Always, no]);
         for kind in [QuestionKind::Trust, QuestionKind::Write, QuestionKind::Exec, QuestionKind::Read] {
             assert_eq!(parse_answer(kind, None), Answer::Dismissed);
-            assert_eq!(parse_answer(kind, Some("yes")), Answer::Dismissed);
+            assert_eq!(parse_answer(kind, Some("allow")), Answer::Dismissed);
+            assert_eq!(parse_answer(kind, Some("Always")), Answer::Always);
+            assert_eq!(parse_answer(kind, Some("Deny")), Answer::No { text: String::new() });
         }
+        assert_eq!(parse_answer(QuestionKind::Write, Some("Session")), Answer::Session);
         // A title of one question is no answer to another.
-        assert_eq!(parse_answer(QuestionKind::Write, Some("Yes")), Answer::Dismissed);
+        assert_eq!(parse_answer(QuestionKind::Trust, Some("Session")), Answer::Dismissed);
     }
 }

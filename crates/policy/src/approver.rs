@@ -61,6 +61,21 @@ pub enum Answer {
     Unattended,
 }
 
+/// The answers that surfaces offer, with their titles; a dismissed question is [`Answer::Dismissed`].
+static CHOICES: [(&str, Answer); 4] = [
+    ("Allow", Answer::Once),
+    ("Session", Answer::Session),
+    ("Always", Answer::Always),
+    ("Deny", Answer::No { text: String::new() }),
+];
+
+impl QuestionKind {
+    /// The answers to offer, in order. Trust lasts as long as the process or always.
+    pub fn choices(self) -> impl Iterator<Item = &'static (&'static str, Answer)> {
+        CHOICES.iter().filter(move |(_, answer)| self != Self::Trust || *answer != Answer::Session)
+    }
+}
+
 /// A question that the agent asks, whose answer permits nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {

@@ -425,7 +425,7 @@ async fn trust_is_one_question_for_all_servers() {
         tokio::join!(policy.grant_spawn(&one, &script, &token), policy.grant_spawn(&two, &script, &token));
     assert_eq!((one.unwrap().definition(), two.unwrap().definition()), ("basedpyright", "ruff"));
     let root = &fixture.root;
-    assert_eq!(script.titles(), [format!("Trust {root}? Its tools may run: basedpyright")]);
+    assert_eq!(script.titles(), [format!("Trust {root} and start basedpyright?")]);
     assert!(policy.is_trusted());
     assert_eq!(trust_store(&fixture).list().unwrap(), [canonical(root)]);
 }

@@ -1,12 +1,27 @@
 // Starts `pilcrow lsp` for all documents and offers its commands in the palette. All decisions are made in
 // the program; this file handles only its path, input boxes, and workspace trust.
 
+import { existsSync } from "node:fs";
+import { delimiter, join } from "node:path";
 import * as vscode from "vscode";
-import { LanguageClient, type LanguageClientOptions, type Range, type ServerOptions } from "vscode-languageclient/node";
+import {
+  LanguageClient,
+  type LanguageClientOptions,
+  type Range,
+  type ServerOptions,
+  State,
+} from "vscode-languageclient/node";
 import { answer, follow, reportTo } from "./debug";
-import { join, joining } from "./join";
+import { join as joinSession, joining } from "./join";
+
+/** Maximum wait for the server's first answer. */
+const START_MS = 30_000;
 
 let client: LanguageClient | undefined;
+/** Starts and stops, one after another: two servers at once would register the same commands. */
+let lifecycle: Promise<void> = Promise.resolve();
+/** The restart that has not begun; later requests join it. */
+let planned: Promise<void> | undefined;
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   const output = vscode.window.createOutputChannel("Pilcrow", { log: true });
@@ -19,7 +34,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     ["pilcrow.palette.undo", () => execute("pilcrow.undo", activeFile())],
     ["pilcrow.palette.redo", () => execute("pilcrow.redo", activeFile())],
     ["pilcrow.palette.transcript", () => execute("pilcrow.transcript", {})],
-    ["pilcrow.palette.join", join],
+    ["pilcrow.palette.join", async () => ((await running()) ? joinSession() : undefined)],
   ];
   context.subscriptions.push(
     output,
@@ -31,31 +46,56 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
       event.affectsConfiguration("pilcrow.path") ? restart(output) : undefined,
     ),
   );
-  await start(output);
+  await restart(output);
 }
 
 export function deactivate(): Promise<void> {
-  return stop();
+  lifecycle = lifecycle.then(stop);
+  return lifecycle;
+}
+
+function serverPath(): string {
+  return vscode.workspace.getConfiguration("pilcrow").get("path", "") || "pilcrow";
+}
+
+/** Whether the program exists; a client without one shows errors of its own. */
+function isInstalled(path: string): boolean {
+  const directories = path.includes("/") ? [""] : (process.env.PATH ?? "").split(delimiter);
+  return directories.some((directory) => existsSync(join(directory, path)));
 }
 
 async function start(output: vscode.LogOutputChannel): Promise<void> {
-  const path = vscode.workspace.getConfiguration("pilcrow").get("path", "") || "pilcrow";
-  const server: ServerOptions = { command: path, args: ["lsp"] };
+  if (!isInstalled(serverPath())) {
+    void missing();
+    return;
+  }
+  const server: ServerOptions = { command: serverPath(), args: ["lsp"] };
   const options: LanguageClientOptions = {
     documentSelector: [{ scheme: "file" }, { scheme: "untitled" }],
     outputChannel: output,
     initializationOptions: { pilcrow: { trusted: vscode.workspace.isTrusted } },
   };
-  client = new LanguageClient("pilcrow", "Pilcrow", server, options);
-  answer(client);
+  const starting = new LanguageClient("pilcrow", "Pilcrow", server, options);
+  answer(starting);
   try {
-    await client.start();
+    await deadline(starting.start(), START_MS);
+    // The client may report a failed start as done.
+    if (starting.state !== State.Running) {
+      throw new Error("the server did not start");
+    }
+    client = starting;
     reportTo(client);
   } catch (error) {
-    client = undefined;
     output.error(String(error));
-    void missing(path);
+    void missing();
   }
+}
+
+function deadline<T>(work: Promise<T>, ms: number): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error(`no answer within ${ms / 1000} s`)), ms);
+    work.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
 }
 
 async function stop(): Promise<void> {
@@ -66,15 +106,31 @@ async function stop(): Promise<void> {
   await stopping?.stop(6000).catch((error: unknown) => console.error(error));
 }
 
-async function restart(output: vscode.LogOutputChannel): Promise<void> {
-  await stop();
-  await start(output);
+function restart(output: vscode.LogOutputChannel): Promise<void> {
+  planned ??= lifecycle = lifecycle.then(async () => {
+    // Lets the running client send its settings first; it shows an error if it is stopped meanwhile.
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    planned = undefined;
+    await stop();
+    await start(output);
+  });
+  return planned;
 }
 
-async function missing(path: string): Promise<void> {
+/** The client after pending restarts; explains how to start the server if none runs. */
+async function running(): Promise<LanguageClient | undefined> {
+  await lifecycle;
+  if (client && [State.Starting, State.Running].includes(client.state)) {
+    return client;
+  }
+  void missing();
+  return undefined;
+}
+
+async function missing(): Promise<void> {
   const settings = "Open Settings";
   const chosen = await vscode.window.showErrorMessage(
-    `Pilcrow: cannot start "${path}". Install it (cargo install --locked --path crates/pilcrow), or set pilcrow.path.`,
+    `Pilcrow: cannot start "${serverPath()}". Install it (cargo install --locked --path crates/pilcrow), or set pilcrow.path.`,
     settings,
   );
   if (chosen === settings) {
@@ -92,7 +148,11 @@ function currentPlace(): { uri: string; range: Range } | undefined {
   return { uri: convert.asUri(editor.document.uri), range: convert.asRange(editor.selection) };
 }
 
-async function prompt(place = currentPlace(), resume?: Session): Promise<void> {
+async function prompt(resume?: Session): Promise<void> {
+  if (!(await running())) {
+    return;
+  }
+  const place = currentPlace();
   const text = await vscode.window.showInputBox({
     title: resume ? `Pilcrow: ${resume.title}` : "Pilcrow",
     prompt: "What should Pilcrow do?",
@@ -113,6 +173,9 @@ interface Session {
 }
 
 async function steer(): Promise<void> {
+  if (!(await running())) {
+    return;
+  }
   const text = await vscode.window.showInputBox({
     title: "Pilcrow: message the run",
     prompt: "The run receives it after its current turn",
@@ -125,11 +188,7 @@ async function steer(): Promise<void> {
 }
 
 async function resume(): Promise<void> {
-  // The same document for both requests selects the same project.
-  const place = currentPlace();
-  const listed = (await execute("pilcrow.sessions", place ? { uri: place.uri } : {})) as
-    | { sessions: Session[] }
-    | undefined;
+  const listed = (await execute("pilcrow.sessions", activeFile())) as { sessions: Session[] } | undefined;
   if (listed?.sessions.length === 0) {
     void vscode.window.showInformationMessage("Pilcrow: there is no session yet");
     return;
@@ -141,13 +200,18 @@ async function resume(): Promise<void> {
   }));
   const chosen = items && (await vscode.window.showQuickPick(items, { title: "Pilcrow: resume" }));
   if (chosen) {
-    await prompt(place, chosen.session);
+    await prompt(chosen.session);
   }
 }
 
 async function rename(): Promise<void> {
+  const server = await running();
   const editor = vscode.window.activeTextEditor;
-  if (!editor || !client) {
+  if (!server) {
+    return;
+  }
+  if (!editor) {
+    void vscode.window.showInformationMessage("Pilcrow: open a file and put the cursor on a name");
     return;
   }
   const { document, selection } = editor;
@@ -159,10 +223,10 @@ async function rename(): Promise<void> {
     value: old,
     ignoreFocusOut: true,
   });
-  if (!newName || newName === old || !client) {
+  if (!newName || newName === old) {
     return;
   }
-  const convert = client.code2ProtocolConverter;
+  const convert = server.code2ProtocolConverter;
   await execute("pilcrow.refactor", {
     kind: "rename",
     uri: convert.asUri(document.uri),
@@ -178,9 +242,6 @@ function activeFile(): object {
 }
 
 async function execute(command: string, argument: object): Promise<unknown> {
-  if (!client) {
-    await missing(vscode.workspace.getConfiguration("pilcrow").get("path", "") || "pilcrow");
-    return undefined;
-  }
-  return client.sendRequest("workspace/executeCommand", { command, arguments: [argument] });
+  const server = await running();
+  return server?.sendRequest("workspace/executeCommand", { command, arguments: [argument] });
 }

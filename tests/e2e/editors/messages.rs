@@ -141,12 +141,12 @@ fn vscode_shows_a_spaced_answer_and_opens_the_rest() {
     edits_both(&model, "made both");
     code.command("Pilcrow: Prompt…");
     code.answer("go");
-    code.shows("made both · changed and not saved: a.txt, b.txt", Some(".notifications-toasts"));
+    code.shows("made both (not saved: a.txt, b.txt)", Some(".notifications-toasts"));
     code.screenshot("1-short");
     model.says(&[json!({"text": long()})]);
     code.command("Pilcrow: Prompt…");
     code.answer("go");
-    code.shows("line 1 of an answer · line 2 of an answer", Some(".notifications-toasts"));
+    code.shows("line 1 of an answer …", Some(".notifications-toasts"));
     code.screenshot("2-long");
     code.click("Open transcript", Some(".notifications-toasts"));
     code.shows("line 9 of an answer", Some(".editor-group-container.active"));

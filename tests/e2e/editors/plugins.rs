@@ -2,7 +2,8 @@
 
 use tests::Sandbox;
 use tests::editors::neovim::{Setup, lua_string};
-use tests::editors::{Neovim, VsCode, alone, plugin, vscode};
+use tests::editors::{Neovim, PATIENCE, VsCode, alone, plugin, vscode};
+use tests::processes::wait_for;
 
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
@@ -43,4 +44,51 @@ fn the_vscode_plugin_compiles_and_runs() {
     code.screenshot("typed");
     code.command("Pilcrow: Resume a Session…");
     code.shows("there is no session yet", None);
+}
+
+#[test]
+#[ignore = "needs real editors; cargo xtask test runs it"]
+fn the_vscode_plugin_survives_trust_new_paths_and_kills() {
+    let _alone = alone();
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    let mut code = VsCode::start_restricted(&sandbox, "vscode-restarts");
+    code.open("a.txt");
+    let mut last = None;
+    // The server is a new process, and a command reaches it.
+    let mut answers = |code: &mut VsCode<'_>, after: &str| {
+        let mut found = None;
+        let started = wait_for(PATIENCE, || {
+            found = code.server_process();
+            found.is_some() && found != last
+        });
+        assert!(started, "no new server after {after}\n{}", code.logs());
+        last = found;
+        code.command("Notifications: Clear All Notifications");
+        code.command("Pilcrow: Resume a Session…");
+        code.shows("there is no session yet", Some(".notifications-toasts"));
+    };
+    answers(&mut code, "the start");
+    code.command("Workspaces: Manage Workspace Trust");
+    code.click("Trust", Some(".workspace-trust-editor .monaco-button"));
+    answers(&mut code, "trust");
+    let program = tests::built::pilcrow();
+    for round in ["first", "second"] {
+        let path = sandbox.beside(&format!("{round}/pilcrow"));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(program, &path).unwrap();
+        code.set_path(&path);
+        answers(&mut code, "a new path");
+        let server = code.server_process().unwrap();
+        tests::processes::kill(server, rustix::process::Signal::KILL);
+        answers(&mut code, "a kill");
+    }
+    // Without a program, a command asks for no text.
+    code.command("Notifications: Clear All Notifications");
+    code.set_path(&sandbox.beside("missing/pilcrow"));
+    code.shows("cannot start", Some(".notifications-toasts"));
+    code.command("Notifications: Clear All Notifications");
+    code.command("Pilcrow: Prompt…");
+    code.shows("cannot start", Some(".notifications-toasts"));
+    assert_eq!(code.look(".quick-input-widget .quick-input-title").trim(), "");
+    code.screenshot("without-a-program");
 }

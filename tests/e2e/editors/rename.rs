@@ -113,6 +113,14 @@ fn text_of(tree: &BTreeMap<String, Vec<u8>>, path: &str) -> String {
     String::from_utf8(tree[path].clone()).unwrap()
 }
 
+/// Records the diff that a question shows.
+const RECORD_DIFF: &str = r"
+vim.api.nvim_create_autocmd('FileType', { pattern = 'diff', callback = function(event)
+  vim.g.shown_diff = table.concat(vim.api.nvim_buf_get_lines(event.buf, 0, -1, false), '\n')
+  vim.g.shown_diff_buffer = event.buf
+end })
+return true";
+
 #[test]
 #[ignore = "needs real editors; cargo xtask test runs it"]
 fn neovim_renames_open_and_closed_files_and_undoes_it() {
@@ -131,13 +139,17 @@ fn neovim_renames_open_and_closed_files_and_undoes_it() {
     let errors_before = [DEFINED, TYPED_IN].map(|file| shown_errors(&neovim, file));
 
     neovim.show(DEFINED);
+    neovim.lua(RECORD_DIFF);
     neovim.keys(&format!(":Pilcrow rename {OLD} to {NEW}<CR>"));
     neovim.answer("Allow");
     let typed_after = format!("{TYPING}\n{}", words(&typed_in));
     neovim.wait_text(DEFINED, "the rename", |text| text == words(&defined));
     neovim.wait_text(TYPED_IN, "the rename, beside the typing", |text| text == typed_after);
     on_disk(&sandbox, &start, &after);
-    assert!(neovim.is_modified(DEFINED) && neovim.is_modified(TYPED_IN), "a file was saved");
+    let diff = neovim.eval("get(g:, 'shown_diff', '')");
+    assert!(diff.as_str().unwrap().lines().any(|line| line.starts_with('+') && line.contains(NEW)), "{diff}");
+    assert_eq!(neovim.eval("bufnr(g:shown_diff_buffer)"), -1, "the diff stays behind");
+    assert!(neovim.is_modified(DEFINED) && neovim.is_modified(TYPED_IN), "something was saved");
     // The editor's own language server shows no new error once it has both current files.
     for (file, before) in [DEFINED, TYPED_IN].iter().zip(&errors_before) {
         let mut now = String::new();

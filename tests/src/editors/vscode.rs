@@ -45,6 +45,17 @@ impl<'a> VsCode<'a> {
     /// Screenshots go to `target/artifacts/NAME`.
     #[track_caller]
     pub fn start(sandbox: &'a Sandbox, name: &str) -> VsCode<'a> {
+        Self::launch(sandbox, name, true)
+    }
+
+    /// Starts it in restricted mode: the user has not trusted the project.
+    #[track_caller]
+    pub fn start_restricted(sandbox: &'a Sandbox, name: &str) -> VsCode<'a> {
+        Self::launch(sandbox, name, false)
+    }
+
+    #[track_caller]
+    fn launch(sandbox: &'a Sandbox, name: &str, trusted: bool) -> VsCode<'a> {
         assert!(Path::new(CHROMIUM).exists(), "{CHROMIUM} is missing; run: cargo xtask setup");
         let extensions = sandbox.beside("extensions");
         for (name, files) in [
@@ -61,10 +72,7 @@ impl<'a> VsCode<'a> {
         let data = sandbox.beside("code");
         fs::create_dir_all(data.join("User")).unwrap();
         fs::write(data.join("User/settings.json"), settings().to_string()).unwrap();
-        // Machine-scoped settings are not taken from the user's settings in a remote window, as this one is.
-        fs::create_dir_all(data.join("Machine")).unwrap();
-        let machine = json!({ "pilcrow.path": built::pilcrow() });
-        fs::write(data.join("Machine/settings.json"), machine.to_string()).unwrap();
+        set_path(sandbox, built::pilcrow());
 
         let eyes = sandbox.beside("eyes.sock");
         let log = sandbox.beside("code-server.log");
@@ -75,11 +83,8 @@ impl<'a> VsCode<'a> {
             server
                 .arg(tool("lib/code-server").join("out/node/entry.js"))
                 .args(["--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry"])
-                .args([
-                    "--disable-update-check",
-                    "--disable-workspace-trust",
-                    "--disable-getting-started-override",
-                ])
+                .args(["--disable-update-check", "--disable-getting-started-override"])
+                .args((trusted).then_some("--disable-workspace-trust"))
                 .arg("--user-data-dir")
                 .arg(&data)
                 .arg("--extensions-dir")
@@ -183,6 +188,17 @@ impl<'a> VsCode<'a> {
     #[track_caller]
     pub fn look(&mut self, within: &str) -> String {
         self.act(json!({"do": "look", "within": within})).as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Changes the setting `pilcrow.path`, as the user does in the settings.
+    pub fn set_path(&self, path: &Path) {
+        set_path(self.sandbox, path);
+    }
+
+    /// The process of the server that the plugin started.
+    pub fn server_process(&self) -> Option<u32> {
+        let living = self.sandbox.mark().living();
+        living.into_iter().find(|it| it.command.contains("pilcrow lsp")).map(|it| it.pid)
     }
 
     /// Saves a screenshot of the window.
@@ -338,6 +354,13 @@ pub fn extension() -> &'static Path {
     })
 }
 
+// Machine-scoped settings are not taken from the user's settings in a remote window, as this one is.
+fn set_path(sandbox: &Sandbox, path: &Path) {
+    let folder = sandbox.beside("code/Machine");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("settings.json"), json!({ "pilcrow.path": path }).to_string()).unwrap();
+}
+
 fn settings() -> Value {
     json!({
         "files.autoSave": "off",
@@ -352,6 +375,8 @@ fn settings() -> Value {
         "editor.parameterHints.enabled": false,
         "editor.minimap.enabled": false,
         "window.commandCenter": false,
+        "security.workspace.trust.startupPrompt": "never",
+        "security.workspace.trust.banner": "never",
         "workbench.secondarySideBar.defaultVisibility": "hidden",
         "workbench.reduceMotion": "on",
     })

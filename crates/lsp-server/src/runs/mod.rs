@@ -196,7 +196,9 @@ async fn show_summary(connection: &Arc<Connection>, session: &str, summary: &Run
     let form = connection.client.message_form();
     let Message { text, cut } = Message::new(&summary.text, &form);
     let path = connection.runs.transcript(Some(session));
-    let offers_transcript = cut && form.long == LongMessage::Question && connection.client.show_document;
+    let is_title = form.lines == 1;
+    let offers_transcript =
+        (cut || is_title) && form.long == LongMessage::Question && connection.client.show_document;
     let Some(path) = path.filter(|_| offers_transcript) else {
         return messages::show_rendered(&connection.peer, summary.kind, &text).await;
     };
@@ -236,12 +238,17 @@ async fn execute_work(
     }
     let path = work.place.as_ref().and_then(|place| place.path.as_ref());
     let known = match &work.kind {
-        WorkKind::Undo(which) if path.is_none() => {
+        WorkKind::Undo(which) => {
             let session = match which {
                 Some(UndoTarget::Session(session)) => Some(session.as_str()),
                 _ => None,
             };
-            connection.runs.last_root(session)
+            let named = path.and_then(|path| connection.projects.root_for(Some(path)).ok());
+            let inside = path.is_some_and(|path| connection.projects.contains(path));
+            // A file outside of all folders, such as a transcript, selects a project only if a run used it.
+            named
+                .filter(|root| inside || connection.runs.has_run_in(root))
+                .or_else(|| connection.runs.last_root(session))
         }
         _ => near,
     };
@@ -290,8 +297,15 @@ fn is_undo(connection: &Connection, work: &Work) -> bool {
 
 /// Adds the list of unsaved files to the text.
 ///
-/// The list comes first if the end would be truncated.
+/// The list comes first if the end would be truncated; a one-line message has names or their number.
 fn with_unsaved(text: &str, files: &[String], form: &MessageForm) -> String {
+    if let ([_, ..], 1) = (files, form.lines) {
+        let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+        let names = files.join(", ");
+        let fits = first.chars().count() + names.chars().count() + 30 <= form.characters;
+        let files = if fits { names } else { format!("{} files", files.len()) };
+        return format!("{first} (not saved: {files})\n{rest}");
+    }
     let Some(files) = describe_unsaved(files) else { return text.to_owned() };
     let after = format!("{}\n{files}", text.trim_end());
     if Message::new(&after, form).cut { format!("{files}\n{text}") } else { after }

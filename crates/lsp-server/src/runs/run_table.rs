@@ -322,6 +322,11 @@ impl Runs {
         matches.find_map(|ended| ended.root.clone())
     }
 
+    /// Whether an ended run used this root.
+    pub(super) fn has_run_in(&self, root: &AbsPath) -> bool {
+        self.lock().ended.iter().any(|ended| ended.root.as_ref() == Some(root))
+    }
+
     pub(super) fn set_root(&self, session: &str, root: &AbsPath) {
         if let Some(active) = self.lock().active.get_mut(session) {
             active.root = Some(root.clone());

@@ -64,7 +64,7 @@ impl Policy {
         let (code, title, reason, help) = if is_trust {
             (
                 ErrorCode::Untrusted,
-                format!("Trust {root}? Its tools may run: {name}"),
+                format!("Trust {root} and start {name}?"),
                 format!("{root} is not trusted, so {name} is not started"),
                 format!("run `{}`, or repeat with --yes", trust_command(root)),
             )
@@ -80,9 +80,14 @@ impl Policy {
             let reason = format!("{reason}: the user declined to trust it");
             return Err(Denied { code, reason, unattended: false });
         }
-        let variables: String =
-            request.command.env.iter().map(|(name, value)| format!("{name}={value} ")).collect();
-        let detail = format!("{variables}{}\nin {}", request.command, request.command.cwd);
+        // The search path is long and the same for every program.
+        let variables = request.command.env.iter().filter(|(name, _)| name.as_str() != "PATH");
+        let variables: String = variables.map(|(name, value)| format!("{name}={value} ")).collect();
+        let mut detail = format!("{variables}{}\nin {}", request.command, request.command.cwd);
+        if is_trust {
+            detail
+                .push_str("\nTools of a trusted project use your rights: they write files and run its code.");
+        }
         let question = Question { kind, title, detail, files: Vec::new() };
         let subject = vec![root.to_string(), request.command.to_string()];
         let capability = if is_trust { "trust" } else { "exec" };

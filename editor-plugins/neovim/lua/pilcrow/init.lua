@@ -251,8 +251,26 @@ function M.on_question_over(_, params, ctx)
   cancelled[id] = waiting[id]
 end
 
+-- Shows the changes of a question in a window above; returns a function that closes it.
+local function show_diff(diff)
+  local lines = vim.split(vim.trim(diff), '\n')
+  local buffer = vim.api.nvim_create_buf(false, true)
+  vim.api.nvim_buf_set_lines(buffer, 0, -1, false, lines)
+  vim.bo[buffer].bufhidden = 'wipe'
+  vim.bo[buffer].filetype = 'diff'
+  vim.bo[buffer].modifiable = false
+  local height = math.max(1, math.min(#lines, math.floor(vim.o.lines / 2)))
+  local window = vim.api.nvim_open_win(buffer, false, { split = 'above', win = -1, height = height, style = 'minimal' })
+  vim.cmd.redraw()
+  return function()
+    if vim.api.nvim_win_is_valid(window) then
+      vim.api.nvim_win_close(window, true)
+    end
+  end
+end
+
 --- Delays a question of the server until normal mode, so that typed text does not answer it. Drops it if
---- its run has ended meanwhile.
+--- its run has ended meanwhile. Shows the diff of a change while the question is open.
 function M.on_question(err, params, ctx)
   local co, is_main = coroutine.running()
   local named = type(params.pilcrow) == 'table' and params.pilcrow.question
@@ -278,7 +296,11 @@ function M.on_question(err, params, ctx)
     cancelled[question] = nil
     return vim.NIL
   end
-  return vim.lsp.handlers['window/showMessageRequest'](err, params, ctx)
+  local diff = named and params.pilcrow.diff
+  local close = diff and show_diff(diff) or function() end
+  local answer = vim.lsp.handlers['window/showMessageRequest'](err, params, ctx)
+  close()
+  return answer
 end
 
 --- Attaches to files without a type too, for which Neovim starts no servers.
