@@ -115,12 +115,10 @@ fn a_resumed_conversation_keeps_its_model() {
     check_output(
         &output,
         &expect![[r#"
-            there is nothing to undo
             · script:<sandbox>/two.jsonl answered last: cannot read the script <sandbox>/two.jsonl: No such file or directory (os error 2)
             the session continues with pilcrow/planner
             · undo 
-            · undo failed: there is nothing to undo
-            pilcrow: the request failed
+            pilcrow: there is nothing to undo
         "#]],
     );
 }

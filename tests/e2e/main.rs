@@ -44,6 +44,7 @@ mod real_projects;
 mod real_servers;
 mod searching;
 mod server_death;
+mod shell_commands;
 mod speculative_edit;
 mod stale_edit;
 mod surface;

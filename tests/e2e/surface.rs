@@ -114,7 +114,7 @@ fn a_batch_starts_no_call_after_its_reader_left() {
 fn a_signal_ends_a_question_at_the_terminal() {
     let ask = json!({"question": "Which one?", "options": ["red", "blue"]});
     for (turn, asks) in [
-        (call("bash", &json!({"command": "echo x > a.txt"})), "[n]o"),
+        (call("bash", &json!({"command": "echo x > a.txt"})), "[n] deny"),
         (call("ask", &ask), "Number or text: "),
     ] {
         for signal in [Signal::INT, Signal::TERM] {
@@ -151,7 +151,7 @@ fn a_question_shows_control_characters_escaped() {
     let line = "echo HIDDEN > hidden.txt #\u{1b}[1A\u{1b}[2K\rRun ls?\u{1b}[8m\u{202e}";
     let turns = [call("bash", &json!({"command": line})), json!({"text": "Done."})];
     let mut terminal = Terminal::start(&mut run(&sandbox, &turns, &[]));
-    terminal.waits_for("[n]o", PATIENCE);
+    terminal.waits_for("[n] deny", PATIENCE);
     let shown = terminal.shown();
     assert!(shown.contains("echo HIDDEN > hidden.txt #␛[1A␛[2K␍Run ls?␛[8m\\u{202e}"), "{shown:?}");
     assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");

@@ -107,6 +107,10 @@ pub struct Report {
     pub trusted: bool,
     /// The sandbox of commands; there is none yet.
     pub confinement: String,
+    /// The process that executes the commands of this project.
+    ///
+    /// An editor or `pilcrow serve`; `None` if each command does it by itself.
+    pub served_by: Option<String>,
     #[serde(rename = "folders")]
     pub directories: Vec<Directory>,
     /// Findings in the order of the probes.
@@ -151,6 +155,7 @@ pub async fn examine(
         root: root.clone(),
         trusted,
         confinement: "none: commands run without a sandbox, with your own rights".into(),
+        served_by: None,
         directories: directories.map(|(name, path)| directory(name, path)).into(),
         findings,
     }
@@ -267,6 +272,8 @@ impl Report {
         row("·", "pilcrow", &self.pilcrow);
         row("·", "workspace", &format!("{} ({trust})", self.root));
         row("·", "confinement", &self.confinement);
+        let no_server = "each command by itself; `pilcrow serve` keeps language servers running";
+        row("·", "commands run in", self.served_by.as_deref().unwrap_or(no_server));
         for directory in &self.directories {
             match &directory.problem {
                 None => row("·", &format!("{} directory", directory.name), &directory.path.to_string()),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use paths::AbsPath;
 use serde_json::Value;
+use text::{LineIndex, PositionEncoding};
 use workspace::Version;
 
 use crate::note::Note;
@@ -35,8 +36,20 @@ pub struct Location {
     pub range: Range<usize>,
     /// One-based line of the start.
     pub line: usize,
+    /// One-based column of the start, in characters.
+    pub column: usize,
     /// The text of that line, without its line end.
     pub line_text: String,
+}
+
+impl Location {
+    /// The location of `range` in `text`, whose lines are `index`.
+    pub fn new(path: AbsPath, text: &str, index: &LineIndex, range: Range<usize>) -> Self {
+        let start = index.position(text, range.start, PositionEncoding::Utf32);
+        let (line, column) = (start.line as usize, start.character as usize + 1);
+        let line_text = index.line(text, line).map(|bytes| text[bytes].to_owned()).unwrap_or_default();
+        Self { path, range, line: line + 1, column, line_text }
+    }
 }
 
 /// A definition in a file, with its name and its members.

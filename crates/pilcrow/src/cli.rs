@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::commands::serve::parse_duration;
+use crate::render::Format;
+
 /// A coding agent that lives in the editor.
 #[derive(Debug, Parser)]
 #[command(name = "pilcrow", version, about, max_term_width = 100, disable_help_subcommand = true)]
@@ -53,9 +56,103 @@ pub struct ModelArgs {
     pub agent: Option<String>,
 }
 
+/// Options of commands that ask language servers.
+#[derive(Debug, Args, Clone)]
+pub struct LspArgs {
+    #[command(flatten)]
+    pub project: Project,
+    #[command(flatten)]
+    pub execution: ExecutionArgs,
+    #[command(flatten)]
+    pub consent: Consent,
+    /// Form of the result
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Selection of a symbol.
+#[derive(Debug, Args, Clone)]
+pub struct SymbolArgs {
+    /// Name, qualified name (`Class.method`), or place (`FILE:LINE[:COLUMN]`)
+    pub symbol: String,
+    /// File of the symbol, perhaps with the line of its declaration or a use
+    #[arg(long = "in", value_name = "FILE[:LINE]")]
+    pub place: Option<String>,
+}
+
+/// Commands that ask language servers.
+#[derive(Debug, Subcommand)]
+pub enum LspCommand {
+    /// Rename a symbol and all its uses
+    Rename {
+        #[command(flatten)]
+        symbol: SymbolArgs,
+        /// The new name
+        new_name: String,
+        #[command(flatten)]
+        options: LspArgs,
+    },
+    /// Move or rename a file and update what refers to it
+    #[command(visible_alias = "mv")]
+    Move {
+        /// The file
+        from: String,
+        /// The new path
+        to: String,
+        #[command(flatten)]
+        options: LspArgs,
+    },
+    /// List the references of a symbol
+    Refs {
+        #[command(flatten)]
+        symbol: SymbolArgs,
+        #[command(flatten)]
+        options: LspArgs,
+    },
+    /// Show where a symbol is defined
+    Def {
+        #[command(flatten)]
+        symbol: SymbolArgs,
+        #[command(flatten)]
+        options: LspArgs,
+    },
+    /// List the calls of a function
+    Callers {
+        #[command(flatten)]
+        symbol: SymbolArgs,
+        #[command(flatten)]
+        options: LspArgs,
+    },
+    /// List the symbols of a file, or those of the project whose names match
+    Symbols {
+        /// A file, or a part of a name
+        #[arg(value_name = "FILE|NAME")]
+        what: String,
+        #[command(flatten)]
+        options: LspArgs,
+    },
+    /// Report problems in files
+    Check {
+        /// The files [default: all files of the project]
+        files: Vec<String>,
+        #[command(flatten)]
+        options: LspArgs,
+    },
+    /// Format files
+    Fmt {
+        /// The files
+        #[arg(required = true)]
+        files: Vec<String>,
+        #[command(flatten)]
+        options: LspArgs,
+    },
+}
+
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    #[command(flatten)]
+    Tooling(LspCommand),
     /// Run a language server on standard input and output, for editors
     Lsp {
         /// Accepted because editors pass it; there is no other transport
@@ -70,7 +167,7 @@ pub enum Command {
     },
     /// Run the agent on a request
     Run {
-        /// The request [default: read from standard input]
+        /// The request [default: read from standard input, unless that is a terminal]
         prompt: Option<String>,
         #[command(flatten)]
         project: Project,
@@ -80,6 +177,9 @@ pub enum Command {
         consent: Consent,
         #[command(flatten)]
         model: ModelArgs,
+        /// Form of the built-in planner's results
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
         /// Print the requests that the built-in planner understands
         #[arg(long)]
         help_planner: bool,
@@ -251,6 +351,16 @@ pub enum Command {
         #[command(flatten)]
         project: Project,
     },
+    /// Keep the project and its language servers open for later commands
+    ///
+    /// `rename`, `refs` and other commands of this project then need no start of a server.
+    Serve {
+        /// Stop after this time without a command, such as 30m
+        #[arg(long, value_name = "TIME", default_value = "30m", value_parser = parse_duration)]
+        idle: std::time::Duration,
+        #[command(flatten)]
+        project: Project,
+    },
     /// Check which programs are installed and how to install the others
     Doctor {
         #[command(flatten)]
@@ -328,9 +438,9 @@ pub enum Sessions {
     },
     /// Continue a session
     Resume {
-        /// Id of the session or a prefix
+        /// Id of the session, a prefix, or `newest`, the default if one argument is given
         id: String,
-        /// The request [default: read from standard input, as with `-`]
+        /// The request; `-` reads it from standard input
         prompt: Option<String>,
         #[command(flatten)]
         execution: ExecutionArgs,

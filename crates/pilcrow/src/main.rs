@@ -9,6 +9,7 @@ mod ipc_tests;
 mod logging;
 mod open;
 mod output;
+mod render;
 mod stop;
 mod terminal;
 
@@ -22,6 +23,7 @@ use host::config::Config;
 use host::{BranchRequest, Outcome};
 use lsp_server::ClientLog;
 use paths::Homes;
+use render::Format;
 use rpc_server::IpcAnnouncer;
 
 fn main() -> ExitCode {
@@ -67,8 +69,10 @@ fn perform(command: Command) -> anyhow::Result<Outcome> {
             output::line(host::session::PLANNER_HELP);
             Ok(Outcome::Done)
         }
-        Command::Run { prompt, project, execution, consent, model, .. } => {
-            block_on(commands::run::run(prompt, None, &project, &execution, &consent, model))
+        Command::Tooling(command) => block_on(commands::lsp::run(command)),
+        Command::Run { prompt, project, execution, consent, model, format, .. } => {
+            let options = commands::run::RunOptions { resume: None, consent, model, format };
+            block_on(commands::run::run(prompt, &project, &execution, options))
         }
         Command::Tool { batch: true, project, execution, consent, .. } => {
             block_on(commands::tool::batch(&project, &execution, &consent))
@@ -106,7 +110,10 @@ fn perform(command: Command) -> anyhow::Result<Outcome> {
             json,
         } => {
             let consent = cli::Consent { yes, json };
-            block_on(commands::run::run(prompt, Some(id), &project, &execution, &consent, model))
+            let (id, prompt) = commands::sessions::resumed(id, prompt);
+            let format = Format::default();
+            let options = commands::run::RunOptions { resume: Some(id), consent, model, format };
+            block_on(commands::run::run(prompt, &project, &execution, options))
         }
         Command::Sessions {
             command: cli::Sessions::Compact { id, instructions, execution, model },
@@ -152,6 +159,7 @@ fn perform(command: Command) -> anyhow::Result<Outcome> {
         Command::Models { command: cli::Models::Show { name }, project, json } => {
             commands::models::show(&name, &project, json)
         }
+        Command::Serve { idle, project } => block_on(commands::serve::serve(&project, idle)),
         Command::Doctor { project, json } => commands::doctor::show(&project, json),
         Command::Logs { lines, server } => commands::logs::show(lines, server.as_deref()),
         Command::Config { command: cli::Config::Show { agent }, project, json } => {

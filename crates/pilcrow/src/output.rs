@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal as _, Write};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use host::escaping::{escape_controls, escape_invisible_line};
@@ -20,6 +21,18 @@ static TRANSIENT: AtomicBool = AtomicBool::new(false);
 const CLEAR: &str = "\r\x1b[K";
 /// Assumed width of a terminal that does not report it.
 const COLUMNS: usize = 80;
+
+/// The width of the terminal `stream`.
+pub fn columns(stream: impl AsFd) -> usize {
+    let columns = rustix::termios::tcgetwinsize(stream).map_or(0, |size| usize::from(size.ws_col));
+    if columns == 0 { COLUMNS } else { columns }
+}
+
+/// Writes rendered text, which has its own colours, to standard output.
+pub fn rendered(text: &str) {
+    clear();
+    write(std::io::stdout().lock(), text);
+}
 
 /// Writes `text` and a line end to standard output.
 pub fn line(text: &str) {
@@ -74,8 +87,7 @@ pub fn transient(text: &str) {
     if !stderr.is_terminal() {
         return;
     }
-    let columns = rustix::termios::tcgetwinsize(&stderr).map_or(0, |size| usize::from(size.ws_col));
-    let columns = if columns == 0 { COLUMNS } else { columns };
+    let columns = columns(&stderr);
     let text: String = text.chars().filter(|c| !c.is_control()).collect();
     let text = redaction::redact(&text);
     // Leaves room for `^C`.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use host::escaping::{escape_invisible, escape_invisible_line};
-use policy::{Answer, Approver, Choice, Chosen, Question, Unattended};
+use policy::{Answer, Approver, Choice, Chosen, Question, QuestionKind, Unattended};
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -174,7 +174,8 @@ fn question_text(question: &Question) -> String {
     if lines.len() > MAX_LINES {
         shown.push_str(&format!("  … {} more lines\n", lines.len() - MAX_LINES));
     }
-    shown.push_str("[y]es, for this [s]ession, [a]lways, [n]o (or type a reason): ");
+    let session = if question.kind == QuestionKind::Trust { "" } else { "[s]ession, " };
+    shown.push_str(&format!("[y] allow once, {session}[a]lways, [n] deny (or type a reason): "));
     shown
 }
 
@@ -214,13 +215,13 @@ mod tests {
     #[test]
     fn questions_escape_control_characters() {
         let question = Question {
-            kind: policy::QuestionKind::Exec,
+            kind: QuestionKind::Exec,
             title: "Run `a\nRun ls?`".into(),
             detail: "echo HIDDEN #\u{1b}[1A\u{1b}[2K\rRun ls?\u{1b}[8m\u{202e}".into(),
             files: Vec::new(),
         };
         let shown = question_text(&question);
-        let expected = "\nRun `a␊Run ls?`\n  echo HIDDEN #␛[1A␛[2K␍Run ls?␛[8m\\u{202e}\n[y]es";
+        let expected = "\nRun `a␊Run ls?`\n  echo HIDDEN #␛[1A␛[2K␍Run ls?␛[8m\\u{202e}\n[y] allow";
         assert!(shown.starts_with(expected), "{shown:?}");
         let choice = Choice { question: "Which?\u{1b}c".into(), options: vec!["a\r\nb".into()] };
         assert_eq!(choice_text(&choice), "\nWhich?␛c\n  1. a␊b\nNumber or text: ");

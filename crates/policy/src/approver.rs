@@ -61,7 +61,9 @@ pub enum Answer {
     Unattended,
 }
 
-/// The answers that surfaces offer, with their titles; a dismissed question is [`Answer::Dismissed`].
+/// The answers that surfaces offer, with their titles.
+///
+/// A dismissed question is [`Answer::Dismissed`].
 static CHOICES: [(&str, Answer); 4] = [
     ("Allow", Answer::Once),
     ("Session", Answer::Session),

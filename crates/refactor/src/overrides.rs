@@ -336,7 +336,7 @@ impl OverrideSearch<'_> {
                 self.server.navigate(Navigate::Definition, &home.document, range.start, clock).await;
             match defined {
                 Ok(defined) if defined.is_empty() => {
-                    set.undefined.push(location(path, text, &index, range));
+                    set.undefined.push(Location::new(path.clone(), text, &index, range));
                 }
                 Ok(_) => {}
                 Err(error @ (ServerError::Cancelled | ServerError::Protocol { .. })) => return Err(error),
@@ -516,13 +516,6 @@ fn by_place(a: &Location, b: &Location) -> std::cmp::Ordering {
     (&a.path, a.range.start, a.range.end).cmp(&(&b.path, b.range.start, b.range.end))
 }
 
-/// A range of a file as a location.
-pub(crate) fn location(path: &AbsPath, text: &str, index: &LineIndex, range: Range<usize>) -> Location {
-    let line = index.line_of(range.start);
-    let line_text = index.line(text, line).map(|bytes| text[bytes].to_owned()).unwrap_or_default();
-    Location { path: path.clone(), range, line: line + 1, line_text }
-}
-
 /// The methods of that name among a file's symbols.
 fn methods(document: &Document, symbols: &[Symbol], name: &str) -> Vec<Method> {
     fn walk(symbols: &[Symbol], in_type: bool, each: &mut impl FnMut(&Symbol)) {
@@ -544,7 +537,7 @@ fn methods(document: &Document, symbols: &[Symbol], name: &str) -> Vec<Method> {
             return;
         }
         let range = symbol.selection.start + at.start..symbol.selection.start + at.end;
-        let place = location(&document.path, &document.text, &index, range);
+        let place = Location::new(document.path.clone(), &document.text, &index, range);
         found.push(Method { path: symbol.path.clone(), place, uses: None });
     });
     found

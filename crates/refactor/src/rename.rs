@@ -9,7 +9,7 @@ use paths::AbsPath;
 use text::{LineIndex, TextEdit, occurrences};
 use workspace::{Document, Operation, Workspace, WorkspaceEdit};
 
-use crate::overrides::{Members, OverrideSearch, OverrideSet, location};
+use crate::overrides::{Members, OverrideSearch, OverrideSet};
 use crate::stub_files::StubRename;
 use crate::{Note, RefactorError, edited, notes, shorthand};
 
@@ -120,7 +120,12 @@ async fn sibling(
     }
     let symbols = pool.symbols(document, cx).await.ok()?;
     let found = scope(&symbols.value, range)?.iter().find(|symbol| symbol.name == name)?;
-    Some(location(&document.path, &document.text, &LineIndex::new(&document.text), found.selection.clone()))
+    Some(Location::new(
+        document.path.clone(),
+        &document.text,
+        &LineIndex::new(&document.text),
+        found.selection.clone(),
+    ))
 }
 
 /// Whether an edit changes a declaration.

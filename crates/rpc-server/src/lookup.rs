@@ -13,7 +13,7 @@ use super::{process_of, socket_directory};
 
 /// Connects to an owner of the workspace with this id; `None` if there is none.
 ///
-/// Prefers the one with most unsaved documents, then the newest.
+/// Prefers the one with most unsaved documents, then most open ones (an editor), then the newest.
 ///
 /// # Errors
 /// If owners exist, but none is reachable.
@@ -53,21 +53,21 @@ pub async fn find(
         bail!("{problem}; nothing was done: {help}");
     }
     if clients.len() > 1 {
-        clients = sort_by_unsaved(clients).await;
+        clients = sort_by_documents(clients).await;
     }
     Ok(clients.into_iter().next().map(|(_, client)| client))
 }
 
 type AnnouncedClient = (Option<u64>, Client);
 
-/// Sorts clients by their number of unsaved documents, largest first.
-async fn sort_by_unsaved(clients: Vec<AnnouncedClient>) -> Vec<AnnouncedClient> {
-    let unsaved = join_all(clients.iter().map(|(_, client)| async {
+/// Sorts clients by their numbers of unsaved and of open documents, largest first.
+async fn sort_by_documents(clients: Vec<AnnouncedClient>) -> Vec<AnnouncedClient> {
+    let counts = join_all(clients.iter().map(|(_, client)| async {
         let documents = client.documents().await.unwrap_or_default();
-        documents.iter().filter(|document| document.dirty).count()
+        (documents.iter().filter(|document| document.dirty).count(), documents.len())
     }));
-    let unsaved = unsaved.await;
-    let mut all: Vec<(usize, AnnouncedClient)> = unsaved.into_iter().zip(clients).collect();
-    all.sort_by_key(|(unsaved, (at, _))| std::cmp::Reverse((*unsaved, *at)));
+    let counts = counts.await;
+    let mut all: Vec<((usize, usize), AnnouncedClient)> = counts.into_iter().zip(clients).collect();
+    all.sort_by_key(|(counts, (at, _))| std::cmp::Reverse((*counts, *at)));
     all.into_iter().map(|(_, client)| client).collect()
 }

@@ -18,5 +18,5 @@ pub use entry::{Entry, EntryBody, Header, summary_text};
 pub(crate) use entry::{is_summary, summary_message};
 pub use file::SessionFile;
 pub use loaded::{ContextItem, LoadedSession, TreeLine, parse};
-pub use sessions::{NewSession, SessionStore, StoreError, StoredFile};
+pub use sessions::{NEWEST, NewSession, SessionStore, StoreError, StoredFile};
 pub use summaries::SessionSummary;

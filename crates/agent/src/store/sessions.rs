@@ -48,6 +48,9 @@ pub struct StoredFile {
     pub size: u64,
 }
 
+/// The name of the session that was active last.
+pub const NEWEST: &str = "newest";
+
 /// The reason why a session cannot be stored or found.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -144,7 +147,9 @@ impl SessionStore {
         }
     }
 
-    /// The session with this id, or the only one whose id begins or ends with it.
+    /// The session with this id or the name [`NEWEST`].
+    ///
+    /// An id may be a unique beginning or end.
     pub fn load(&self, id: &str) -> Result<LoadedSession, StoreError> {
         read(&self.dir, &self.file_of(id)?)
     }
@@ -250,6 +255,10 @@ impl SessionStore {
     }
 
     fn file_of(&self, id: &str) -> Result<String, StoreError> {
+        if id == NEWEST {
+            let newest = self.list()?.into_iter().next();
+            return newest.map(|it| it.file).ok_or_else(|| StoreError::NotFound { id: id.to_owned() });
+        }
         let files = self.names()?;
         let found: Vec<&String> = files.iter().filter(|file| matches_id(file, id)).collect();
         match found.as_slice() {

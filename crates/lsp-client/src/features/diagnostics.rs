@@ -516,7 +516,7 @@ pub(crate) fn read(
             other => other.to_string(),
         };
         out.push(Diagnostic {
-            line: synced.view.line(range.start).0,
+            line: synced.view.line(range.start),
             range,
             severity: match item.severity {
                 Some(2) => Severity::Warning,

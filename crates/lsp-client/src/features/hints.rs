@@ -143,7 +143,7 @@ impl ServerPool {
                     Some(3) => "write",
                     _ => "text",
                 };
-                Some(Highlight { line: view.line(range.start).0, range, kind })
+                Some(Highlight { line: view.line(range.start), range, kind })
             })
             .collect();
         found.sort_by_key(|item| (item.range.start, item.range.end));
@@ -212,7 +212,7 @@ impl ServerPool {
                 };
                 let pad = |side: &str| if item[side] == true { " " } else { "" };
                 let label = format!("{}{label}{}", pad("paddingLeft"), pad("paddingRight"));
-                Some(InlayHint { offset, line: view.line(offset).0, label })
+                Some(InlayHint { offset, line: view.line(offset), label })
             })
             .collect();
         hints.sort_by_key(|hint| hint.offset);

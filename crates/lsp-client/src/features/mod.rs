@@ -121,10 +121,9 @@ impl Asked {
         let bytes = view.as_ref().and_then(|view| view.range(range, self.encoding));
         let (Some(view), Some(bytes)) = (view, bytes) else {
             let line = range.start.line as usize + 1;
-            return Some(Location { path, range: 0..0, line, line_text: String::new() });
+            return Some(Location { path, range: 0..0, line, column: 1, line_text: String::new() });
         };
-        let (line, line_text) = view.line(bytes.start);
-        Some(Location { path, range: bytes, line, line_text })
+        Some(view.location(path, bytes))
     }
 
     fn converter<'a>(&'a self, server: &'a Server) -> Converter<'a> {

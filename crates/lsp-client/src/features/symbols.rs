@@ -267,7 +267,7 @@ fn tree(
         children.filter_map(|child| tree(definition, asked, view, file, child, Some(&inside))).collect();
     Some(Symbol {
         kind: kind_name(symbol.kind),
-        line: view.line(selection.start).0,
+        line: view.line(selection.start),
         file: file.clone(),
         container: container.map(str::to_owned),
         name: symbol.name,

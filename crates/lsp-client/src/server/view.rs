@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use paths::AbsPath;
 use text::{LineIndex, PositionEncoding};
 
+use crate::answer::Location;
 use crate::server::protocol;
 
 /// An immutable text with positions.
@@ -55,11 +56,13 @@ impl View {
         }
     }
 
-    /// The one-based line of `offset` and its text without the line end.
-    pub fn line(&self, offset: usize) -> (usize, String) {
-        let line = self.index.line_of(offset);
-        let text = self.index.line(&self.text, line).and_then(|range| self.text.get(range)).unwrap_or("");
-        (line + 1, text.to_owned())
+    /// The one-based line of `offset`.
+    pub fn line(&self, offset: usize) -> usize {
+        self.index.line_of(offset) + 1
+    }
+
+    pub fn location(&self, path: AbsPath, range: Range<usize>) -> Location {
+        Location::new(path, &self.text, &self.index, range)
     }
 }
 

@@ -137,7 +137,8 @@ fn find_programs<D: Definition>(
 impl Known {
     /// Lists the doctor's findings about adapters.
     ///
-    /// They cover installed adapters, and those that the project's files need.
+    /// They cover installed adapters, and those that the project's files need; these come first, by the number
+    /// of files.
     pub fn findings(&self) -> Vec<Finding> {
         // One of several alternatives is enough.
         let better = |one: &Found, other: &Found| {
@@ -148,12 +149,15 @@ impl Known {
             let is_needed = found.files > 0 && !self.servers.iter().any(|other| better(other, found));
             !found.programs.is_empty() || is_needed || found.replaced
         });
-        let servers = servers.map(|found| found.finding(found.about.clone()));
+        let servers = servers.map(|found| (found, found.about.clone()));
         let debuggers = self
             .debuggers
             .iter()
             .filter(|found| !found.programs.is_empty() || found.files > 0 || found.replaced);
-        let debuggers = debuggers.map(|found| found.finding(format!("debugs {}", found.about)));
+        let debuggers = debuggers.map(|found| (found, format!("debugs {}", found.about)));
+        let mut found: Vec<(&Found, String)> = servers.chain(debuggers).collect();
+        found.sort_by_key(|(found, _)| std::cmp::Reverse(found.files));
+        let found = found.into_iter().map(|(found, purpose)| found.finding(purpose));
         let problems = self.problems.iter().map(|problem| Finding {
             name: "definition".to_owned(),
             purpose: "a definition of a language server or debug adapter".to_owned(),
@@ -164,7 +168,7 @@ impl Known {
             },
             notes: Vec::new(),
         });
-        servers.chain(debuggers).chain(problems).collect()
+        found.chain(problems).collect()
     }
 
     /// Counts servers that are neither installed nor needed.

@@ -7,9 +7,11 @@ use paths::Homes;
 use policy::{Policy, PolicyOptions, TrustStore};
 use process::Processes;
 use process::deadlines;
+use rpc_server::Hello;
+use workspace::Workspace;
 
 use super::adapters;
-use crate::{cli, open, output};
+use crate::{cli, open, output, terminal};
 
 /// Examines the basics and every known language server.
 ///
@@ -27,7 +29,13 @@ pub fn show(args: &cli::Project, as_json: bool) -> anyhow::Result<Outcome> {
         let known = adapters::scan(args)?;
         let mut report = examine(&homes, &root, &Probe::basics(), &policy, &processes).await;
         // Servers are only located: many start serving when called with `--version`.
-        report.findings.extend(known.findings());
+        let (_, id) = Workspace::identify(root.as_path())?;
+        let hello = Hello::new(false, false, false);
+        match rpc_server::find(&homes, &id, &hello, &terminal::approver()).await {
+            Ok(client) => report.served_by = client.map(|client| client.owner().to_string()),
+            Err(problem) => report.served_by = Some(problem.to_string()),
+        }
+        report.findings.splice(0..0, known.findings());
         let left = processes.end_all(deadlines::COMMAND_PROGRAMS).await;
         if !left.is_empty() {
             output::note(&format!("pilcrow: these processes could not be stopped: {left:?}"));

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::print;
 use crate::executor::Executor;
+use crate::render::Format;
 use crate::{cli, stop};
 
 /// Shows a file with its tag and line numbers.
@@ -62,5 +63,5 @@ async fn call(
     let call = ToolCallRequest { name: tool.to_owned(), arguments, invoked: true, named: true };
     let reply = executor.call_tool(call, &cancel).await;
     executor.close(&cancel).await;
-    Ok(print(tool, &reply?, as_json))
+    Ok(print(tool, &reply?, as_json, Format::Model))
 }

@@ -9,9 +9,11 @@ pub mod edit;
 pub mod edit_batch;
 pub mod export;
 pub mod logs;
+pub mod lsp;
 pub mod models;
 pub mod proxy;
 pub mod run;
+pub mod serve;
 pub mod sessions;
 pub mod tool;
 pub mod tools;
@@ -23,6 +25,7 @@ use host::{Outcome, Reply};
 use serde_json::{Value, json};
 
 use crate::output;
+use crate::render::{Format, Rendered, Screen, render};
 
 /// The exit code of an outcome.
 pub fn exit_code(outcome: Outcome) -> u8 {
@@ -35,7 +38,7 @@ pub fn exit_code(outcome: Outcome) -> u8 {
 }
 
 /// Prints the result of a tool call, as text or as one line of JSON.
-pub fn print(tool: &str, reply: &Reply<ToolResult>, as_json: bool) -> Outcome {
+pub fn print(tool: &str, reply: &Reply<ToolResult>, as_json: bool, format: Format) -> Outcome {
     let result = match reply {
         Reply::Done(result) => result,
         Reply::InvalidRequest(text) => return wrong_use(text),
@@ -45,9 +48,25 @@ pub fn print(tool: &str, reply: &Reply<ToolResult>, as_json: bool) -> Outcome {
     } else if result.is_error {
         output::note(&result.joined_text());
     } else {
-        output::line(&result.joined_text());
+        print_text(&result.joined_text(), &result.details, format);
     }
     Outcome::of(result)
+}
+
+/// Prints the text of a result with these details.
+pub fn print_text(text: &str, details: &Value, format: Format) {
+    let screen = match format {
+        Format::Model => return output::line(text),
+        Format::Plain => None,
+        Format::Auto => Screen::of_stdout(),
+    };
+    let Rendered { notes, lines } = render(text, details, screen);
+    if !notes.is_empty() {
+        output::note(&notes);
+    }
+    if !lines.is_empty() {
+        output::rendered(&lines);
+    }
 }
 
 /// Reports wrong use of a command.

@@ -1,6 +1,6 @@
 //! `pilcrow run`: runs the agent on a prompt and prints its events as they happen.
 
-use std::io::Read;
+use std::io::{IsTerminal as _, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,30 +11,40 @@ use host::project::Access;
 use host::{
     CompactReport, CompactRequest, Outcome, PromptRequest, Reply, RunReport, describe_unsaved, parse_compact,
 };
-use llm::{Content, Message, StreamEvent, Usage};
+use llm::{AssistantMessage, Content, Message, StopReason, StreamEvent, Usage};
+use parking_lot::Mutex;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::wrong_use;
+use super::{print_text, wrong_use};
 use crate::executor::{Executor, Listener};
+use crate::render::Format;
 use crate::{cli, output, stop};
 
-/// Runs `prompt`, in the session `resume` if given.
+/// Options of a run.
+pub struct RunOptions {
+    /// The session to continue.
+    pub resume: Option<String>,
+    pub consent: cli::Consent,
+    pub model: cli::ModelArgs,
+    pub format: Format,
+}
+
+/// Runs `prompt`.
 ///
-/// Reads the prompt from standard input for `-` or nothing.
+/// Reads it from standard input for `-`, and for nothing unless that is a terminal.
 pub async fn run(
     prompt: Option<String>,
-    resume: Option<String>,
     project: &cli::Project,
     execution: &cli::ExecutionArgs,
-    consent: &cli::Consent,
-    model: cli::ModelArgs,
+    options: RunOptions,
 ) -> anyhow::Result<Outcome> {
+    let RunOptions { resume, consent, model, format } = options;
     // A recorded session contains its prompts.
     let is_replay = model.model.as_deref().is_some_and(|model| model.starts_with("replay:"));
     let prompt = match prompt.as_deref() {
         Some(prompt) if prompt != "-" => prompt.to_owned(),
-        None if is_replay => String::new(),
+        None if is_replay || std::io::stdin().is_terminal() => String::new(),
         _ => {
             let mut text = String::new();
             std::io::stdin().lock().read_to_string(&mut text)?;
@@ -60,13 +70,16 @@ pub async fn run(
     let mut executor = Executor::find(project, execution, access).await?;
     let cli::ModelArgs { model, agent } = model;
     let request = PromptRequest { prompt, model, directory: std::path::absolute(".")?, resume, agent };
-    let reply = executor.run(request, listener(consent.json), &cancel).await;
+    let progress = Arc::new(Progress { format, ..Progress::default() });
+    let listener = if consent.json { listener(true) } else { Arc::clone(&progress) as _ };
+    let reply = executor.run(request, listener, &cancel).await;
     executor.close(&cancel).await;
     let RunReport { outcome, reason, unsaved } = match reply? {
         Reply::Done(report) => report,
         Reply::InvalidRequest(text) => return Ok(wrong_use(&text)),
     };
     if !consent.json {
+        let reason = reason.filter(|_| !progress.explained.load(Ordering::Relaxed));
         let lines = reason.into_iter().chain(describe_unsaved(&unsaved));
         lines.for_each(|line| output::note(&format!("pilcrow: {line}")));
     }
@@ -129,7 +142,14 @@ impl Listener for Lines {
 /// The other events go to standard error.
 #[derive(Default)]
 struct Progress {
+    format: Format,
     streamed: AtomicBool,
+    /// The last result, which is the answer of the built-in planner.
+    result: Mutex<Option<(String, Value)>>,
+    /// Whether the planner answers; its answer repeats the failure of a call.
+    is_planner: AtomicBool,
+    /// Whether the planner's answer explains a failure.
+    explained: AtomicBool,
 }
 
 impl Listener for Progress {
@@ -147,6 +167,13 @@ impl Listener for Progress {
 
 impl Progress {
     fn print(&self, event: &Event) {
+        if let Event::MessageEnd { message: Message::Assistant(message), .. } = event {
+            let is_planner = message.api == "planner";
+            self.is_planner.store(is_planner, Ordering::Relaxed);
+            if is_planner && message.tool_calls().next().is_none() {
+                return self.print_answer(message);
+            }
+        }
         match event {
             Event::MessageStart { role: MessageRole::Assistant, .. } => {
                 self.streamed.store(false, Ordering::Relaxed);
@@ -163,12 +190,16 @@ impl Progress {
                     output::line(&text);
                 }
             }
+            // The question itself is shown.
+            Event::ToolExecutionStart { tool_name, .. } if tool_name == "ask" => {}
             Event::ToolExecutionStart { tool_name, input, .. } => {
                 output::note(&format!("· {tool_name} {}", escape_invisible_line(&brief(input))));
             }
+            Event::ToolExecutionEnd { is_error: true, .. } if self.is_planner.load(Ordering::Relaxed) => {}
             Event::ToolExecutionEnd { tool_name, is_error: true, content, .. } => {
                 let first = content.iter().find_map(text_of).and_then(|text| text.lines().next());
-                output::note(&format!("· {tool_name} failed: {}", first.unwrap_or_default()));
+                let first = first.unwrap_or_default();
+                output::note(&format!("· {tool_name} failed: {first}"));
             }
             Event::Reloaded { changed, problems } => {
                 changed.iter().for_each(|name| output::note(&format!("· reloaded: {name}")));
@@ -179,6 +210,10 @@ impl Progress {
             }
             Event::ToolExecutionEnd { tool_name, is_error: false, content, .. } if tool_name == "plan" => {
                 content.iter().filter_map(text_of).for_each(output::note);
+            }
+            Event::ToolExecutionEnd { content, details, .. } => {
+                let texts: Vec<&str> = content.iter().filter_map(text_of).collect();
+                *self.result.lock() = Some((texts.join("\n"), details.clone()));
             }
             Event::ModelChange { provider, model } => {
                 output::note(&format!("· switched to {provider}/{model}"));
@@ -194,6 +229,19 @@ impl Progress {
             }
             _ => {}
         }
+    }
+}
+
+impl Progress {
+    /// Prints the planner's last message, for people if it is the last result.
+    fn print_answer(&self, message: &AssistantMessage) {
+        let text = message.text();
+        if message.stop_reason == StopReason::Error {
+            self.explained.store(true, Ordering::Relaxed);
+            return output::note(&format!("pilcrow: {text}"));
+        }
+        let result = self.result.lock().take().filter(|(last, _)| *last == text);
+        print_text(&text, &result.map(|(_, details)| details).unwrap_or_default(), self.format);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use agent::store::{EntryBody, LoadedSession, SessionStore, StoreError};
+use agent::store::{EntryBody, LoadedSession, NEWEST, SessionStore, StoreError};
 use agent::{Envelope, Event, EventSink};
 use futures_util::future::BoxFuture;
 use host::{Access, BranchReport, BranchRequest, Outcome, Project, Reply};
@@ -67,6 +67,14 @@ pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) ->
             Ok(Outcome::Failed)
         }
     }
+}
+
+/// The session and the prompt of `sessions resume`.
+///
+/// One argument that is no id is a prompt for the newest session.
+pub fn resumed(id: String, prompt: Option<String>) -> (String, Option<String>) {
+    let is_id = id == NEWEST || id.chars().all(|character| character.is_ascii_hexdigit() || character == '-');
+    if prompt.is_some() || is_id { (id, prompt) } else { (NEWEST.to_owned(), Some(id)) }
 }
 
 type StoreResult = Result<Outcome, StoreError>;

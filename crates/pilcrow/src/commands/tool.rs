@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{print, result_json, wrong_use};
 use crate::executor::Executor;
+use crate::render::Format;
 use crate::{cli, open, output, stop};
 
 /// Maximum length of a line of a batch, in bytes.
@@ -40,7 +41,7 @@ pub async fn one(
     let call = ToolCallRequest { name: name.to_owned(), arguments, invoked: false, named: true };
     let reply = executor.call_tool(call, &cancel).await;
     executor.close(&cancel).await;
-    Ok(print(name, &reply?, consent.json))
+    Ok(print(name, &reply?, consent.json, Format::Model))
 }
 
 /// Answers each line of standard input with one line, until the input ends.

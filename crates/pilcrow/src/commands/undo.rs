@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::print;
 use crate::executor::Executor;
+use crate::render::Format;
 use crate::{cli, open, output, stop};
 
 /// Undoes the last run or one commit, or redoes the last undo.
@@ -21,7 +22,7 @@ pub async fn undo(
     let mut executor = Executor::find(project, execution, access).await?;
     let reply = executor.undo(UndoRequest { redo, commit }, &cancel).await;
     executor.close(&cancel).await;
-    Ok(print(if redo { "redo" } else { "undo" }, &reply?, as_json))
+    Ok(print(if redo { "redo" } else { "undo" }, &reply?, as_json, Format::Auto))
 }
 
 /// Lists what can be undone.

@@ -79,8 +79,8 @@ impl Debug {
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
         let (file, line) = (args.file.as_str(), args.line);
-        super::launch::check_line(line)?;
         let path = self.context.workspace.resolve(file)?;
+        super::launch::check_line(&self.context, &path, line)?;
         let targets = session.goto_targets(&path, line, clock).await?;
         let Some(target) = targets.first() else {
             return Err(Failure::new(ErrorCode::NotFound, format!("cannot jump to {file}:{line}")));
@@ -99,8 +99,8 @@ impl Debug {
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
         let (file, line) = (args.file.as_str(), args.line);
-        super::launch::check_line(line)?;
         let path = self.context.workspace.resolve(file)?;
+        super::launch::check_line(&self.context, &path, line)?;
         let is_set = session.breakpoints().list().any(|(it, _)| it.path == path && it.line == line);
         let point = SourceBreakpoint {
             path: path.clone(),

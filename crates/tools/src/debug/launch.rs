@@ -154,7 +154,7 @@ impl Debug {
                 let (condition, hit, log) =
                     (args.points.condition.clone(), args.points.hit.clone(), args.log.clone());
                 let path = self.context.workspace.resolve(file)?;
-                check_line(line)?;
+                check_line(&self.context, &path, line)?;
                 added.add(SourceBreakpoint { path, line, column: None, condition, hit, log });
             } else if args.log.is_some() {
                 return Err(needs("breakpoints", "file` and `line` beside `log"));
@@ -235,7 +235,7 @@ impl Debug {
     pub(super) fn add(&self, all: &mut Breakpoints, args: &PointArguments) -> Result<(), Failure> {
         for LineArgument { file, line, column, condition, hit, log } in args.breakpoints.clone() {
             let path = self.context.workspace.resolve(&file)?;
-            check_line(line)?;
+            check_line(&self.context, &path, line)?;
             all.add(SourceBreakpoint { path, line, column, condition, hit, log });
         }
         for name in &args.functions {
@@ -331,12 +331,22 @@ impl SpawnApprover for TerminalGrants {
     }
 }
 
-/// Refuses line 0, where adapters silently set a breakpoint that never stops.
-pub(super) fn check_line(line: u64) -> Result<(), Failure> {
-    match line {
-        0 => Err(Failure::new(ErrorCode::InvalidArguments, "`line` counts from 1".to_owned())),
-        _ => Ok(()),
+/// Refuses a line that the file does not have.
+///
+/// Adapters silently set a breakpoint there that never stops.
+pub(super) fn check_line(context: &ToolContext, path: &AbsPath, line: u64) -> Result<(), Failure> {
+    let invalid = |message: String| Err(Failure::new(ErrorCode::InvalidArguments, message));
+    if line == 0 {
+        return invalid("`line` counts from 1".to_owned());
     }
+    // A file that cannot be read may be known to the program.
+    let Ok(document) = context.workspace.document(path) else { return Ok(()) };
+    let lines = document.text.lines().count() as u64;
+    if line > lines {
+        let (file, lines) = (context.display_path(path), crate::counted(lines as usize, "line"));
+        return invalid(format!("{file} has {lines}; there is no line {line}"));
+    }
+    Ok(())
 }
 
 fn target(context: &ToolContext, args: &LaunchArguments, attaches: bool) -> Result<Target, Failure> {

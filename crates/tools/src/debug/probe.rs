@@ -157,11 +157,7 @@ impl Debug {
             if !path.as_path().is_file() {
                 return Err(Failure::new(ErrorCode::NotFound, format!("there is no file {}", it.file)));
             }
-            let lines = self.context.workspace.document(&path)?.text.lines().count() as u64;
-            if it.line == 0 || it.line > lines {
-                let message = format!("{} has {lines} lines; there is no line {}", it.file, it.line);
-                return Err(Failure::new(ErrorCode::InvalidArguments, message));
-            }
+            super::launch::check_line(&self.context, &path, it.line)?;
             match points.iter_mut().find(|point| point.path == path && point.line == it.line) {
                 Some(point) => point.expressions.extend(it.expressions.iter().cloned()),
                 None => {

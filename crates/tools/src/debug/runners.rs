@@ -165,6 +165,13 @@ impl Runner {
         self.no_tests.iter().any(|report| report.fits(exit_code, output))
     }
 
+    /// The module that starts the runner, if Python reports it missing.
+    pub(super) fn missing_module(&self, output: &str) -> Option<&str> {
+        let module = self.module.as_deref()?;
+        let ends = [format!("No module named {module}"), format!("No module named '{module}'")];
+        output.lines().any(|line| ends.iter().any(|end| line.trim_end().ends_with(end))).then_some(module)
+    }
+
     /// Whether tests were skipped or expected to fail, and none passed.
     ///
     /// Reads the counts in the runner's summary.

@@ -61,7 +61,7 @@ impl Debug {
                     )
                 }
             },
-            State::Terminated(_) => self.outcome(&title, &run, &at, &shown),
+            State::Terminated(_) => self.outcome(&title, &run, &at, &shown)?,
             _ => format!("test {title} ({runner}) still runs\n"),
         };
         let note = run.note.iter().map(|note| format!("{note}\n")).collect::<String>();
@@ -176,7 +176,15 @@ impl Debug {
     }
 
     /// Describes the outcome of a test that did not stop.
-    fn outcome(&self, title: &str, run: &TestRun, at: &Arc<Session>, shown: &ToolResult) -> String {
+    ///
+    /// Fails if the runner is not installed.
+    fn outcome(
+        &self,
+        title: &str,
+        run: &TestRun,
+        at: &Arc<Session>,
+        shown: &ToolResult,
+    ) -> Result<String, Failure> {
         let below = shown.details["output"].as_str().unwrap_or_default();
         let debug = &self.context.debug;
         let tree = debug.tree(&debug.root_of(at));
@@ -187,9 +195,13 @@ impl Debug {
         let name = runner.name;
         let ended = debug.end_of(&debug.program_of(at)).or_else(|| debug.end_of(at));
         if runner.found_none(ended.as_ref().and_then(|end| end.exit_code), &output) {
-            return format!("{name} found no test {title}\n");
+            return Ok(format!("{name} found no test {title}\n"));
         }
-        match ended {
+        if let Some(module) = runner.missing_module(&output) {
+            let message = format!("{module} is not installed for the project's Python; install it there");
+            return Err(Failure::new(ErrorCode::MissingTool, message));
+        }
+        Ok(match ended {
             Some(end) if end.exit_code.is_none_or(|code| code == 0) && runner.left_out(&output) => {
                 let report = runners::quoted(&last_lines(&output), below);
                 format!("test {title} ({name}) was skipped or expected to fail{report}\n")
@@ -211,7 +223,7 @@ impl Debug {
                 let others = if run.note.is_some() { ", or another of that title," } else { "" };
                 format!("test {title} ({name}){others} failed; the debugger did not stop{report}\n")
             }
-        }
+        })
     }
 
     /// Finds the test that the arguments name; returns its title and how to run it.

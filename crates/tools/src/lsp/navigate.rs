@@ -5,14 +5,17 @@ use futures_util::future::BoxFuture;
 use lsp_client::{Answer, Location, Navigate, ServerError, Signature, Symbol, Types};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use text::shorten;
 
 use super::action::{ActionGroup, ActionSpec, Call, question};
-use super::report;
+use super::{may_read, report};
 use crate::search::target::{self, Place};
 use crate::{Failure, ToolContext, counted, notes};
 
 /// Maximum number of functions or types in the text.
 const MAX_LISTED: usize = 100;
+/// Characters of a source line in the details.
+const MAX_LINE: usize = 400;
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
@@ -115,15 +118,20 @@ fn shown(context: &ToolContext, title: &str, answer: Answer<Vec<Location>>, cx: 
     );
     text.push_str(&report::locations(context, &answer.value, cx));
     let listed = answer.value.iter().take(report::MAX_ENTRIES);
-    let list: Vec<Value> = listed.map(|place| location(context, place)).collect();
+    let list: Vec<Value> = listed.map(|place| location(context, place, cx)).collect();
     let left_out = answer.value.len() - list.len();
     ToolResult::text(text).with_details(
         json!({ "locations": list, "left_out": left_out, "server": answer.server, "note": notes::render(context, &answer.notes) }),
     )
 }
 
-fn location(context: &ToolContext, place: &Location) -> Value {
-    json!({ "path": context.display_path(&place.path), "line": place.line, "range": [place.range.start, place.range.end] })
+fn location(context: &ToolContext, place: &Location, cx: &ToolCx) -> Value {
+    let is_shown = !place.path.starts_with(context.workspace.root()) || may_read(&place.path, cx);
+    let text = if is_shown { shorten(&place.line_text, MAX_LINE) } else { "(protected)".into() };
+    json!({
+        "path": context.display_path(&place.path), "line": place.line, "column": place.column,
+        "range": [place.range.start, place.range.end], "text": text,
+    })
 }
 
 async fn hover(call: &Call<'_>, place: &Place) -> Result<ToolResult, Failure> {
@@ -228,7 +236,7 @@ fn calls(
     let list: Vec<Value> = calls
         .iter()
         .map(|call| {
-            let places: Vec<Value> = call.places.iter().map(|place| location(context, place)).collect();
+            let places: Vec<Value> = call.places.iter().map(|place| location(context, place, cx)).collect();
             json!({ "name": call.symbol.name, "kind": call.symbol.kind, "path": context.display_path(&call.symbol.file),
                 "line": call.symbol.line, "calls": places })
         })

@@ -110,7 +110,7 @@ pub(super) fn symbols(
     }
     let list = rows
         .iter()
-        .map(|(line, _, symbol)| json!({ "path": symbol.path, "kind": symbol.kind, "line": line }))
+        .map(|(line, _, symbol)| json!({ "path": symbol.path, "kind": symbol.kind, "file": file, "line": line }))
         .collect();
     (out, list)
 }

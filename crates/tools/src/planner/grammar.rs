@@ -66,6 +66,16 @@ pub enum Job {
     Redo,
 }
 
+impl Job {
+    /// The symbol that it is about.
+    pub fn symbol(&self) -> Option<&str> {
+        match self {
+            Self::Rename { symbol, .. } | Self::Find { symbol, .. } => Some(symbol),
+            _ => None,
+        }
+    }
+}
+
 /// A file and perhaps a line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Place {

@@ -14,6 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use grammar::{Job, Place};
 
+/// Candidates offered to the user, as many as the tool `ask` takes.
+const MAX_CHOICES: usize = 6;
+
 /// The model called `planner`.
 #[derive(Debug)]
 pub struct Planner {
@@ -106,6 +109,12 @@ fn answer(mut message: AssistantMessage, transcript: &[Message], fixed: Option<&
         message.stop_reason = StopReason::ToolUse;
         return message;
     }
+    // A question and the failure before it are done once the user chose.
+    let results = match choices(results.first()) {
+        Some(_) if results.len() > 2 => &results[2..],
+        Some(_) => &results[..1],
+        None => &results[..],
+    };
     let texts: Vec<&str> = results
         .iter()
         .flat_map(|result| &result.content)
@@ -134,7 +143,26 @@ fn next(job: &Job, results: &[&ToolResultMessage]) -> Option<Call> {
             let end = json!({ "action": "terminate", "session": details["session"] });
             return (!has_ended).then(|| ("debug".to_owned(), end.as_object().cloned().unwrap_or_default()));
         }
-        _ => return results.is_empty().then(|| call(job)),
+        _ => {
+            return match (results, choices(results.first())) {
+                ([], _) => Some(call(job)),
+                ([_], Some(choices)) => {
+                    let name = job.symbol().unwrap_or_default();
+                    let question = json!({ "question": format!("Which `{name}`?"), "options": choices });
+                    Some(("ask".to_owned(), question.as_object().cloned().unwrap_or_default()))
+                }
+                ([failed, answer], Some(choices)) => {
+                    let chosen =
+                        choices.iter().position(|choice| answer.details["answer"] == choice.as_str())?;
+                    let candidate = &failed.details["candidates"][chosen];
+                    let (tool, mut arguments) = call(job);
+                    arguments.insert("file".to_owned(), candidate["file"].clone());
+                    arguments.insert("line".to_owned(), candidate["line"].clone());
+                    Some((tool, arguments))
+                }
+                _ => None,
+            };
+        }
     };
     let state = |result: &ToolResultMessage| result.details["state"].as_str().unwrap_or_default().to_owned();
     let then =
@@ -162,6 +190,13 @@ fn next(job: &Job, results: &[&ToolResultMessage]) -> Option<Call> {
         }
         None => None,
     }
+}
+
+/// The places to choose from, if the failure is an ambiguous name.
+fn choices(result: Option<&&ToolResultMessage>) -> Option<Vec<String>> {
+    let candidates = result?.details["candidates"].as_array()?;
+    let choice = |it: &Value| Some(format!("{}: {}", it["place"].as_str()?, it["text"].as_str()?));
+    candidates.iter().take(MAX_CHOICES).map(choice).collect()
 }
 
 fn fail(mut message: AssistantMessage, text: String, error: &str) -> AssistantMessage {
@@ -278,6 +313,44 @@ mod tests {
         assert_eq!(first.stop_reason, StopReason::ToolUse);
         let last = ask(&[prompt, Message::Assistant(first), result("renamed", false)]);
         assert_eq!((last.text().as_str(), last.stop_reason), ("renamed", StopReason::Stop));
+    }
+
+    #[test]
+    fn an_ambiguous_name_becomes_a_question() {
+        let candidate = |line: u64| json!({ "place": format!("a.py:{line}"), "file": "a.py", "line": line, "text": "def f():" });
+        let with = |details: Value, is_error: bool| {
+            let Message::ToolResult(mut message) = result("ambiguous", is_error) else { panic!("a result") };
+            message.details = details;
+            Message::ToolResult(message)
+        };
+        let mut transcript = vec![Message::user("rename f to g")];
+        let first = ask(&transcript);
+        transcript.push(Message::Assistant(first));
+        transcript.push(with(json!({ "candidates": [candidate(1), candidate(7)] }), true));
+        let question = ask(&transcript);
+        let call = question.tool_calls().next().expect("a call").clone();
+        assert_eq!(call.name, "ask");
+        assert_eq!(call.arguments["options"], json!(["a.py:1: def f():", "a.py:7: def f():"]));
+        transcript.push(Message::Assistant(question));
+        // A dismissed question ends in the failure.
+        let mut dismissed = transcript.clone();
+        dismissed.push(with(Value::Null, false));
+        assert_eq!(
+            (ask(&dismissed).stop_reason, ask(&dismissed).text().as_str()),
+            (StopReason::Error, "ambiguous")
+        );
+        transcript.push(with(json!({ "answer": "a.py:7: def f():" }), false));
+        let again = ask(&transcript);
+        let call = again.tool_calls().next().expect("a call").clone();
+        let expected =
+            json!({ "action": "rename", "symbol": "f", "new_name": "g", "file": "a.py", "line": 7 });
+        assert_eq!(Value::Object(call.arguments), expected);
+        transcript.push(Message::Assistant(again));
+        transcript.push(result("renamed", false));
+        assert_eq!(
+            (ask(&transcript).text().as_str(), ask(&transcript).stop_reason),
+            ("renamed", StopReason::Stop)
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::ops::Range;
 use lsp_client::{Peeked, RequestCx, Symbol};
 use policy::ErrorCode;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use text::{LineIndex, Position, PositionEncoding, occurrences, word_at};
 use workspace::Document;
 
@@ -510,6 +510,13 @@ async fn choose(
     declared: Vec<Declared>,
     cx: &RequestCx,
 ) -> Result<Option<(Target, Vec<Target>)>, Failure> {
+    let mut declared = declared;
+    let (name, _) = split(symbol);
+    let said = name.replace("::", ".");
+    // `A` is a symbol of that whole path rather than `B.A`; a number counts all of them.
+    if wanted.is_none() && declared.iter().any(|it| it.path == said) {
+        declared.retain(|it| it.path == said);
+    }
     let same_path = declared.windows(2).all(|two| two[0].path == two[1].path);
     let mut found: Vec<Target> = declared.into_iter().map(|it| it.target).collect();
     if let Some(wanted) = wanted {
@@ -628,33 +635,41 @@ async fn one_symbol(context: &ToolContext, found: &[Target], cx: &RequestCx) -> 
     Ok(true)
 }
 
-/// Creates the failure of a name that means several things.
+/// The failure of a name that means several things, with the candidates as details.
 pub(crate) fn ambiguous(context: &ToolContext, symbol: &str, found: &[Target]) -> Failure {
-    let candidates: Vec<String> = found
+    let candidates: Vec<Value> = found
         .iter()
         .take(MAX_LISTED)
         .map(|target| {
             let index = LineIndex::new(&target.document.text);
-            let line =
-                index.line(&target.document.text, index.line_of(target.range.start)).unwrap_or_default();
-            format!("{}: {}", target.shown(context), target.document.text[line].trim())
+            let line = index.line_of(target.range.start);
+            let text = index.line(&target.document.text, line).unwrap_or_default();
+            json!({
+                "place": target.shown(context),
+                "file": context.display_path(&target.document.path),
+                "line": line + 1,
+                "text": target.document.text[text].trim(),
+            })
         })
         .collect();
+    let row = |it: &Value| {
+        let field = |name: &str| it[name].as_str().unwrap_or_default().to_owned();
+        format!("\n  {}: {}", field("place"), field("text"))
+    };
+    let rows: String = candidates.iter().map(row).collect();
     let more = found.len().saturating_sub(MAX_LISTED);
     let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
-    Failure::new(
-        ErrorCode::Ambiguous,
-        format!(
-            "`{symbol}` {}; name one with `file` and `line`:\n  {}{more}",
-            match split(symbol) {
-                (name, Some(_)) =>
-                    format!("does not exist: `{name}` is declared at {}", counted(found.len(), "place")),
-                _ => format!("means {} things", found.len()),
-            },
-            candidates.join("\n  ")
-        ),
-    )
-    .with_data(json!({ "candidates": candidates }))
+    let example = found.first().map(|target| target.shown(context)).unwrap_or_default();
+    let remedy = format!("add a location (`file` and `line`), e.g. `in {example}`");
+    let message = match split(symbol) {
+        (name, Some(_)) => {
+            let places = counted(found.len(), "place");
+            format!("`{symbol}` does not exist: `{name}` is declared at {places}; {remedy}:{rows}{more}")
+        }
+        _ => format!("`{symbol}` is ambiguous; {remedy}:{rows}{more}"),
+    };
+    let candidates = json!({ "candidates": candidates });
+    Failure::new(ErrorCode::Ambiguous, message).with_data(candidates.clone()).with_details(candidates)
 }
 
 /// Splits `name#2` into a name and a number.

@@ -1,0 +1,139 @@
+//! `pilcrow rename`, `refs`, `check` and the like: calls of the tool `lsp` by the user.
+
+use host::project::Access;
+use host::{Outcome, ToolCallRequest};
+use serde_json::{Value, json};
+
+use super::print;
+use crate::cli::{LspArgs, LspCommand, SymbolArgs};
+use crate::executor::Executor;
+use crate::{cli, stop};
+
+/// Executes the command; the user's own command asks no question about its change.
+pub async fn run(command: LspCommand) -> anyhow::Result<Outcome> {
+    let (arguments, options) = call(command);
+    let LspArgs { project, execution, consent, format } = options;
+    let cancel = stop::on_signal()?;
+    let access = Access { yes: consent.yes, keep: true, trusted: false };
+    let mut executor = Executor::find(&project, &execution, access).await?;
+    let call = ToolCallRequest { name: "lsp".to_owned(), arguments, invoked: true, named: true };
+    let reply = executor.call_tool(call, &cancel).await;
+    executor.close(&cancel).await;
+    Ok(print("lsp", &reply?, consent.json, format))
+}
+
+/// The arguments of the tool.
+fn call(command: LspCommand) -> (Value, LspArgs) {
+    match command {
+        LspCommand::Rename { symbol, new_name, options } => {
+            let mut arguments = place("rename", &symbol, &options.project);
+            arguments["new_name"] = json!(new_name);
+            (arguments, options)
+        }
+        LspCommand::Move { from, to, options } => {
+            let [from, to] = [from, to].map(|path| absolute(&path, &options.project));
+            (json!({ "action": "rename_file", "file": from, "to": to }), options)
+        }
+        LspCommand::Refs { symbol, options } => (place("references", &symbol, &options.project), options),
+        LspCommand::Def { symbol, options } => (place("definition", &symbol, &options.project), options),
+        LspCommand::Callers { symbol, options } => (place("callers", &symbol, &options.project), options),
+        LspCommand::Symbols { what, options } => {
+            let file = absolute(&what, &options.project);
+            let is_file = options.project.dir.as_ref().map_or_else(|| (&*file).into(), |dir| dir.join(&what));
+            let (name, value) = if is_file.is_file() { ("file", file) } else { ("query", what) };
+            (json!({ "action": "symbols", name: value }), options)
+        }
+        LspCommand::Check { files, options } => (of_files("diagnostics", &files, &options.project), options),
+        LspCommand::Fmt { files, options } => (of_files("format", &files, &options.project), options),
+    }
+}
+
+fn of_files(action: &str, files: &[String], project: &cli::Project) -> Value {
+    let files: Vec<String> = files.iter().map(|file| absolute(file, project)).collect();
+    if files.is_empty() { json!({ "action": action }) } else { json!({ "action": action, "files": files }) }
+}
+
+/// The arguments for a symbol: a name, or `FILE:LINE[:COLUMN]`.
+fn place(action: &str, symbol: &SymbolArgs, project: &cli::Project) -> Value {
+    let mut arguments = json!({ "action": action });
+    let (file, line, column) = match &symbol.place {
+        Some(place) => numbered(place),
+        None => numbered(&symbol.symbol),
+    };
+    if symbol.place.is_some() || line.is_none() {
+        arguments["symbol"] = json!(symbol.symbol);
+    }
+    if symbol.place.is_some() || line.is_some() {
+        arguments["file"] = json!(absolute(file, project));
+    }
+    for (name, value) in [("line", line), ("column", column)] {
+        if let Some(value) = value {
+            arguments[name] = json!(value);
+        }
+    }
+    arguments
+}
+
+/// Splits `FILE[:LINE[:COLUMN]]`.
+fn numbered(place: &str) -> (&str, Option<u64>, Option<u64>) {
+    let split = |text| -> Option<(&str, u64)> {
+        let (before, number) = str::rsplit_once(text, ':')?;
+        (!before.is_empty()).then_some((before, number.parse().ok()?))
+    };
+    match split(place).map(|(before, last)| (split(before), before, last)) {
+        Some((Some((file, line)), _, column)) => (file, Some(line), Some(column)),
+        Some((None, file, line)) => (file, Some(line), None),
+        None => (place, None, None),
+    }
+}
+
+/// Makes a path absolute, unless `-C` names the directory that it refers to.
+fn absolute(path: &str, project: &cli::Project) -> String {
+    match std::path::absolute(path) {
+        Ok(absolute) if project.dir.is_none() => absolute.to_str().unwrap_or(path).to_owned(),
+        _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn commands_become_calls() {
+        let calls = [
+            "rename a b",
+            "rename a b --in src/x.py:3",
+            "rename x.py:3:5 b",
+            "refs A.b",
+            "def c::d",
+            "callers f --in x.py",
+            "symbols widget",
+            "move a.py b.py",
+            "check",
+            "check a.py b.py",
+            "fmt a.py",
+        ]
+        .map(|line| {
+            let words = ["pilcrow"].into_iter().chain(line.split(' ')).chain(["-C", "dir"]);
+            let Command::Tooling(command) = Cli::parse_from(words).command else { panic!("{line}") };
+            call(command).0.to_string()
+        });
+        expect_test::expect![[r#"
+            {"action":"rename","symbol":"a","new_name":"b"}
+            {"action":"rename","symbol":"a","file":"src/x.py","line":3,"new_name":"b"}
+            {"action":"rename","file":"x.py","line":3,"column":5,"new_name":"b"}
+            {"action":"references","symbol":"A.b"}
+            {"action":"definition","symbol":"c::d"}
+            {"action":"callers","symbol":"f","file":"x.py"}
+            {"action":"symbols","query":"widget"}
+            {"action":"rename_file","file":"a.py","to":"b.py"}
+            {"action":"diagnostics"}
+            {"action":"diagnostics","files":["a.py","b.py"]}
+            {"action":"format","files":["a.py"]}"#]]
+        .assert_eq(&calls.join("\n"));
+    }
+}

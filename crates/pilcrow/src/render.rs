@@ -1,0 +1,356 @@
+//! Results of tools for people: places with their source lines, and diffs.
+//!
+//! A pipe gets `path:line:column: text` lines. A terminal also gets colours, highlights, and diffs. Pure.
+
+use std::io::IsTerminal as _;
+use std::ops::Range;
+
+use anstyle::{AnsiColor, Style};
+use clap::ValueEnum;
+use host::escaping::{escape_controls, escape_invisible_line};
+use serde_json::Value;
+
+use crate::output;
+
+/// Form of results.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people at a terminal, plain lines otherwise
+    #[default]
+    Auto,
+    /// Plain `path:line:column: text` lines
+    Plain,
+    /// The text that a model gets
+    Model,
+}
+
+/// A terminal.
+#[derive(Debug, Clone, Copy)]
+pub struct Screen {
+    /// Columns.
+    pub width: usize,
+    pub color: bool,
+}
+
+/// A result to print.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rendered {
+    /// Lines about the result, for standard error.
+    pub notes: String,
+    /// The result, for standard output.
+    pub lines: String,
+}
+
+const PATH: Style = AnsiColor::Magenta.on_default();
+const NUMBER: Style = AnsiColor::Green.on_default();
+const NAME: Style = AnsiColor::Red.on_default().bold();
+const ADDED: Style = AnsiColor::Green.on_default();
+const REMOVED: Style = AnsiColor::Red.on_default();
+const HUNK: Style = AnsiColor::Cyan.on_default();
+
+impl Screen {
+    /// The terminal of standard output; `None` if it is not one.
+    pub fn of_stdout() -> Option<Self> {
+        let stdout = std::io::stdout();
+        stdout.is_terminal().then(|| Self {
+            width: output::columns(&stdout),
+            color: anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
+        })
+    }
+
+    fn paint(self, style: Style, text: &str) -> String {
+        if self.color && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+}
+
+/// Renders a result with this text and these details; a `screen` is a terminal.
+pub fn render(text: &str, details: &Value, screen: Option<Screen>) -> Rendered {
+    if let Some(rows) = rows(details) {
+        let heading = |(at, line): &(usize, &str)| *at == 0 || line.starts_with("note: ");
+        let notes: Vec<&str> = text.lines().enumerate().take_while(heading).map(|(_, line)| line).collect();
+        let plain = Screen { width: usize::MAX, color: false };
+        let lines = rows.iter().map(|row| row.render(screen.unwrap_or(plain))).collect();
+        return Rendered { notes: notes.join("\n"), lines };
+    }
+    let mut lines = escape_controls(text).trim_end().to_owned();
+    if let (Some(diff), Some(screen)) = (details["diff"].as_str(), screen)
+        && !diff.is_empty()
+    {
+        lines.push_str("\n\n");
+        lines.push_str(&colored_diff(diff, screen));
+    }
+    Rendered { notes: String::new(), lines }
+}
+
+/// A place with the text to show there.
+struct Row {
+    path: String,
+    line: u64,
+    column: Option<u64>,
+    text: String,
+    /// Characters of the text to highlight.
+    name: Range<usize>,
+}
+
+/// The places of a result; `None` if it is not a list of places.
+fn rows(details: &Value) -> Option<Vec<Row>> {
+    let list = |name: &str| details[name].as_array();
+    if let Some(functions) = list("functions") {
+        let calls = functions.iter().filter_map(|it| it["calls"].as_array()).flatten();
+        return Some(calls.filter_map(row).collect());
+    }
+    let items = ["locations", "types", "symbols", "diagnostics"].iter().find_map(|name| list(name))?;
+    Some(items.iter().filter_map(row).collect())
+}
+
+fn row(item: &Value) -> Option<Row> {
+    let field = |name: &str| item[name].as_str();
+    let source = field("text");
+    let text = match (source, field("severity")) {
+        (Some(text), _) => text.to_owned(),
+        (None, Some(severity)) => {
+            let code = field("code").map(|code| format!(" [{code}]")).unwrap_or_default();
+            format!("{severity}: {}{code}", field("message").unwrap_or_default())
+        }
+        // A symbol with a `file` has its qualified name in `path`.
+        _ => {
+            let name = if field("file").is_some() { field("path") } else { field("name") };
+            format!("{} {}", field("kind")?, name?)
+        }
+    };
+    let column = item["column"].as_u64();
+    let bytes = |at: usize| item["range"][at].as_u64();
+    let start = column.map_or(0, |column| column.saturating_sub(1) as usize);
+    let length = bytes(1).zip(bytes(0)).map_or(0, |(end, start)| end.saturating_sub(start) as usize);
+    let byte = text.char_indices().nth(start).map(|(at, _)| at);
+    let name = byte.and_then(|byte| text.get(byte..byte + length)).map_or(0, |name| name.chars().count());
+    let (start, name) = if source.is_some() { (start, name) } else { (0, 0) };
+    let path = field("file").or_else(|| field("path"))?.to_owned();
+    Some(Row { path, line: item["line"].as_u64()?, column, text, name: start..start + name })
+}
+
+impl Row {
+    fn render(&self, screen: Screen) -> String {
+        let column = self.column.map(|column| format!(":{column}")).unwrap_or_default();
+        let place = format!("{}:{}{column}: ", self.path, self.line).chars().count();
+        let indent = self.text.chars().take_while(|character| character.is_whitespace()).count();
+        let room = screen.width.saturating_sub(place).max(20);
+        let count = self.text.chars().count();
+        // A line that does not fit begins where its name is visible.
+        let start = if count - indent <= room || self.name.end - indent.min(self.name.end) <= room {
+            indent
+        } else {
+            (self.name.end - room).min(self.name.start)
+        };
+        let shown = |range: Range<usize>| -> String {
+            let range = range.start.max(start)..range.end.min(start.saturating_add(room));
+            let part: String = self.text.chars().skip(range.start).take(range.len()).collect();
+            escape_invisible_line(&part).into_owned()
+        };
+        format!(
+            "{}:{}{}: {}{}{}\n",
+            screen.paint(PATH, &escape_invisible_line(&self.path)),
+            screen.paint(NUMBER, &self.line.to_string()),
+            screen.paint(NUMBER, &column),
+            shown(0..self.name.start),
+            screen.paint(NAME, &shown(self.name.clone())),
+            shown(self.name.end..usize::MAX).trim_end(),
+        )
+    }
+}
+
+/// A unified diff with changed words highlighted, and the number of changed lines.
+fn colored_diff(diff: &str, screen: Screen) -> String {
+    let diff = escape_controls(diff);
+    let lines: Vec<&str> = diff.lines().collect();
+    let (mut out, mut at) = (String::new(), 0);
+    let (mut added, mut removed) = (0, 0);
+    let mut push = |style: Style, text: &str| {
+        out.push_str(&screen.paint(style, text));
+        out.push('\n');
+    };
+    while at < lines.len() {
+        let line = lines[at];
+        let run = |from: usize, sign: char| {
+            lines[from..].iter().take_while(|line| line.starts_with(sign) && !is_header(line)).count()
+        };
+        let (minus, plus) = (run(at, '-'), run(at + run(at, '-'), '+'));
+        if minus + plus == 0 {
+            let style = if is_header(&line) || line.starts_with("@@") { HUNK } else { Style::new() };
+            push(style, line);
+            at += 1;
+            continue;
+        }
+        removed += minus;
+        added += plus;
+        let (old, new) = (&lines[at..at + minus], &lines[at + minus..at + minus + plus]);
+        // Lines of a replacement correspond by position.
+        for (side, other, style) in [(old, new, REMOVED), (new, old, ADDED)] {
+            for (number, line) in side.iter().enumerate() {
+                let changed = match other.get(number) {
+                    Some(other) if screen.color && minus == plus => changed_part(line, other),
+                    _ => 0..0,
+                };
+                push(style, &emphasized(line, changed, style));
+            }
+        }
+        at += minus + plus;
+    }
+    out.push_str(&format!("{} added, {} removed", counted(added), counted(removed)));
+    out
+}
+
+fn counted(lines: usize) -> String {
+    format!("{lines} {}", if lines == 1 { "line" } else { "lines" })
+}
+
+fn is_header(line: &&str) -> bool {
+    line.starts_with("--- ") || line.starts_with("+++ ")
+}
+
+/// The bytes of `line` between the words that it shares with `other` at both ends.
+fn changed_part(line: &str, other: &str) -> Range<usize> {
+    let (line, other) = (&line[1..], &other[1..]);
+    let shared = |pairs: &mut dyn Iterator<Item = (char, char)>| -> usize {
+        pairs.take_while(|(one, two)| one == two).map(|(one, _)| one.len_utf8()).sum()
+    };
+    let is_word = |character: char| character.is_alphanumeric() || character == '_';
+    let before = shared(&mut line.chars().zip(other.chars()));
+    let start = line[..before].trim_end_matches(is_word).len();
+    let (rest, other) = (&line[start..], &other[start..]);
+    let after = shared(&mut rest.chars().rev().zip(other.chars().rev()));
+    let tail = &rest[rest.len() - after..];
+    let end = line.len() - tail.trim_start_matches(is_word).len();
+    start + 1..end.max(start) + 1
+}
+
+fn emphasized(line: &str, part: Range<usize>, style: Style) -> String {
+    let strong = style.invert();
+    match line.get(part.clone()) {
+        Some(changed) if !changed.is_empty() => {
+            format!("{}{strong}{changed}{strong:#}{style}{}", &line[..part.start], &line[part.end..])
+        }
+        _ => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Readable escape sequences.
+    fn shown(text: &str) -> String {
+        text.replace('\x1b', "^")
+    }
+
+    fn references() -> Value {
+        let place = |path: &str, line: u64, column: u64, start: u64, text: &str| json!({ "path": path, "line": line, "column": column, "range": [start, start + 10], "text": text });
+        json!({ "locations": [
+            place("src/app.py", 12, 11, 200, "    print(fetch_rows(3))"),
+            place("a b/éé.py", 3, 8, 9, "rows = fetch_rows(1)  # the first of all of the rows of the table that is asked for"),
+            place("min.js", 1, 101, 100, &format!("{};fetch_rows();{}", "x".repeat(99), "y".repeat(99))),
+        ] })
+    }
+
+    const TEXT: &str = "references of `fetch_rows`: 3 places (basedpyright)\nnote: one server\n[app.py#1]\n";
+
+    #[test]
+    fn a_pipe_gets_whole_lines() {
+        let rendered = render(TEXT, &references(), None);
+        expect![[r#"
+            references of `fetch_rows`: 3 places (basedpyright)
+            note: one server"#]]
+        .assert_eq(&rendered.notes);
+        expect![[r#"
+            src/app.py:12:11: print(fetch_rows(3))
+            a b/éé.py:3:8: rows = fetch_rows(1)  # the first of all of the rows of the table that is asked for
+            min.js:1:101: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx;fetch_rows();yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy
+        "#]].assert_eq(&rendered.lines);
+    }
+
+    #[test]
+    fn a_terminal_gets_lines_of_its_width() {
+        let mut out = String::new();
+        for width in [60, 80, 120] {
+            let rendered = render(TEXT, &references(), Some(Screen { width, color: false }));
+            assert!(rendered.lines.lines().all(|line| line.chars().count() <= width));
+            out.push_str(&format!("{width}\n{}", rendered.lines));
+        }
+        let rendered = render(TEXT, &references(), Some(Screen { width: 80, color: true }));
+        out.push_str(&shown(&rendered.lines));
+        expect![[r#"
+            60
+            src/app.py:12:11: print(fetch_rows(3))
+            a b/éé.py:3:8: rows = fetch_rows(1)  # the first of all of t
+            min.js:1:101: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx;fetch_rows
+            80
+            src/app.py:12:11: print(fetch_rows(3))
+            a b/éé.py:3:8: rows = fetch_rows(1)  # the first of all of the rows of the table
+            min.js:1:101: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx;fetch_rows
+            120
+            src/app.py:12:11: print(fetch_rows(3))
+            a b/éé.py:3:8: rows = fetch_rows(1)  # the first of all of the rows of the table that is asked for
+            min.js:1:101: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx;fetch_rows
+            ^[35msrc/app.py^[0m:^[32m12^[0m^[32m:11^[0m: print(^[1m^[31mfetch_rows^[0m(3))
+            ^[35ma b/éé.py^[0m:^[32m3^[0m^[32m:8^[0m: rows = ^[1m^[31mfetch_rows^[0m(1)  # the first of all of the rows of the table
+            ^[35mmin.js^[0m:^[32m1^[0m^[32m:101^[0m: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx;^[1m^[31mfetch_rows^[0m
+        "#]].assert_eq(&out);
+    }
+
+    #[test]
+    fn a_terminal_gets_the_diff_with_changed_words() {
+        let diff = "--- a.py\n+++ a.py\n@@ -1,3 +1,4 @@\n-def fetch_rows(count):\n+def load_rows(count):\n     return 1\n+# ok\x1b[31m\n";
+        let details = json!({ "diff": diff, "files": [] });
+        let mut out = String::new();
+        for color in [false, true] {
+            let rendered = render("rename: 1 file\n", &details, Some(Screen { width: 80, color }));
+            out.push_str(&shown(&rendered.lines));
+            out.push('\n');
+        }
+        expect![[r#"
+            rename: 1 file
+
+            --- a.py
+            +++ a.py
+            @@ -1,3 +1,4 @@
+            -def fetch_rows(count):
+            +def load_rows(count):
+                 return 1
+            +# ok␛[31m
+            2 lines added, 1 line removed
+            rename: 1 file
+
+            ^[36m--- a.py^[0m
+            ^[36m+++ a.py^[0m
+            ^[36m@@ -1,3 +1,4 @@^[0m
+            ^[31m-def ^[7m^[31mfetch_rows^[0m^[31m(count):^[0m
+            ^[32m+def ^[7m^[32mload_rows^[0m^[32m(count):^[0m
+                 return 1
+            ^[32m+# ok␛[31m^[0m
+            2 lines added, 1 line removed
+        "#]]
+        .assert_eq(&out);
+        assert_eq!(render("rename: 1 file\n", &details, None).lines, "rename: 1 file");
+    }
+
+    #[test]
+    fn symbols_calls_and_diagnostics_are_places() {
+        let details = [
+            json!({ "symbols": [{ "path": "A.b", "kind": "method", "line": 3, "file": "a.py" }] }),
+            json!({ "types": [{ "name": "A", "kind": "class", "line": 3, "path": "a.py" }] }),
+            json!({ "functions": [{ "name": "f", "calls": [{ "path": "a.py", "line": 9, "column": 5, "range": [1, 2], "text": "    f()" }] }] }),
+            json!({ "diagnostics": [{ "path": "a.py", "line": 4, "severity": "error", "code": "E1", "message": "no" }] }),
+        ];
+        let lines: String = details.iter().map(|it| render("x", it, None).lines).collect();
+        expect![[r#"
+            a.py:3: method A.b
+            a.py:3: class A
+            a.py:9:5: f()
+            a.py:4: error: no [E1]
+        "#]]
+        .assert_eq(&lines);
+    }
+}
