@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use paths::AbsPath;
 use serde_json::Value;
-use text::{LineIndex, PositionEncoding};
+use text::{LineIndex, PositionEncoding, shorten};
 use workspace::Version;
 
 use crate::note::Note;
@@ -28,6 +28,9 @@ impl<T> Answer<T> {
     }
 }
 
+/// Maximum number of characters of a line in an answer.
+const MAX_LINE: usize = 2_000;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
     /// The file; it may lie outside the workspace (a library).
@@ -38,7 +41,7 @@ pub struct Location {
     pub line: usize,
     /// One-based column of the start, in characters.
     pub column: usize,
-    /// The text of that line, without its line end.
+    /// The text of that line without its line end, shortened if it is very long.
     pub line_text: String,
 }
 
@@ -47,7 +50,8 @@ impl Location {
     pub fn new(path: AbsPath, text: &str, index: &LineIndex, range: Range<usize>) -> Self {
         let start = index.position(text, range.start, PositionEncoding::Utf32);
         let (line, column) = (start.line as usize, start.character as usize + 1);
-        let line_text = index.line(text, line).map(|bytes| text[bytes].to_owned()).unwrap_or_default();
+        let line_text = index.line(text, line).map(|bytes| &text[bytes]).unwrap_or_default();
+        let line_text = shorten(line_text, MAX_LINE).into_owned();
         Self { path, range, line: line + 1, column, line_text }
     }
 }

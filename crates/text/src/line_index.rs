@@ -49,11 +49,20 @@ pub enum LineEnds {
 }
 
 /// Line starts of one text. Valid for that text only.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct LineIndex {
     starts: Vec<usize>,
     len: usize,
     ends: LineEnds,
+    /// The text is known to be ASCII: positions take no time, however long the line.
+    ascii: bool,
+}
+
+impl PartialEq for LineIndex {
+    // After an edit the text may be ASCII without being known as such.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.starts, self.len, self.ends) == (&other.starts, other.len, other.ends)
+    }
 }
 
 impl LineIndex {
@@ -66,7 +75,7 @@ impl LineIndex {
     pub fn with_ends(text: &str, ends: LineEnds) -> Self {
         let mut starts = vec![0];
         push_starts(text, 0..text.len(), ends, &mut starts);
-        Self { starts, len: text.len(), ends }
+        Self { starts, len: text.len(), ends, ascii: text.is_ascii() }
     }
 
     /// Applies one edit that replaced `range` by `new_len` bytes and gave `after`.
@@ -88,6 +97,7 @@ impl LineIndex {
         let tail = next.min(self.starts.len());
         self.starts.splice(first + 1..tail, middle);
         self.len = after.len();
+        self.ascii &= after.as_bytes()[range.start..range.start + new_len].is_ascii();
     }
 
     /// The line ends in use.
@@ -133,6 +143,9 @@ impl LineIndex {
     pub fn offset(&self, text: &str, position: Position, encoding: PositionEncoding) -> Option<usize> {
         let range = self.line(text, position.line as usize)?;
         let wanted = position.character as usize;
+        if self.ascii {
+            return Some(range.start + wanted.min(range.len()));
+        }
         let mut units = 0;
         for (at, character) in text[range.clone()].char_indices() {
             if units == wanted {
@@ -154,6 +167,9 @@ impl LineIndex {
         let line = self.line_of(offset);
         let start = self.starts[line];
         let end = self.line(text, line).map_or(offset, |range| offset.min(range.end));
+        if self.ascii {
+            return Position { line: line as u32, character: (end - start) as u32 };
+        }
         let units: usize = text[start..]
             .char_indices()
             .take_while(|(at, character)| start + at + character.len_utf8() <= end)
@@ -220,6 +236,19 @@ mod tests {
         assert_eq!(index.offset(text, half, PositionEncoding::Utf16), None);
         let past = Position { line: 0, character: 99 };
         assert_eq!(index.offset(text, past, PositionEncoding::Utf16), Some(text.len()));
+    }
+
+    /// From the start of the line, each takes as long as the line.
+    #[test]
+    fn positions_in_one_long_line_take_linear_time() {
+        let text = "x".repeat(1 << 20);
+        let index = LineIndex::new(&text);
+        let started = std::time::Instant::now();
+        for offset in (0..text.len()).step_by(10) {
+            let position = index.position(&text, offset, PositionEncoding::Utf16);
+            assert_eq!(index.offset(&text, position, PositionEncoding::Utf16), Some(offset));
+        }
+        assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
     }
 
     proptest! {

@@ -223,10 +223,12 @@ impl Converter<'_> {
             }
             let edit = TextEdit::replace(range, new_text);
             let same = view.text.get(edit.range.clone()) == Some(&edit.new_text);
-            if !same && (edit.range.is_empty() || !out.contains(&edit)) {
+            if !same {
                 out.push(edit);
             }
         }
+        out.sort_by_key(|edit| (edit.range.start, edit.range.end));
+        out.dedup_by(|edit, before| edit == before && !edit.range.is_empty());
         text::normalize(&view.text, &out).map_err(|error| bad(error.to_string()))
     }
 
@@ -421,5 +423,38 @@ impl Confirm {
             Some(format!("{}{description}{times}", annotation.label))
         };
         self.found.clone().into_iter().filter_map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use paths::StateDir;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A formatter may send an edit for each line.
+    ///
+    /// Compared pair by pair, these take minutes.
+    #[test]
+    fn many_edits_of_one_file_take_linear_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = StateDir::new(AbsPath::new(directory.path().join("state")).unwrap());
+        let (workspace, _) = Workspace::open(directory.path(), &state, None).unwrap();
+        let (snapshot, encoding) = (HashMap::new(), PositionEncoding::Utf16);
+        let converter = Converter { workspace: &workspace, snapshot: &snapshot, encoding, since: None };
+        let count = 200_000;
+        let view = View::new("x(  1)\n".repeat(count).into());
+        let edit = |number: usize| -> Edit {
+            let at = |character: usize| json!({"line": number % count, "character": character});
+            serde_json::from_value(json!({"range": {"start": at(2), "end": at(4)}, "newText": ""})).unwrap()
+        };
+        let edits: Vec<Edit> = (0..2 * count).map(edit).collect();
+        let started = Instant::now();
+        let bytes = converter.bytes(&workspace.root().join("a"), &view, &edits).unwrap();
+        assert_eq!(bytes.len(), count);
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     }
 }

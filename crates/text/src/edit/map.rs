@@ -56,6 +56,41 @@ pub fn map_range(range: Range<usize>, edits: &[TextEdit]) -> Option<Range<usize>
     Some(start..start + range.len())
 }
 
+/// Edits prepared for mapping many ranges, each in logarithmic time.
+#[derive(Debug)]
+pub struct EditMap<'a> {
+    edits: &'a [TextEdit],
+    /// The growth by all edits before each, and by all.
+    shifts: Vec<isize>,
+}
+
+impl<'a> EditMap<'a> {
+    /// Prepares `edits`, which must be in order of position and must not overlap.
+    pub fn new(edits: &'a [TextEdit]) -> Self {
+        let growths = edits.iter().scan(0, |shift, edit| {
+            *shift += edit.growth();
+            Some(*shift)
+        });
+        Self { edits, shifts: std::iter::once(0).chain(growths).collect() }
+    }
+
+    /// The same as [`map_range`].
+    pub fn range(&self, range: Range<usize>) -> Option<Range<usize>> {
+        let first = self.edits.partition_point(|edit| edit.range.end < range.start);
+        let end = self.edits.partition_point(|edit| edit.range.start <= range.end).max(first);
+        let mapped = map_range(range, &self.edits[first..end])?;
+        let shift = |offset: usize| offset.saturating_add_signed(self.shifts[first]);
+        Some(shift(mapped.start)..shift(mapped.end))
+    }
+
+    /// The edit that replaces the text around `offset`, and where its new text starts.
+    pub fn around(&self, offset: usize) -> Option<(&'a TextEdit, usize)> {
+        let at = self.edits.partition_point(|edit| edit.range.end <= offset);
+        let edit = self.edits.get(at).filter(|edit| edit.range.start < offset)?;
+        Some((edit, edit.range.start.saturating_add_signed(self.shifts[at])))
+    }
+}
+
 /// Rebases `edits` of the old text onto the text produced by `over`.
 ///
 /// The inner error is the index of the first edit without a place there.
@@ -82,6 +117,27 @@ pub fn map_edits(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn prepared_edits_map_as_the_list_does(
+            cuts in prop::collection::vec((0usize..9, 0usize..4, "[xy]{0,3}"), 0..6),
+            from in 0usize..40,
+            len in 0usize..6,
+        ) {
+            let mut at = 0;
+            let edits: Vec<TextEdit> = cuts
+                .into_iter()
+                .map(|(gap, len, text)| {
+                    let start = at + gap;
+                    at = start + len;
+                    TextEdit::replace(start..at, text)
+                })
+                .collect();
+            prop_assert_eq!(EditMap::new(&edits).range(from..from + len), map_range(from..from + len, &edits));
+        }
+    }
 
     #[test]
     fn gravity_decides_at_an_insertion() {

@@ -28,6 +28,10 @@ const MAX_SEARCHED: usize = 20_000;
 const MAX_TIME: Duration = Duration::from_secs(1);
 /// Words in lines that name a module without its file name.
 const IMPORTS: [&str; 5] = ["import", "include", "require", "use ", "mod "];
+/// Maximum number of names that are searched for.
+///
+/// A generated file may declare a million.
+const MAX_NAMES: usize = 1_000;
 /// Size of the largest file that is searched.
 const MAX_BYTES: usize = 1 << 20;
 
@@ -72,13 +76,15 @@ pub(super) async fn of(context: &ToolContext, changes: &[&FileChange], cx: &Tool
     out.documents =
         open.filter(|open| wanted(&open.path) && cold_servers::is_asked(context, &open.path)).collect();
     if !(names.words.is_empty() && names.places.is_empty()) {
+        let is_partial = names.words.len() > MAX_NAMES;
+        names.words = names.words.into_iter().take(MAX_NAMES).collect();
         let is_served = |path: &AbsPath| moved.contains(path) || cold_servers::is_asked(context, path);
         let asked: Vec<AbsPath> = changed.iter().filter(|path| is_served(path)).take(MOST).cloned().collect();
         let (candidates, left, cut) = candidate_files(context, names, asked, cx).await;
         let known: BTreeSet<AbsPath> = out.documents.iter().map(|open| open.path.clone()).collect();
         out.documents
             .extend(candidates.into_iter().filter(|it| wanted(&it.path) && !known.contains(&it.path)));
-        out.cut = cut;
+        out.cut = cut || is_partial;
         let left: Vec<(AbsPath, AbsPath)> = left.into_iter().filter(|(path, _)| wanted(path)).collect();
         out.unchecked = left.len();
         out.cold = left.into_iter().map(|(_, root)| root).collect();
@@ -174,7 +180,8 @@ async fn changed_names(context: &ToolContext, change: &FileChange) -> Vec<String
         };
         let names = tree.names(text).into_iter();
         let touches = |range: &Range<usize>| {
-            touched.iter().any(|edit| edit.start < range.end && range.start < edit.end.max(edit.start + 1))
+            let at = touched.partition_point(|edit| edit.end.max(edit.start + 1) <= range.start);
+            touched.get(at).is_some_and(|edit| edit.start < range.end)
         };
         out.extend(names.filter(|(_, range)| touches(range)).map(|(name, _)| name));
     }

@@ -1,9 +1,18 @@
 //! Difference between two texts of one file: diagnostics that are new, and those that are gone.
 
-use std::ops::Range;
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
 use lsp_client::Diagnostic;
-use text::{LineIndex, TextEdit, map_range};
+use text::{EditMap, LineIndex, TextEdit};
+
+/// Maximum number of candidates tried for a problem.
+///
+/// A line may hold a whole file.
+const MAX_TRIED: usize = 1_000;
+/// Bytes of the longest line that is compared without its blanks.
+const MAX_LINE: usize = 4 << 10;
 
 /// How a diagnostic on an edited line is identified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,74 +40,90 @@ pub(crate) fn difference<'a>(
     new: Vec<Diagnostic>,
     same: Same<'_>,
 ) -> (Vec<Diagnostic>, Vec<&'a Diagnostic>) {
-    let mut left: Vec<&Diagnostic> = old.iter().collect();
-    let mut rest = Vec::new();
-    for item in new {
-        let known = left.iter().position(|before| {
-            alike(before, &item)
-                && same.words(before, &item)
-                && moved(&before.range, edits) == Some(item.range.clone())
-        });
-        match known {
-            Some(at) => {
-                left.swap_remove(at);
-            }
-            None => rest.push(item),
-        }
-    }
+    let map = EditMap::new(edits);
     let (old_lines, new_lines) = (LineIndex::new(old_text), LineIndex::new(new_text));
-    let line_now = |range: &Range<usize>| {
-        let line = old_lines.line_of(range.start);
+    let mut left: Vec<&Diagnostic> = old.iter().collect();
+    let new = remove_known(
+        &mut left,
+        new,
+        |before| map.range(before.range.clone()),
+        |item| Some(item.range.clone()),
+        |before, item| same.words(before, item),
+    );
+    let counted = Cell::new(None);
+    let line_now = |before: &Diagnostic| {
+        let line = old_lines.line_of(before.range.start);
         let start = old_lines.line_with_end(line).unwrap_or_default().start;
-        if let Some(range) = moved(&(start..start), edits) {
+        if let Some(range) = map.range(start..start) {
             return Some(new_lines.line_of(range.start));
         }
         // Inside an edit of several lines: known if it leaves as many.
-        let at = edits.iter().position(|edit| edit.range.start < start && start < edit.range.end)?;
-        let (edit, before) = (&edits[at], edits[..at].iter().map(TextEdit::growth).sum::<isize>());
+        let (edit, new_start) = map.around(start)?;
         let breaks = |text: &str| text.matches('\n').count();
-        let as_many = breaks(old_text.get(edit.range.clone())?) == breaks(&edit.new_text);
-        let first = new_lines.line_of(edit.range.start.checked_add_signed(before)?);
-        as_many.then(|| first + line - old_lines.line_of(edit.range.start))
+        // The edit may be the whole text, and hold all problems.
+        let count = || breaks(&old_text[edit.range.clone()]) == breaks(&edit.new_text);
+        let as_many = match counted.get() {
+            Some((start, as_many)) if start == edit.range.start => as_many,
+            _ => count(),
+        };
+        counted.set(Some((edit.range.start, as_many)));
+        as_many.then(|| new_lines.line_of(new_start) + line - old_lines.line_of(edit.range.start))
     };
-    let mut moved_lines = Vec::new();
-    for item in rest {
-        let line = new_lines.line_of(item.range.start);
-        let known = left.iter().position(|before| {
-            alike(before, &item)
-                && before.severity == item.severity
-                && (same == Same::Rule || same.words(before, &item))
-                && line_now(&before.range) == Some(line)
-        });
-        match known {
-            Some(at) => {
-                left.swap_remove(at);
-            }
-            None => moved_lines.push(item),
-        }
-    }
+    let new = remove_known(
+        &mut left,
+        new,
+        line_now,
+        |item| Some(new_lines.line_of(item.range.start)),
+        |before, item| before.severity == item.severity && (same == Same::Rule || same.words(before, item)),
+    );
     // A formatter turns several lines into one edit, inside which no place is known.
-    let without_blanks = |text: &str, index: &LineIndex, item: &Diagnostic| -> String {
+    let without_blanks = |text: &str, index: &LineIndex, item: &Diagnostic| -> Option<String> {
         let line = index.line(text, index.line_of(item.range.start)).unwrap_or_default();
-        text[line].split_whitespace().collect()
+        (line.len() <= MAX_LINE).then(|| text[line].split_whitespace().collect())
     };
-    let mut introduced = Vec::new();
-    for item in moved_lines {
-        let line = without_blanks(new_text, &new_lines, &item);
-        let known = left.iter().position(|before| {
-            alike(before, &item)
-                && before.severity == item.severity
-                && same.words(before, &item)
-                && without_blanks(old_text, &old_lines, before) == line
-        });
-        match known {
-            Some(at) => {
-                left.remove(at);
-            }
-            None => introduced.push(item),
+    let introduced = remove_known(
+        &mut left,
+        new,
+        |before| without_blanks(old_text, &old_lines, before),
+        |item| without_blanks(new_text, &new_lines, item),
+        |before, item| before.severity == item.severity && same.words(before, item),
+    );
+    (introduced, left)
+}
+
+/// Removes pairs with equal keys that are the same.
+///
+/// Returns the new ones without a partner.
+fn remove_known<K: Hash + Eq>(
+    left: &mut Vec<&Diagnostic>,
+    new: Vec<Diagnostic>,
+    old_key: impl Fn(&Diagnostic) -> Option<K>,
+    new_key: impl Fn(&Diagnostic) -> Option<K>,
+    is_same: impl Fn(&Diagnostic, &Diagnostic) -> bool,
+) -> Vec<Diagnostic> {
+    if new.is_empty() {
+        return new;
+    }
+    let mut by_key: HashMap<K, Vec<&Diagnostic>> = HashMap::new();
+    // The first is the last of its list, so that it is found and removed first.
+    for &before in left.iter().rev() {
+        if let Some(key) = old_key(before) {
+            by_key.entry(key).or_default().push(before);
         }
     }
-    (introduced, left)
+    let mut known: HashSet<*const Diagnostic> = HashSet::new();
+    let rest = new
+        .into_iter()
+        .filter(|item| {
+            let Some(candidates) = new_key(item).and_then(|key| by_key.get_mut(&key)) else { return true };
+            let is_pair = |before: &&Diagnostic| alike(before, item) && is_same(before, item);
+            let behind = candidates.iter().rev().take(MAX_TRIED).position(is_pair);
+            let known_at = behind.map(|behind| candidates.len() - 1 - behind);
+            known_at.is_none_or(|at| !known.insert(std::ptr::from_ref(candidates.remove(at))))
+        })
+        .collect();
+    left.retain(|before| !known.contains(&std::ptr::from_ref(*before)));
+    rest
 }
 
 impl Same<'_> {
@@ -125,16 +150,12 @@ fn alike(a: &Diagnostic, b: &Diagnostic) -> bool {
     (&a.server, &a.source, &a.code) == (&b.server, &b.source, &b.code)
 }
 
-fn moved(range: &Range<usize>, edits: &[TextEdit]) -> Option<Range<usize>> {
-    map_range(range.clone(), edits)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use lsp_client::Severity;
 
-    fn item(range: Range<usize>, message: &str) -> Diagnostic {
+    fn item(range: std::ops::Range<usize>, message: &str) -> Diagnostic {
         Diagnostic {
             range,
             line: 1,
@@ -204,6 +225,24 @@ mod tests {
             let (new, gone) = difference(old, &edits, &before, new, after.clone(), Same::Message);
             assert_eq!(shown(&new, &gone), " | ", "{edits:?}");
         }
+    }
+
+    /// Pair by pair this takes minutes.
+    #[test]
+    fn many_problems_are_compared_in_linear_time() {
+        let count = 100_000;
+        let texts = ["x(  1)\n", "x(1)\n"].map(|line| line.repeat(count));
+        let items = texts.each_ref().map(|text| {
+            let line = text.len() / count;
+            (0..count).map(|at| item(at * line..at * line + 1, "no x")).collect::<Vec<_>>()
+        });
+        let edits: Vec<TextEdit> =
+            (0..count).map(|at| TextEdit::replace(at * 7 + 2..at * 7 + 4, "")).collect();
+        let [old, new] = items;
+        let started = std::time::Instant::now();
+        let (new, gone) = difference(&texts[0], &edits, &old, &texts[1], new, Same::Message);
+        assert_eq!((new.len(), gone.len()), (0, 0));
+        assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
     }
 
     #[test]
