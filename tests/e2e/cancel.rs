@@ -84,3 +84,30 @@ fn a_deadline_cancels_the_request() {
     sandbox.tool("lsp", &arguments).fails("timeout");
     assert!(scripted.got("$/cancelRequest") > 0, "the request was not cancelled");
 }
+
+/// The server withholds the diagnostics of the edited text.
+#[test]
+fn a_signal_ends_a_command_after_its_edit_is_written() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+        let at = |character: u32| json!({"line": 0, "character": character});
+        let edit = json!({"range": {"start": at(4), "end": at(9)}, "newText": "hello"});
+        let document = json!({"uri": "${root}/a.py", "version": null});
+        let changes = json!({"documentChanges": [{"textDocument": document, "edits": [edit]}]});
+        let script = json!({"methods": {
+            "textDocument/rename": [[{"result": changes}]],
+            "textDocument/diagnostic": [["never"]],
+            "shutdown": [["never"]],
+        }});
+        Scripted::install(&mut sandbox, &[script]);
+        let prompt = ["run", "rename greet to hello in a.py:1", "--yes", "--model", "planner"];
+        let child = sandbox.command(&prompt).spawn().expect("pilcrow starts");
+        let is_written = wait_for(PATIENCE, || sandbox.read("a.py") == "def hello(): ...\n");
+        assert!(is_written, "{:?}", sandbox::finish(child, PATIENCE));
+        let asked = Instant::now();
+        kill(child.id(), signal);
+        let ran = sandbox::finish(child, PATIENCE);
+        assert!(asked.elapsed() <= Duration::from_secs(2), "it took {:?}: {ran:?}", asked.elapsed());
+        assert_eq!(ran.signal(), None, "{ran:?}");
+    }
+}

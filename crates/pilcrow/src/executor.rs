@@ -156,6 +156,7 @@ impl Executor {
         for session in scope.project().joined_debug_sessions() {
             let id = session.id();
             if was_stopped && stop::interrupted() {
+                stop::wait_for_second();
                 output::note(&format!("pilcrow: {id} continues until you leave it; Ctrl-C again ends it"));
                 session.release().await;
                 // The next signal ends the process.

@@ -180,7 +180,7 @@ async fn serve_editor(agent: Option<String>) -> anyhow::Result<Outcome> {
     logging::start(&homes.state, filter, Some(Box::new(move |level, line| shown.line(level, line))))?;
     let announcer = Arc::new(IpcAnnouncer { homes: homes.clone() });
     let options = lsp_server::Options { homes, log, agent, announcer };
-    lsp_server::serve(options, stop::on_signal()?).await
+    lsp_server::serve(options, stop::on_signal_within(process::deadlines::PROCESS)?).await
 }
 
 /// Runs a command to its end in its own runtime.

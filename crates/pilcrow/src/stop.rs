@@ -1,10 +1,11 @@
 //! Cancellation by signals.
 //!
-//! The first SIGINT, SIGTERM or SIGHUP cancels, the second ends the process. A closed pipe on standard output
-//! counts as a closed terminal.
+//! The first SIGINT, SIGTERM or SIGHUP cancels. The second ends the process, and so do two seconds after the first.
+//! A closed pipe on standard output counts as a closed terminal.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -13,6 +14,9 @@ use tokio_util::sync::CancellationToken;
 ///
 /// Signals belong to the process, hence a static.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the command continues after the first signal.
+static MAY_CONTINUE: AtomicBool = AtomicBool::new(false);
 
 /// Whether the command handles cancellation.
 static HANDLES_CANCEL: AtomicBool = AtomicBool::new(false);
@@ -45,19 +49,36 @@ pub fn close_surface() -> bool {
     handles_cancel
 }
 
-/// Returns the token of the process, which the first signal cancels.
-///
-/// The second signal ends the process at once, and its guard stops the child processes.
+/// Lets the command continue after the first signal, until the next.
+pub fn wait_for_second() {
+    MAY_CONTINUE.store(true, Ordering::Release);
+}
+
+/// Returns the token of a command, which the first signal cancels.
 ///
 /// # Errors
-/// If the system refuses the signal handlers.
+/// Like [`on_signal_within`].
 pub fn on_signal() -> std::io::Result<CancellationToken> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hangup = signal(SignalKind::hangup())?;
+    on_signal_within(process::deadlines::COMMAND)
+}
+
+/// Returns the token of the process, which the first signal cancels.
+///
+/// The second signal, or `limit` after the first, ends the process at once, and its guard stops the child
+/// processes. Signals have a thread of their own, so that no computation of the command delays them.
+///
+/// # Errors
+/// If the system refuses the signal handlers or the thread.
+pub fn on_signal_within(limit: Duration) -> std::io::Result<CancellationToken> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let registered = {
+        let _context = runtime.enter();
+        [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal)
+    };
+    let [interrupt, terminate, hangup] = registered;
+    let (mut interrupt, mut terminate, mut hangup) = (interrupt?, terminate?, hangup?);
     HANDLES_CANCEL.store(true, Ordering::Release);
-    // Runs as long as the process.
-    let _handler = tokio::spawn(async move {
+    let handle = async move {
         let mut is_second = false;
         loop {
             // Cancel safety: the other streams keep their signals.
@@ -70,6 +91,10 @@ pub fn on_signal() -> std::io::Result<CancellationToken> {
                     }
                     false
                 }
+                () = tokio::time::sleep(limit), if is_second => match MAY_CONTINUE.load(Ordering::Acquire) {
+                    true => continue,
+                    false => false,
+                },
             };
             // Does not ask whether STOPPED is set: Ctrl-C also ends the reader, which may cancel first.
             if is_second {
@@ -79,6 +104,8 @@ pub fn on_signal() -> std::io::Result<CancellationToken> {
             INTERRUPTED.store(is_interrupt, Ordering::Release);
             STOPPED.cancel();
         }
-    });
+    };
+    // Runs as long as the process.
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || runtime.block_on(handle))?;
     Ok(STOPPED.clone())
 }

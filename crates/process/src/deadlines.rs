@@ -1,8 +1,8 @@
 //! Deadlines of stopping: the time that each part has to end.
 //!
-//! The only table of such deadlines. Two promises hold for the user: a stopped run ends within two seconds
-//! ([`RUN`]), and everything that an editor started ends within five seconds of its exit ([`PROCESS`]). The
-//! inner deadlines nest in these; a test checks the sums.
+//! The only table of such deadlines. Three promises hold for the user: a stopped run ends within two seconds
+//! ([`RUN`]), a command within two seconds of a signal ([`COMMAND`]), and everything that an editor started
+//! within five seconds of its exit ([`PROCESS`]). The inner deadlines nest in these; a test checks the sums.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub const STREAM: Duration = ms(200);
 /// An aborted task, part of [`RUN`]; only one that blocks its thread needs longer.
 pub const ABORT: Duration = ms(200);
 /// Tools of a cancelled run, until their futures are dropped. Part of [`RUN`].
-pub const TOOLS: Duration = ms(1500);
+pub const TOOLS: Duration = ms(1200);
 /// Tasks of tools that did not stop. Part of [`RUN`].
 pub const STRAGGLERS: Duration = ms(50);
 /// The last entries of a closing session. Part of [`RUN`].
@@ -40,8 +40,12 @@ pub const PROJECT: Duration = ms(3000);
 pub const REQUEST: Duration = ms(2000);
 /// A command that cancelled a request, until it abandons the answer.
 ///
-/// Longer than [`REQUEST`].
-pub const REQUEST_ABANDONED: Duration = ms(4000);
+/// Part of [`COMMAND`].
+pub const REQUEST_ABANDONED: Duration = ms(1600);
+/// A command, from the first signal to its end, whatever it computes.
+///
+/// The guard ends what is left.
+pub const COMMAND: Duration = ms(1700);
 /// A debugger that continues for the user, to remove the agent's breakpoints.
 pub const DEBUGGER_RELEASE: Duration = ms(2000);
 /// A run that a compaction stops first.
@@ -133,7 +137,8 @@ mod tests {
         assert!(TOOLS + STREAM + SESSION_CLOSE <= RUN);
         assert!(TOOLS + ABORT + STRAGGLERS + SESSION_CLOSE <= RUN);
         assert!(RUN <= REQUEST);
-        assert!(REQUEST < REQUEST_ABANDONED);
+        assert!(TOOLS + ABORT + SESSION_CLOSE <= REQUEST_ABANDONED);
+        assert!(REQUEST_ABANDONED < COMMAND);
         assert!(RUN + STOPPED_PROGRAMS < RUN_BEFORE_COMPACTION);
         assert!(RUN + OUTPUT < PROCESS);
         let steps = [PROGRAM_OUTPUT, 2 * ADAPTER_ANSWER, 2 * ADAPTER, 2 * ADAPTER_EXIT, KILL];

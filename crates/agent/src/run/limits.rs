@@ -14,7 +14,7 @@ pub struct Limits {
     pub turns: u32,
     /// Maximum duration; 48 hours by default.
     pub total: Duration,
-    /// Time from a cancel until unfinished tools are dropped; 1.5 s by default.
+    /// Time from a cancel until unfinished tools are dropped; 1.2 s by default.
     pub cancel_grace: Duration,
     /// Whether the calls of a response always run sequentially.
     pub sequential_tools: bool,

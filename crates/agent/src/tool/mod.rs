@@ -51,7 +51,7 @@ pub trait Tool: Send + Sync {
     /// Runs the call with validated arguments.
     ///
     /// A failure is a result with `is_error`, and a panic becomes one. When `cx.cancel` fires, the call
-    /// should stop what it started and return; its future is dropped 1.5 s later.
+    /// should stop what it started and return; its future is dropped 1.2 s later.
     fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult>;
 }
 
