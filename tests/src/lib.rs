@@ -19,7 +19,7 @@ pub mod terminal;
 pub use batch::Batch;
 pub use editor::Editor;
 pub use processes::{Mark, wait_for};
-pub use sandbox::{Answer, Ran, Sandbox};
+pub use sandbox::{Answer, Ran, Sandbox, give};
 pub use scripted::Scripted;
 pub use snapshot::{check_output, line_with};
 pub use terminal::Terminal;

@@ -336,6 +336,28 @@ fn one_line(ran: &Ran) -> Value {
     serde_json::from_str(lines[0]).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
 }
 
+/// Limits a sandbox to these programs of the tools directory, with no other server.
+pub fn give(sandbox: &mut Sandbox, programs: &[&str]) {
+    let tools = PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env sets PILCROW_TOOLS"));
+    let own = sandbox.beside("tools");
+    fs::create_dir_all(own.join("bin")).expect("the tools directory");
+    for program in programs {
+        std::os::unix::fs::symlink(tools.join("bin").join(program), own.join("bin").join(program))
+            .expect("a link");
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let wanted = ["node", "cargo", "go", "cc", "sh"];
+    let mut directories: Vec<PathBuf> = std::env::split_paths(&path)
+        .filter(|directory| {
+            !directory.starts_with(&tools) && wanted.iter().any(|name| directory.join(name).exists())
+        })
+        .collect();
+    directories.insert(0, own.join("bin"));
+    let path = std::env::join_paths(directories).expect("a path");
+    sandbox.variables.insert("PATH".to_owned(), path.to_string_lossy().into_owned());
+    sandbox.variables.insert("PILCROW_TOOLS".to_owned(), own.display().to_string());
+}
+
 /// Makes a file executable for all.
 pub fn make_executable(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();

@@ -12,13 +12,18 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::replay::side_by_side;
+use crate::setup::tools_dir::ToolsDir;
 use crate::steps::Steps;
-use crate::{exec, tidy};
+use crate::{env, exec, tidy};
 
 const DEADLINE: Duration = Duration::from_secs(60 * 60);
 
 /// Areas to measure from outside the executable.
 const EXECUTABLE: [&str; 6] = ["startup", "size", "references", "commit", "editor", "search"];
+/// Areas that take minutes and need installed servers.
+///
+/// Measured by name alone.
+const SLOW: [&str; 2] = ["projects", "sizes"];
 /// Areas to measure in process: area, package, benches.
 const IN_PROCESS: [(&str, &str, &[&str]); 5] = [
     ("hashline", "hashline", &["edits", "line_checks"]),
@@ -32,7 +37,8 @@ const IN_PROCESS: [(&str, &str, &[&str]); 5] = [
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Area to measure; default: those of the executable (startup to search).
-    /// One of startup, size, references, commit, editor, search, hashline, lsp, dap, agent, llm, or all
+    /// One of startup, size, references, commit, editor, search, hashline, lsp, dap, agent, llm, or all;
+    /// or, as it takes minutes: projects (a bare client beside Pilcrow) or sizes (every tool on large texts)
     #[arg(value_parser = parse_area)]
     area: Option<String>,
     /// Measure the dev build: it builds faster, but its figures are not a release's
@@ -48,7 +54,8 @@ pub(crate) struct Args {
 }
 
 fn parse_area(area: &str) -> Result<String, String> {
-    let mut areas = EXECUTABLE.into_iter().chain(IN_PROCESS.map(|(area, ..)| area)).chain(["all"]);
+    let mut areas =
+        EXECUTABLE.into_iter().chain(SLOW).chain(IN_PROCESS.map(|(area, ..)| area)).chain(["all"]);
     if areas.any(|known| known == area) { Ok(area.to_owned()) } else { Err(format!("no area `{area}`")) }
 }
 
@@ -62,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut steps = Steps::new();
     let mut output = String::new();
     let area = args.area.as_deref();
-    if area.is_none_or(|area| area == "all" || EXECUTABLE.contains(&area)) {
+    if area.is_none_or(|area| area == "all" || EXECUTABLE.contains(&area) || SLOW.contains(&area)) {
         output.push_str(&executable(args, &mut steps)?);
     }
     for (name, package, targets) in IN_PROCESS {
@@ -97,6 +104,7 @@ fn executable(args: &Args, steps: &mut Steps) -> Result<String> {
     let mut bench = Command::new(target.join("debug/bench"));
     let area = args.area.iter().filter(|area| *area != "all");
     bench.env("PILCROW_BIN", target.join(directory).join("pilcrow")).args(area);
+    env::apply(&mut bench, &ToolsDir::from_env()?);
     let output = exec::show_and_keep(&mut bench, DEADLINE)?;
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!("{profile} build, {cores} cores, load {before} before and {} after", load()?);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
+pub(crate) use tests::give;
 use tests::{Answer, Batch, Sandbox};
 
 /// A file, a line from 1, and a name on it.
@@ -87,28 +88,6 @@ fn check_all(language: Option<&str>, case: &Case, prepare: impl FnOnce(&Sandbox)
     sandbox.mark().none_left(std::time::Duration::from_secs(10));
     assert!(failed.is_empty(), "{}:\n{}\n\n{logs}", case.server, failed.join("\n"));
     record(&sandbox, case, language, &passed);
-}
-
-/// Limits a sandbox to these programs of the tools directory, with no other server.
-pub(crate) fn give(sandbox: &mut Sandbox, programs: &[&str]) {
-    let tools = PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env sets PILCROW_TOOLS"));
-    let own = sandbox.beside("tools");
-    std::fs::create_dir_all(own.join("bin")).expect("the tools directory");
-    for program in programs {
-        std::os::unix::fs::symlink(tools.join("bin").join(program), own.join("bin").join(program))
-            .expect("a link");
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let wanted = ["node", "cargo", "go", "cc", "sh"];
-    let mut directories: Vec<PathBuf> = std::env::split_paths(&path)
-        .filter(|directory| {
-            !directory.starts_with(&tools) && wanted.iter().any(|name| directory.join(name).exists())
-        })
-        .collect();
-    directories.insert(0, own.join("bin"));
-    let path = std::env::join_paths(directories).expect("a path");
-    sandbox.variables.insert("PATH".to_owned(), path.to_string_lossy().into_owned());
-    sandbox.variables.insert("PILCROW_TOOLS".to_owned(), own.display().to_string());
 }
 
 struct Lab<'a> {

@@ -1,5 +1,7 @@
 //! Measures the built `pilcrow`: start-up, size, requests, commits, `pilcrow lsp` and searches.
 //!
+//! By name alone also real servers in monorepos, and texts of many sizes.
+//!
 //! The requests are `references` over a scripted server, and other programs search beside it.
 //! Started by `cargo xtask bench`, which builds the program and names it in `PILCROW_BIN`. Prints
 //! figures with their meaning and aim, and asserts none of them.
@@ -8,15 +10,19 @@
 #![expect(clippy::print_stdout, reason = "its result is a table on standard output")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails should end with its location")]
 
+mod projects;
+mod raw_client;
 mod search;
+mod sizes;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use raw_client::{RawClient, file_uri};
+use serde_json::json;
 use tests::editor::{parameters, uri};
 use tests::{Batch, Editor, Sandbox, Scripted, built, wait_for};
 
@@ -48,6 +54,12 @@ fn main() {
     }
     if wanted("search") {
         search::search();
+    }
+    // These take minutes and need installed servers.
+    match area.as_deref() {
+        Some("projects") => projects::projects(),
+        Some("sizes") => sizes::sizes(),
+        _ => {}
     }
 }
 
@@ -164,9 +176,22 @@ fn references() {
     let script = json!({"methods": {"textDocument/references": [[{"delay_ms": SERVER_DELAY_MS}, {"result": [place]}]]}});
     Scripted::install(&mut sandbox, &[script]);
 
-    let mut raw = RawClient::start(&sandbox);
-    raw.references();
-    let server = Times::of(REQUESTS, || raw.references());
+    let program = Path::new(&sandbox.variables["PILCROW_TOOLS"]).join("bin/basedpyright-langserver");
+    let mut raw =
+        RawClient::start(&sandbox, Command::new(program), &sandbox.project(), &json!({}), json!({}));
+    raw.open("a.py", "python");
+    let params = json!({
+        "textDocument": {"uri": file_uri(&sandbox.project().join("a.py"))},
+        "position": {"line": 0, "character": 4},
+        "context": {"includeDeclaration": true},
+    });
+    let mut ask = || {
+        let started = Instant::now();
+        raw.request("textDocument/references", &params).expect("an answer");
+        started.elapsed()
+    };
+    ask();
+    let server = Times::of(REQUESTS, ask);
     drop(raw);
 
     let arguments = json!({"action": "references", "file": "a.py", "line": 1, "symbol": "greet"});
@@ -225,11 +250,7 @@ fn editor() {
     editor.open(&file, "python", "def greet(): ...\n");
     editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}));
     let status = format!("/proc/{}/status", editor.id());
-    let memory = |kind: &str| {
-        let text = fs::read_to_string(&status).unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix(kind)).unwrap_or("").trim().to_owned();
-        line.trim_end_matches(" kB").parse::<f64>().unwrap_or(0.0) / 1024.0
-    };
+    let memory = |kind: &str| memory(&fs::read_to_string(&status).unwrap(), kind);
     let resident = || memory("VmRSS:");
     let (mut last, mut quiet) = (0.0, 0);
     assert!(wait_for(Duration::from_secs(30), || {
@@ -305,6 +326,12 @@ fn editor() {
     row("code action, p99", format!("{:.2} ms", times.percentile(99)), "20 ms", "");
 }
 
+/// A field of `/proc/PID/status` in MiB.
+fn memory(status: &str, kind: &str) -> f64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(kind)).unwrap_or("").trim();
+    line.trim_end_matches(" kB").parse::<f64>().unwrap_or(0.0) / 1024.0
+}
+
 /// Processor time of a process's threads.
 fn processor(pid: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
@@ -349,86 +376,4 @@ fn commits() {
         "not rising",
         "median divided by 1, 10, 100 files: no worse than linear",
     );
-}
-
-/// The smallest request that asks the scripted server the same.
-struct RawClient {
-    server: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-    uri: String,
-    next: u64,
-}
-
-impl RawClient {
-    fn start(sandbox: &Sandbox) -> RawClient {
-        let program = Path::new(&sandbox.variables["PILCROW_TOOLS"]).join("bin/basedpyright-langserver");
-        let mut command = Command::new(program);
-        sandbox.prepare(&mut command);
-        let mut server =
-            command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the server starts");
-        let uri = format!("file://{}/a.py", sandbox.project().display()).replace(' ', "%20");
-        let stdin = server.stdin.take().unwrap();
-        let stdout = BufReader::new(server.stdout.take().unwrap());
-        let mut client = RawClient { server, stdin, stdout, uri, next: 1 };
-        client.request("initialize", json!({"processId": null, "rootUri": null, "capabilities": {}}));
-        client.send(&json!({"jsonrpc": "2.0", "method": "initialized", "params": {}}));
-        let document =
-            json!({"uri": client.uri, "languageId": "python", "version": 1, "text": sandbox.read("a.py")});
-        client.send(&json!({"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": {"textDocument": document}}));
-        client
-    }
-
-    fn references(&mut self) -> Duration {
-        let params = json!({
-            "textDocument": {"uri": self.uri},
-            "position": {"line": 0, "character": 4},
-            "context": {"includeDeclaration": true},
-        });
-        let started = Instant::now();
-        self.request("textDocument/references", params);
-        started.elapsed()
-    }
-
-    fn request(&mut self, method: &str, params: Value) {
-        let id = self.next;
-        self.next += 1;
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
-        loop {
-            let message = self.receive();
-            if message["id"] == json!(id) && message.get("method").is_none() {
-                assert!(message.get("error").is_none(), "{message}");
-                return;
-            }
-        }
-    }
-
-    fn send(&mut self, message: &Value) {
-        let text = message.to_string();
-        let message = format!("Content-Length: {}\r\n\r\n{text}", text.len());
-        self.stdin.write_all(message.as_bytes()).and_then(|()| self.stdin.flush()).unwrap();
-    }
-
-    fn receive(&mut self) -> Value {
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the server ended");
-            if line == "\r\n" {
-                break;
-            }
-            if let Some(value) = line.strip_prefix("Content-Length:") {
-                length = value.trim().parse().unwrap();
-            }
-        }
-        let mut bytes = vec![0; length];
-        self.stdout.read_exact(&mut bytes).unwrap();
-        serde_json::from_slice(&bytes).unwrap()
-    }
-}
-
-impl Drop for RawClient {
-    fn drop(&mut self) {
-        self.server.kill().and_then(|()| self.server.wait()).expect("the server can be ended");
-    }
 }
