@@ -275,7 +275,7 @@ fn changed_context_files_apply_from_the_next_turn() {
         "t.md:",
         "the previous version of the template is still used",
         "config.toml:1: there is no key `run.turn_limt`; the nearest is `run.turn_limit`",
-        "the previous settings still apply",
+        "the previous settings stay in force",
         "mine.toml",
     ] {
         assert!(problems.contains(part), "{part} is missing in {problems}\n{changed}");

@@ -26,7 +26,7 @@ fn silent() -> (Sandbox, Scripted) {
 /// An editor with a run that waits for that server.
 fn busy(sandbox: &Sandbox, scripted: &Scripted, change: impl FnOnce(&mut Value)) -> (Editor, String) {
     let mut editor = Editor::start_with(sandbox, change);
-    editor.answers.push_back(Some("Once"));
+    editor.answers.push_back(Some("Allow"));
     let file = uri(sandbox, "a.py");
     editor.open(&file, "python", "def greet(): ...\n");
     let position = json!({"line": 0, "character": 5});
@@ -183,7 +183,7 @@ fn a_cancel_counts_before_progress_begins() {
     let (sandbox, scripted) = silent();
     let mut editor = Editor::start(&sandbox);
     editor.takes_progress = false;
-    editor.answers.push_back(Some("Once"));
+    editor.answers.push_back(Some("Allow"));
     let file = uri(&sandbox, "a.py");
     editor.open(&file, "python", "def greet(): ...\n");
     let argument = json!({"kind": "rename", "uri": file, "symbol": "greet", "new_name": "welcome"});

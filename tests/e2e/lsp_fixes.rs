@@ -219,7 +219,7 @@ fn a_fix_chosen_in_the_editor_edits_its_buffer() {
         json!([report(&[wrong(0, "unused")]), report(&[]), report(&[wrong(0, "unused")]), report(&[])]);
     let (sandbox, _) = project(diagnostics, json!([fix("Fix", true, 0, 9, "y = 1")]));
     let mut editor = Editor::start(&sandbox);
-    editor.answers.push_back(Some("Once"));
+    editor.answers.push_back(Some("Allow"));
     let file = uri(&sandbox, "a.py");
     editor.open(&file, "python", FILE);
     let argument = json!({"kind": "fix", "uri": file, "range": range(0, 0, 5), "code": "E1"});
@@ -237,7 +237,7 @@ fn only_the_chosen_problem_of_a_line_is_fixed() {
         json!([report(&both), report(std::slice::from_ref(&other)), report(&both), report(&[other])]);
     let (sandbox, scripted) = project(diagnostics, json!([fix("Fix", true, 0, 6, "export")]));
     let mut editor = Editor::start(&sandbox);
-    editor.answers.push_back(Some("Once"));
+    editor.answers.push_back(Some("Allow"));
     let file = uri(&sandbox, "a.py");
     editor.open(&file, "python", FILE);
     let argument = json!({"kind": "fix", "uri": file, "range": range(0, 0, 5), "code": "E1"});

@@ -80,7 +80,7 @@ fn linked_declarations_are_renamed_together_or_not_at_all() {
     check_output(
         &answer.fails("ambiguous"),
         &expect![[r#"
-        `greet` means 2 things; name one with `file` and `line`:
+        `greet` is ambiguous; add a location (`file` and `line`), e.g. `in a.py:1`:
           a.py:1: def greet(): ...
           b.py:1: def greet(): ..."#]],
     );
@@ -89,7 +89,7 @@ fn linked_declarations_are_renamed_together_or_not_at_all() {
     check_output(
         &answer.fails("ambiguous"),
         &expect![[r#"
-        `greet` means 2 things; name one with `file` and `line`:
+        `greet` is ambiguous; add a location (`file` and `line`), e.g. `in a.py:1`:
           a.py:1: def greet(): ...
           b.py:1: def greet(): ..."#]],
     );

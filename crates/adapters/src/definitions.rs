@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(definitions.get("ruff").unwrap().command.candidates, ["ruff"]);
         expect![[r#"
             DIR/adapters/servers/bad.toml:1: invalid type: integer `1`, expected a string
-            DIR/adapters/servers/mine.toml: the name "ruff" is not the file's: rename the file to ruff.toml, or write name = "mine"
+            DIR/adapters/servers/mine.toml: the name "ruff" differs from the file's: rename the file to ruff.toml, or write name = "mine"
         "#]].assert_eq(&refusals(&definitions, directory.path()));
         std::fs::rename(at("mine.toml"), at("ruff.toml")).unwrap();
         std::fs::rename(directory.path(), other.path().join(".pilcrow")).unwrap();

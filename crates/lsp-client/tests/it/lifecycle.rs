@@ -34,7 +34,9 @@ async fn a_crash_is_reported_and_the_next_call_works() {
         panic: out of memory"#]]
     .assert_eq(&text);
     let status = bench.pool.status().await;
-    assert!(matches!(&status[0].state, ServerState::Crashed { stderr_tail } if stderr_tail.contains("roof")));
+    assert!(
+        matches!(&status[0].state, ServerState::Crashed { stderr_tail } if stderr_tail.contains("out of memory"))
+    );
 
     // The server restarts with the document open.
     let hover = bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
