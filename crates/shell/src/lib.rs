@@ -19,8 +19,6 @@ mod word;
 #[cfg(test)]
 mod tests;
 
-use std::sync::OnceLock;
-
 pub use command_line::{CommandLine, quote};
 
 use dangers::Danger;
@@ -160,23 +158,6 @@ pub struct Surroundings {
 /// Maximum number of combinations of values that are analyzed.
 const MAX_READINGS: usize = 16;
 
-/// Analyses a command line of bash.
-pub fn judge(line: &str, surroundings: &Surroundings) -> Judged {
-    let mut judged = judge_by(dangers::ALL, line, surroundings);
-    for danger in broken() {
-        judged.doubts.push(format!("the check for `{danger}` fails its own examples: the effect is unknown"));
-    }
-    judged
-}
-
-/// The checks that fail their own examples, determined once.
-fn broken() -> &'static [&'static str] {
-    static BROKEN: OnceLock<Vec<&'static str>> = OnceLock::new();
-    BROKEN.get_or_init(|| {
-        dangers::ALL.iter().filter(|danger| !danger.holds()).map(|danger| danger.class).collect()
-    })
-}
-
 /// Programs that are read-only with any arguments.
 const READ_ONLY_PROGRAMS: &[&str] = &[
     "basename",
@@ -239,7 +220,8 @@ pub fn may_write(line: &str) -> bool {
     !script.doubts.is_empty() || !script.commands.iter().all(is_read_only)
 }
 
-fn judge_by(dangers: &[Danger], line: &str, surroundings: &Surroundings) -> Judged {
+/// Analyses a command line of bash.
+pub fn judge(line: &str, surroundings: &Surroundings) -> Judged {
     let places = Places { root: surroundings.root.clone(), home: surroundings.home.clone() };
     let mut variables = Variables::default();
     variables.set("HOME", Word::known(surroundings.home.clone().unwrap_or_else(|| UNKNOWN.to_string())));
@@ -255,7 +237,7 @@ fn judge_by(dangers: &[Danger], line: &str, surroundings: &Surroundings) -> Judg
         variables.reading = reading;
         let script = script::read(line, &surroundings.root, variables.clone());
         let cx = CheckContext { script: &script, places: &places, own: &surroundings.own };
-        for danger in dangers {
+        for danger in dangers::ALL {
             (danger.check)(&cx, &mut |hit: Hit| judged.add(danger, hit));
         }
         for doubt in &script.doubts {
