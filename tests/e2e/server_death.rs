@@ -102,7 +102,7 @@ fn a_server_log_survives_a_killed_pilcrow() {
         let files = std::fs::read_dir(workspaces).into_iter().flatten().flatten();
         let lives = files.flat_map(|it| std::fs::read_dir(it.path().join("servers")).into_iter().flatten());
         lives.flatten().any(|it| {
-            std::fs::read_to_string(it.path().join("messages.1"))
+            std::fs::read_to_string(it.path().join("messages"))
                 .is_ok_and(|text| text.contains("textDocument/references"))
         })
     };

@@ -154,6 +154,33 @@ impl StateDir {
         append().map_err(|source| StateError::Io { path: path.clone(), source })
     }
 
+    /// Appends to a file, which becomes `NAME.1` before it exceeds `limit` bytes.
+    ///
+    /// That replaces the earlier `NAME.1`. [`StateDir::read_rotated`] reads both.
+    ///
+    /// # Errors
+    /// [`StateError::Io`].
+    pub fn append_rotated(&self, name: &str, bytes: &[u8], limit: u64) -> Result<(), StateError> {
+        let is_full =
+            || self.stat(name).is_some_and(|(_, size)| size > 0 && size + bytes.len() as u64 > limit);
+        if is_full()
+            && let Some(_lock) = self.try_lock(&format!("{name}.lock"))?
+            && is_full()
+        {
+            self.rename(name, &format!("{name}.1"))?;
+        }
+        self.append(name, bytes, false)
+    }
+
+    /// The bytes of a rotated file, oldest first; empty if it does not exist.
+    ///
+    /// # Errors
+    /// [`StateError::Io`].
+    pub fn read_rotated(&self, name: &str) -> Result<Vec<u8>, StateError> {
+        let older = self.read(&format!("{name}.1"))?.unwrap_or_default();
+        Ok([older, self.read(name)?.unwrap_or_default()].concat())
+    }
+
     /// Replaces a file durably: a crash leaves the old or the new one.
     ///
     /// # Errors
@@ -418,6 +445,18 @@ mod tests {
         drop(held);
         assert!(dir.try_lock("x").unwrap().is_some());
         drop(copy);
+    }
+
+    #[test]
+    fn a_rotated_file_keeps_its_newest_two_parts() {
+        let (_temp, dir) = dir();
+        for number in 0..100 {
+            dir.append_rotated("log", format!("{number:09}\n").as_bytes(), 100).unwrap();
+        }
+        dir.append_rotated("log", &[b'y'; 300], 100).unwrap();
+        let bytes = dir.read_rotated("log").unwrap();
+        assert!(bytes.len() <= 400 && bytes.ends_with(&[b"000000099\n".as_slice(), &[b'y'; 300]].concat()));
+        assert_eq!(dir.list().unwrap(), ["log", "log.1", "log.lock"]);
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! The log: all events to a file, warnings to stderr, nothing to stdout.
 //!
-//! There is one file per day and process in the state's `log/` (0600), with one event per line and its spans.
-//! The logger deletes files after 7 days, or the oldest first above 64 MiB, and redacts secrets. It reads,
-//! creates and opens nothing before the first event, so that starting costs nothing.
+//! All processes append to one file in the state's `log/` (0600), with one event per line and its spans. A full
+//! file replaces the one before it. Secrets are redacted. Nothing is read, created or opened before the first
+//! event, so that starting costs nothing.
 
-mod files;
 mod format;
 
 use std::io::Write;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
@@ -20,7 +20,31 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
-pub use files::newest;
+/// The file of the log, and the size in bytes at which the next one begins.
+const FILE: &str = "pilcrow.log";
+const LIMIT: u64 = 32 << 20;
+
+/// The newest `count` lines, oldest first.
+///
+/// With `server` only those with the field `server` of that name. Blocks for files of at most 64 MiB
+/// together.
+///
+/// # Errors
+/// If the log cannot be read.
+pub fn newest(state: &StateDir, count: usize, server: Option<&str>) -> anyhow::Result<Vec<String>> {
+    let field = server.map(|name| format!("server={name}"));
+    let matches = |line: &&str| {
+        field.as_ref().is_none_or(|field| {
+            let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || "-_.".contains(c));
+            line.match_indices(field.as_str()).any(|(at, field)| ends(&line[at + field.len()..]))
+        })
+    };
+    let bytes = state.child("log")?.read_rotated(FILE)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines: Vec<String> = text.lines().rev().filter(matches).take(count).map(str::to_owned).collect();
+    lines.reverse();
+    Ok(lines)
+}
 
 /// Starts logging.
 ///
@@ -45,7 +69,8 @@ struct Sink {
     listener: Option<Listener>,
     filter: Targets,
     redactor: OnceLock<Redactor>,
-    files: Mutex<files::Files>,
+    state: StateDir,
+    has_warned: AtomicBool,
     stderr: Mutex<Box<dyn Write + Send>>,
 }
 
@@ -55,8 +80,8 @@ struct SpanFields(String);
 impl Sink {
     fn new(state: &StateDir, filter: &str, stderr: Box<dyn Write + Send>) -> Self {
         let filter = filter.parse().unwrap_or_else(|_| Targets::new().with_default(Level::INFO));
-        let files = Mutex::new(files::Files::new(state.clone()));
-        Self { listener: None, filter, redactor: OnceLock::new(), files, stderr: Mutex::new(stderr) }
+        let (state, stderr) = (state.clone(), Mutex::new(stderr));
+        Self { listener: None, filter, redactor: OnceLock::new(), state, has_warned: false.into(), stderr }
     }
 
     fn redact(&self, text: &str) -> String {
@@ -122,10 +147,12 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Sink {
         let now = jiff::Timestamp::now();
         // Redacts before joining lines, because a secret can have several.
         let line = format::one_line(&self.redact(&format::event(now, metadata, &spans, &fields)));
-        let mut files = self.files.lock();
-        if let Some(warning) = files.append(now, &line) {
-            drop(files);
-            self.write_stderr(&warning);
+        let log = self.state.child("log");
+        let written = log.and_then(|log| log.append_rotated(FILE, line.as_bytes(), LIMIT));
+        if let Err(error) = written
+            && !self.has_warned.swap(true, Ordering::Relaxed)
+        {
+            self.write_stderr(&format!("warning: cannot write the log: {error}\n"));
         }
     }
 }
@@ -186,9 +213,7 @@ mod tests {
         });
         assert_eq!(stderr, "warning: it is\nslow (server=ruff)\nerror: broken\n");
         let [(name, text)] = &files[..] else { panic!("{files:?}") };
-        let day = jiff::Timestamp::now().to_string()[..10].to_owned();
-        assert!(name.ends_with(&format!(".{}.log", std::process::id())), "{name}");
-        assert!(name.starts_with(&day) || !text.contains(&day), "{name}");
+        assert_eq!(name, FILE);
         let lines: Vec<&str> = text.lines().map(|line| line.split_once("Z ").unwrap().1).collect();
         let place = "pilcrow::logging::tests run{id=r1 more=2}:call: ";
         assert_eq!(
@@ -244,6 +269,20 @@ mod tests {
         let expected =
             [(Level::INFO, "opened /a".to_owned()), (Level::WARN, "it is slow (server=ruff)".to_owned())];
         assert_eq!(*received.lock(), expected);
+    }
+
+    #[test]
+    fn newest_lines_can_be_those_of_one_server() {
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(AbsPath::new(temp.path()).unwrap());
+        let text = "old\none\ntwo server=ruff-lsp\nthree server=ruff x=1\nrun{server=ruff}:four\n";
+        state.append(&format!("log/{FILE}"), text.as_bytes(), false).unwrap();
+        let newest = |count: usize, server: Option<&str>| newest(&state, count, server).unwrap();
+        let of_ruff = ["three server=ruff x=1", "run{server=ruff}:four"];
+        assert_eq!(newest(2, None), of_ruff);
+        assert_eq!(newest(9, None).len(), 5);
+        assert_eq!(newest(9, Some("ruff")), of_ruff);
+        assert_eq!(newest(0, None), [""; 0]);
     }
 
     #[test]

@@ -1,10 +1,8 @@
 //! Logs of servers on the disk, for use after they have ended (`docs/formats/server-log.md`).
 //!
-//! Pilcrow writes the log while the server runs, in parts of which it removes the oldest. So a log
-//! exists after Pilcrow is killed, and little is left to write at the end. Secrets are redacted.
-//!
-//! Invariants: a log that cannot be written affects nothing else, and no other process removes a
-//! log that is being written.
+//! Written while the server runs, in rotated files, so that a log exists after Pilcrow is killed, and little is
+//! left to write at the end. Secrets are redacted. Invariants: a log that cannot be
+//! written affects nothing else, and no other process removes a log that is being written.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,7 +21,7 @@ use crate::server::traffic::{Traffic, TrafficEntry};
 /// Directory of the logs in the workspace's state.
 const DIRECTORY: &str = "servers";
 const FORMAT: u32 = 1;
-/// Bytes of a part of the messages, and of standard error; two parts of each exist.
+/// Maximum bytes of a file of messages; the newest two are kept, as of stderr.
 const MESSAGES: u64 = 256 * 1024;
 const STDERR: u64 = 32 * 1024;
 /// Maximum number of bytes stored of one message.
@@ -180,12 +178,8 @@ struct Log {
     redactor: Redactor,
     process: ProcessView,
     traffic: Arc<Traffic>,
-    messages: Parts,
-    stderr: Parts,
     known_messages: usize,
     known_stderr: u64,
-    /// An incomplete line.
-    line: Vec<u8>,
     pieces: Pieces,
 }
 
@@ -208,11 +202,8 @@ impl Log {
             redactor: Redactor::from_env(),
             process,
             traffic,
-            messages: Parts::new("messages", MESSAGES),
-            stderr: Parts::new("stderr", STDERR),
             known_messages: 0,
             known_stderr: 0,
-            line: Vec::new(),
             pieces: Pieces::default(),
         })
     }
@@ -221,138 +212,34 @@ impl Log {
     fn write(&mut self, end: Option<ServerEnd>) -> Result<(), StateError> {
         let (entries, known) = self.traffic.since(self.known_messages);
         self.known_messages = known;
-        let lines = entries.iter().map(|entry| {
-            let mut line = Message::new(entry, &self.redactor).to_json();
-            line.push('\n');
-            line
-        });
-        self.messages.append(&self.directory, lines)?;
+        for entry in &entries {
+            let line = self.line(entry);
+            self.directory.append_rotated("messages", line.as_bytes(), MESSAGES)?;
+        }
         let (bytes, known) = self.process.stderr_since(self.known_stderr);
         self.known_stderr = known;
-        self.line.extend(bytes);
-        let whole = match self.line.iter().rposition(|byte| *byte == b'\n') {
-            _ if end.is_some() || self.line.len() > MESSAGE => self.line.len(),
-            at => at.map_or(0, |at| at + 1),
-        };
-        let text: Vec<u8> = self.line.drain(..whole).collect();
-        let mut text = self.pieces.push(&self.redactor, &String::from_utf8_lossy(&text)).into_owned();
+        let mut text = self.pieces.push(&self.redactor, &String::from_utf8_lossy(&bytes)).into_owned();
         if end.is_some() {
             text.push_str(&self.pieces.finish(&self.redactor));
         }
-        self.stderr.append(&self.directory, text.split_inclusive('\n').map(str::to_owned))?;
+        if !text.is_empty() {
+            self.directory.append_rotated("stderr", text.as_bytes(), STDERR)?;
+        }
         match end {
             Some(end) => append(&self.directory, "head", &end),
             None => Ok(()),
         }
     }
-}
 
-/// A sequence of files of which the newest two are stored.
-struct Parts {
-    kind: &'static str,
-    most: u64,
-    part: u32,
-    bytes: u64,
-}
-
-impl Parts {
-    fn new(kind: &'static str, most: u64) -> Self {
-        Self { kind, most, part: 1, bytes: 0 }
-    }
-
-    fn append(
-        &mut self,
-        directory: &StateDir,
-        lines: impl Iterator<Item = String>,
-    ) -> Result<(), StateError> {
-        let mut ready = String::new();
-        for line in lines {
-            if self.bytes > 0 && self.bytes + line.len() as u64 > self.most {
-                self.write(directory, &mut ready)?;
-                self.part += 1;
-                self.bytes = 0;
-                if let Some(old) = self.part.checked_sub(2).filter(|old| *old > 0) {
-                    directory.remove(&format!("{}.{old}", self.kind))?;
-                }
-            }
-            self.bytes += line.len() as u64;
-            ready.push_str(&line);
-        }
-        self.write(directory, &mut ready)
-    }
-
-    fn write(&self, directory: &StateDir, ready: &mut String) -> Result<(), StateError> {
-        if ready.is_empty() {
-            return Ok(());
-        }
-        directory.append(&format!("{}.{}", self.kind, self.part), ready.as_bytes(), false)?;
-        ready.clear();
-        Ok(())
-    }
-
-    /// The stored text, oldest first; unreadable files are skipped.
-    fn read(directory: &StateDir, kind: &str) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for name in Self::names(directory, kind) {
-            bytes.extend(directory.read(&name).ok().flatten().unwrap_or_default());
-        }
-        bytes
-    }
-
-    fn names(directory: &StateDir, kind: &str) -> Vec<String> {
-        let number = |name: &str| name.strip_prefix(kind)?.strip_prefix('.')?.parse::<u32>().ok();
-        let mut names = directory.list().unwrap_or_default();
-        names.retain(|name| number(name).is_some());
-        names.sort_by_key(|name| number(name));
-        names
-    }
-}
-
-/// A stored message.
-#[derive(Serialize, Deserialize)]
-struct Message {
-    /// Milliseconds since the start of the server.
-    at_ms: u64,
-    #[serde(rename = "way")]
-    direction: Direction,
-    body: String,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Direction {
-    Sent,
-    Received,
-    Skipped,
-}
-
-impl Message {
-    fn new(entry: &TrafficEntry, redactor: &Redactor) -> Self {
-        let mut body = redactor.redact(&entry.body).into_owned();
+    /// A message, redacted and cut.
+    fn line(&self, entry: &TrafficEntry) -> String {
+        let mut body = self.redactor.redact(&entry.body).into_owned();
         if body.len() > MESSAGE {
             let bytes = body.len();
             body.truncate(body.floor_char_boundary(MESSAGE));
             body.push_str(&format!("… ({bytes} bytes)"));
         }
-        let direction = match entry.direction {
-            Some(wire::Direction::Sent) => Direction::Sent,
-            Some(wire::Direction::Received) => Direction::Received,
-            None => Direction::Skipped,
-        };
-        Self { at_ms: u64::try_from(entry.at.as_millis()).unwrap_or(u64::MAX), direction, body }
-    }
-
-    fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("texts and numbers can be written")
-    }
-
-    fn entry(self) -> TrafficEntry {
-        let direction = match self.direction {
-            Direction::Sent => Some(wire::Direction::Sent),
-            Direction::Received => Some(wire::Direction::Received),
-            Direction::Skipped => None,
-        };
-        TrafficEntry { at: Duration::from_millis(self.at_ms), direction, body: self.body }
+        json_line(&TrafficEntry { body, ..*entry })
     }
 }
 
@@ -390,26 +277,26 @@ impl StoredLog {
 
     /// Time of the last write, Unix time in milliseconds. Blocks.
     pub fn last_write_ms(&self) -> u64 {
-        let kinds = ["messages", "stderr"].into_iter();
-        let files = kinds.flat_map(|kind| Parts::names(&self.directory, kind));
-        files.filter_map(|name| Some(self.directory.stat(&name)?.0)).max().unwrap_or(self.head.started_ms)
+        let files = ["messages", "stderr"].into_iter();
+        files.filter_map(|name| Some(self.directory.stat(name)?.0)).max().unwrap_or(self.head.started_ms)
     }
 
     /// The end of standard error, and the last messages. Blocking.
     pub fn contents(&self) -> (String, Vec<TrafficEntry>) {
-        let messages = Parts::read(&self.directory, "messages");
-        let lines = messages.split(|byte| *byte == b'\n');
+        let read = |name: &str| self.directory.read_rotated(name).unwrap_or_default();
         // A message that was being written when the writer was killed is skipped.
-        let messages = lines.filter_map(|line| serde_json::from_slice::<Message>(line).ok());
-        let stderr = String::from_utf8_lossy(&Parts::read(&self.directory, "stderr")).into_owned();
-        (stderr, messages.map(Message::entry).collect())
+        let messages =
+            read("messages").split(|byte| *byte == b'\n').flat_map(serde_json::from_slice).collect();
+        (String::from_utf8_lossy(&read("stderr")).into_owned(), messages)
     }
 }
 
+fn json_line(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("texts and numbers can be written") + "\n"
+}
+
 fn append(directory: &StateDir, name: &str, value: &impl Serialize) -> Result<(), StateError> {
-    let mut line = serde_json::to_string(value).expect("texts and numbers can be written");
-    line.push('\n');
-    directory.append(name, line.as_bytes(), false)
+    directory.append(name, json_line(value).as_bytes(), false)
 }
 
 /// Removes logs beyond the limits, and directories that are no logs.
@@ -449,8 +336,6 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests write their own files")]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     fn state() -> (tempfile::TempDir, StateDir) {
@@ -474,23 +359,6 @@ mod tests {
 
     fn numbers(state: &StateDir) -> Vec<u64> {
         StoredLog::all(state).iter().map(|log| log.head.started_ms).collect()
-    }
-
-    #[test]
-    fn parts_are_bounded_and_the_newest_stay() {
-        let (_temp, state) = state();
-        let mut parts = Parts::new("messages", 100);
-        for number in 0..100 {
-            parts.append(&state, [format!("{number:09}\n"), "x\n".to_owned()].into_iter()).unwrap();
-        }
-        let text = String::from_utf8(Parts::read(&state, "messages")).unwrap();
-        assert!((100..=200).contains(&text.len()) && text.ends_with("000000099\nx\n"), "{text}");
-        assert_eq!(Parts::names(&state, "messages").len(), 2);
-        // A line that is longer than a part has a part of its own.
-        parts.append(&state, std::iter::once("y".repeat(300))).unwrap();
-        assert!(Parts::read(&state, "messages").ends_with(&[b'y'; 300]));
-        let file = state.path().join(&Parts::names(&state, "messages")[0]);
-        assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]
@@ -539,9 +407,8 @@ mod tests {
         assert!(!StoredLog::all(&state)[0].is_over());
         drop(lock);
         assert!(StoredLog::all(&state)[0].is_over());
-        directory
-            .append("messages.1", b"{\"at_ms\":1500,\"way\":\"sent\",\"body\":\"{}\"}\n{\"at_ms", false)
-            .unwrap();
+        let messages = b"{\"at_ms\":1500,\"way\":\"sent\",\"body\":\"{}\"}\n{\"at_ms";
+        directory.append("messages", messages, false).unwrap();
         let (_, messages) = StoredLog::all(&state)[0].contents();
         assert_eq!(messages.iter().map(ToString::to_string).collect::<Vec<_>>(), ["    1.500 s → {}"]);
     }

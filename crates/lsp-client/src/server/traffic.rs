@@ -1,9 +1,10 @@
 //! The last messages of one server, to diagnose why it is slow or wrong.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use wire::{Direction, Observer};
 
@@ -13,27 +14,32 @@ const LIMIT: usize = 2 * 1024 * 1024;
 const MESSAGE: usize = 64 * 1024;
 
 /// A message, or skipped bytes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TrafficEntry {
-    /// Time since the server was started.
-    pub at: Duration,
-    /// `None` for skipped bytes.
-    pub direction: Option<Direction>,
+    /// Milliseconds since the start of the server.
+    pub(crate) at_ms: u64,
+    pub(crate) way: Way,
     /// The body, cut after 64 KiB.
     pub body: String,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Way {
+    Sent,
+    Received,
+    Skipped,
 }
 
 impl std::fmt::Display for TrafficEntry {
     /// Formats one line: time, direction, and the beginning of the body.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let way = match self.direction {
-            Some(Direction::Sent) => "→",
-            Some(Direction::Received) => "←",
-            None => "✗",
+        let way = match self.way {
+            Way::Sent => "→",
+            Way::Received => "←",
+            Way::Skipped => "✗",
         };
-        let body: String = self.body.chars().take(400).collect();
-        let cut = if body.len() < self.body.len() { "…" } else { "" };
-        write!(f, "{:>9.3} s {way} {body}{cut}", self.at.as_secs_f64())
+        write!(f, "{:>9.3} s {way} {}", self.at_ms as f64 / 1_000.0, text::shorten(&self.body, 400))
     }
 }
 
@@ -67,12 +73,13 @@ impl Traffic {
         (ring.entries.iter().skip(skipped).cloned().collect(), ring.all)
     }
 
-    fn push(&self, direction: Option<Direction>, body: &[u8]) {
+    fn push(&self, way: Way, body: &[u8]) {
         let mut text = String::from_utf8_lossy(&body[..body.len().min(MESSAGE)]).into_owned();
         if body.len() > MESSAGE {
             text.push_str(&format!("… ({} bytes)", body.len()));
         }
-        let entry = TrafficEntry { at: self.started.elapsed(), direction, body: text };
+        let at_ms = self.started.elapsed().as_millis() as u64;
+        let entry = TrafficEntry { at_ms, way, body: text };
         let mut ring = self.ring.lock();
         ring.bytes += entry.body.len();
         ring.all += 1;
@@ -88,11 +95,11 @@ impl Traffic {
 
 impl Observer for Traffic {
     fn message(&self, direction: Direction, body: &[u8]) {
-        self.push(Some(direction), body);
+        self.push(if direction == Direction::Sent { Way::Sent } else { Way::Received }, body);
     }
 
     fn skipped(&self, what: &str) {
-        self.push(None, what.as_bytes());
+        self.push(Way::Skipped, what.as_bytes());
     }
 }
 

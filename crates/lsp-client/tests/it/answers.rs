@@ -127,7 +127,9 @@ async fn unusual_responses_are_accepted_or_reported() {
     let hover = bench.pool.hover(&doc, 1, &cx).await.unwrap();
     assert_eq!(hover.value.unwrap(), "late");
     let log = &bench.pool.logs(None)[0];
-    assert!(log.traffic.iter().any(|entry| entry.direction.is_none() && entry.body.contains("Debugger")));
+    assert!(
+        log.traffic.iter().any(|entry| entry.to_string().contains('✗') && entry.body.contains("Debugger"))
+    );
 }
 
 #[tokio::test]
