@@ -16,7 +16,7 @@ mod session;
 mod sessions;
 mod transport;
 
-pub use client::envelope::{AdapterError, Malformed, Message, parse};
+pub use client::envelope::{AdapterError, Malformed};
 pub use client::{Client, Handler, InFlight, RequestError};
 pub use debuggee::{
     BadHandle, Breakpoints, Category, DataBreakpoint, End, Ending, ExceptionFilter, FunctionBreakpoint,

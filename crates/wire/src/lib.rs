@@ -20,4 +20,4 @@ pub use framing::{Frame, Framing, Limits, MessageCodec, Skipped};
 pub use peer::{
     Direction, Handler, InFlight, IncomingRequest, Observer, Peer, PeerOptions, RequestError, Room,
 };
-pub use pending::{CloseReason, Closed};
+pub use pending::{CloseReason, Closed, Pending};

@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 use crate::envelope::{self, Envelope, Id, Incoming, RpcError, codes};
 use crate::framing::{Frame, Framing, Limits, MessageCodec};
 use crate::outbox::{Outbox, OutboxClosed, QueuePlace};
-use crate::pending::{CloseReason, Closed, Outcome, Pending};
+use crate::pending::{CloseReason, Closed, Pending};
 
 /// The direction of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,6 +159,8 @@ pub enum RequestError {
     },
 }
 
+type Answer = Result<Box<RawValue>, RpcError>;
+
 /// One end of a stream. Cheap to clone; all clones are the same end.
 #[derive(Clone)]
 pub struct Peer {
@@ -167,7 +169,7 @@ pub struct Peer {
 
 struct Shared {
     name: String,
-    pending: Pending,
+    pending: Pending<Answer, Closed>,
     outbox: Outbox,
     cancel_method: Option<String>,
     observer: Option<Arc<dyn Observer>>,
@@ -348,7 +350,7 @@ impl Peer {
 
     /// Number of requests without a response.
     pub fn pending(&self) -> usize {
-        self.shared.pending.len()
+        self.shared.pending.count()
     }
 
     fn close_with(&self, reason: CloseReason) {
@@ -529,7 +531,7 @@ impl Room {
 pub struct InFlight {
     guard: PendingGuard,
     method: String,
-    answer: oneshot::Receiver<Outcome>,
+    answer: oneshot::Receiver<Result<Answer, Closed>>,
 }
 
 impl InFlight {

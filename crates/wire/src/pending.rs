@@ -6,10 +6,7 @@
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
-use serde_json::value::RawValue;
 use tokio::sync::oneshot;
-
-use crate::envelope::RpcError;
 
 /// Reason why a stream is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,33 +32,42 @@ pub struct Closed {
     pub reason: CloseReason,
 }
 
-/// The result of a request, or the reason why the stream closed.
-pub(crate) type Outcome = Result<Result<Box<RawValue>, RpcError>, Closed>;
-
-#[derive(Default)]
-pub(crate) struct Pending {
-    table: Mutex<Table>,
+/// Requests without a response; `A` is an answer, `C` why the stream closed.
+pub struct Pending<A, C> {
+    table: Mutex<Table<A, C>>,
 }
 
-#[derive(Default)]
-struct Table {
+struct Table<A, C> {
     next: i64,
-    waiting: HashMap<i64, oneshot::Sender<Outcome>>,
-    closed: Option<Closed>,
+    waiting: HashMap<i64, oneshot::Sender<Result<A, C>>>,
+    closed: Option<C>,
 }
 
-impl Pending {
+impl<A, C> Default for Pending<A, C> {
+    fn default() -> Self {
+        Self { table: Mutex::new(Table { next: 0, waiting: HashMap::new(), closed: None }) }
+    }
+}
+
+impl<A, C: Clone> Pending<A, C> {
     /// Allocates an id and a receiver for its response.
-    pub fn add(&self) -> Result<(i64, oneshot::Receiver<Outcome>), Closed> {
+    ///
+    /// # Errors
+    /// The reason if the stream is closed.
+    pub fn add(&self) -> Result<(i64, oneshot::Receiver<Result<A, C>>), C> {
         let mut table = self.lock();
         if let Some(closed) = &table.closed {
             return Err(closed.clone());
         }
-        table.next += 1;
-        let id = table.next;
+        let id = table.take_number();
         let (sender, receiver) = oneshot::channel();
         table.waiting.insert(id, sender);
         Ok((id, receiver))
+    }
+
+    /// Allocates a number that no request has.
+    pub fn take_number(&self) -> i64 {
+        self.lock().take_number()
     }
 
     /// Removes an abandoned entry; returns whether it was still there.
@@ -71,8 +77,9 @@ impl Pending {
 
     /// Delivers a response.
     ///
-    /// `Err(true)` means that the id was allocated here, so the response is late or a duplicate.
-    pub fn answer(&self, id: i64, outcome: Result<Box<RawValue>, RpcError>) -> Result<(), bool> {
+    /// # Errors
+    /// `Err(true)`: the id was ours, so the response is late or a duplicate.
+    pub fn answer(&self, id: i64, outcome: A) -> Result<(), bool> {
         let mut table = self.lock();
         let Some(sender) = table.waiting.remove(&id) else {
             return Err(id > 0 && id <= table.next);
@@ -83,7 +90,7 @@ impl Pending {
     }
 
     /// Ends every waiting request with `closed`; `false` if closed before.
-    pub fn close(&self, closed: Closed) -> bool {
+    pub fn close(&self, closed: C) -> bool {
         let waiting = {
             let mut table = self.lock();
             if table.closed.is_some() {
@@ -99,16 +106,25 @@ impl Pending {
         true
     }
 
-    pub fn closed(&self) -> Option<Closed> {
+    /// The reason if the stream is closed.
+    pub fn closed(&self) -> Option<C> {
         self.lock().closed.clone()
     }
 
-    pub fn len(&self) -> usize {
+    /// Number of waiting requests.
+    pub fn count(&self) -> usize {
         self.lock().waiting.len()
     }
 
-    fn lock(&self) -> parking_lot::MutexGuard<'_, Table> {
-        // Every method leaves the table consistent, so a panic elsewhere has no effect on it.
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Table<A, C>> {
+        // Every method leaves the table consistent, so a panic elsewhere does no harm.
         self.table.lock()
+    }
+}
+
+impl<A, C> Table<A, C> {
+    fn take_number(&mut self) -> i64 {
+        self.next += 1;
+        self.next
     }
 }

@@ -1,33 +1,12 @@
-//! The envelope of the Debug Adapter Protocol (DAP 1.71 §Base Protocol), with raw
-//! bodies.
+//! A message of the Debug Adapter Protocol (DAP 1.71 §Base Protocol), with raw members.
 //!
-//! Knows no command and no event. Invariants: unknown content survives in the body; sent messages hold no
-//! explicit `null`; ids may be numbers or strings.
+//! Pure. Knows no command and no event. Invariants: unknown members, and numbers of any size, pass unchanged;
+//! ids may be numbers or strings.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use wire::Id;
-
-#[derive(Debug, Clone)]
-pub enum Message {
-    Request {
-        /// Sequence number, which some adapters send as a string.
-        seq: Id,
-        command: String,
-        arguments: Option<Box<RawValue>>,
-    },
-    Response {
-        request_seq: Id,
-        command: Option<String>,
-        /// The raw body, or the failure.
-        outcome: Result<Box<RawValue>, AdapterError>,
-    },
-    Event {
-        event: String,
-        body: Option<Box<RawValue>>,
-    },
-}
 
 /// The adapter's refusal of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,136 +23,179 @@ pub struct Malformed {
     pub reason: String,
 }
 
-#[derive(Deserialize)]
-struct Raw {
-    #[serde(rename = "type", default)]
-    kind: String,
-    #[serde(default)]
-    seq: Option<Id>,
-    #[serde(default)]
-    request_seq: Option<Id>,
-    #[serde(default)]
-    command: Option<String>,
-    #[serde(default)]
-    event: Option<String>,
-    #[serde(default)]
-    success: Option<bool>,
-    #[serde(default)]
-    message: Option<Value>,
-    #[serde(default)]
-    arguments: Option<Box<RawValue>>,
-    #[serde(default)]
-    body: Option<Box<RawValue>>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Request,
+    Response,
+    Event,
 }
 
-/// Parses one body.
+/// A message with raw members.
 ///
-/// # Errors
-/// [`Malformed`] for a body that is no request, response or event.
-pub fn parse(body: &[u8]) -> Result<Message, Malformed> {
-    let bad = |reason: String| Malformed { reason };
-    let raw: Raw = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
-    let lacks = |what: &str| bad(format!("a {} without `{what}`", raw.kind));
-    match raw.kind.as_str() {
-        "request" => Ok(Message::Request {
-            seq: raw.seq.clone().ok_or_else(|| lacks("seq"))?,
-            command: raw.command.clone().ok_or_else(|| lacks("command"))?,
-            arguments: raw.arguments,
-        }),
-        "response" => Ok(Message::Response {
-            request_seq: raw.request_seq.clone().ok_or_else(|| lacks("request_seq"))?,
-            command: raw.command.clone(),
-            // Some adapters omit `success` in an answer with a body.
-            outcome: if raw.success.unwrap_or(true) {
-                Ok(raw.body.unwrap_or_else(empty))
-            } else {
-                Err(AdapterError { message: failure_reason(raw.message.as_ref(), raw.body.as_deref()) })
-            },
-        }),
-        "event" => {
-            let event = raw.event.clone().ok_or_else(|| lacks("event"))?;
-            Ok(Message::Event { event, body: raw.body })
+/// Cheap to change, and cheap to clone if bodies are small.
+#[derive(Debug, Clone)]
+pub struct Envelope {
+    pub kind: Kind,
+    /// Name of the command or event.
+    pub name: String,
+    members: BTreeMap<String, Box<RawValue>>,
+}
+
+impl Envelope {
+    /// Reads one body (DAP 1.71 §Base Protocol).
+    ///
+    /// # Errors
+    /// [`Malformed`] for a body that is no request, response or event.
+    pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
+        let bad = |reason: String| Malformed { reason };
+        let mut members: BTreeMap<String, Box<RawValue>> =
+            serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
+        // Some adapters fail on an explicit null.
+        members.retain(|name, value| !matches!(name.as_str(), "arguments" | "body") || value.get() != "null");
+        let text = |name: &str| -> Option<String> {
+            members.get(name).and_then(|raw| serde_json::from_str(raw.get()).ok())
+        };
+        let lacks = |kind: &str, what: &str| bad(format!("a {kind} without `{what}`"));
+        let (kind, name) = match text("type").as_deref() {
+            Some("request") => {
+                if !members.contains_key("seq") {
+                    return Err(lacks("request", "seq"));
+                }
+                (Kind::Request, text("command").ok_or_else(|| lacks("request", "command"))?)
+            }
+            Some("response") => {
+                if !members.contains_key("request_seq") {
+                    return Err(lacks("response", "request_seq"));
+                }
+                (Kind::Response, text("command").unwrap_or_default())
+            }
+            Some("event") => (Kind::Event, text("event").ok_or_else(|| lacks("event", "event"))?),
+            other => return Err(bad(format!("its type is {other:?}"))),
+        };
+        Ok(Self { kind, name, members })
+    }
+
+    pub fn event(name: &str, body: Value) -> Self {
+        let fields = json!({ "type": "event", "event": name, "body": body });
+        Self::from_fields(Kind::Event, name, fields)
+    }
+
+    pub fn request(command: &str, arguments: Value) -> Self {
+        let fields = json!({ "type": "request", "command": command, "arguments": arguments });
+        Self::from_fields(Kind::Request, command, fields)
+    }
+
+    /// A successful response to `command`; the sender sets `request_seq`.
+    pub fn answer(command: &str, body: Value) -> Self {
+        let fields = json!({ "type": "response", "success": true, "command": command, "body": body });
+        Self::from_fields(Kind::Response, command, fields)
+    }
+
+    /// A refusal of `command`, with a code and a sentence (DAP §ErrorResponse).
+    ///
+    /// The sentence is for the user.
+    pub fn refusal(command: &str, short: &str, sentence: &str) -> Self {
+        let error = json!({ "id": 1, "format": sentence, "showUser": true });
+        let fields = json!({ "type": "response", "success": false, "command": command, "message": short,
+            "body": { "error": error } });
+        Self::from_fields(Kind::Response, command, fields)
+    }
+
+    fn from_fields(kind: Kind, name: &str, fields: Value) -> Self {
+        let mut made = Self { kind, name: name.to_owned(), members: BTreeMap::new() };
+        if let Value::Object(fields) = fields {
+            for (member, value) in fields.into_iter().filter(|(_, value)| !value.is_null()) {
+                made.set(&member, &value);
+            }
         }
-        other => Err(bad(format!("its type is {other:?}"))),
+        made
     }
-}
 
-/// The reason of a failed response.
-///
-/// Prefers `body.error.format` with its variables over `message`.
-fn failure_reason(message: Option<&Value>, body: Option<&RawValue>) -> String {
-    let body: Value = body.and_then(|body| serde_json::from_str(body.get()).ok()).unwrap_or_default();
-    let error = &body["error"];
-    if let Some(format) = error["format"].as_str().filter(|format| !format.trim().is_empty()) {
-        let mut text = format.to_owned();
-        for (name, value) in error["variables"].as_object().into_iter().flatten() {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            text = text.replace(&format!("{{{name}}}"), &value);
+    /// A member as raw JSON.
+    pub fn raw(&self, name: &str) -> Option<&RawValue> {
+        self.members.get(name).map(AsRef::as_ref)
+    }
+
+    /// A member, parsed; null if missing.
+    pub fn value(&self, name: &str) -> Value {
+        self.raw(name).and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+    }
+
+    /// The arguments of a request, or the body of any other message.
+    pub fn content(&self) -> Value {
+        self.value(self.content_name())
+    }
+
+    /// Replaces arguments or body; null removes them.
+    pub fn set_content(&mut self, content: &Value) {
+        self.set(self.content_name(), content);
+    }
+
+    fn content_name(&self) -> &'static str {
+        if self.kind == Kind::Request { "arguments" } else { "body" }
+    }
+
+    /// The text of a number member, as a key for tables.
+    pub fn key(&self, name: &str) -> String {
+        self.raw(name).map(|raw| raw.get().trim().to_owned()).unwrap_or_default()
+    }
+
+    /// The number of the answered request; adapters may write it as a string.
+    pub fn answers(&self) -> Option<i64> {
+        match self.value("request_seq") {
+            Value::Number(number) => number.as_i64(),
+            Value::String(text) => text.trim().parse().ok(),
+            _ => None,
         }
-        return text.trim().to_owned();
     }
-    match message {
-        Some(Value::String(text)) if !text.trim().is_empty() => text.trim().to_owned(),
-        _ => "it gave no reason".to_owned(),
+
+    /// Whether a response is successful. Some adapters omit the member.
+    pub fn success(&self) -> bool {
+        self.value("success").as_bool().unwrap_or(true)
     }
-}
 
-fn empty() -> Box<RawValue> {
-    RawValue::from_string("{}".to_owned()).expect("an empty object is JSON")
-}
-
-#[derive(Serialize)]
-struct Outgoing<'a> {
-    seq: i64,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_seq: Option<&'a Id>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    success: Option<bool>,
-    command: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    arguments: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    body: Option<&'a Value>,
-}
-
-impl Outgoing<'_> {
-    fn bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("strings, numbers and JSON values always serialize")
+    /// The raw body of a response, or the failure.
+    pub fn outcome(&self) -> Result<Box<RawValue>, AdapterError> {
+        if self.success() {
+            let empty = || RawValue::from_string("{}".to_owned()).expect("an empty object is JSON");
+            return Ok(self.raw("body").map_or_else(empty, ToOwned::to_owned));
+        }
+        Err(AdapterError { message: self.failure_reason() })
     }
-}
 
-/// Encodes a request; omits members that are `null`.
-pub(crate) fn request(seq: i64, command: &str, arguments: Value) -> Vec<u8> {
-    let arguments = without_nulls(arguments);
-    let arguments = (!arguments.is_null()).then_some(arguments);
-    let (arguments, kind) = (arguments.as_ref(), "request");
-    let none = (None, None, None, None);
-    let (request_seq, success, message, body) = none;
-    Outgoing { seq, kind, request_seq, success, command, message, arguments, body }.bytes()
-}
+    /// `body.error.format` with its variables, else `message`.
+    fn failure_reason(&self) -> String {
+        let body = self.content();
+        let error = &body["error"];
+        if let Some(format) = error["format"].as_str().filter(|format| !format.trim().is_empty()) {
+            let mut text = format.to_owned();
+            for (name, value) in error["variables"].as_object().into_iter().flatten() {
+                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                text = text.replace(&format!("{{{name}}}"), &value);
+            }
+            return text.trim().to_owned();
+        }
+        let message = self.value("message");
+        let message = message.as_str().map(str::trim).filter(|message| !message.is_empty());
+        message.unwrap_or("it gave no reason").to_owned()
+    }
 
-/// Encodes the answer to an adapter's request; the id returns unchanged.
-pub(crate) fn response(seq: i64, to: &Id, command: &str, outcome: Result<Value, String>) -> Vec<u8> {
-    let success = Some(outcome.is_ok());
-    let message = outcome.as_ref().err().map(String::as_str);
-    let body = match &outcome {
-        Ok(body) => Some(without_nulls(body.clone())).filter(|body| !body.is_null()),
-        // The protocol requires it (DAP §ErrorResponse).
-        Err(why) => Some(json!({ "error": { "id": 1, "format": why } })),
-    };
-    let (kind, request_seq, body) = ("response", Some(to), body.as_ref());
-    Outgoing { seq, kind, request_seq, success, command, message, arguments: None, body }.bytes()
-}
+    /// Sets a member; null removes it.
+    pub fn set(&mut self, name: &str, value: &Value) {
+        if value.is_null() {
+            self.members.remove(name);
+        } else if let Ok(raw) = serde_json::value::to_raw_value(value) {
+            self.members.insert(name.to_owned(), raw);
+        }
+    }
 
-/// The number of the answered request; adapters may write it as a string.
-pub(crate) fn number(id: &Id) -> Option<i64> {
-    match id {
-        Id::Number(number) => Some(*number),
-        Id::String(text) => text.trim().parse().ok(),
+    /// Sets an unparsed member.
+    pub(crate) fn set_raw(&mut self, name: &str, raw: Box<RawValue>) {
+        self.members.insert(name.to_owned(), raw);
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(&self.members).unwrap_or_default()
     }
 }
 
@@ -195,37 +217,34 @@ pub(crate) fn without_nulls(value: Value) -> Value {
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(body: &str, expected: &str) {
-        let shown = match parse(body.as_bytes()) {
-            Ok(Message::Request { seq, command, arguments }) => {
-                format!("{seq} {command} {}", arguments.map_or("-".into(), |it| it.get().to_owned()))
-            }
-            Ok(Message::Response { request_seq, outcome, .. }) => {
-                let outcome = outcome.map_or_else(|error| error.message, |body| body.get().to_owned());
-                format!("{request_seq} {:?} {outcome}", number(&request_seq))
-            }
-            Ok(Message::Event { event, body }) => {
-                format!("{event} {}", body.map_or("-".into(), |it| it.get().to_owned()))
-            }
-            Err(malformed) => malformed.to_string(),
-        };
-        assert_eq!(shown, expected);
+    #[test]
+    fn unknown_members_leave_unchanged() {
+        let text = r#"{"body":{"big":12345678901234567890123,"x":null},"event":"new/thing","extra":[1.10],"seq":1,"type":"event"}"#;
+        let mut message = Envelope::parse(text.as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(message.bytes()).unwrap(), text);
+        message.set("seq", &json!(7));
+        assert_eq!(String::from_utf8(message.bytes()).unwrap(), text.replace("\"seq\":1", "\"seq\":7"));
     }
 
     #[test]
-    fn unknown_content_survives() {
-        check(
-            r#"{"seq":1,"type":"event","event":"debugpySockets","body":{"big":12345678901234567890123,"x":null}}"#,
-            r#"debugpySockets {"big":12345678901234567890123,"x":null}"#,
-        );
-        check(r#"{"seq":"a","type":"request","command":"new/thing","extra":1}"#, "\"a\" new/thing -");
+    fn a_malformed_message_is_explained() {
+        let reason = |text: &str| Envelope::parse(text.as_bytes()).unwrap_err().reason;
+        assert_eq!(reason(r#"{"type":"event"}"#), "a event without `event`");
+        assert_eq!(reason(r#"{"type":"request","command":"x"}"#), "a request without `seq`");
+        assert_eq!(reason(r#"{"jsonrpc":"2.0"}"#), "its type is None");
+    }
+
+    #[track_caller]
+    fn check(body: &str, expected: &str) {
+        let message = Envelope::parse(body.as_bytes()).unwrap();
+        let outcome = message.outcome().map_or_else(|error| error.message, |body| body.get().to_owned());
+        assert_eq!(format!("{:?} {outcome}", message.answers()), expected);
     }
 
     #[test]
     fn ids_may_be_strings() {
-        check(r#"{"type":"response","request_seq":"7","success":true}"#, "\"7\" Some(7) {}");
-        check(r#"{"type":"response","request_seq":7,"success":true,"body":{"a":1}}"#, "7 Some(7) {\"a\":1}");
+        check(r#"{"type":"response","request_seq":"7","success":true}"#, "Some(7) {}");
+        check(r#"{"type":"response","request_seq":7,"success":true,"body":{"a":1}}"#, "Some(7) {\"a\":1}");
     }
 
     #[test]
@@ -233,27 +252,9 @@ mod tests {
         check(
             r#"{"type":"response","request_seq":1,"success":false,"message":"notStopped",
                "body":{"error":{"id":1,"format":"no {what} here","variables":{"what":"frame"}}}}"#,
-            "1 Some(1) no frame here",
+            "Some(1) no frame here",
         );
-        check(r#"{"type":"response","request_seq":1,"success":false,"message":" no "}"#, "1 Some(1) no");
-        check(r#"{"type":"response","request_seq":1,"success":false}"#, "1 Some(1) it gave no reason");
-    }
-
-    #[test]
-    fn a_malformed_message_is_explained() {
-        let said = |what: &str| format!("not a message of a debug adapter: {what}");
-        check(r#"{"type":"event"}"#, &said("a event without `event`"));
-        check(r#"{"jsonrpc":"2.0","id":1}"#, &said("its type is \"\""));
-        assert!(parse(b"[]").is_err());
-    }
-
-    #[test]
-    fn sent_messages_contain_no_null() {
-        let sent = request(3, "launch", json!({"a": null, "b": {"c": null, "d": [null, 1]}}));
-        let expected = r#"{"seq":3,"type":"request","command":"launch","arguments":{"b":{"d":[null,1]}}}"#;
-        assert_eq!(String::from_utf8(sent).unwrap(), expected);
-        let sent = response(4, &Id::String("x".into()), "runInTerminal", Err("no".into()));
-        let expected = r#"{"seq":4,"type":"response","request_seq":"x","success":false,"command":"runInTerminal","message":"no","body":{"error":{"id":1,"format":"no"}}}"#;
-        assert_eq!(String::from_utf8(sent).unwrap(), expected);
+        check(r#"{"type":"response","request_seq":1,"success":false,"message":" no "}"#, "Some(1) no");
+        check(r#"{"type":"response","request_seq":1,"success":false}"#, "Some(1) it gave no reason");
     }
 }

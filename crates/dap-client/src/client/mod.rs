@@ -7,15 +7,13 @@
 //! malformed messages; every request of the adapter is answered; when the stream closes, all
 //! waiting requests end with the reason.
 
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::StreamExt;
-use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -24,11 +22,11 @@ use tokio_util::bytes::BytesMut;
 use tokio_util::codec::{Encoder, FramedRead};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use wire::{Frame, Framing, Id, Limits, MessageCodec};
+use wire::{Frame, Framing, Limits, MessageCodec, Pending};
 
 pub(crate) mod envelope;
 
-use envelope::{AdapterError, Message};
+use envelope::{AdapterError, Envelope, Kind, without_nulls};
 
 /// Maximum number of messages that wait to be written.
 const QUEUE: usize = 1024;
@@ -67,7 +65,7 @@ pub enum RequestError {
     Closed { command: String, why: String },
 }
 
-type Outcome = Result<Result<Box<RawValue>, AdapterError>, String>;
+type Answer = Result<Box<RawValue>, AdapterError>;
 
 /// Protocol client. Clones share one stream.
 #[derive(Clone)]
@@ -78,18 +76,11 @@ pub struct Client {
 struct Shared {
     name: String,
     out: mpsc::Sender<Vec<u8>>,
-    next: AtomicI64,
-    pending: Mutex<Pending>,
+    pending: Pending<Answer, String>,
     supports_cancel: AtomicBool,
     incoming: Arc<tokio::sync::Semaphore>,
     closed: CancellationToken,
     tracker: TaskTracker,
-}
-
-#[derive(Default)]
-struct Pending {
-    waiting: HashMap<i64, oneshot::Sender<Outcome>>,
-    closed: Option<String>,
 }
 
 impl Client {
@@ -99,47 +90,35 @@ impl Client {
     pub fn spawn(
         name: impl Into<String>,
         reader: impl AsyncRead + Send + Unpin + 'static,
-        mut writer: impl AsyncWrite + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
         handler: Arc<dyn Handler>,
         tracker: &TaskTracker,
     ) -> Self {
-        let (out, mut outgoing) = mpsc::channel::<Vec<u8>>(QUEUE);
+        let (out, outgoing) = mpsc::channel(QUEUE);
         let client = Self {
             shared: Arc::new(Shared {
                 name: name.into(),
                 out,
-                next: AtomicI64::new(1),
-                pending: Mutex::default(),
+                pending: Pending::default(),
                 supports_cancel: AtomicBool::new(false),
                 incoming: Arc::new(tokio::sync::Semaphore::new(INCOMING)),
                 closed: CancellationToken::new(),
                 tracker: tracker.clone(),
             }),
         };
-        let codec = MessageCodec::new(Framing::ContentLength, Limits::default());
-        let (this, mut write_codec) = (client.clone(), codec.clone());
+        let this = client.clone();
         tracker.spawn(async move {
-            let write = async {
-                let mut buffer = BytesMut::new();
-                while let Some(message) = outgoing.recv().await {
-                    write_codec.encode(&message, &mut buffer)?;
-                    writer.write_all(&buffer).await?;
-                    writer.flush().await?;
-                    buffer.clear();
-                }
-                std::io::Result::Ok(())
-            };
             tokio::select! {
                 // Dropping the writer may cut a message, but the stream is abandoned then.
                 () = this.shared.closed.cancelled() => {}
-                result = write => if let Err(error) = result {
+                result = write_messages(writer, outgoing) => if let Err(error) = result {
                     this.close(&format!("writing to it failed: {error}"));
                 }
             }
         });
         let this = client.clone();
         tracker.spawn(async move {
-            let mut frames = FramedRead::with_capacity(reader, codec, 64 * 1024);
+            let mut frames = frames(reader);
             let reason = loop {
                 let frame = tokio::select! {
                     // Dropping `next` loses nothing: read bytes stay in `frames`.
@@ -202,20 +181,11 @@ impl Client {
     /// [`RequestError::Closed`].
     pub async fn send(&self, command: &str, arguments: Value) -> Result<InFlight, RequestError> {
         let closed = |why| RequestError::Closed { command: command.to_owned(), why };
-        let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
-        let (sender, answer) = oneshot::channel();
-        {
-            let mut pending = self.pending();
-            if let Some(why) = &pending.closed {
-                return Err(closed(why.clone()));
-            }
-            pending.waiting.insert(id, sender);
-        }
+        let (id, answer) = self.shared.pending.add().map_err(closed)?;
         let flight =
             InFlight { guard: Guard { client: self.clone(), id }, command: command.to_owned(), answer };
-        // If this future is dropped while waiting for room, the guard frees the entry and nothing
-        // was sent.
-        match self.shared.out.send(envelope::request(id, command, arguments)).await {
+        // If dropped while waiting for room, the guard frees the entry and nothing was sent.
+        match self.shared.out.send(request(id, command, arguments)).await {
             Ok(()) => Ok(flight),
             Err(_) => Err(closed(self.close_reason())),
         }
@@ -231,88 +201,102 @@ impl Client {
     ///
     /// The first reason wins.
     pub fn close(&self, why: &str) {
-        let waiting = {
-            let mut pending = self.pending();
-            if pending.closed.is_some() {
-                return;
-            }
-            pending.closed = Some(why.to_owned());
-            std::mem::take(&mut pending.waiting)
-        };
-        for sender in waiting.into_values() {
-            // A caller that stopped waiting needs no reason.
-            drop(sender.send(Err(why.to_owned())));
+        if self.shared.pending.close(why.to_owned()) {
+            self.shared.closed.cancel();
         }
-        self.shared.closed.cancel();
     }
 
     fn close_reason(&self) -> String {
-        self.pending().closed.clone().unwrap_or_else(|| "the stream was abandoned".to_owned())
-    }
-
-    fn pending(&self) -> parking_lot::MutexGuard<'_, Pending> {
-        // Every use leaves the table consistent, so a panic elsewhere has no effect on it.
-        self.shared.pending.lock()
+        self.shared.pending.closed().unwrap_or_else(|| "the stream was abandoned".to_owned())
     }
 
     fn receive(&self, body: &[u8], handler: &dyn Handler) {
         let name = &self.shared.name;
-        match envelope::parse(body) {
-            Err(malformed) => tracing::warn!(adapter = name, "skipped {malformed}"),
-            Ok(Message::Response { request_seq, command, outcome }) => {
-                let entry = envelope::number(&request_seq).and_then(|id| self.pending().waiting.remove(&id));
-                match entry {
-                    // The caller may have stopped waiting just now; then the answer is late.
-                    Some(sender) => drop(sender.send(Ok(outcome))),
-                    None => {
-                        tracing::debug!(adapter = name, id = %request_seq, ?command, "late or unknown answer")
-                    }
+        let message = match Envelope::parse(body) {
+            Err(malformed) => return tracing::warn!(adapter = name, "skipped {malformed}"),
+            Ok(message) => message,
+        };
+        match message.kind {
+            Kind::Response => {
+                let id = message.answers().unwrap_or_default();
+                if self.shared.pending.answer(id, message.outcome()).is_err() {
+                    tracing::debug!(adapter = name, id, message.name, "late or unknown answer");
                 }
             }
-            Ok(Message::Event { event, body }) => {
-                let call = AssertUnwindSafe(|| handler.event(&event, body.as_deref()));
+            Kind::Event => {
+                let call = AssertUnwindSafe(|| handler.event(&message.name, message.raw("body")));
                 if std::panic::catch_unwind(call).is_err() {
-                    tracing::error!(adapter = name, event, "the handler of an event panicked");
+                    tracing::error!(adapter = name, message.name, "the handler of an event panicked");
                 }
             }
-            Ok(Message::Request { seq, command, arguments }) => {
-                self.handle_request(seq, command, arguments.as_deref(), handler);
-            }
+            Kind::Request => self.handle_request(message, handler),
         }
     }
 
-    fn handle_request(&self, seq: Id, command: String, arguments: Option<&RawValue>, handler: &dyn Handler) {
+    fn handle_request(&self, request: Envelope, handler: &dyn Handler) {
         let Ok(place) = Arc::clone(&self.shared.incoming).try_acquire_owned() else {
-            return self.answer(&seq, &command, Err("too many requests at once".to_owned()));
+            return self.answer(&request, Err("too many requests at once".to_owned()));
         };
-        let call = AssertUnwindSafe(|| handler.request(&command, arguments));
-        let panicked = || Err(format!("the handler of {command} panicked"));
-        let future = match std::panic::catch_unwind(call) {
-            Ok(future) => future,
-            Err(_) => return self.answer(&seq, &command, panicked()),
-        };
+        let panicked = Err(format!("the handler of {} panicked", request.name));
+        let call = AssertUnwindSafe(|| handler.request(&request.name, request.raw("arguments")));
+        let Ok(future) = std::panic::catch_unwind(call) else { return self.answer(&request, panicked) };
         let this = self.clone();
         self.shared.tracker.spawn(async move {
-            let panicked = Err(format!("the handler of {command} panicked"));
             let outcome = tokio::select! {
                 // The stream is closed, so an answer has no recipient.
                 () = this.shared.closed.cancelled() => return,
                 outcome = AssertUnwindSafe(future).catch_unwind() => outcome.unwrap_or(panicked),
             };
-            this.answer(&seq, &command, outcome);
+            this.answer(&request, outcome);
             drop(place);
         });
     }
 
-    fn answer(&self, seq: &Id, command: &str, outcome: Result<Value, String>) {
-        let own = self.shared.next.fetch_add(1, Ordering::Relaxed);
-        let message = envelope::response(own, seq, command, outcome);
+    fn answer(&self, request: &Envelope, outcome: Result<Value, String>) {
+        let mut message = match outcome {
+            Ok(body) => Envelope::answer(&request.name, without_nulls(body)),
+            Err(why) => Envelope::refusal(&request.name, &why, &why),
+        };
+        message.set("seq", &json!(self.shared.pending.take_number()));
+        message.set("request_seq", &request.value("seq"));
         // The reading task must not wait for the writing one. An adapter that keeps sending requests without
         // reading answers is disconnected.
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.shared.out.try_send(message) {
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.shared.out.try_send(message.bytes()) {
             self.close("it sends requests without reading the answers");
         }
     }
+}
+
+/// The messages of a stream.
+pub(crate) fn frames<R: AsyncRead>(reader: R) -> FramedRead<R, MessageCodec> {
+    FramedRead::with_capacity(reader, codec(), 64 * 1024)
+}
+
+/// Writes messages until their senders are dropped.
+pub(crate) async fn write_messages(
+    mut writer: impl AsyncWrite + Unpin,
+    mut messages: mpsc::Receiver<Vec<u8>>,
+) -> std::io::Result<()> {
+    let (mut codec, mut buffer) = (codec(), BytesMut::new());
+    while let Some(message) = messages.recv().await {
+        codec.encode(&message, &mut buffer)?;
+        writer.write_all(&buffer).await?;
+        buffer.clear();
+        if messages.is_empty() {
+            writer.flush().await?;
+        }
+    }
+    writer.shutdown().await
+}
+
+fn codec() -> MessageCodec {
+    MessageCodec::new(Framing::ContentLength, Limits::default())
+}
+
+fn request(id: i64, command: &str, arguments: Value) -> Vec<u8> {
+    let mut message = Envelope::request(command, without_nulls(arguments));
+    message.set("seq", &json!(id));
+    message.bytes()
 }
 
 /// A sent request.
@@ -321,7 +305,7 @@ impl Client {
 pub struct InFlight {
     guard: Guard,
     command: String,
-    answer: oneshot::Receiver<Outcome>,
+    answer: oneshot::Receiver<Result<Answer, String>>,
 }
 
 impl InFlight {
@@ -358,14 +342,10 @@ struct Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if self.client.pending().waiting.remove(&self.id).is_none() {
-            return;
-        }
         let shared = &self.client.shared;
-        if shared.supports_cancel.load(Ordering::Relaxed) {
-            let own = shared.next.fetch_add(1, Ordering::Relaxed);
-            let message = envelope::request(own, "cancel", json!({ "requestId": self.id }));
-            // Without room, the adapter continues with the request, and its answer will be late.
+        if shared.pending.forget(self.id) && shared.supports_cancel.load(Ordering::Relaxed) {
+            let message = request(shared.pending.take_number(), "cancel", json!({ "requestId": self.id }));
+            // Without room the adapter continues; its answer is late then.
             drop(shared.out.try_send(message));
         }
     }

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::Role;
 use super::coordinates::Coordinates;
-use super::message::Envelope;
 use super::view::View;
+use crate::client::envelope::Envelope;
 
 #[derive(Debug)]
 pub(crate) struct ClientState {

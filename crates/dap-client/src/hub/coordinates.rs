@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::message::{Envelope, Kind};
+use crate::client::envelope::{Envelope, Kind};
 
 /// Numbering and file names of a client (DAP §InitializeRequestArguments).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

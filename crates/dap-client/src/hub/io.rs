@@ -12,16 +12,15 @@ use std::time::Duration;
 use futures_util::stream::StreamExt;
 use process::deadlines;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
-use tokio_util::bytes::BytesMut;
-use tokio_util::codec::{Encoder, FramedRead};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
-use wire::{Frame, Framing, Limits, MessageCodec};
+use wire::Frame;
 
 use super::{BreakpointRequest, ClientId, Envelope, Hub, HubOptions, HubStatus, Input, Kind, Output, Role};
+use crate::client::{frames, write_messages};
 
 /// Maximum number of messages that wait for the hub; more stay in their streams.
 const COMMAND_QUEUE: usize = 256;
@@ -90,7 +89,7 @@ impl HubHandle {
             name: Arc::clone(&name),
         };
         let (to_adapter, outgoing) = mpsc::channel(ADAPTER_QUEUE);
-        tracker.spawn(write_messages(writer, outgoing, "a debug adapter"));
+        tracker.spawn(write_to("a debug adapter", writer, outgoing));
         let (agent, own) = tokio::io::duplex(AGENT_PIPE);
         let (own_reader, own_writer) = tokio::io::split(own);
         let (mailbox, closed_writer) = Mailbox::open(own_writer, tracker);
@@ -227,8 +226,7 @@ impl HubHandle {
     ) {
         let (commands, closed, name) = (self.commands.clone(), self.closed.clone(), Arc::clone(&self.name));
         self.tracker.spawn(async move {
-            let codec = MessageCodec::new(Framing::ContentLength, Limits::default());
-            let mut frames = FramedRead::with_capacity(reader, codec, 64 * 1024);
+            let mut frames = frames(reader);
             let why = loop {
                 let frame = tokio::select! {
                     // The hub has ended and needs no input.
@@ -278,7 +276,7 @@ impl Mailbox {
         let (end, closed_writer) = (CancellationToken::new(), CancellationToken::new());
         let (ended, written) = (end.clone(), closed_writer.clone().drop_guard());
         tracker.spawn(async move {
-            let mut writes = std::pin::pin!(write_messages(writer, messages, "a client of a debug session"));
+            let mut writes = std::pin::pin!(write_to("a client of a debug session", writer, messages));
             tokio::select! {
                 () = &mut writes => {}
                 // The task below writes the rest.
@@ -428,43 +426,9 @@ async fn wait_until(due: Option<Instant>) {
     }
 }
 
-async fn write_messages(
-    writer: impl AsyncWrite + Unpin,
-    mut messages: mpsc::Receiver<Vec<u8>>,
-    peer: &'static str,
-) {
-    let mut writer = Writer::new(writer);
-    while let Some(message) = messages.recv().await {
-        if let Err(error) = writer.write(&message, messages.is_empty()).await {
-            return tracing::debug!(%error, "{peer} no longer reads");
-        }
-    }
-    writer.end().await;
-}
-
-struct Writer<W> {
-    writer: W,
-    codec: MessageCodec,
-    buffer: BytesMut,
-}
-
-impl<W: AsyncWrite + Unpin> Writer<W> {
-    fn new(writer: W) -> Self {
-        let codec = MessageCodec::new(Framing::ContentLength, Limits::default());
-        Self { writer, codec, buffer: BytesMut::new() }
-    }
-
-    async fn write(&mut self, message: &[u8], last: bool) -> std::io::Result<()> {
-        self.codec.encode(message, &mut self.buffer)?;
-        self.writer.write_all(&self.buffer).await?;
-        self.buffer.clear();
-        if last { self.writer.flush().await } else { Ok(()) }
-    }
-
-    async fn end(mut self) {
-        if let Err(error) = self.writer.shutdown().await {
-            tracing::trace!(%error, "the peer closed the stream first");
-        }
+async fn write_to(peer: &'static str, writer: impl AsyncWrite + Unpin, messages: mpsc::Receiver<Vec<u8>>) {
+    if let Err(error) = write_messages(writer, messages).await {
+        tracing::debug!(%error, "{peer} no longer reads");
     }
 }
 
@@ -473,8 +437,10 @@ mod tests {
     use std::pin::Pin;
 
     use serde_json::json;
-    use tokio::io::AsyncReadExt;
-    use tokio_util::codec::Decoder;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio_util::bytes::BytesMut;
+    use tokio_util::codec::{Decoder, Encoder};
+    use wire::{Framing, Limits, MessageCodec};
 
     use super::*;
 

@@ -11,7 +11,6 @@ mod core;
 mod io;
 mod listener;
 mod merged_breakpoint;
-mod message;
 mod output_backlog;
 mod view;
 
@@ -22,10 +21,10 @@ use serde_json::Value;
 use adapters::ExceptionNames;
 use adapters::Wrap;
 
+pub use crate::client::envelope::{Envelope, Kind};
 pub use core::Hub;
 pub use io::HubHandle;
 pub use listener::{AnnouncedSession, ListenError, SessionListener, sockets};
-pub use message::{Envelope, Kind};
 pub use view::View;
 
 /// Number of a client of a hub.

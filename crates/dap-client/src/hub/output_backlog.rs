@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::message::Envelope;
+use crate::client::envelope::Envelope;
 
 /// Maximum number of stored bytes.
 const BYTES: usize = 256 * 1024;

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::super::Role;
 use super::super::breakpoint_table::{BreakpointTable, Plan, PreviousList, Set, SetResult};
-use super::super::message::Envelope;
 use super::{Hub, Pending, Requester, Work};
+use crate::client::envelope::Envelope;
 
 pub(super) struct QueuedSet {
     pub(super) from: Requester,

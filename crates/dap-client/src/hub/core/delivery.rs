@@ -5,10 +5,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::super::clients::{ClientState, Phase};
-use super::super::message::Envelope;
 use super::super::{ClientId, Output, Role};
 use super::run_control::apply_event;
 use super::{Hub, raw_member};
+use crate::client::envelope::Envelope;
 
 impl Hub {
     pub(super) fn answer(&mut self, client: ClientId, to: &Envelope, body: Value) {

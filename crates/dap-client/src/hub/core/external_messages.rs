@@ -5,9 +5,9 @@ use serde_json::json;
 
 use super::super::ClientId;
 use super::super::breakpoint_table::{BreakpointTable, PreviousList, Set};
-use super::super::message::{Envelope, Kind};
 use super::run_control::runs;
 use super::{Hub, MAX_WAITING_REQUESTS, Pending, Work, changes};
+use crate::client::envelope::{Envelope, Kind};
 
 /// A set that an editor sent to the adapter itself.
 pub(super) struct ExternalSet {

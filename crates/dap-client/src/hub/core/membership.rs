@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::super::breakpoint_table::PREVIOUS_SESSION;
 use super::super::clients::{ClientCapabilities, ClientState, Phase};
-use super::super::message::Envelope;
 use super::super::view::View;
 use super::super::{ClientId, Controller, Output, Role};
 use super::{Hub, Work, is_from};
+use crate::client::envelope::Envelope;
 
 impl Hub {
     pub(super) fn add_client(&mut self, client: ClientId, role: Role) {

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::super::clients::{ClientState, Phase};
 use super::super::coordinates::Coordinates;
-use super::super::message::Envelope;
 use super::super::{ClientId, Output, Role};
 use super::{Hub, raw_member};
+use crate::client::envelope::Envelope;
 
 /// Time that a joined client has for an answer.
 const ANSWER: Duration = Duration::from_secs(20);

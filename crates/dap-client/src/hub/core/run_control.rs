@@ -4,10 +4,10 @@
 use serde_json::{Value, json};
 
 use super::super::clients::Phase;
-use super::super::message::Envelope;
 use super::super::view::{Missing, View};
 use super::super::{ClientId, Controller, Role};
 use super::{Hub, USER_HAS_CONTROL, Work};
+use crate::client::envelope::Envelope;
 
 pub(super) struct RunRequest {
     pub(super) thread: Option<i64>,

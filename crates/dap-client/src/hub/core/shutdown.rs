@@ -9,9 +9,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::super::clients::Phase;
-use super::super::message::Envelope;
 use super::super::{BreakpointRequest, ClientId, Output, Role};
 use super::{Hub, Pending, Requester, Work, raw_member};
+use crate::client::envelope::Envelope;
 
 /// Time for a request that only reads state.
 const READ: Duration = Duration::from_secs(60);
