@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use paths::AbsPath;
 use policy::Rule;
 
-pub use keys::{distance, schema};
+pub use keys::schema;
 pub use settings::{OnUnsaved, Provider, Settings};
 pub use source::{ConfigError, Flag};
 pub use types::{KeyCommand, Secret, Text};

@@ -1,8 +1,9 @@
 //! Prompt templates: Markdown files that expand `/NAME arguments` to a prompt.
 
-use std::ops::Range;
+use std::sync::LazyLock;
 
 use paths::AbsPath;
+use regex::{Captures, Regex};
 
 use super::{ContextReader, frontmatter};
 
@@ -115,77 +116,23 @@ impl Template {
     /// verbatim.
     pub fn fill(&self, arguments: &str) -> String {
         let words = words(arguments);
-        let mut out = String::with_capacity(self.body.len() + arguments.len());
-        let mut rest = self.body.as_str();
-        while let Some(at) = rest.find('$') {
-            out.push_str(&rest[..at]);
-            let (place, length) = match place(&rest[at..]) {
-                Some(found) => found,
-                None => {
-                    out.push('$');
-                    rest = &rest[at + 1..];
-                    continue;
-                }
-            };
-            let chosen = words.get(place.words(words.len())).unwrap_or_default().join(" ");
-            out.push_str(if chosen.is_empty() { place.default } else { &chosen });
-            rest = &rest[at + length..];
-        }
-        out + rest
+        let expand = |place: &Captures<'_>| {
+            let number = |name: &str| Some(place.name(name)?.as_str().parse::<usize>().unwrap_or(usize::MAX));
+            let one = number("one").or(number("bare"));
+            let first = one.or(number("from")).map_or(0, |number| number - 1).min(words.len());
+            let count = one.map(|_| 1).or(number("count")).unwrap_or(usize::MAX);
+            let chosen = words[first..first.saturating_add(count).min(words.len())].join(" ");
+            let default = place.name("default").filter(|_| chosen.is_empty());
+            default.map_or(chosen, |default| default.as_str().to_owned())
+        };
+        PLACE.replace_all(&self.body, expand).into_owned()
     }
 }
 
-/// A placeholder for arguments.
-struct Placeholder<'a> {
-    /// The first word, from 0, and the number of words; `None` for all that follow.
-    first: usize,
-    count: Option<usize>,
-    default: &'a str,
-}
-
-impl Placeholder<'_> {
-    fn words(&self, there: usize) -> Range<usize> {
-        let first = self.first.min(there);
-        let end = self.count.map_or(there, |count| first.saturating_add(count).min(there));
-        first..end
-    }
-}
-
-/// The placeholder at the start of the text, and its length.
-fn place(text: &str) -> Option<(Placeholder<'_>, usize)> {
-    let rest = &text[1..];
-    let all = Placeholder { first: 0, count: None, default: "" };
-    let one = |number: &str| {
-        let first = number.parse::<usize>().ok()?.checked_sub(1)?;
-        Some(Placeholder { first, count: Some(1), default: "" })
-    };
-    if let Some(inner) = rest.strip_prefix('{') {
-        let end = inner.find('}')?;
-        let (what, length) = (&inner[..end], end + 3);
-        if let Some((name, default)) = what.split_once(":-") {
-            let place = if name == "@" || name == "ARGUMENTS" { all } else { one(name)? };
-            return Some((Placeholder { default, ..place }, length));
-        }
-        if let Some(part) = what.strip_prefix("@:") {
-            let (first, count) = match part.split_once(':') {
-                Some((first, count)) => (first, Some(count.parse().ok()?)),
-                None => (part, None),
-            };
-            return Some((Placeholder { count, ..one(first)? }, length));
-        }
-        let place = if what == "@" || what == "ARGUMENTS" { all } else { one(what)? };
-        return Some((place, length));
-    }
-    if rest.starts_with('@') {
-        return Some((all, 2));
-    }
-    if let Some(after) = rest.strip_prefix("ARGUMENTS") {
-        let ends = !after.starts_with(|it: char| it.is_ascii_alphanumeric() || it == '_');
-        return ends.then_some((all, 10));
-    }
-    let digits = rest.len() - rest.trim_start_matches(|it: char| it.is_ascii_digit()).len();
-    Some((one(&rest[..digits])?, digits + 1))
-}
+static PLACE: LazyLock<Regex> = LazyLock::new(|| {
+    let braced = r"\{(?:(?:@|ARGUMENTS|(?<one>[1-9]\d*))(?::-(?<default>[^}]*))?|@:(?<from>[1-9]\d*)(?::(?<count>\d+))?)\}";
+    Regex::new(&format!(r"\$(?:{braced}|@|ARGUMENTS\b|(?<bare>[1-9]\d*))")).expect("the pattern is valid")
+});
 
 /// Splits a line into words as a shell does.
 ///

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
+use strsim::levenshtein as distance;
 
 use super::settings::Settings;
 
@@ -192,20 +193,4 @@ impl Key {
         let (nearest, name) = known.map(|name| (distance(name, &upper), name)).min()?;
         (nearest <= NEAR).then_some(name)
     }
-}
-
-/// Counts insertions, deletions and replacements between two words.
-pub fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

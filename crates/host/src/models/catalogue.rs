@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 use llm::{ApiKey, Auth, Compat, Effort, Endpoint, Price, Thinking, ThinkingLevel};
 use serde::Deserialize;
+use strsim::levenshtein;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-use crate::config::distance;
 use crate::redaction;
 
 /// Maximum length in bytes of values that do not count as secrets.
@@ -308,7 +308,7 @@ impl Catalogue {
         };
         let Some(known) = self.providers.get(&provider) else {
             let mut names: Vec<&String> = self.providers.keys().collect();
-            names.sort_by_key(|name| distance(name, &provider));
+            names.sort_by_key(|name| levenshtein(name, &provider));
             let names: Vec<String> = names.iter().take(5).map(|name| format!("`{name}`")).collect();
             let (known, file) = (names.join(", "), file.to_owned());
             return Err(CatalogueError::NoProvider { name: provider, known, file });
@@ -511,7 +511,8 @@ fn check_keys(table: &DeTable<'_>, path: &mut Vec<String>, text: &str) -> Result
         let name = key.get_ref().as_ref();
         if let Some(known) = known.filter(|known| !known.contains(&name)) {
             let line = text.as_bytes()[..key.span().start].iter().filter(|byte| **byte == b'\n').count() + 1;
-            let nearest = known.iter().min_by_key(|known| distance(known, name)).copied().unwrap_or_default();
+            let nearest =
+                known.iter().min_by_key(|known| levenshtein(known, name)).copied().unwrap_or_default();
             let place = if path.is_empty() { String::new() } else { format!(" in [{}]", path.join(".")) };
             return Err(format!("line {line}: there is no key `{name}`{place}; the nearest is `{nearest}`"));
         }

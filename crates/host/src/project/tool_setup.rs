@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tools::ToolContext;
 use workspace::Workspace;
 
-use crate::config::{Config, OnUnsaved, Settings, Text, distance};
+use crate::config::{Config, OnUnsaved, Settings, Text};
 
 /// Builds the tools of a session, with `search_tools` if the model sees only some.
 pub(crate) fn registry(context: &Arc<ToolContext>, config: &Config) -> anyhow::Result<Registry> {
@@ -32,7 +32,7 @@ pub(crate) fn unknown_tools(context: &Arc<ToolContext>, config: &Config) -> Vec<
         let names = names.iter().map(|name| &name.0);
         for name in names.filter(|name| !known.contains(name) && !is_source(name)) {
             let lower = name.to_lowercase();
-            let nearest = known.iter().min_by_key(|known| distance(known, &lower));
+            let nearest = agent::nearest(&lower, known.iter().map(String::as_str));
             let nearest = nearest.map(|name| format!("; the nearest is `{name}`")).unwrap_or_default();
             warnings.push(format!("`tools.{key}` names `{name}`, and there is no such tool{nearest}"));
         }
