@@ -116,13 +116,12 @@ fn fixes(connection: &Connection, open: &OpenBuffer, params: &Value) -> Vec<(&'s
             _ => None,
         };
         let message = item["message"].as_str().unwrap_or_default().lines().next().unwrap_or_default();
-        let short: String = message.chars().take(60).collect();
-        let cut = if short.len() < message.len() { "…" } else { "" };
+        let short = text::shorten(message, 60);
         let mut argument = json!({ "kind": "fix", "uri": open.uri, "range": item["range"] });
         if let Some(code) = &code {
             argument["code"] = json!(code);
         }
-        out.push((FIX, format!("Fix this: {short}{cut}"), argument));
+        out.push((FIX, format!("Fix this: {short}"), argument));
         kinds.extend(code.filter(|code| !kinds.contains(code)));
     }
     for code in kinds {

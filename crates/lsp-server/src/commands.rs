@@ -451,9 +451,7 @@ fn no_file(uri: &str) -> String {
 }
 
 fn title(text: &str) -> String {
-    const MAX: usize = 60;
-    let line = text.lines().next().unwrap_or_default();
-    if line.chars().count() > MAX { line.chars().take(MAX).chain(['…']).collect() } else { line.to_owned() }
+    text::shorten(text.lines().next().unwrap_or_default(), 60).into_owned()
 }
 
 fn read<T: serde::de::DeserializeOwned>(argument: Option<Value>) -> Result<T, RpcError> {

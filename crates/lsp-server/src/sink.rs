@@ -79,7 +79,7 @@ fn summarize(input: &Value) -> String {
         }
         None => input.to_string(),
     };
-    if text.chars().count() > MAX { text.chars().take(MAX).chain(['…']).collect() } else { text }
+    text::shorten(&text, MAX).into_owned()
 }
 
 #[cfg(test)]
