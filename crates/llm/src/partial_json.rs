@@ -1,9 +1,7 @@
 //! Parser of tool call arguments, while they stream and when they are complete.
 //!
-//! [`PartialJson`] takes text in any pieces and builds the value in linear time, for display at any
-//! moment. It never fails: after the first character that is not JSON, it adds nothing more.
-//! [`parse_arguments`] parses the complete text once, strictly apart from two repairs; its result
-//! is authoritative.
+//! [`PartialJson`] takes text in any pieces and shows the value at any moment. [`parse_arguments`] parses the
+//! complete text once, strictly apart from two repairs; its result is authoritative.
 
 use std::borrow::Cow;
 
@@ -11,219 +9,89 @@ use serde_json::{Map, Value};
 
 use crate::surrogates;
 
-/// Maximum depth; the strict parser rejects deeper values as well.
-const MAX_DEPTH: usize = 128;
-
 /// A JSON text that is still arriving.
 #[derive(Debug, Clone, Default)]
 pub struct PartialJson {
-    open: Vec<Frame>,
-    token: Token,
-    root: Option<Value>,
-}
-
-#[derive(Debug, Clone)]
-enum Frame {
-    Object { members: Map<String, Value>, key: Option<String>, expects: Expects },
-    Array { items: Vec<Value> },
-}
-
-#[derive(Debug, PartialEq, Clone, Copy)]
-enum Expects {
-    Key,
-    Colon,
-    Value,
-    Comma,
-}
-
-#[derive(Debug, Clone, Default)]
-enum Token {
-    #[default]
-    None,
-    Text {
-        text: String,
-        escape: Escape,
-        high: Option<u16>,
-    },
-    /// A number, `true`, `false` or `null`, which is complete at the next character.
-    Word(String),
-    Broken,
-}
-
-#[derive(Debug, Clone, Default)]
-enum Escape {
-    #[default]
-    None,
-    Backslash,
-    Unicode(String),
+    text: String,
 }
 
 impl PartialJson {
     /// Adds the next piece.
     pub fn push(&mut self, piece: &str) {
-        for character in piece.chars() {
-            self.step(character);
-        }
+        self.text.push_str(piece);
     }
 
     /// The value so far.
     ///
     /// Unfinished strings are included; members without a value, unfinished numbers and words are not. `None`
-    /// if no value has begun. Linear in the size of the value.
+    /// if no value has begun. Linear in the size of the text.
     pub fn value(&self) -> Option<Value> {
-        let mut inner = match &self.token {
-            Token::Text { text, .. } if !self.in_key() => Some(Value::String(text.clone())),
-            _ => None,
+        let bytes = self.text.as_bytes();
+        // The brackets to close, and the last place at which closing them gives JSON.
+        let (mut open, mut end) = (Vec::new(), None);
+        let (mut at, mut in_key, mut quote) = (0, false, "");
+        while at < bytes.len() && !(open.is_empty() && end.is_some()) {
+            let byte = bytes[at];
+            at += 1;
+            match byte {
+                b'{' | b'[' => {
+                    in_key = byte == b'{';
+                    open.push(if in_key { '}' } else { ']' });
+                    end = Some(at);
+                }
+                b'}' | b']' => {
+                    open.pop();
+                    in_key = false;
+                    end = Some(at);
+                }
+                b':' => in_key = false,
+                b',' => in_key = open.last() == Some(&'}'),
+                b'"' => {
+                    let (after, is_closed) = string_end(bytes, at);
+                    if !in_key {
+                        (end, quote) = (Some(after), if is_closed { "" } else { "\"" });
+                    }
+                    if !is_closed {
+                        break;
+                    }
+                    at = after;
+                }
+                _ if byte.is_ascii_whitespace() => {}
+                _ => {
+                    let is_end = |byte: &u8| byte.is_ascii_whitespace() || b",}]".contains(byte);
+                    let Some(length) = bytes[at..].iter().position(is_end) else { break };
+                    let word = serde_json::from_slice::<Value>(&bytes[at - 1..at + length]);
+                    if word.is_err() {
+                        break;
+                    }
+                    at += length;
+                    end = Some(at);
+                }
+            }
+        }
+        let mut whole = self.text[..end?].to_owned() + quote;
+        whole.extend(open.iter().rev());
+        parse_repaired(&whole).ok()
+    }
+}
+
+/// The place after the string that begins at `at`, and whether it is closed.
+///
+/// Without its end, the place before an incomplete escape.
+fn string_end(bytes: &[u8], mut at: usize) -> (usize, bool) {
+    while let Some(byte) = bytes.get(at) {
+        let length = match byte {
+            b'"' => return (at + 1, true),
+            b'\\' if bytes.get(at + 1) == Some(&b'u') => 6,
+            b'\\' => 2,
+            _ => 1,
         };
-        for frame in self.open.iter().rev() {
-            inner = Some(match frame {
-                Frame::Object { members, key, .. } => {
-                    let mut members = members.clone();
-                    if let (Some(key), Some(value)) = (key, inner) {
-                        members.insert(key.clone(), value);
-                    }
-                    Value::Object(members)
-                }
-                Frame::Array { items } => {
-                    let mut items = items.clone();
-                    items.extend(inner);
-                    Value::Array(items)
-                }
-            });
+        if at + length > bytes.len() {
+            break;
         }
-        inner.or_else(|| self.root.clone())
+        at += length;
     }
-
-    fn in_key(&self) -> bool {
-        matches!(self.open.last(), Some(Frame::Object { expects: Expects::Key, .. }))
-    }
-
-    fn step(&mut self, character: char) {
-        match &mut self.token {
-            Token::Broken => {}
-            Token::Text { text, escape, high } => match escape {
-                Escape::None => match character {
-                    '"' => {
-                        let text = std::mem::take(text);
-                        self.token = Token::None;
-                        self.text_done(text);
-                    }
-                    '\\' => *escape = Escape::Backslash,
-                    _ => text.push(character),
-                },
-                Escape::Backslash => {
-                    let plain = match character {
-                        'n' => '\n',
-                        't' => '\t',
-                        'r' => '\r',
-                        'b' => '\u{8}',
-                        'f' => '\u{c}',
-                        'u' => {
-                            *escape = Escape::Unicode(String::new());
-                            return;
-                        }
-                        other => other,
-                    };
-                    text.push(plain);
-                    *escape = Escape::None;
-                }
-                Escape::Unicode(digits) => {
-                    digits.push(character);
-                    if digits.len() < 4 {
-                        return;
-                    }
-                    let unit = u16::from_str_radix(digits, 16).unwrap_or(0xfffd);
-                    *escape = Escape::None;
-                    let units: Vec<u16> = high.take().into_iter().chain([unit]).collect();
-                    if units.len() == 1 && (0xd800..0xdc00).contains(&unit) {
-                        *high = Some(unit);
-                    } else {
-                        text.push_str(&String::from_utf16_lossy(&units));
-                    }
-                }
-            },
-            Token::Word(word) => {
-                if character.is_ascii_alphanumeric() || matches!(character, '+' | '-' | '.') {
-                    word.push(character);
-                } else {
-                    let word = std::mem::take(word);
-                    self.token = Token::None;
-                    match serde_json::from_str(&word) {
-                        Ok(value) => {
-                            self.value_done(value);
-                            self.step(character);
-                        }
-                        Err(_) => self.token = Token::Broken,
-                    }
-                }
-            }
-            Token::None => self.between(character),
-        }
-    }
-
-    fn between(&mut self, character: char) {
-        if character.is_ascii_whitespace() {
-            return;
-        }
-        let expects = match self.open.last() {
-            None if self.root.is_some() => return self.token = Token::Broken,
-            None | Some(Frame::Array { .. }) => Expects::Value,
-            Some(Frame::Object { expects, .. }) => *expects,
-        };
-        match (character, expects) {
-            ('{' | '[', Expects::Value) if self.open.len() >= MAX_DEPTH => self.token = Token::Broken,
-            ('{', Expects::Value) => {
-                self.open.push(Frame::Object { members: Map::new(), key: None, expects: Expects::Key });
-            }
-            ('[', Expects::Value) => self.open.push(Frame::Array { items: Vec::new() }),
-            ('"', Expects::Value | Expects::Key) => {
-                self.token = Token::Text { text: String::new(), escape: Escape::None, high: None };
-            }
-            (':', Expects::Colon) => self.expect(Expects::Value),
-            (',', Expects::Comma) => self.expect(Expects::Key),
-            ('}', Expects::Key | Expects::Comma) | (']', Expects::Value) => match self.open.pop() {
-                Some(Frame::Object { members, .. }) if character == '}' => {
-                    self.value_done(Value::Object(members));
-                }
-                Some(Frame::Array { items }) if character == ']' => self.value_done(Value::Array(items)),
-                _ => self.token = Token::Broken,
-            },
-            (',', Expects::Value) if matches!(self.open.last(), Some(Frame::Array { .. })) => {}
-            ('-' | '0'..='9' | 't' | 'f' | 'n', Expects::Value) => {
-                self.token = Token::Word(character.to_string());
-            }
-            _ => self.token = Token::Broken,
-        }
-    }
-
-    fn expect(&mut self, next: Expects) {
-        if let Some(Frame::Object { expects, .. }) = self.open.last_mut() {
-            *expects = next;
-        }
-    }
-
-    fn text_done(&mut self, text: String) {
-        match self.open.last_mut() {
-            Some(Frame::Object { key, expects, .. }) if *expects == Expects::Key => {
-                *key = Some(text);
-                *expects = Expects::Colon;
-            }
-            _ => self.value_done(Value::String(text)),
-        }
-    }
-
-    fn value_done(&mut self, value: Value) {
-        match self.open.last_mut() {
-            None => self.root = Some(value),
-            Some(Frame::Array { items }) => items.push(value),
-            Some(Frame::Object { members, key, expects }) => {
-                if let Some(key) = key.take() {
-                    members.insert(key, value);
-                }
-                *expects = Expects::Comma;
-            }
-        }
-    }
+    (at, false)
 }
 
 /// Parses the complete arguments of a call.
