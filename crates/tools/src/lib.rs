@@ -7,6 +7,7 @@
 mod bash;
 mod context;
 mod debug;
+mod described;
 mod files;
 mod interaction;
 mod lsp;

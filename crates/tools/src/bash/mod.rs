@@ -13,10 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::events::{Update, UpdateKind};
-use agent::{Presence, Tool, ToolCx, ToolResult};
-use futures_util::future::BoxFuture;
+use agent::{ToolCx, ToolResult};
 use jobs::Job;
-use llm::ToolDefinition;
 use paths::AbsPath;
 use policy::{Effects, ErrorCode, Writes};
 use process::deadlines;
@@ -25,6 +23,7 @@ use serde_json::{Value, json};
 use shell::CommandLine;
 use workspace::{CommandChanges, CommandSnapshot};
 
+use crate::described::{BuiltIn, Described, count};
 use crate::verify::Verdict;
 use crate::{Failure, ToolContext, arguments};
 pub use jobs::Shell;
@@ -41,7 +40,6 @@ const MAX_NAMED: usize = 20;
 
 pub struct Bash {
     context: Arc<ToolContext>,
-    definition: ToolDefinition,
     program: PathBuf,
 }
 
@@ -63,25 +61,18 @@ fn seconds(requested: i64) -> Duration {
 }
 
 impl Bash {
-    pub fn new(context: Arc<ToolContext>) -> Self {
-        let definition = ToolDefinition {
-            name: "bash".to_owned(),
-            label: "Run a command".to_owned(),
-            description: include_str!("bash.md").trim().to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "command": { "type": "string" },
-                    "timeout": { "type": "integer", "description": "seconds; 120. With `job`: how long to wait for its end" },
-                    "background": { "type": "boolean" },
-                    "job": { "type": "string" },
-                    "offset": { "type": "integer", "description": "1-based" },
-                    "stop": { "type": "boolean" },
-                },
-                "required": [],
-            }),
-        };
-        Self { context, definition, program: shell() }
+    pub fn new(context: Arc<ToolContext>) -> Described<Self> {
+        let plain = json!({ "type": "string" });
+        let properties = json!({
+            "command": plain,
+            "timeout": count("seconds; 120. With `job`: how long to wait for its end"),
+            "background": { "type": "boolean" },
+            "job": plain,
+            "offset": count("1-based"),
+            "stop": { "type": "boolean" },
+        });
+        let (about, tool) = (include_str!("bash.md"), Self { context, program: shell() });
+        Described::new("bash", "Run a command", about, properties, &[], tool).at_start()
     }
 
     fn command(&self, line: &str) -> CommandLine {
@@ -111,15 +102,7 @@ fn shell() -> PathBuf {
     bash.unwrap_or_else(|| Path::new("/bin/sh").to_owned())
 }
 
-impl Tool for Bash {
-    fn definition(&self) -> &ToolDefinition {
-        &self.definition
-    }
-
-    fn presence(&self) -> Presence {
-        Presence::Start
-    }
-
+impl BuiltIn for Bash {
     fn effects(&self, args: &Value) -> Effects {
         match args["command"].as_str() {
             Some(line) => Effects { reads: true, writes: Writes::Unknown, exec: Some(self.command(line)) },
@@ -127,13 +110,7 @@ impl Tool for Bash {
         }
     }
 
-    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { self.call(args, cx).await.unwrap_or_else(ToolResult::from) })
-    }
-}
-
-impl Bash {
-    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+    async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
         // With `job`, 0 reads the status without waiting.
         let least = i64::from(args.job.is_none());
@@ -147,7 +124,9 @@ impl Bash {
             _ => Err(Failure::new(ErrorCode::InvalidArguments, "give either `command` or `job`")),
         }
     }
+}
 
+impl Bash {
     async fn run(&self, line: &str, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let context = &self.context;
         let unsaved = crate::unsaved::confirm(&self.context, line, cx).await?;

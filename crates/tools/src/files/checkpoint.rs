@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use agent::{Tool, ToolCx, ToolResult};
-use futures_util::future::BoxFuture;
-use llm::ToolDefinition;
+use agent::{ToolCx, ToolResult};
 use policy::{Effects, ErrorCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::described::{BuiltIn, Described};
 use crate::{Failure, ToolContext, arguments};
 
 const MAX_NAME_LENGTH: usize = 100;
 
 pub struct Checkpoint {
     context: Arc<ToolContext>,
-    definition: ToolDefinition,
 }
 
 #[derive(Debug, Deserialize)]
@@ -24,41 +22,19 @@ struct Arguments {
 }
 
 impl Checkpoint {
-    pub fn new(context: Arc<ToolContext>) -> Self {
-        let definition = ToolDefinition {
-            name: "checkpoint".to_owned(),
-            label: "Name this point".to_owned(),
-            description: include_str!("checkpoint.md").trim().to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": { "name": { "type": "string" } },
-                "required": ["name"],
-            }),
-        };
-        Self { context, definition }
+    pub fn new(context: Arc<ToolContext>) -> Described<Self> {
+        let (about, properties) = (include_str!("checkpoint.md"), json!({ "name": { "type": "string" } }));
+        // Sequential, so that the calls before it in a response come before it in the history.
+        Described::new("checkpoint", "Name this point", about, properties, &["name"], Self { context })
+            .sequential()
     }
 }
 
-impl Tool for Checkpoint {
-    fn definition(&self) -> &ToolDefinition {
-        &self.definition
-    }
-
-    // Sequential, so that the calls before it in a response come before it in the history.
-    fn execution_mode(&self) -> agent::ExecutionMode {
-        agent::ExecutionMode::Sequential
-    }
-
+impl BuiltIn for Checkpoint {
     fn effects(&self, _: &Value) -> Effects {
         Effects::default()
     }
 
-    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
-    }
-}
-
-impl Checkpoint {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let Arguments { name } = arguments(args)?;
         let name = name.trim().to_owned();

@@ -3,13 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use agent::{Presence, Tool, ToolCx, ToolResult};
-use futures_util::future::BoxFuture;
+use agent::{ToolCx, ToolResult};
 use hashline::{
     Current, Dialect, Documents, FileOp, Note, Options, Patch, Reason, Refusal, Section, SectionPlan,
     Snapshot,
 };
-use llm::ToolDefinition;
 use paths::AbsPath;
 use policy::{Effects, ErrorCode, Writes};
 use serde_json::{Value, json};
@@ -17,6 +15,7 @@ use text::ChangeLog;
 use workspace::{Document, Operation, PlanError, ReadError, WorkspaceEdit};
 
 use crate::change;
+use crate::described::{BuiltIn, Described, text};
 use crate::{CommitRefusal, Failure, Grammars, ToolContext, display};
 
 /// Maximum number of notes about the form of a patch in a result.
@@ -24,54 +23,45 @@ const MAX_NOTES: usize = 20;
 
 pub struct Edit {
     context: Arc<ToolContext>,
-    definition: ToolDefinition,
 }
 
 impl Edit {
-    pub fn new(context: Arc<ToolContext>) -> Self {
+    pub fn new(context: Arc<ToolContext>) -> Described<Self> {
         let view = context.settings().view;
-        let definition = ToolDefinition {
-            name: "edit".to_owned(),
-            label: "Edit".to_owned(),
-            description: hashline::edit_description(view).into_owned(),
-            parameters: parameters(view.dialect),
-        };
-        Self { context, definition }
+        let (about, (properties, required)) = (hashline::edit_description(view), parameters(view.dialect));
+        Described::new("edit", "Edit", about, properties, required, Self { context }).at_start()
     }
 }
 
-/// Builds the schema of the parameters.
+/// The tool's parameters, and those that are required.
 ///
 /// They are a patch as text, or in the json dialect the arguments themselves.
 ///
 /// The json dialect spares the model JSON inside JSON; it accepts a text too.
-fn parameters(dialect: Dialect) -> Value {
-    let patch = |about: &str| json!({ "type": "string", "description": about });
+fn parameters(dialect: Dialect) -> (Value, &'static [&'static str]) {
     if dialect != Dialect::Json {
-        return json!({ "type": "object", "properties": { "patch": patch("the patch") }, "required": ["patch"] });
+        return (json!({ "patch": text("the patch") }), &["patch"]);
     }
-    json!({
-        "type": "object",
-        "properties": {
-            "path": { "type": "string", "description": "the file" },
-            "tag": { "type": "string", "description": "the digits after # in its header" },
-            "edits": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "op": { "type": "string", "enum": ["replace", "prepend", "append"] },
-                        "pos": { "type": "string", "description": "a line as shown, such as 12#KQ" },
-                        "end": { "type": "string", "description": "replace: the last line, included" },
-                        // Without a type: a text stays a text, and null, which deletes, is not left out.
-                        "lines": { "items": { "type": "string" }, "description": "array of rows; null deletes" },
-                    },
-                    "required": ["op", "lines"],
+    let properties = json!({
+        "path": text("the file"),
+        "tag": text("the digits after # in its header"),
+        "edits": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "op": { "type": "string", "enum": ["replace", "prepend", "append"] },
+                    "pos": text("a line as shown, such as 12#KQ"),
+                    "end": text("replace: the last line, included"),
+                    // Without a type: a text stays a text, and null, which deletes, is not left out.
+                    "lines": { "items": { "type": "string" }, "description": "array of rows; null deletes" },
                 },
+                "required": ["op", "lines"],
             },
-            "patch": patch("in place of the others: a patch as text, for several files"),
         },
-    })
+        "patch": text("in place of the others: a patch as text, for several files"),
+    });
+    (properties, &[])
 }
 
 /// Extracts the patch from the arguments, as text.
@@ -88,25 +78,11 @@ fn patch(args: Value) -> Result<String, Failure> {
     }
 }
 
-impl Tool for Edit {
-    fn definition(&self) -> &ToolDefinition {
-        &self.definition
-    }
-
-    fn presence(&self) -> Presence {
-        Presence::Start
-    }
-
+impl BuiltIn for Edit {
     fn effects(&self, _: &Value) -> Effects {
         Effects { reads: true, writes: Writes::Unknown, ..Effects::default() }
     }
 
-    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
-    }
-}
-
-impl Edit {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let context = &*self.context;
         let (mut patch, notes) = Patch::parse(&patch(args)?).map_err(|error| {

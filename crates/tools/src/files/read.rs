@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use agent::{Presence, Tool, ToolCx, ToolResult};
-use futures_util::future::BoxFuture;
-use llm::ToolDefinition;
+use agent::{ToolCx, ToolResult};
 use paths::AbsPath;
-use policy::{Effects, ErrorCode};
+use policy::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use text::LineIndex;
 use workspace::{Document, EntryKind, Owner, PathError, ReadError};
 
 use super::outline::{self, Outline};
+use crate::described::{BuiltIn, Described, count, flag, text};
 use crate::search::target;
 use crate::{Failure, ServerStart, ToolContext, arguments, display};
 
@@ -25,7 +24,6 @@ const MAX_ENTRIES: usize = 500;
 
 pub struct Read {
     context: Arc<ToolContext>,
-    definition: ToolDefinition,
 }
 
 #[derive(Debug, Deserialize)]
@@ -46,46 +44,20 @@ impl Arguments {
 }
 
 impl Read {
-    pub fn new(context: Arc<ToolContext>) -> Self {
-        let definition = ToolDefinition {
-            name: "read".to_owned(),
-            label: "Read".to_owned(),
-            description: display::render_description(&context, include_str!("read.md")),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "path": { "type": "string", "description": "file or directory, relative to the workspace" },
-                    "offset": { "type": "integer", "description": "first line, from 1" },
-                    "limit": { "type": "integer", "description": "how many lines" },
-                    "symbol": { "type": "string", "description": "only this symbol: name or name path" },
-                    "raw": { "type": "boolean", "description": "plain text without numbers" },
-                },
-                "required": ["path"],
-            }),
-        };
-        Self { context, definition }
+    pub fn new(context: Arc<ToolContext>) -> Described<Self> {
+        let properties = json!({
+            "path": text("file or directory, relative to the workspace"),
+            "offset": count("first line, from 1"),
+            "limit": count("how many lines"),
+            "symbol": text("only this symbol: name or name path"),
+            "raw": flag("plain text without numbers"),
+        });
+        let about = display::render_description(&context, include_str!("read.md"));
+        Described::new("read", "Read", about, properties, &["path"], Self { context }).at_start()
     }
 }
 
-impl Tool for Read {
-    fn definition(&self) -> &ToolDefinition {
-        &self.definition
-    }
-
-    fn presence(&self) -> Presence {
-        Presence::Start
-    }
-
-    fn effects(&self, _: &Value) -> Effects {
-        Effects { reads: true, ..Effects::default() }
-    }
-
-    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
-    }
-}
-
-impl Read {
+impl BuiltIn for Read {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
         let context = &*self.context;
@@ -121,7 +93,9 @@ impl Read {
         let (first, last) = self.span(&document, &args, cx).await?;
         Ok(view(context, &document, first, last, args.raw))
     }
+}
 
+impl Read {
     /// Determines the first and last requested line, from 1.
     ///
     /// The last may lie beyond the file.

@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use agent::{Tool, ToolCx, ToolResult};
-use futures_util::future::BoxFuture;
-use llm::ToolDefinition;
+use agent::{ToolCx, ToolResult};
 use policy::{Effects, ErrorCode, Writes};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workspace::{Commit, CommitError, CommitId, Skipped, Undo, UndoPlan};
 
+use crate::described::{BuiltIn, Described, flag, text};
 use crate::verify::{Baseline, Verdict};
 use crate::{Failure, ToolContext, arguments, display};
 
 pub(crate) struct UndoTool {
     context: Arc<ToolContext>,
-    definition: ToolDefinition,
 }
 
 #[derive(Debug, Deserialize)]
@@ -27,40 +25,21 @@ struct Arguments {
 }
 
 impl UndoTool {
-    pub fn new(context: Arc<ToolContext>) -> Self {
-        let definition = ToolDefinition {
-            name: "undo".to_owned(),
-            label: "Undo".to_owned(),
-            description: include_str!("undo.md").trim().to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "commit": { "type": "string", "description": "one commit instead of the last run" },
-                    "checkpoint": { "type": "string", "description": "everything since the checkpoint of this name" },
-                    "redo": { "type": "boolean", "description": "redo the last undo instead" },
-                },
-                "required": [],
-            }),
-        };
-        Self { context, definition }
+    pub fn new(context: Arc<ToolContext>) -> Described<Self> {
+        let properties = json!({
+            "commit": text("one commit instead of the last run"),
+            "checkpoint": text("everything since the checkpoint of this name"),
+            "redo": flag("redo the last undo instead"),
+        });
+        Described::new("undo", "Undo", include_str!("undo.md"), properties, &[], Self { context })
     }
 }
 
-impl Tool for UndoTool {
-    fn definition(&self) -> &ToolDefinition {
-        &self.definition
-    }
-
+impl BuiltIn for UndoTool {
     fn effects(&self, _: &Value) -> Effects {
         Effects { reads: true, writes: Writes::Unknown, ..Effects::default() }
     }
 
-    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
-    }
-}
-
-impl UndoTool {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
         if args.redo {

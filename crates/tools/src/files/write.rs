@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use agent::{Presence, Tool, ToolCx, ToolResult};
-use futures_util::future::BoxFuture;
-use llm::ToolDefinition;
+use agent::{ToolCx, ToolResult};
 use policy::{Effects, ErrorCode, Writes};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workspace::{Operation, ReadError, WorkspaceEdit};
 
 use crate::change::{self, Change};
+use crate::described::{BuiltIn, Described, flag, text};
 use crate::{Failure, ToolContext, arguments, display};
 
 pub struct Write {
     context: Arc<ToolContext>,
-    definition: ToolDefinition,
 }
 
 #[derive(Debug, Deserialize)]
@@ -27,46 +25,24 @@ struct Arguments {
 }
 
 impl Write {
-    pub fn new(context: Arc<ToolContext>) -> Self {
-        let definition = ToolDefinition {
-            name: "write".to_owned(),
-            label: "Write".to_owned(),
-            description: include_str!("write.md").trim().to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "path": { "type": "string", "description": "relative to the workspace" },
-                    "content": { "type": "string", "description": "the whole text" },
-                    "overwrite": { "type": "boolean", "description": "replace a file that was read before" },
-                },
-                "required": ["path", "content"],
-            }),
-        };
-        Self { context, definition }
+    pub fn new(context: Arc<ToolContext>) -> Described<Self> {
+        let properties = json!({
+            "path": text("relative to the workspace"),
+            "content": text("the whole text"),
+            "overwrite": flag("replace a file that was read before"),
+        });
+        let (about, required) = (include_str!("write.md"), ["path", "content"]);
+        Described::new("write", "Write", about, properties, &required, Self { context }).at_start()
     }
 }
 
-impl Tool for Write {
-    fn definition(&self) -> &ToolDefinition {
-        &self.definition
-    }
-
-    fn presence(&self) -> Presence {
-        Presence::Start
-    }
-
+impl BuiltIn for Write {
     fn effects(&self, args: &Value) -> Effects {
         let path = args["path"].as_str().and_then(|path| self.context.workspace.resolve(path).ok());
         let writes = path.map_or(Writes::Unknown, |path| Writes::Paths(vec![path]));
         Effects { reads: true, writes, ..Effects::default() }
     }
 
-    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
-    }
-}
-
-impl Write {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
         let context = &*self.context;

@@ -1,20 +1,17 @@
 //! The tool `ask`: one question to the user. The answer grants no permission.
 
-use agent::{Tool, ToolCx, ToolResult};
-use futures_util::future::BoxFuture;
-use llm::ToolDefinition;
+use agent::{ToolCx, ToolResult};
 use policy::{Choice, Chosen, Effects, ErrorCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::described::{BuiltIn, Described};
 use crate::{Failure, arguments};
 
 /// Maximum number of options of a question.
 const MAX_OPTIONS: usize = 6;
 
-pub struct Ask {
-    definition: ToolDefinition,
-}
+pub struct Ask;
 
 #[derive(Debug, Deserialize)]
 struct Arguments {
@@ -23,56 +20,38 @@ struct Arguments {
 }
 
 impl Ask {
-    pub fn new() -> Self {
-        let definition = ToolDefinition {
-            name: "ask".to_owned(),
-            label: "Ask the user".to_owned(),
-            description: include_str!("ask.md").trim().to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "question": { "type": "string" },
-                    "options": { "type": "array", "items": { "type": "string" } },
-                },
-                "required": ["question", "options"],
-            }),
-        };
-        Self { definition }
+    pub fn new() -> Described<Self> {
+        let options = json!({ "type": "array", "items": { "type": "string" } });
+        let properties = json!({ "question": { "type": "string" }, "options": options });
+        let (about, required) = (include_str!("ask.md"), ["question", "options"]);
+        Described::new("ask", "Ask the user", about, properties, &required, Self)
     }
 }
 
-impl Tool for Ask {
-    fn definition(&self) -> &ToolDefinition {
-        &self.definition
-    }
-
+impl BuiltIn for Ask {
     fn effects(&self, _: &Value) -> Effects {
         Effects::default()
     }
 
-    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { run(args, cx).await.unwrap_or_else(ToolResult::from) })
-    }
-}
-
-async fn run(args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let Arguments { question, mut options } = arguments(args)?;
-    options.retain(|option| !option.trim().is_empty());
-    if question.trim().is_empty() || !(2..=MAX_OPTIONS).contains(&options.len()) {
-        let message = format!("a question needs a text and two to {MAX_OPTIONS} options");
-        return Err(Failure::new(ErrorCode::InvalidArguments, message));
-    }
-    let chosen = cx.approver().choose(Choice { question, options }, &cx.cancel).await;
-    if cx.cancel.is_cancelled() {
-        return Err(Failure::new(ErrorCode::Cancelled, "cancelled before it was answered"));
-    }
-    Ok(match chosen {
-        Chosen::Said(answer) => {
-            ToolResult::text(format!("the user says: {answer}")).with_details(json!({ "answer": answer }))
+    async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let Arguments { question, mut options } = arguments(args)?;
+        options.retain(|option| !option.trim().is_empty());
+        if question.trim().is_empty() || !(2..=MAX_OPTIONS).contains(&options.len()) {
+            let message = format!("a question needs a text and two to {MAX_OPTIONS} options");
+            return Err(Failure::new(ErrorCode::InvalidArguments, message));
         }
-        Chosen::Dismissed => ToolResult::text("the user dismissed the question"),
-        Chosen::Unattended => {
-            ToolResult::text("unavailable: no user to ask; decide yourself and say what you assumed")
+        let chosen = cx.approver().choose(Choice { question, options }, &cx.cancel).await;
+        if cx.cancel.is_cancelled() {
+            return Err(Failure::new(ErrorCode::Cancelled, "cancelled before it was answered"));
         }
-    })
+        Ok(match chosen {
+            Chosen::Said(answer) => {
+                ToolResult::text(format!("the user says: {answer}")).with_details(json!({ "answer": answer }))
+            }
+            Chosen::Dismissed => ToolResult::text("the user dismissed the question"),
+            Chosen::Unattended => {
+                ToolResult::text("unavailable: no user to ask; decide yourself and say what you assumed")
+            }
+        })
+    }
 }

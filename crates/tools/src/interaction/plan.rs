@@ -1,21 +1,18 @@
 //! The tool `plan`: the steps of the work and their status, for surfaces to show.
 
 use agent::events::{PlanStep, StepStatus};
-use agent::{Tool, ToolCx, ToolResult};
-use futures_util::future::BoxFuture;
-use llm::ToolDefinition;
+use agent::{ToolCx, ToolResult};
 use policy::{Effects, ErrorCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::described::{BuiltIn, Described};
 use crate::{Failure, arguments};
 
 /// Maximum number of steps in a plan.
 const MAX_STEPS: usize = 50;
 
-pub struct Plan {
-    definition: ToolDefinition,
-}
+pub struct Plan;
 
 #[derive(Debug, Deserialize)]
 struct Arguments {
@@ -23,56 +20,33 @@ struct Arguments {
 }
 
 impl Plan {
-    pub fn new() -> Self {
-        let definition = ToolDefinition {
-            name: "plan".to_owned(),
-            label: "Plan the steps".to_owned(),
-            description: include_str!("plan.md").trim().to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "steps": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "properties": {
-                                "text": { "type": "string" },
-                                "status": { "type": "string", "enum": ["pending", "active", "done"] },
-                            },
-                            "required": ["text"],
-                        },
-                    },
-                },
-                "required": ["steps"],
-            }),
-        };
-        Self { definition }
+    pub fn new() -> Described<Self> {
+        let step = json!({
+            "type": "object",
+            "properties": {
+                "text": { "type": "string" },
+                "status": { "type": "string", "enum": ["pending", "active", "done"] },
+            },
+            "required": ["text"],
+        });
+        let properties = json!({ "steps": { "type": "array", "items": step } });
+        Described::new("plan", "Plan the steps", include_str!("plan.md"), properties, &["steps"], Self)
     }
 }
 
-impl Tool for Plan {
-    fn definition(&self) -> &ToolDefinition {
-        &self.definition
-    }
-
+impl BuiltIn for Plan {
     fn effects(&self, _: &Value) -> Effects {
         Effects::default()
     }
 
-    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move {
-            match run(args) {
-                Ok((steps, result)) => {
-                    cx.show_plan(steps).await;
-                    result
-                }
-                Err(failure) => failure.into(),
-            }
-        })
+    async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let (steps, result) = plan(args)?;
+        cx.show_plan(steps).await;
+        Ok(result)
     }
 }
 
-fn run(args: Value) -> Result<(Vec<PlanStep>, ToolResult), Failure> {
+fn plan(args: Value) -> Result<(Vec<PlanStep>, ToolResult), Failure> {
     let Arguments { steps } = arguments(args)?;
     if steps.is_empty() || steps.len() > MAX_STEPS {
         let message = format!("a plan has one to {MAX_STEPS} steps, not {}", steps.len());
@@ -98,12 +72,12 @@ mod tests {
     #[test]
     fn steps_are_shown_with_their_status() {
         let steps = json!({ "steps": [{ "text": "look", "status": "done" }, { "text": "do\nit", "status": "active" }, { "text": "test" }] });
-        let (shown, result) = run(steps).unwrap();
+        let (shown, result) = plan(steps).unwrap();
         assert_eq!(shown[1], PlanStep { text: "do\nit".to_owned(), status: StepStatus::Active });
         assert_eq!(result.joined_text(), "[x] look\n[>] do it\n[ ] test");
         assert_eq!(result.details["steps"][2]["status"], "pending");
         for wrong in [json!({ "steps": [] }), json!({ "steps": [{ "text": "x", "status": "maybe" }] })] {
-            assert_eq!(run(wrong).unwrap_err().code, ErrorCode::InvalidArguments);
+            assert_eq!(plan(wrong).unwrap_err().code, ErrorCode::InvalidArguments);
         }
     }
 }

@@ -1,13 +1,12 @@
 //! The tool `search_tools`: finds further tools and makes them callable.
 
 use agent::discovery::FoundTool;
-use agent::{Presence, Tool, ToolCx, ToolResult};
-use futures_util::future::BoxFuture;
-use llm::ToolDefinition;
+use agent::{ToolCx, ToolResult};
 use policy::{Effects, ErrorCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::described::{BuiltIn, Described, count, text};
 use crate::{Failure, arguments};
 
 /// Default number of matches.
@@ -15,9 +14,7 @@ const DEFAULT_LIMIT: usize = 5;
 /// Maximum number of matches.
 const MAX_LIMIT: usize = 20;
 
-pub(crate) struct SearchTools {
-    definition: ToolDefinition,
-}
+pub(crate) struct SearchTools;
 
 #[derive(Debug, Deserialize)]
 struct Arguments {
@@ -26,57 +23,35 @@ struct Arguments {
 }
 
 impl SearchTools {
-    pub fn new() -> Self {
-        let definition = ToolDefinition {
-            name: "search_tools".to_owned(),
-            label: "Find tools".to_owned(),
-            description: include_str!("search_tools.md").trim().to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "query": { "type": "string", "description": "what you want to do" },
-                    "limit": { "type": "integer", "description": "matches; default 5" },
-                },
-                "required": ["query"],
-            }),
-        };
-        Self { definition }
+    pub fn new() -> Described<Self> {
+        let properties =
+            json!({ "query": text("what you want to do"), "limit": count("matches; default 5") });
+        let about = include_str!("search_tools.md");
+        Described::new("search_tools", "Find tools", about, properties, &["query"], Self).at_start()
     }
 }
 
-impl Tool for SearchTools {
-    fn definition(&self) -> &ToolDefinition {
-        &self.definition
-    }
-
-    fn presence(&self) -> Presence {
-        Presence::Start
-    }
-
+impl BuiltIn for SearchTools {
     fn effects(&self, _: &Value) -> Effects {
         Effects::default()
     }
 
-    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { run(args, cx).unwrap_or_else(ToolResult::from) })
+    async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let args: Arguments = arguments(args)?;
+        if args.query.trim().is_empty() {
+            return Err(Failure::new(ErrorCode::InvalidArguments, "`query` is empty; describe the task"));
+        }
+        let limit = args.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+        let found: Vec<FoundTool> = cx.tools().find(&args.query, limit);
+        let names: Vec<Value> = found
+            .iter()
+            .map(|found| json!({ "name": found.name, "score": found.score, "active": found.is_active }))
+            .collect();
+        let added = found.iter().filter(|found| found.is_new).map(|found| found.name.clone()).collect();
+        let result =
+            ToolResult::text(render_matches(&args.query, &found)).with_details(json!({ "tools": names }));
+        Ok(result.with_added_tools(added))
     }
-}
-
-fn run(args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let args: Arguments = arguments(args)?;
-    if args.query.trim().is_empty() {
-        return Err(Failure::new(ErrorCode::InvalidArguments, "`query` is empty; describe the task"));
-    }
-    let limit = args.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-    let found: Vec<FoundTool> = cx.tools().find(&args.query, limit);
-    let names: Vec<Value> = found
-        .iter()
-        .map(|found| json!({ "name": found.name, "score": found.score, "active": found.is_active }))
-        .collect();
-    let added = found.iter().filter(|found| found.is_new).map(|found| found.name.clone()).collect();
-    let result =
-        ToolResult::text(render_matches(&args.query, &found)).with_details(json!({ "tools": names }));
-    Ok(result.with_added_tools(added))
 }
 
 fn render_matches(query: &str, found: &[FoundTool]) -> String {

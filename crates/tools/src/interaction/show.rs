@@ -4,19 +4,17 @@
 
 use std::sync::Arc;
 
-use agent::{Tool, ToolCx, ToolResult};
-use futures_util::future::BoxFuture;
-use llm::ToolDefinition;
+use agent::{ToolCx, ToolResult};
 use policy::{Effects, ErrorCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::described::{BuiltIn, Described, count};
 use crate::{Failure, Show, ToolContext, arguments};
 
 pub(crate) struct ShowTool {
     context: Arc<ToolContext>,
     show: Show,
-    definition: ToolDefinition,
 }
 
 #[derive(Debug, Deserialize)]
@@ -26,39 +24,18 @@ struct Arguments {
 }
 
 impl ShowTool {
-    pub fn new(context: Arc<ToolContext>, show: Show) -> Self {
-        let definition = ToolDefinition {
-            name: "show".to_owned(),
-            label: "Show in the editor".to_owned(),
-            description: include_str!("show.md").trim().to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "path": { "type": "string" },
-                    "line": { "type": "integer", "description": "from 1" },
-                },
-                "required": ["path"],
-            }),
-        };
-        Self { context, show, definition }
+    pub fn new(context: Arc<ToolContext>, show: Show) -> Described<Self> {
+        let properties = json!({ "path": { "type": "string" }, "line": count("from 1") });
+        let (about, tool) = (include_str!("show.md"), Self { context, show });
+        Described::new("show", "Show in the editor", about, properties, &["path"], tool)
     }
 }
 
-impl Tool for ShowTool {
-    fn definition(&self) -> &ToolDefinition {
-        &self.definition
-    }
-
+impl BuiltIn for ShowTool {
     fn effects(&self, _: &Value) -> Effects {
         Effects::default()
     }
 
-    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
-    }
-}
-
-impl ShowTool {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let Arguments { path, line } = arguments(args)?;
         let path = self.context.document(&path)?.path;

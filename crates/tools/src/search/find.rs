@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use agent::{Presence, Tool, ToolCx, ToolResult};
-use futures_util::future::BoxFuture;
-use llm::ToolDefinition;
+use agent::{ToolCx, ToolResult};
 use paths::AbsPath;
-use policy::{Effects, ErrorCode};
+use policy::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workspace::{EntryKind, Fit, Name, NamePattern, Names, Scope};
 
 use super::{NAMED, SECOND_TIME, TIME, bounds, counted, number, place, shown_path, unreadable};
+use crate::described::{BuiltIn, Described, count, flag, text};
 use crate::{Failure, ToolContext, arguments};
 
 /// Default and maximum number of names shown.
@@ -20,7 +19,6 @@ const MOST_LIMIT: usize = 1000;
 
 pub(crate) struct Find {
     context: Arc<ToolContext>,
-    definition: ToolDefinition,
 }
 
 #[derive(Debug, Deserialize)]
@@ -35,48 +33,20 @@ struct Arguments {
 }
 
 impl Find {
-    pub fn new(context: Arc<ToolContext>) -> Self {
-        let text = |about: &str| json!({ "type": "string", "description": about });
-        let flag = |about: &str| json!({ "type": "boolean", "description": about });
-        let definition = ToolDefinition {
-            name: "find".to_owned(),
-            label: "Find".to_owned(),
-            description: include_str!("find.md").trim().to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "pattern": text("part of a name or path, or a glob"),
-                    "path": text("directory; default: all"),
-                    "limit": { "type": "integer", "description": "names shown; default 100" },
-                    "hidden": flag("also names that begin with a dot"),
-                    "ignored": flag("also what ignore files leave out"),
-                },
-                "required": ["pattern"],
-            }),
-        };
-        Self { context, definition }
+    pub fn new(context: Arc<ToolContext>) -> Described<Self> {
+        let properties = json!({
+            "pattern": text("part of a name or path, or a glob"),
+            "path": text("directory; default: all"),
+            "limit": count("names shown; default 100"),
+            "hidden": flag("also names that begin with a dot"),
+            "ignored": flag("also what ignore files leave out"),
+        });
+        let about = include_str!("find.md");
+        Described::new("find", "Find", about, properties, &["pattern"], Self { context }).at_start()
     }
 }
 
-impl Tool for Find {
-    fn definition(&self) -> &ToolDefinition {
-        &self.definition
-    }
-
-    fn presence(&self) -> Presence {
-        Presence::Start
-    }
-
-    fn effects(&self, _: &Value) -> Effects {
-        Effects { reads: true, ..Effects::default() }
-    }
-
-    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
-    }
-}
-
-impl Find {
+impl BuiltIn for Find {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
         if args.limit == Some(0) || args.pattern.is_empty() {
@@ -99,7 +69,9 @@ impl Find {
         }
         Ok(result(context, &args, &scope, &pattern, found, notes))
     }
+}
 
+impl Find {
     async fn names(
         &self,
         scope: &Scope,

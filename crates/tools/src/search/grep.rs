@@ -6,16 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Presence, Tool, ToolCx, ToolResult};
-use futures_util::future::BoxFuture;
-use llm::ToolDefinition;
-use policy::{Effects, ErrorCode, Policy};
+use agent::{ToolCx, ToolResult};
+use policy::{ErrorCode, Policy};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workspace::{Findings, Globs, Query, QueryOptions, Scope};
 
 use super::page::{self, Page};
 use super::{NAMED, SECOND_TIME, TIME, bounds, counted, number, place, shown_path, unreadable};
+use crate::described::{BuiltIn, Described, count, flag, text};
 use crate::{Failure, ToolContext, arguments};
 
 /// Default and maximum number of hits shown.
@@ -30,7 +29,6 @@ const DETAILS: usize = 1000;
 
 pub(crate) struct Grep {
     context: Arc<ToolContext>,
-    definition: ToolDefinition,
 }
 
 #[derive(Debug, Deserialize)]
@@ -58,56 +56,27 @@ struct Arguments {
 }
 
 impl Grep {
-    pub fn new(context: Arc<ToolContext>) -> Self {
-        let text = |about: &str| json!({ "type": "string", "description": about });
-        let flag = |about: &str| json!({ "type": "boolean", "description": about });
-        let count = |about: &str| json!({ "type": "integer", "description": about });
-        let definition = ToolDefinition {
-            name: "grep".to_owned(),
-            label: "Search".to_owned(),
-            description: crate::display::render_description(&context, include_str!("grep.md")),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "pattern": text("the text or regular expression to find"),
-                    "path": text("file or directory; default: all"),
-                    "glob": text("only such files: *.{ts,tsx}, src/**/*.rs; !*.min.js leaves out; several with commas"),
-                    "ignore_case": flag("upper and lower case are one"),
-                    "literal": flag("plain text, no regex"),
-                    "word": flag("whole words"),
-                    "multiline": flag("a match may go over lines; \\s and [^x] then match line ends"),
-                    "files_only": flag("only the files, with their number of hits"),
-                    "context": count("lines around each hit"),
-                    "limit": count("hits shown; default 100"),
-                    "hidden": flag("also names that begin with a dot"),
-                    "ignored": flag("also what ignore files leave out"),
-                },
-                "required": ["pattern"],
-            }),
-        };
-        Self { context, definition }
+    pub fn new(context: Arc<ToolContext>) -> Described<Self> {
+        let properties = json!({
+            "pattern": text("the text or regular expression to find"),
+            "path": text("file or directory; default: all"),
+            "glob": text("only such files: *.{ts,tsx}, src/**/*.rs; !*.min.js leaves out; several with commas"),
+            "ignore_case": flag("upper and lower case are one"),
+            "literal": flag("plain text, no regex"),
+            "word": flag("whole words"),
+            "multiline": flag("a match may go over lines; \\s and [^x] then match line ends"),
+            "files_only": flag("only the files, with their number of hits"),
+            "context": count("lines around each hit"),
+            "limit": count("hits shown; default 100"),
+            "hidden": flag("also names that begin with a dot"),
+            "ignored": flag("also what ignore files leave out"),
+        });
+        let about = crate::display::render_description(&context, include_str!("grep.md"));
+        Described::new("grep", "Search", about, properties, &["pattern"], Self { context }).at_start()
     }
 }
 
-impl Tool for Grep {
-    fn definition(&self) -> &ToolDefinition {
-        &self.definition
-    }
-
-    fn presence(&self) -> Presence {
-        Presence::Start
-    }
-
-    fn effects(&self, _: &Value) -> Effects {
-        Effects { reads: true, ..Effects::default() }
-    }
-
-    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
-    }
-}
-
-impl Grep {
+impl BuiltIn for Grep {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
         if args.limit == Some(0) {
@@ -139,7 +108,9 @@ impl Grep {
         };
         Ok(result(context, &args, &found, shown, hits))
     }
+}
 
+impl Grep {
     async fn search(
         &self,
         scope: &Scope,

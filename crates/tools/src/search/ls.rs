@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use agent::{Tool, ToolCx, ToolResult};
-use futures_util::future::BoxFuture;
-use llm::ToolDefinition;
-use policy::{Effects, ErrorCode};
+use agent::{ToolCx, ToolResult};
+use policy::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workspace::{EntryKind, ReadError, SearchError, TreeEntry};
 
 use super::{TIME, bounds, number, place};
+use crate::described::{BuiltIn, Described, count, text};
 use crate::{Failure, ToolContext, arguments};
 
 /// Maximum number of rows, of rows for each directory below the first, and depth.
@@ -20,7 +19,6 @@ const MOST_DEPTH: usize = 10;
 
 pub(crate) struct Ls {
     context: Arc<ToolContext>,
-    definition: ToolDefinition,
 }
 
 #[derive(Debug, Deserialize)]
@@ -30,38 +28,16 @@ struct Arguments {
 }
 
 impl Ls {
-    pub fn new(context: Arc<ToolContext>) -> Self {
-        let definition = ToolDefinition {
-            name: "ls".to_owned(),
-            label: "List".to_owned(),
-            description: include_str!("ls.md").trim().to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "path": { "type": "string", "description": "directory; default: the workspace" },
-                    "depth": { "type": "integer", "description": "levels; default 1" },
-                },
-            }),
-        };
-        Self { context, definition }
+    pub fn new(context: Arc<ToolContext>) -> Described<Self> {
+        let properties = json!({
+            "path": text("directory; default: the workspace"),
+            "depth": count("levels; default 1"),
+        });
+        Described::new("ls", "List", include_str!("ls.md"), properties, &[], Self { context })
     }
 }
 
-impl Tool for Ls {
-    fn definition(&self) -> &ToolDefinition {
-        &self.definition
-    }
-
-    fn effects(&self, _: &Value) -> Effects {
-        Effects { reads: true, ..Effects::default() }
-    }
-
-    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
-    }
-}
-
-impl Ls {
+impl BuiltIn for Ls {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
         let depth = args.depth.unwrap_or(1);
