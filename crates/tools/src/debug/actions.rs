@@ -4,10 +4,11 @@
 //! objects best; a test compares it with the enum.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use policy::ErrorCode;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::needs;
 use crate::Failure;
@@ -282,55 +283,24 @@ pub(super) struct RequestArguments {
     pub arguments: Option<String>,
 }
 
-/// Names of all actions, in the order of the schema.
-const ACTIONS: &[&str] = &[
-    "launch",
-    "attach",
-    "configs",
-    "test",
-    "probe",
-    "trace",
-    "breakpoints",
-    "continue",
-    "step_over",
-    "step_in",
-    "step_out",
-    "step_back",
-    "reverse_continue",
-    "run_to",
-    "goto",
-    "pause",
-    "restart",
-    "snapshot",
-    "threads",
-    "stack",
-    "scopes",
-    "variables",
-    "evaluate",
-    "set_variable",
-    "set_expression",
-    "exception_info",
-    "completions",
-    "modules",
-    "loaded_sources",
-    "source",
-    "disassemble",
-    "read_memory",
-    "write_memory",
-    "output",
-    "request",
-    "sessions",
-    "terminate",
-    "disconnect",
-];
+/// The parameters of all actions.
+pub(super) static SCHEMA: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(include_str!("parameters.json")).expect("the schema is JSON"));
+
+/// Every action, in the order of the schema.
+fn actions() -> Vec<&'static str> {
+    let actions = SCHEMA["properties"]["action"]["enum"].as_array();
+    actions.into_iter().flatten().filter_map(Value::as_str).collect()
+}
 
 impl Call {
     /// Parses the arguments; returns the call and the name of its action.
     pub(super) fn read(args: Value) -> Result<(Self, String), Failure> {
         let invalid = |message: String| Failure::new(ErrorCode::InvalidArguments, message);
         let action = args["action"].as_str().unwrap_or_default().to_owned();
-        if !ACTIONS.contains(&action.as_str()) {
-            let known = ACTIONS.join(", ");
+        let known = actions();
+        if !known.contains(&action.as_str()) {
+            let known = known.join(", ");
             return Err(invalid(format!("unknown action `{action}`; the actions of debug are: {known}")));
         }
         let call = serde_json::from_value(args).map_err(|error| {
@@ -345,81 +315,16 @@ impl Call {
     }
 }
 
-/// Builds the schema of the parameters of all actions.
-pub(super) fn schema() -> Value {
-    let plain = json!({ "type": "string" });
-    let number = json!({ "type": "integer" });
-    let yes = json!({ "type": "boolean" });
-    let text = |about: &str| json!({ "type": "string", "description": about });
-    let list = json!({ "type": "array", "items": { "type": "string" } });
-    let point = json!({ "type": "object", "required": ["file", "line"], "properties": {
-        "file": plain, "line": number, "column": number, "condition": plain,
-        "hit": text("hit count in the debugger's syntax"), "log": text("message with {expressions}; does not stop"),
-    } });
-    let watched = json!({ "type": "object", "required": ["file", "line", "expressions"], "properties": {
-        "file": plain, "line": number, "expressions": list,
-    } });
-    // The table is split in two because of the macro's recursion limit.
-    let mut properties = json!({
-        "action": { "type": "string", "enum": ACTIONS },
-        "session": plain,
-        "program": text("file to run"),
-        "module": plain,
-        "args": list,
-        "cwd": plain,
-        "env": { "type": "object", "description": "variables and their values" },
-        "adapter": plain,
-        "breakpoints": { "type": "array", "items": point },
-        "functions": list,
-        "exceptions": list,
-        "stop_on_entry": yes,
-        "pid": number,
-        "host": plain,
-        "port": number,
-    });
-    let more = json!({
-        "thread": number,
-        "frame": number,
-        "expression": plain,
-        "name": plain,
-        "value": plain,
-        "variables_reference": number,
-        "start": number,
-        "count": number,
-        "filter": { "type": "string", "enum": ["indexed", "named"] },
-        "context": { "type": "string", "enum": ["watch", "repl", "hover"] },
-        "file": plain,
-        "line": number,
-        "remove": yes,
-        "config": text("a name in .vscode/launch.json"),
-        "granularity": { "type": "string", "enum": ["statement", "line", "instruction"] },
-        "memory_reference": plain,
-        "offset": number,
-        "data_id": plain,
-        "condition": plain,
-        "hit": plain,
-        "log": plain,
-        "access": { "type": "string", "enum": ["read", "write", "readWrite"] },
-        "points": { "type": "array", "items": watched },
-        "until": text("FILE:LINE, or an expression that becomes true"),
-        "on": { "type": "string", "enum": ["failure"] },
-        "command": text("of the protocol"),
-        "timeout": { "type": "integer", "description": "seconds" },
-        "arguments": text("JSON merged into the launch arguments, or for `request`"),
-    });
-    super::inspect::merge(&mut properties, more);
-    json!({ "type": "object", "properties": properties, "required": ["action"] })
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     /// An action with a value for each property of the schema.
     fn full(action: &str) -> Value {
-        let schema = schema();
         let mut args = json!({});
-        for (name, property) in schema["properties"].as_object().unwrap() {
+        for (name, property) in SCHEMA["properties"].as_object().unwrap() {
             args[name] = match property["type"].as_str().unwrap() {
                 "string" if property["enum"].is_array() => property["enum"][0].clone(),
                 "string" => json!("x"),
@@ -440,8 +345,8 @@ mod tests {
         let unknown = serde_json::from_value::<Action>(json!({"action": "?"})).unwrap_err().to_string();
         let known = unknown.split_once("expected one of ").unwrap().1;
         let known: Vec<&str> = known.split(", ").map(|name| name.trim_matches('`')).collect();
-        assert_eq!(known, ACTIONS);
-        for action in ACTIONS {
+        assert_eq!(known, actions());
+        for action in actions() {
             assert!(Call::read(full(action)).is_ok(), "{action}");
         }
     }

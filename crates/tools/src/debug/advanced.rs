@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use adapters::DebuggerDefinition;
-use agent::{ToolCx, ToolResult};
+use agent::ToolResult;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use dap_client::{
@@ -19,7 +19,7 @@ use super::actions::{
     RequestArguments, SetExpressionArguments, StepArguments, WriteMemoryArguments,
 };
 use super::side_effects::{is_count, is_side_effect_free};
-use super::{Debug, needs};
+use super::{Answer, Cx, Debug, needs};
 use crate::Failure;
 
 /// Default and maximum number of bytes, and default number of instructions.
@@ -33,12 +33,7 @@ const TEXT: usize = 30_000;
 
 impl Debug {
     /// Restarts the program: by the adapter if it can, else by launching it again.
-    pub(super) async fn restart(
-        &self,
-        session: &Arc<Session>,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    pub(super) async fn restart(&self, session: &Arc<Session>, cx: Cx<'_>) -> Answer {
         let debug = &self.context.debug;
         let root = debug.root_of(session);
         for it in debug.tree(&root).iter().filter(|it| !matches!(it.state(), State::Terminated(_))) {
@@ -59,45 +54,33 @@ impl Debug {
         }
         // A session that only launches (js-debug 1.105) does not respond to `restart` while stopped.
         let can_restart = !root.adapter_launches_only() && !matches!(root.state(), State::Terminated(_));
-        if can_restart && root.restart(clock).await? {
-            return self.snapshot(&root, cx, clock).await;
+        if can_restart && root.restart(cx.clock).await? {
+            return self.snapshot(&root, cx).await;
         }
         let runs = Arc::new(super::launch::TerminalGrants(cx.grant_requester()));
-        let fresh = debug.relaunch(&root, runs, clock).await?;
+        let fresh = debug.relaunch(&root, runs, cx.clock).await?;
         fresh.started_by(cx.starter.clone());
-        let shown = self.snapshot(&fresh, cx, clock).await?;
+        let shown = self.snapshot(&fresh, cx).await?;
         let note =
             format!("{} cannot restart: launched again with the same breakpoints\n", root.adapter.name);
         Ok(prepend(&note, shown))
     }
 
-    pub(super) async fn goto(
-        &self,
-        session: &Arc<Session>,
-        args: &PlaceArguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    pub(super) async fn goto(&self, session: &Arc<Session>, args: &PlaceArguments, cx: Cx<'_>) -> Answer {
         let (file, line) = (args.file.as_str(), args.line);
         let path = self.context.workspace.resolve(file)?;
         super::launch::check_line(&self.context, &path, line)?;
-        let targets = session.goto_targets(&path, line, clock).await?;
+        let targets = session.goto_targets(&path, line, cx.clock).await?;
         let Some(target) = targets.first() else {
             return Err(Failure::new(ErrorCode::NotFound, format!("cannot jump to {file}:{line}")));
         };
         cx.permit_debug(&format!("jump to {file}:{} without running the code between", target.line)).await?;
-        session.goto(target.id, args.thread, clock).await?;
-        self.snapshot(session, cx, clock).await
+        session.goto(target.id, args.thread, cx.clock).await?;
+        self.snapshot(session, cx).await
     }
 
     /// Continues to a line, or to an earlier stop.
-    pub(super) async fn run_to(
-        &self,
-        session: &Arc<Session>,
-        args: &PlaceArguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    pub(super) async fn run_to(&self, session: &Arc<Session>, args: &PlaceArguments, cx: Cx<'_>) -> Answer {
         let (file, line) = (args.file.as_str(), args.line);
         let path = self.context.workspace.resolve(file)?;
         super::launch::check_line(&self.context, &path, line)?;
@@ -111,11 +94,11 @@ impl Debug {
             log: None,
         };
         if !is_set {
-            session.change_breakpoints(|all| all.add(point), clock).await?;
+            session.change_breakpoints(|all| all.add(point), cx.clock).await?;
         }
-        let ran = session.run("continue", args.thread, clock).await.map_err(Failure::from);
+        let ran = session.run("continue", args.thread, cx.clock).await.map_err(Failure::from);
         let shown = match ran {
-            Ok(()) => self.snapshot(session, cx, clock).await,
+            Ok(()) => self.snapshot(session, cx).await,
             Err(failure) => Err(failure),
         };
         if is_set {
@@ -148,21 +131,15 @@ impl Debug {
         }
     }
 
-    pub(super) async fn read_memory(
-        &self,
-        session: &Session,
-        args: &MemoryArguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    pub(super) async fn read_memory(&self, session: &Session, args: &MemoryArguments, cx: Cx<'_>) -> Answer {
         let reference =
             args.memory_reference.as_deref().ok_or_else(|| needs("read_memory", "memory_reference"))?;
         permit_reference("read_memory", reference, session, cx).await?;
         let about = ("read_memory", reference, "supportsReadMemoryRequest");
-        let reference = &self.address(session, about, &args.frame, clock).await?;
+        let reference = &self.address(session, about, &args.frame, cx.clock).await?;
         let count = args.count.unwrap_or(BYTES).clamp(1, MAX_BYTES);
         let (address, data, unreadable) =
-            session.read_memory(reference, args.offset.unwrap_or(0), count, clock).await?;
+            session.read_memory(reference, args.offset.unwrap_or(0), count, cx.clock).await?;
         let bytes = STANDARD.decode(&data).map_err(|error| {
             Failure::new(ErrorCode::NotApplied, format!("the adapter's response is not base64: {error}"))
         })?;
@@ -184,9 +161,8 @@ impl Debug {
         &self,
         session: &Session,
         args: &WriteMemoryArguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+        cx: Cx<'_>,
+    ) -> Answer {
         let (reference, value) = (args.memory_reference.as_str(), args.value.as_str());
         let bytes = hex(value).ok_or_else(|| {
             Failure::new(
@@ -197,21 +173,15 @@ impl Debug {
         permit_reference("write_memory", reference, session, cx).await?;
         cx.permit_debug(&format!("write {} bytes of memory at {reference}", bytes.len())).await?;
         let about = ("write_memory", reference, "supportsWriteMemoryRequest");
-        let reference = &self.address(session, about, &args.frame, clock).await?;
+        let reference = &self.address(session, about, &args.frame, cx.clock).await?;
         let data = STANDARD.encode(&bytes);
-        let written = session.write_memory(reference, args.offset.unwrap_or(0), &data, clock).await?;
+        let written = session.write_memory(reference, args.offset.unwrap_or(0), &data, cx.clock).await?;
         let count = written.unwrap_or(bytes.len() as u64);
         Ok(ToolResult::text(format!("wrote {count} bytes at {reference}\n"))
             .with_details(json!({ "written": count })))
     }
 
-    pub(super) async fn disassemble(
-        &self,
-        session: &Session,
-        args: &MemoryArguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    pub(super) async fn disassemble(&self, session: &Session, args: &MemoryArguments, cx: Cx<'_>) -> Answer {
         if let Some(reference) = &args.memory_reference {
             permit_reference("disassemble", reference, session, cx).await?;
         }
@@ -220,7 +190,7 @@ impl Debug {
             // The request below fails for an adapter that cannot disassemble.
             None if !session.can("supportsDisassembleRequest") => String::new(),
             None => {
-                let frame = self.frame(session, "disassemble", &args.frame, clock).await?;
+                let frame = self.frame(session, "disassemble", &args.frame, cx.clock).await?;
                 session.instruction(frame)?.ok_or_else(|| needs("disassemble", "memory_reference"))?
             }
         };
@@ -228,11 +198,11 @@ impl Debug {
         let reference = match args.memory_reference {
             Some(_) => {
                 let about = ("disassemble", reference.as_str(), "supportsDisassembleRequest");
-                self.address(session, about, &args.frame, clock).await?
+                self.address(session, about, &args.frame, cx.clock).await?
             }
             None => reference,
         };
-        let found = session.disassemble(&reference, args.offset.unwrap_or(0), count, clock).await?;
+        let found = session.disassemble(&reference, args.offset.unwrap_or(0), count, cx.clock).await?;
         let word = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
         let row = |it: &Value| {
             let symbol = it["symbol"].as_str().map(|it| format!("  ; {it}")).unwrap_or_default();
@@ -268,7 +238,7 @@ impl Debug {
         session: &Session,
         args: &EvaluateArguments,
         clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    ) -> Answer {
         let text = args.expression.as_str();
         let frame = self.frame(session, "completions", &args.frame, clock).await?;
         let found = session.completions(text, Some(frame), clock).await?;
@@ -279,21 +249,15 @@ impl Debug {
         &self,
         session: &Session,
         args: &SetExpressionArguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+        cx: Cx<'_>,
+    ) -> Answer {
         let (expression, value) = (args.expression.as_str(), args.value.as_str());
         cx.permit_debug(&format!("set {expression} to {value}")).await?;
-        let frame = self.frame(session, "set_expression", &args.frame, clock).await?;
-        Ok(super::inspect::render_value(&session.set_expression(expression, value, frame, clock).await?))
+        let frame = self.frame(session, "set_expression", &args.frame, cx.clock).await?;
+        Ok(super::inspect::render_value(&session.set_expression(expression, value, frame, cx.clock).await?))
     }
 
-    pub(super) async fn source(
-        &self,
-        session: &Session,
-        args: &PageArguments,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    pub(super) async fn source(&self, session: &Session, args: &PageArguments, clock: &Clock) -> Answer {
         let frame = self.frame(session, "source", &args.frame, clock).await?;
         let text = session.source(frame, clock).await?;
         let from = usize::try_from(args.start.unwrap_or(1).max(1)).unwrap_or(1) - 1;
@@ -312,7 +276,7 @@ impl Debug {
         session: &Session,
         args: &FrameChoice,
         clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    ) -> Answer {
         let it = session.exception_info(args.thread, clock).await?;
         let mut text = format!("{}: {}\n", it.id, it.description);
         for (word, value) in [("type", &it.kind), ("thrown at", &it.stack)] {
@@ -323,12 +287,7 @@ impl Debug {
         Ok(ToolResult::text(text).with_details(details))
     }
 
-    pub(super) async fn loaded(
-        &self,
-        session: &Session,
-        modules: bool,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    pub(super) async fn loaded(&self, session: &Session, modules: bool, clock: &Clock) -> Answer {
         let mut found = session.loaded(modules, clock).await?;
         // List those of the project first: there may be thousands.
         let root = self.context.workspace.root().as_path();
@@ -350,23 +309,22 @@ impl Debug {
         &self,
         session: &Arc<Session>,
         args: &RequestArguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+        cx: Cx<'_>,
+    ) -> Answer {
         let command = args.command.as_str();
         let arguments = super::launch::json_text(args.arguments.as_deref())?.unwrap_or(Value::Null);
         cx.permit_debug(&format!("send the request `{command}` with {arguments}")).await?;
         let runs = dap_client::runs_on(command);
         let body = match runs {
-            true => session.run_raw(command, arguments, clock).await?,
-            false => session.ask(command, arguments, Need::NotTerminated, clock).await?,
+            true => session.run_raw(command, arguments, cx.clock).await?,
+            false => session.ask(command, arguments, Need::NotTerminated, cx.clock).await?,
         };
         let text = serde_json::to_string_pretty(&body).unwrap_or_else(|_| body.to_string());
         let text = format!("{}\n", super::snapshot::cut(&text, TEXT));
         if !runs {
             return Ok(ToolResult::text(text).with_details(json!({ "body": body })));
         }
-        let shown = self.snapshot(session, cx, clock).await?;
+        let shown = self.snapshot(session, cx).await?;
         let mut details = shown.details.clone();
         super::inspect::merge(&mut details, json!({ "body": body }));
         Ok(prepend(&text, shown).with_details(details))
@@ -377,8 +335,7 @@ impl Debug {
         &self,
         session: &Arc<Session>,
         args: &BreakpointArguments,
-        cx: &ToolCx,
-        clock: &Clock,
+        cx: Cx<'_>,
     ) -> Result<(), Failure> {
         let (condition, hit) = (args.points.condition.clone(), args.points.hit.clone());
         let special = args.data_id.as_ref().or(args.name.as_ref()).or(args.memory_reference.as_ref());
@@ -398,26 +355,28 @@ impl Debug {
                 permit_reference("breakpoints", name, session, cx).await?;
                 let frame = match args.variables_reference {
                     Some(_) => None,
-                    None => Some(self.frame(session, "breakpoints", &args.frame, clock).await?),
+                    None => Some(self.frame(session, "breakpoints", &args.frame, cx.clock).await?),
                 };
                 let reference = match (args.variables_reference, frame) {
-                    (None, Some(frame)) => session.scopes(frame, clock).await?.first().map(|it| it.variables),
+                    (None, Some(frame)) => {
+                        session.scopes(frame, cx.clock).await?.first().map(|it| it.variables)
+                    }
                     (reference, _) => reference,
                 };
-                Some(session.data_breakpoint(name, reference, frame, clock).await?)
+                Some(session.data_breakpoint(name, reference, frame, cx.clock).await?)
             }
             (None, None) => None,
         };
         if let Some(point) = data {
             let access = session.access(&point.id, access)?;
             let point = DataBreakpoint { access, condition: condition.clone(), hit: hit.clone(), ..point };
-            session.change_breakpoints(|all| all.add_data(point), clock).await?;
+            session.change_breakpoints(|all| all.add_data(point), cx.clock).await?;
         }
         if let Some(reference) = &args.memory_reference {
             permit_reference("breakpoints", reference, session, cx).await?;
             let point = Session::at_instruction(reference, args.offset.unwrap_or(0));
             let point = InstructionBreakpoint { condition, hit, ..point };
-            session.change_breakpoints(|all| all.add_instruction(point), clock).await?;
+            session.change_breakpoints(|all| all.add_instruction(point), cx.clock).await?;
         }
         Ok(())
     }
@@ -428,11 +387,10 @@ impl Debug {
         session: &Arc<Session>,
         command: &str,
         args: &StepArguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
-        self.run_on(session, command, args, clock).await?;
-        self.snapshot(session, cx, clock).await
+        cx: Cx<'_>,
+    ) -> Answer {
+        self.run_on(session, command, args, cx.clock).await?;
+        self.snapshot(session, cx).await
     }
 
     /// Continues or steps the program.
@@ -475,7 +433,7 @@ impl Debug {
         &self,
         expression: &str,
         adapter: &DebuggerDefinition,
-        cx: &ToolCx,
+        cx: Cx<'_>,
     ) -> Result<(), Failure> {
         if !is_side_effect_free(expression, adapter) {
             cx.permit_debug(&format!("evaluate `{expression}`")).await?;
@@ -487,7 +445,7 @@ impl Debug {
 /// Requests permission for a memory reference or a data name.
 ///
 /// Some adapters evaluate these.
-async fn permit_reference(action: &str, text: &str, session: &Session, cx: &ToolCx) -> Result<(), Failure> {
+async fn permit_reference(action: &str, text: &str, session: &Session, cx: Cx<'_>) -> Result<(), Failure> {
     if !is_number(text) && !is_side_effect_free(text, &session.adapter) {
         session.in_control(action)?;
         cx.permit_debug(&format!("evaluate `{text}`")).await?;

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use adapters::DebuggerDefinition;
-use agent::{ToolCx, ToolResult};
-use dap_client::{Breakpoints, Clock, LaunchPlan, LaunchSpec, Session, Target};
+use agent::ToolResult;
+use dap_client::{Breakpoints, LaunchPlan, LaunchSpec, Session, Target};
 use paths::AbsPath;
 use policy::{Decision, ErrorCode};
 use serde_json::{Map, Value, json};
 use shell::CommandLine;
 
-use super::Debug;
 use super::actions::LaunchArguments;
+use super::{Answer, Cx, Debug};
 use crate::{Failure, ToolContext};
 
 const FILE: &str = ".vscode/launch.json";
@@ -49,7 +49,7 @@ struct Compound {
 
 impl Debug {
     /// Lists configurations and adapters.
-    pub(super) async fn configs(&self, args: &LaunchArguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
+    pub(super) async fn configs(&self, args: &LaunchArguments, cx: Cx<'_>) -> Answer {
         let configs = read(&self.context)?.unwrap_or_default();
         let mut text = String::new();
         let mut list = Vec::new();
@@ -83,7 +83,7 @@ impl Debug {
     }
 
     /// Explains why a configuration cannot be started.
-    async fn lacks(&self, config: &Value, args: &LaunchArguments, cx: &ToolCx) -> Option<String> {
+    async fn lacks(&self, config: &Value, args: &LaunchArguments, cx: Cx<'_>) -> Option<String> {
         let plan = match self.config_plan(config, args, cx, &mut String::new()).await {
             Ok((plan, _)) => plan,
             Err(failure) => return Some(failure.message),
@@ -99,12 +99,7 @@ impl Debug {
     }
 
     /// Starts a configuration, or all of a compound.
-    pub(super) async fn launch_config(
-        &self,
-        args: &LaunchArguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    pub(super) async fn launch_config(&self, args: &LaunchArguments, cx: Cx<'_>) -> Answer {
         let name = args.config.as_deref().unwrap_or_default();
         let configs = read(&self.context)?.unwrap_or_default();
         let compound = configs.compounds.iter().find(|it| it.name == name);
@@ -123,24 +118,23 @@ impl Debug {
             if let Some(before) = last.take() {
                 notes.push_str(&format!("{}: {} is {}\n", before.id, before.title, before.state().name()));
             }
-            last = Some(self.start_config(config, args, cx, clock, &mut notes).await?);
+            last = Some(self.start_config(config, args, cx, &mut notes).await?);
         }
         let session = last.ok_or_else(|| {
             Failure::new(ErrorCode::NotFound, format!("the compound `{name}` names no configurations"))
         })?;
-        Ok(super::advanced::prepend(&notes, self.snapshot(&session, cx, clock).await?))
+        Ok(super::advanced::prepend(&notes, self.snapshot(&session, cx).await?))
     }
 
     async fn start_config(
         &self,
         config: &Value,
         args: &LaunchArguments,
-        cx: &ToolCx,
-        clock: &Clock,
+        cx: Cx<'_>,
         notes: &mut String,
     ) -> Result<Arc<Session>, Failure> {
         let (plan, overrides) = self.named_plan(config, args, cx, notes).await?;
-        self.begin(&plan, overrides, cx, clock).await
+        self.begin(&plan, overrides, cx).await
     }
 
     /// Plans the named configuration for `probe`, which needs a single launch.
@@ -148,7 +142,7 @@ impl Debug {
         &self,
         name: &str,
         args: &LaunchArguments,
-        cx: &ToolCx,
+        cx: Cx<'_>,
         notes: &mut String,
     ) -> Result<(LaunchPlan, Option<Value>), Failure> {
         let configs = read(&self.context)?.unwrap_or_default();
@@ -171,7 +165,7 @@ impl Debug {
         &self,
         config: &Value,
         args: &LaunchArguments,
-        cx: &ToolCx,
+        cx: Cx<'_>,
         notes: &mut String,
     ) -> Result<(LaunchPlan, Option<Value>), Failure> {
         if let Some(task) = task(config) {
@@ -189,7 +183,7 @@ impl Debug {
         &self,
         config: &Value,
         args: &LaunchArguments,
-        cx: &ToolCx,
+        cx: Cx<'_>,
         notes: &mut String,
     ) -> Result<(LaunchPlan, Option<Value>), Failure> {
         let mut config = expand(&self.context, config, args)?;
@@ -312,7 +306,7 @@ impl Debug {
         &self,
         config: &Value,
         args: &LaunchArguments,
-        cx: &ToolCx,
+        cx: Cx<'_>,
         notes: &mut String,
     ) -> Result<Vec<(String, String)>, Failure> {
         let mut env = match config["envFile"].as_str() {
@@ -410,7 +404,7 @@ impl Debug {
     }
 
     /// Reads an `envFile`: one `NAME=value` per line.
-    fn env_file(&self, file: &str, cx: &ToolCx) -> Result<Vec<(String, String)>, Failure> {
+    fn env_file(&self, file: &str, cx: Cx<'_>) -> Result<Vec<(String, String)>, Failure> {
         let path = self.context.workspace.resolve(file)?;
         let verdict = cx.policy().map(|policy| policy.judge_read(&path));
         if verdict.as_ref().is_none_or(|it| it.decision != Decision::Allow) {
@@ -455,36 +449,6 @@ fn number(value: &Value) -> Option<i64> {
 /// Reads the strings of a list.
 fn list(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect()
-}
-
-/// Splits a line into words like a shell, without expansions.
-fn words(line: &str) -> Vec<String> {
-    let (mut words, mut word) = (Vec::new(), None::<String>);
-    let mut characters = line.chars();
-    while let Some(it) = characters.next() {
-        match it {
-            _ if it.is_whitespace() => words.extend(word.take()),
-            '\'' => word.get_or_insert_default().extend(characters.by_ref().take_while(|it| *it != '\'')),
-            '"' => {
-                let word = word.get_or_insert_default();
-                while let Some(it) = characters.next().filter(|it| *it != '"') {
-                    if it != '\\' {
-                        word.push(it);
-                        continue;
-                    }
-                    // A backslash before other characters is literal.
-                    match characters.next() {
-                        Some(next) if "\"\\$`".contains(next) => word.push(next),
-                        next => word.extend(std::iter::once(it).chain(next)),
-                    }
-                }
-            }
-            '\\' => word.get_or_insert_default().extend(characters.next()),
-            _ => word.get_or_insert_default().push(it),
-        }
-    }
-    words.extend(word);
-    words
 }
 
 fn task(config: &Value) -> Option<&str> {
@@ -532,7 +496,7 @@ fn expand(context: &ToolContext, config: &Value, args: &LaunchArguments) -> Resu
     }
     // Split before expansion: a value may contain spaces.
     if let Some(line) = config["args"].as_str() {
-        config["args"] = json!(words(line));
+        config["args"] = json!(shlex::split(line).unwrap_or_else(|| vec![line.to_owned()]));
     }
     let root = context.workspace.root();
     let file = args.file.as_deref().map(|it| context.workspace.resolve(it)).transpose()?;
@@ -572,47 +536,28 @@ fn variable(name: &str, root: &AbsPath, file: Option<&AbsPath>) -> Result<String
     if let Some(name) = name.strip_prefix("env:") {
         return Ok(std::env::var(name).unwrap_or_default());
     }
-    let folder_name = || root.file_name();
-    if let Some(found) = match name.split(':').next().unwrap_or_default() {
-        "workspaceFolder" | "workspaceRoot" | "cwd" => Some(root.to_string()),
-        "workspaceFolderBasename" => Some(folder_name()),
-        "pathSeparator" | "/" => Some("/".to_owned()),
-        "userHome" => std::env::var("HOME").ok(),
-        _ => None,
-    } {
-        return Ok(found);
-    }
-    let of_file = [
-        "file",
-        "relativeFile",
-        "relativeFileDirname",
-        "fileBasename",
-        "fileBasenameNoExtension",
-        "fileExtname",
-        "fileDirname",
-        "fileDirnameBasename",
-        "fileWorkspaceFolder",
-    ];
-    if !of_file.contains(&name) {
-        return Err(refuse("is known only to an editor; use `launch` with `arguments` instead"));
-    }
-    let file = file.ok_or_else(|| refuse("needs `file`"))?;
-    let path = file.as_path();
-    let text =
-        |it: Option<&std::ffi::OsStr>| it.map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-    let folder = file.parent();
+    let file = || file.ok_or_else(|| refuse("needs `file`"));
+    let folder = || Ok::<_, Failure>(file()?.parent().unwrap_or_else(|| root.clone()));
+    let text = |it: Option<&std::ffi::OsStr>| it.unwrap_or_default().to_string_lossy().into_owned();
     let relative =
         |it: &AbsPath| it.strip_prefix(root).map_or_else(|| it.to_string(), |it| it.display().to_string());
-    Ok(match name {
-        "file" => file.to_string(),
-        "relativeFile" => relative(file),
-        "relativeFileDirname" => folder.as_ref().map(relative).unwrap_or_default(),
-        "fileBasename" => text(path.file_name()),
-        "fileBasenameNoExtension" => text(path.file_stem()),
-        "fileExtname" => path.extension().map(|it| format!(".{}", it.to_string_lossy())).unwrap_or_default(),
-        "fileDirnameBasename" => folder.map(|it| it.file_name()).unwrap_or_default(),
-        "fileWorkspaceFolder" => root.to_string(),
-        _ => folder.map(|it| it.to_string()).unwrap_or_default(),
+    Ok(match name.split(':').next().unwrap_or_default() {
+        "workspaceFolder" | "workspaceRoot" | "cwd" => root.to_string(),
+        "workspaceFolderBasename" => root.file_name(),
+        "pathSeparator" | "/" => "/".to_owned(),
+        "userHome" => std::env::var("HOME").unwrap_or_default(),
+        "file" => file()?.to_string(),
+        "relativeFile" => relative(file()?),
+        "relativeFileDirname" => relative(&folder()?),
+        "fileBasename" => file()?.file_name(),
+        "fileBasenameNoExtension" => text(file()?.as_path().file_stem()),
+        "fileExtname" => {
+            file()?.as_path().extension().map(|it| format!(".{}", text(Some(it)))).unwrap_or_default()
+        }
+        "fileDirname" => folder()?.to_string(),
+        "fileDirnameBasename" => folder()?.file_name(),
+        "fileWorkspaceFolder" => file().map(|_| root.to_string())?,
+        _ => return Err(refuse("is known only to an editor; use `launch` with `arguments` instead")),
     })
 }
 
@@ -657,15 +602,6 @@ mod tests {
     fn a_number_may_be_a_text() {
         let numbers = [json!(5678), json!(" 5678 "), json!("x"), json!(null)].map(|it| number(&it));
         assert_eq!(numbers, [Some(5678), Some(5678), None, None]);
-    }
-
-    #[test]
-    fn a_line_of_arguments_is_split() {
-        let check = |line: &str, expected: &[&str]| assert_eq!(words(line), expected, "{line}");
-        check(" a  b ", &["a", "b"]);
-        check(r#"'c d' --x="e \" f" g\ h ''"#, &["c d", "--x=e \" f", "g h", ""]);
-        check(r#"-run "^Test\d+$" "a\\b\$c""#, &["-run", r"^Test\d+$", r"a\b$c"]);
-        check("'open", &["open"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Inspection of a stopped program: threads, stack, variables, output.
 
-use agent::{ToolCx, ToolResult};
+use agent::ToolResult;
 use dap_client::{Clock, DapError, Need, Page, Piece, Scope, Session, Since, State, Variable};
 use policy::ErrorCode;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::actions::{
 };
 use super::side_effects::is_side_effect_free;
 use super::snapshot::{cut, frame_data, label, variable, variable_data};
-use super::{Debug, needs};
+use super::{Answer, Cx, Debug, needs};
 use crate::Failure;
 
 /// Default number of frames or variables in a page.
@@ -30,7 +30,7 @@ const MAX_OUTPUT: u64 = 48 * 1024;
 const MAX_VALUE: usize = 10_000;
 
 impl Debug {
-    pub(super) async fn threads(&self, session: &Session, clock: &Clock) -> Result<ToolResult, Failure> {
+    pub(super) async fn threads(&self, session: &Session, clock: &Clock) -> Answer {
         let threads = session.threads(clock).await?;
         let one = |it: &dap_client::Thread| format!("thread {}: {}\n", it.id, cut(&it.name, 200));
         let mut text: String = threads.iter().take(THREADS).map(one).collect();
@@ -42,12 +42,7 @@ impl Debug {
         Ok(ToolResult::text(text).with_details(json!({ "threads": list })))
     }
 
-    pub(super) async fn stack(
-        &self,
-        session: &Session,
-        args: &PageArguments,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    pub(super) async fn stack(&self, session: &Session, args: &PageArguments, clock: &Clock) -> Answer {
         let (start, count) = page(args);
         // One more than requested shows whether there are more.
         let (mut frames, total) = session.stack(args.frame.thread, start, count + 1, clock).await?;
@@ -65,12 +60,7 @@ impl Debug {
         Ok(ToolResult::text(text).with_details(json!({ "frames": list, "total": total, "more": more })))
     }
 
-    pub(super) async fn scopes(
-        &self,
-        session: &Session,
-        args: &FrameChoice,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    pub(super) async fn scopes(&self, session: &Session, args: &FrameChoice, clock: &Clock) -> Answer {
         let frame = self.frame(session, "scopes", args, clock).await?;
         let scopes = session.scopes(frame, clock).await?;
         let mut text = String::new();
@@ -89,7 +79,7 @@ impl Debug {
         session: &Session,
         args: &VariablesArguments,
         clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    ) -> Answer {
         let reference = args.variables_reference;
         let (start, count) = page(&args.page);
         // One more than requested shows whether there are more.
@@ -108,21 +98,15 @@ impl Debug {
         Ok(ToolResult::text(text).with_details(json!({ "variables": list, "more": more })))
     }
 
-    pub(super) async fn evaluate(
-        &self,
-        session: &Session,
-        args: &EvaluateArguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    pub(super) async fn evaluate(&self, session: &Session, args: &EvaluateArguments, cx: Cx<'_>) -> Answer {
         let expression = args.expression.as_str();
         let context = args.context.as_deref().unwrap_or("watch");
         if context == "repl" || !is_side_effect_free(expression, &session.adapter) {
             session.in_control("evaluate")?;
             cx.permit_debug(&format!("evaluate `{expression}`")).await?;
         }
-        let frame = self.frame(session, "evaluate", &args.frame, clock).await?;
-        let value = session.evaluate(expression, Some(frame), context, clock).await?;
+        let frame = self.frame(session, "evaluate", &args.frame, cx.clock).await?;
+        let value = session.evaluate(expression, Some(frame), context, cx.clock).await?;
         Ok(render_value(&value))
     }
 
@@ -130,27 +114,26 @@ impl Debug {
         &self,
         session: &Session,
         args: &SetVariableArguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+        cx: Cx<'_>,
+    ) -> Answer {
         let (name, value) = (args.name.as_str(), args.value.as_str());
         cx.permit_debug(&format!("set {name} to {value}")).await?;
         let (reference, before) = match args.variables_reference {
-            Some(reference) => (reference, find_variable(session, reference, name, clock).await?),
+            Some(reference) => (reference, find_variable(session, reference, name, cx.clock).await?),
             None => {
-                let frame = self.frame(session, "set_variable", &args.frame, clock).await?;
-                let scopes = session.scopes(frame, clock).await?;
-                let (reference, before) = find_in_scopes(session, &scopes, name, clock).await?;
+                let frame = self.frame(session, "set_variable", &args.frame, cx.clock).await?;
+                let scopes = session.scopes(frame, cx.clock).await?;
+                let (reference, before) = find_in_scopes(session, &scopes, name, cx.clock).await?;
                 (reference, Some(before))
             }
         };
-        let set = session.set_variable(reference, name, value, clock).await?;
+        let set = session.set_variable(reference, name, value, cx.clock).await?;
         // debugpy 1.8 also responds with the previous value if it could not set it.
         let unchanged = before.filter(|it| it.value == set.value && value.trim() != it.value);
         let Some(before) = unchanged else { return Ok(render_value(&set)) };
-        match find_variable(session, reference, name, clock).await? {
+        match find_variable(session, reference, name, cx.clock).await? {
             Some(now) if now.value != before.value => Ok(render_value(&now)),
-            _ => self.report_unchanged(session, args, &before, value, clock).await,
+            _ => self.report_unchanged(session, args, &before, value, cx.clock).await,
         }
     }
 
@@ -165,7 +148,7 @@ impl Debug {
         before: &Variable,
         value: &str,
         clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    ) -> Answer {
         let note = format!("{} was not changed: it is still {}", before.name, cut(&before.value, MAX_VALUE));
         if is_side_effect_free(value, &session.adapter) {
             let frame = self.frame(session, "set_variable", &args.frame, clock).await.ok();

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use adapters::DebuggerDefinition;
+use agent::ToolResult;
 use agent::tool::GrantRequester;
-use agent::{ToolCx, ToolResult};
 use dap_client::{
-    Breakpoints, Clock, ExceptionFilter, FunctionBreakpoint, LaunchPlan, LaunchSpec, Session,
-    SourceBreakpoint, SpawnApprover, Target,
+    Breakpoints, ExceptionFilter, FunctionBreakpoint, LaunchPlan, LaunchSpec, Session, SourceBreakpoint,
+    SpawnApprover, Target,
 };
 use futures_util::future::BoxFuture;
 use paths::AbsPath;
@@ -18,26 +18,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::actions::{BreakpointArguments, LaunchArguments, LineArgument, PointArguments};
 use super::side_effects::{expressions, is_count, is_side_effect_free};
-use super::{Debug, needs};
+use super::{Answer, Cx, Debug, needs};
 use crate::{Failure, ToolContext};
 
 impl Debug {
     /// Starts a session and renders its first stop.
-    pub(super) async fn launch(
-        &self,
-        args: &LaunchArguments,
-        attaches: bool,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    pub(super) async fn launch(&self, args: &LaunchArguments, attaches: bool, cx: Cx<'_>) -> Answer {
         Self::refuse_stop_arguments(if attaches { "attach" } else { "launch" }, args)?;
         if args.config.is_some() {
-            return self.launch_config(args, cx, clock).await;
+            return self.launch_config(args, cx).await;
         }
         let spec = self.spec(args, attaches)?;
         let plan = self.plan(spec).await?;
-        let session = self.begin(&plan, json_text(args.arguments.as_deref())?, cx, clock).await?;
-        self.snapshot(&session, cx, clock).await
+        let session = self.begin(&plan, json_text(args.arguments.as_deref())?, cx).await?;
+        self.snapshot(&session, cx).await
     }
 
     /// Refuses kinds of breakpoints that refer to a stopped program.
@@ -89,11 +83,10 @@ impl Debug {
         &self,
         plan: &LaunchPlan,
         overrides: Option<Value>,
-        cx: &ToolCx,
-        clock: &Clock,
+        cx: Cx<'_>,
     ) -> Result<Arc<Session>, Failure> {
         permit_breakpoints(&self.context, &plan.breakpoints, &plan.adapter, cx).await?;
-        self.begin_permitted(plan, overrides, cx, clock).await
+        self.begin_permitted(plan, overrides, cx).await
     }
 
     /// Begins a session as `begin` does, with breakpoints already permitted.
@@ -101,8 +94,7 @@ impl Debug {
         &self,
         plan: &LaunchPlan,
         overrides: Option<Value>,
-        cx: &ToolCx,
-        clock: &Clock,
+        cx: Cx<'_>,
     ) -> Result<Arc<Session>, Failure> {
         let grant = cx
             .grant_spawn(&SpawnRequest {
@@ -127,7 +119,7 @@ impl Debug {
             }
         }
         let runs = Arc::new(TerminalGrants(cx.grant_requester()));
-        let session = self.context.debug.start_with(plan, &grant, runs, clock).await?;
+        let session = self.context.debug.start_with(plan, &grant, runs, cx.clock).await?;
         session.started_by(cx.starter.clone());
         Ok(session)
     }
@@ -137,15 +129,14 @@ impl Debug {
         &self,
         session: &Arc<Session>,
         args: &BreakpointArguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+        cx: Cx<'_>,
+    ) -> Answer {
         let mut removed = 0;
         if args.remove {
             let before = session.breakpoints().count();
             let named = self.selection(session, args)?;
             let change = |all: &mut Breakpoints| named.remove(all);
-            self.context.debug.change_breakpoints(session, change, clock).await?;
+            self.context.debug.change_breakpoints(session, change, cx.clock).await?;
             removed = before - session.breakpoints().count() + named.removed_filters;
         } else {
             let mut added = Breakpoints::default();
@@ -166,8 +157,8 @@ impl Debug {
                 added.functions().iter().for_each(|(it, _)| all.add_function_point(it.clone()));
                 all.exceptions = added.exceptions.clone().or(all.exceptions.take());
             };
-            self.context.debug.change_breakpoints(session, change, clock).await?;
-            self.add_special(session, args, cx, clock).await?;
+            self.context.debug.change_breakpoints(session, change, cx.clock).await?;
+            self.add_special(session, args, cx).await?;
         }
         let (mut text, list) = render_breakpoints(&self.context, &session.breakpoints());
         let chosen = session.breakpoints().exceptions.is_some();
@@ -291,7 +282,7 @@ pub(super) async fn permit_breakpoints(
     context: &ToolContext,
     all: &Breakpoints,
     adapter: &DebuggerDefinition,
-    cx: &ToolCx,
+    cx: Cx<'_>,
 ) -> Result<(), Failure> {
     for (it, _) in all.list() {
         let logged = expressions(it.log.as_deref().unwrap_or_default());

@@ -27,16 +27,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{ExecutionMode, Presence, Tool, ToolCx, ToolResult};
+use agent::{ToolCx, ToolResult};
 use dap_client::{Clock, DapError, Session, State};
-use futures_util::future::BoxFuture;
 use llm::ToolDefinition;
 use parking_lot::Mutex;
-use policy::{Effects, ErrorCode};
+use policy::ErrorCode;
 use serde_json::{Value, json};
 
 use actions::{Action, Call};
 
+use crate::described::{BuiltIn, Described};
 use crate::{Failure, ToolContext, display};
 
 /// Default and maximum timeout of an action, in seconds.
@@ -79,61 +79,63 @@ const WHEN: &[&str] = &[
 
 pub struct Debug {
     context: Arc<ToolContext>,
-    definition: ToolDefinition,
     last_snapshots: Mutex<HashMap<String, snapshot::LastSnapshot>>,
 }
 
 impl Debug {
-    pub fn new(context: Arc<ToolContext>) -> Self {
+    pub fn new(context: Arc<ToolContext>) -> Described<Self> {
         let definition = ToolDefinition {
             name: "debug".to_owned(),
             label: "Debugger".to_owned(),
             description: display::render_description(&context, include_str!("debug.md")),
-            parameters: actions::schema(),
+            parameters: actions::SCHEMA.clone(),
         };
-        Self { context, definition, last_snapshots: Mutex::default() }
+        // Sequential: a step and a concurrent inspection would see different stops.
+        Described::of(definition, Self { context, last_snapshots: Mutex::default() })
+            .for_words(WHEN)
+            .sequential()
     }
 }
 
-impl Tool for Debug {
-    fn definition(&self) -> &ToolDefinition {
-        &self.definition
-    }
-
-    fn presence(&self) -> Presence {
-        Presence::Search { when: WHEN }
-    }
-
-    fn effects(&self, _: &Value) -> Effects {
-        Effects { reads: true, ..Effects::default() }
-    }
-
-    fn execution_mode(&self) -> ExecutionMode {
-        // A step and a concurrent inspection would see different stops.
-        ExecutionMode::Sequential
-    }
-
-    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move {
-            let result = self.run(args, cx).await.unwrap_or_else(ToolResult::from);
-            match self.unsaved_note() {
-                // The program runs from disk.
-                Some(note) => advanced::prepend(&note, result),
-                None => result,
-            }
+impl BuiltIn for Debug {
+    async fn run(&self, args: Value, cx: &ToolCx) -> Answer {
+        let result = self.call(args, cx).await.unwrap_or_else(ToolResult::from);
+        Ok(match self.unsaved_note() {
+            // The program runs from disk.
+            Some(note) => advanced::prepend(&note, result),
+            None => result,
         })
     }
 }
 
+/// The result of an action.
+type Answer = Result<ToolResult, Failure>;
+
+/// A call with the time that it has.
+#[derive(Clone, Copy)]
+struct Cx<'a> {
+    call: &'a ToolCx,
+    clock: &'a Clock,
+}
+
+impl std::ops::Deref for Cx<'_> {
+    type Target = ToolCx;
+
+    fn deref(&self) -> &ToolCx {
+        self.call
+    }
+}
+
 impl Debug {
-    async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+    async fn call(&self, args: Value, call: &ToolCx) -> Answer {
         let command = command_line(&args);
         let (Call { action, session, timeout }, name) = Call::read(args)?;
         let usual = if action.takes_long() { MAX_TIMEOUT } else { TIMEOUT };
         let seconds = timeout.unwrap_or(usual).clamp(1, MAX_TIMEOUT);
-        let clock = &Clock::new(Duration::from_secs(seconds), &cx.cancel);
+        let clock = &Clock::new(Duration::from_secs(seconds), &call.cancel);
+        let cx = Cx { call, clock };
         if action.starts() {
-            crate::unsaved::confirm(&self.context, &command, cx).await?;
+            crate::unsaved::confirm(&self.context, &command, call).await?;
         }
         let session = || -> Result<Arc<Session>, Failure> {
             let session = self.context.debug.get(session.as_deref(), &cx.starter)?;
@@ -143,11 +145,11 @@ impl Debug {
             Ok(session)
         };
         match &action {
-            Action::Launch(args) => self.launch(args, false, cx, clock).await,
-            Action::Attach(args) => self.launch(args, true, cx, clock).await,
+            Action::Launch(args) => self.launch(args, false, cx).await,
+            Action::Attach(args) => self.launch(args, true, cx).await,
             Action::Configs(args) => self.configs(args, cx).await,
-            Action::Test(args) => self.test(args, cx, clock).await,
-            Action::Probe(args) => self.probe(args, cx, clock).await,
+            Action::Test(args) => self.test(args, cx).await,
+            Action::Probe(args) => self.probe(args, cx).await,
             Action::Sessions => Ok(self.sessions()),
             Action::Continue(args) => {
                 let session = session()?;
@@ -155,65 +157,60 @@ impl Debug {
                 // This session may wait for another of its tree.
                 let waits = timeout.is_none() && self.another_is_stopped(&session);
                 let soon = Clock::new(WAIT_BESIDE_STOPPED, &cx.cancel);
-                self.snapshot(&session, cx, if waits { &soon } else { clock }).await
+                self.snapshot(&session, Cx { clock: if waits { &soon } else { clock }, ..cx }).await
             }
-            Action::StepOver(args) => self.step(&session()?, "next", args, cx, clock).await,
-            Action::StepIn(args) => self.step(&session()?, "stepIn", args, cx, clock).await,
-            Action::StepOut(args) => self.step(&session()?, "stepOut", args, cx, clock).await,
-            Action::StepBack(args) => self.step(&session()?, "stepBack", args, cx, clock).await,
-            Action::ReverseContinue(args) => self.step(&session()?, "reverseContinue", args, cx, clock).await,
-            Action::RunTo(args) => self.run_to(&session()?, args, cx, clock).await,
-            Action::Goto(args) => self.goto(&session()?, args, cx, clock).await,
-            Action::Restart => self.restart(&session()?, cx, clock).await,
-            Action::Trace(args) => self.trace(&session()?, args, cx, clock).await,
+            Action::StepOver(args) => self.step(&session()?, "next", args, cx).await,
+            Action::StepIn(args) => self.step(&session()?, "stepIn", args, cx).await,
+            Action::StepOut(args) => self.step(&session()?, "stepOut", args, cx).await,
+            Action::StepBack(args) => self.step(&session()?, "stepBack", args, cx).await,
+            Action::ReverseContinue(args) => self.step(&session()?, "reverseContinue", args, cx).await,
+            Action::RunTo(args) => self.run_to(&session()?, args, cx).await,
+            Action::Goto(args) => self.goto(&session()?, args, cx).await,
+            Action::Restart => self.restart(&session()?, cx).await,
+            Action::Trace(args) => self.trace(&session()?, args, cx).await,
             Action::Pause(args) => {
                 let session = session()?;
                 session.pause(args.thread, clock).await?;
-                self.snapshot(&session, cx, clock).await
+                self.snapshot(&session, cx).await
             }
-            Action::Snapshot => self.snapshot(&session()?, cx, clock).await,
-            Action::Breakpoints(args) => self.breakpoints(&session()?, args, cx, clock).await,
+            Action::Snapshot => self.snapshot(&session()?, cx).await,
+            Action::Breakpoints(args) => self.breakpoints(&session()?, args, cx).await,
             Action::Threads => self.threads(&*session()?, clock).await,
             Action::Stack(args) => self.stack(&*session()?, args, clock).await,
             Action::Scopes(args) => self.scopes(&*session()?, args, clock).await,
             Action::Variables(args) => self.variables(&*session()?, args, clock).await,
-            Action::Evaluate(args) => self.evaluate(&*session()?, args, cx, clock).await,
-            Action::SetVariable(args) => self.set_variable(&*session()?, args, cx, clock).await,
-            Action::SetExpression(args) => self.set_expression(&*session()?, args, cx, clock).await,
+            Action::Evaluate(args) => self.evaluate(&*session()?, args, cx).await,
+            Action::SetVariable(args) => self.set_variable(&*session()?, args, cx).await,
+            Action::SetExpression(args) => self.set_expression(&*session()?, args, cx).await,
             Action::ExceptionInfo(args) => self.exception_info(&*session()?, args, clock).await,
             Action::Completions(args) => self.completions(&*session()?, args, clock).await,
             Action::Modules => self.loaded(&*session()?, true, clock).await,
             Action::LoadedSources => self.loaded(&*session()?, false, clock).await,
             Action::Source(args) => self.source(&*session()?, args, clock).await,
-            Action::Disassemble(args) => self.disassemble(&*session()?, args, cx, clock).await,
-            Action::ReadMemory(args) => self.read_memory(&*session()?, args, cx, clock).await,
-            Action::WriteMemory(args) => self.write_memory(&*session()?, args, cx, clock).await,
-            Action::Request(args) => self.request(&session()?, args, cx, clock).await,
+            Action::Disassemble(args) => self.disassemble(&*session()?, args, cx).await,
+            Action::ReadMemory(args) => self.read_memory(&*session()?, args, cx).await,
+            Action::WriteMemory(args) => self.write_memory(&*session()?, args, cx).await,
+            Action::Request(args) => self.request(&session()?, args, cx).await,
             Action::Output(args) => Ok(self.output(&*session()?, args)),
-            Action::Terminate => self.terminate(&session()?, cx, clock).await,
+            Action::Terminate => self.terminate(&session()?, cx).await,
             Action::Disconnect => {
                 let session = session()?;
                 session.disconnect(clock).await;
-                self.snapshot(&session, cx, clock).await
+                self.snapshot(&session, cx).await
             }
         }
     }
 
     /// Ends a session. Asks the user about a program that Pilcrow did not start.
-    async fn terminate(
-        &self,
-        session: &Arc<Session>,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    async fn terminate(&self, session: &Arc<Session>, cx: Cx<'_>) -> Answer {
         if session.is_external() {
             cx.permit_debug(&format!("end the user's session {}", session.title)).await?;
         } else if !session.is_ours() && !matches!(session.state(), State::Terminated(_)) {
             session.can_end()?;
             cx.permit_debug(&format!("end what it was attached to, {}", session.title)).await?;
         }
-        self.context.debug.terminate(session, clock).await;
-        self.snapshot(session, cx, clock).await
+        self.context.debug.terminate(session, cx.clock).await;
+        self.snapshot(session, cx).await
     }
 
     /// Renders a note about open documents that are not saved.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::DebuggerDefinition;
-use agent::{ToolCx, ToolResult};
+use agent::ToolResult;
 use dap_client::{Breakpoints, Category, Clock, DapError, LaunchPlan, Session, SourceBreakpoint, State};
 use paths::AbsPath;
 use policy::ErrorCode;
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::actions::ProbeArguments;
 use super::snapshot::cut;
-use super::{Debug, needs};
+use super::{Answer, Cx, Debug, needs};
 use crate::{Failure, counted};
 
 /// Maximum number of rows in the text and in the details of a result.
@@ -85,12 +85,7 @@ struct Table {
 }
 
 impl Debug {
-    pub(super) async fn probe(
-        &self,
-        args: &ProbeArguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    pub(super) async fn probe(&self, args: &ProbeArguments, cx: Cx<'_>) -> Answer {
         if args.points.is_empty() {
             return Err(needs("probe", "points"));
         }
@@ -111,7 +106,7 @@ impl Debug {
         let (mut logged, marks) = (None, Marks::new());
         if !braces && !plan.adapter.quirks.logpoints_write_to_program {
             let plan = with_points(&plan, &points, Some(&marks));
-            match self.begin_permitted(&plan, overrides.clone(), cx, clock).await {
+            match self.begin_permitted(&plan, overrides.clone(), cx).await {
                 Ok(session) => logged = Some(session),
                 Err(failure) if failure.code == ErrorCode::Unsupported => {}
                 Err(failure) => return Err(failure),
@@ -119,13 +114,12 @@ impl Debug {
         }
         let (session, table, how) = match logged {
             Some(session) => {
-                let table = self.read_log(&session, &points, &marks, clock).await?;
+                let table = self.measure(&session, &points, Some(&marks), cx.clock).await?;
                 (session, table, "log points, without stopping the program")
             }
             None => {
-                let session =
-                    self.begin_permitted(&with_points(&plan, &points, None), overrides, cx, clock).await?;
-                let table = self.evaluate_at_stops(&session, &points, clock).await?;
+                let session = self.begin_permitted(&with_points(&plan, &points, None), overrides, cx).await?;
+                let table = self.measure(&session, &points, None, cx.clock).await?;
                 (session, table, "stops at each pass")
             }
         };
@@ -146,7 +140,7 @@ impl Debug {
         &self,
         args: &ProbeArguments,
         adapter: &DebuggerDefinition,
-        cx: &ToolCx,
+        cx: Cx<'_>,
     ) -> Result<Vec<Point>, Failure> {
         let mut points: Vec<Point> = Vec::new();
         for it in &args.points {
@@ -168,31 +162,25 @@ impl Debug {
         Ok(points)
     }
 
-    /// Reads rows from the output of all sessions.
+    /// Runs the program to its end, or until the time is up.
     ///
-    /// Ends with the program or when the time is up.
-    async fn read_log(
+    /// With `marks` it reads rows from the output of all sessions; else it evaluates the expressions at each stop.
+    async fn measure(
         &self,
         session: &Arc<Session>,
         points: &[Point],
-        marks: &Marks,
+        marks: Option<&Marks>,
         clock: &Clock,
     ) -> Result<Table, Failure> {
         let debug = &self.context.debug;
         let root = debug.root_of(session);
         let mut changes = debug.change_signal().subscribe();
+        let reserve = if marks.is_some() { Duration::ZERO } else { RESERVE };
+        let until = clock.until.checked_sub(reserve).unwrap_or(clock.until);
         let mut table = Table { passes: vec![0; points.len()], ..Table::default() };
         let mut read: HashMap<String, u64> = HashMap::new();
         let mut buffer: BTreeMap<(String, &'static str), String> = BTreeMap::new();
-        let end = |mut table: Table, buffer: BTreeMap<(String, &'static str), String>| {
-            for ((_, category), rest) in buffer {
-                table.unread += usize::from(rest.contains(&marks.begin));
-                if !rest.contains(&marks.begin) {
-                    table.write(&rest, Category::parse(Some(category)).unwrap_or(Category::Console));
-                }
-            }
-            table
-        };
+        let mut in_time = true;
         loop {
             changes.borrow_and_update();
             let tree = debug.tree(&root);
@@ -207,30 +195,45 @@ impl Debug {
                 read.insert(it.id.clone(), output.next);
                 table.dropped += output.dropped;
                 for piece in output.pieces {
+                    let Some(marks) = marks else {
+                        table.write(&piece.text, piece.category);
+                        continue;
+                    };
                     let buffer = buffer.entry((it.id.clone(), piece.category.name())).or_default();
                     buffer.push_str(&piece.text);
                     table.read(buffer, piece.category, marks);
                 }
             }
+            // Continue past any stop: the program runs to its end.
             for it in &tree {
-                // Continue past any stop: the program runs to its end.
-                if let State::Stopped(stop) = it.state() {
-                    it.run("continue", stop.thread, clock).await?;
+                let State::Stopped(stop) = it.state() else { continue };
+                if marks.is_none() && in_time {
+                    self.evaluate_at_stop(it, stop.thread, points, &mut table, clock).await?;
                 }
+                it.run("continue", stop.thread, clock).await?;
             }
-            if has_ended {
-                return Ok(end(table, buffer));
+            if has_ended || !in_time {
+                break;
             }
-            tokio::select! {
+            in_time = tokio::select! {
                 biased;
                 () = clock.cancel.cancelled() => return Err(DapError::Cancelled.into()),
-                // Report the rows so far.
-                rung = tokio::time::timeout_at(clock.until, changes.changed()) => if rung.is_err() {
-                    self.remove_points(session, points).await;
-                    return Ok(end(table, buffer));
-                },
+                // Cancel safe: the loop reads the states again.
+                changed = tokio::time::timeout_at(until, changes.changed()) => changed.is_ok(),
+            } && Instant::now() < until;
+            // Report the rows so far.
+            if !in_time {
+                self.remove_points(session, points).await;
             }
         }
+        for ((_, category), rest) in buffer {
+            let is_row = marks.is_some_and(|marks| rest.contains(&marks.begin));
+            table.unread += usize::from(is_row);
+            if !is_row {
+                table.write(&rest, Category::parse(Some(category)).unwrap_or(Category::Console));
+            }
+        }
+        Ok(table)
     }
 
     /// Removes the points of a program that runs on, and skips the output they wrote.
@@ -248,57 +251,6 @@ impl Debug {
         for it in debug.tree(&debug.root_of(session)) {
             self.skip_output(&it);
         }
-    }
-
-    /// Evaluates the expressions at each stop and continues.
-    async fn evaluate_at_stops(
-        &self,
-        session: &Arc<Session>,
-        points: &[Point],
-        clock: &Clock,
-    ) -> Result<Table, Failure> {
-        let debug = &self.context.debug;
-        let mut table = Table { passes: vec![0; points.len()], ..Table::default() };
-        let root = debug.root_of(session);
-        let mut changes = debug.change_signal().subscribe();
-        let until = clock.until.checked_sub(RESERVE).unwrap_or(clock.until);
-        loop {
-            changes.borrow_and_update();
-            let tree = debug.tree(&root);
-            for it in &tree {
-                let State::Stopped(stop) = it.state() else { continue };
-                self.evaluate_at_stop(it, stop.thread, points, &mut table, clock).await?;
-                it.run("continue", stop.thread, clock).await?;
-            }
-            if tree.iter().all(|it| matches!(it.state(), State::Terminated(_))) {
-                for it in &tree {
-                    it.wait_for_stop(clock).await?;
-                }
-                break;
-            }
-            let rung = tokio::select! {
-                biased;
-                () = clock.cancel.cancelled() => return Err(DapError::Cancelled.into()),
-                // Cancel safe: the loop reads the states again.
-                rung = tokio::time::timeout_at(until, changes.changed()) => rung.is_ok(),
-            };
-            // Report the rows so far.
-            if !rung || Instant::now() >= until {
-                self.remove_points(session, points).await;
-                for it in debug.tree(&root) {
-                    if let State::Stopped(stop) = it.state() {
-                        it.run("continue", stop.thread, clock).await?;
-                    }
-                }
-                break;
-            }
-        }
-        for it in debug.tree(&debug.root_of(session)).iter().filter(|it| !it.shares_output()) {
-            let output = it.output(0);
-            table.dropped += output.dropped;
-            output.pieces.iter().for_each(|piece| table.write(&piece.text, piece.category));
-        }
-        Ok(table)
     }
 
     /// Adds the row of a stop if it is at a point.

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use adapters::DebuggerDefinition;
-use agent::{ToolCx, ToolResult};
+use agent::ToolResult;
 use dap_client::{
     Breakpoints, Clock, DapError, End, Ending, Frame, Page, Session, Since, State, Stop, Variable,
 };
 use policy::ErrorCode;
 use serde_json::{Value, json};
 
-use super::Debug;
+use super::{Answer, Cx, Debug};
 use crate::{Failure, ToolContext, counted, display};
 
 /// Stop reasons for which the snapshot evaluates the current statement.
@@ -65,30 +65,20 @@ impl Debug {
     /// Waits until the program stops or ends, or the time is up, and renders it.
     ///
     /// If the user continues the program meanwhile, renders its next stop.
-    pub(super) async fn snapshot(
-        &self,
-        session: &Arc<Session>,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    pub(super) async fn snapshot(&self, session: &Arc<Session>, cx: Cx<'_>) -> Answer {
         for _ in 0..MAX_ATTEMPTS {
-            match self.render_current(session, cx, clock).await {
+            match self.render_current(session, cx).await {
                 Err(failure) if failure.code == ErrorCode::WrongState => {}
                 shown => return shown,
             }
         }
-        self.render_current(session, cx, clock).await
+        self.render_current(session, cx).await
     }
 
-    async fn render_current(
-        &self,
-        session: &Arc<Session>,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    async fn render_current(&self, session: &Arc<Session>, cx: Cx<'_>) -> Answer {
         let requested = session;
         let earlier = self.stops(requested);
-        let session = &self.context.debug.wait_for_stop(requested, clock).await?;
+        let session = &self.context.debug.wait_for_stop(requested, cx.clock).await?;
         self.context.debug.show(session, &cx.starter);
         let state = session.state();
         let before = self.last_snapshots.lock().get(&session.id).cloned();
@@ -103,7 +93,7 @@ impl Debug {
             State::Stopped(stop) => {
                 let time = Clock::new(std::time::Duration::from_secs(10), &cx.cancel);
                 let (stopped, data) =
-                    self.render_stop(session, stop, &before, &mut current, cx, &time).await?;
+                    self.render_stop(session, stop, &before, &mut current, Cx { clock: &time, ..cx }).await?;
                 text.push_str(&stopped);
                 super::inspect::merge(&mut details, data);
             }
@@ -211,11 +201,10 @@ impl Debug {
         stop: &Stop,
         before: &LastSnapshot,
         current: &mut LastSnapshot,
-        cx: &ToolCx,
-        clock: &Clock,
+        cx: Cx<'_>,
     ) -> Result<(String, Value), Failure> {
         let context = &*self.context;
-        let (frames, total, unread) = match session.stack(stop.thread, 0, FRAMES, clock).await {
+        let (frames, total, unread) = match session.stack(stop.thread, 0, FRAMES, cx.clock).await {
             Ok((frames, total)) => (frames, total, None),
             Err(error) => (Vec::new(), None, Some(unread(error)?)),
         };
@@ -225,7 +214,7 @@ impl Debug {
             Some(top) => format!(" stopped: exception, {}", top.name),
             None => format!(" stopped: {}", describe_stop(stop)),
         };
-        let signal = super::signals::find(session, stop, clock).await;
+        let signal = super::signals::find(session, stop, cx.clock).await;
         if let Some(signal) = signal.as_ref().filter(|it| !text.contains(it.as_str())) {
             text.push_str(&format!(", {signal}"));
         }
@@ -235,7 +224,7 @@ impl Debug {
         text.push('\n');
         if stop.reason == "exception" {
             // Do not repeat what the stop itself says.
-            if let Ok(Some((name, message))) = session.exception(clock).await
+            if let Ok(Some((name, message))) = session.exception(cx.clock).await
                 && !(text.contains(&name) && text.contains(message.trim()))
             {
                 text.push_str(&format!("exception: {name}: {}\n", cut(&message, 600)));
@@ -264,7 +253,7 @@ impl Debug {
         // A breakpoint outside the project is one on a function that failures call.
         let elsewhere = stop.reason == "breakpoint" && top.id != at.id;
         if elsewhere || FAILURES.contains(&stop.reason.as_str()) {
-            let values = values(context, session, at, cx, clock).await;
+            let values = values(context, session, at, cx).await;
             if !values.is_empty() {
                 text.push_str("values in this statement:\n");
                 values.iter().for_each(|it| text.push_str(&format!("  {}\n", variable(it))));
@@ -296,7 +285,7 @@ impl Debug {
         data["place"] = frame_data(context, at);
         data["stopped_in"] = frame_data(context, top);
 
-        let (locals, more, unread) = locals(session, at, clock).await?;
+        let (locals, more, unread) = locals(session, at, cx.clock).await?;
         // In a deeper stack the call of a frame is unknown.
         let depth = frames.iter().position(|it| it.id == at.id).and_then(|above| all.checked_sub(above));
         current.call = depth.filter(|_| frames.len() < FRAMES as usize).map(|depth| Call {
@@ -339,13 +328,7 @@ fn is_throw(session: &Session, stop: &Stop, top: &Frame) -> bool {
 /// Evaluates the side-effect-free expressions of the current statement.
 ///
 /// Omits those that fail.
-async fn values(
-    context: &ToolContext,
-    session: &Session,
-    at: &Frame,
-    cx: &ToolCx,
-    clock: &Clock,
-) -> Vec<Variable> {
+async fn values(context: &ToolContext, session: &Session, at: &Frame, cx: Cx<'_>) -> Vec<Variable> {
     let readable = at.path.as_ref().filter(|path| cx.policy().is_some_and(|policy| policy.may_read(path)));
     let Some(document) = readable.and_then(|path| context.workspace.document(path).ok()) else {
         return Vec::new();
@@ -353,7 +336,7 @@ async fn values(
     let mut found = Vec::new();
     for it in super::values::expressions(&super::values::statement(&document.text, at.line)) {
         if super::side_effects::is_side_effect_free(&it, &session.adapter)
-            && let Ok(value) = session.evaluate(&it, Some(at.id), "watch", clock).await
+            && let Ok(value) = session.evaluate(&it, Some(at.id), "watch", cx.clock).await
         {
             found.push(value);
         }
@@ -489,7 +472,7 @@ async fn locals(
 /// Renders the lines around the next line, in the form that `edit` takes.
 ///
 /// Empty if the policy does not let them be read.
-fn source(context: &ToolContext, frame: &Frame, cx: &ToolCx) -> String {
+fn source(context: &ToolContext, frame: &Frame, cx: Cx<'_>) -> String {
     let Some(path) = frame.path.as_ref().filter(|_| frame.line > 0) else { return String::new() };
     if !cx.policy().is_some_and(|policy| policy.may_read(path)) {
         return String::new();

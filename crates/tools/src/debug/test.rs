@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use adapters::TestRule;
-use agent::{ToolCx, ToolResult};
+use agent::ToolResult;
 use dap_client::{Clock, Frame, LaunchSpec, ProgramOutput, Session, State, Stop, Target};
 use paths::AbsPath;
 use policy::ErrorCode;
@@ -17,7 +17,7 @@ use super::actions::TestArguments;
 use super::caught_exceptions::{self, StackPlace, StopVerdict};
 use super::runners::{self, CargoTest, Start, TestRun, last_lines};
 use super::test_discovery::{TestFile, is_javascript};
-use super::{Debug, cargo_tests, needs, signals, test_search};
+use super::{Answer, Cx, Debug, cargo_tests, needs, signals, test_search};
 use crate::Failure;
 
 /// Maximum number of ignored stops.
@@ -25,18 +25,13 @@ const MAX_IGNORED_STOPS: usize = 1_000;
 const FRAMES: u64 = 60;
 
 impl Debug {
-    pub(super) async fn test(
-        &self,
-        args: &TestArguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    pub(super) async fn test(&self, args: &TestArguments, cx: Cx<'_>) -> Answer {
         if let Some(on) = args.on.as_deref().filter(|on| *on != "failure") {
             let message = format!("unknown `on: {on}`; a test stops on `failure` or at `breakpoints`");
             return Err(Failure::new(ErrorCode::InvalidArguments, message));
         }
-        let (title, run) = self.runner(args, cx, clock).await?;
-        let spec = self.test_spec(args, cx, &run, clock).await?;
+        let (title, run) = self.runner(args, cx).await?;
+        let spec = self.test_spec(args, cx, &run).await?;
         let mut plan = self.plan(spec).await?;
         plan.title = title.clone();
         let rule = plan.adapter.tests.get(run.runner.rule()).cloned().unwrap_or_default();
@@ -46,11 +41,11 @@ impl Debug {
         let asked = plan.breakpoints.exceptions.is_some();
         plan.breakpoints.exceptions = plan.breakpoints.exceptions.take().or(exceptions);
         let overrides = super::launch::json_text(args.launch.arguments.as_deref())?;
-        let session = self.begin(&plan, overrides, cx, clock).await?;
-        let (at, stop) = self.to_failure(&session, &run, asked, clock).await?;
+        let session = self.begin(&plan, overrides, cx).await?;
+        let (at, stop) = self.to_failure(&session, &run, asked, cx.clock).await?;
         let runner = run.runner.name;
         // The snapshot waits for the last events of an end, which the outcome needs.
-        let shown = self.snapshot(&at, cx, clock).await?;
+        let shown = self.snapshot(&at, cx).await?;
         let status = match at.state() {
             State::Stopped(_) => match stop {
                 None => format!("test {title} ({runner}) is at a breakpoint\n"),
@@ -227,12 +222,7 @@ impl Debug {
     }
 
     /// Finds the test that the arguments name; returns its title and how to run it.
-    async fn runner(
-        &self,
-        args: &TestArguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<(String, TestRun), Failure> {
+    async fn runner(&self, args: &TestArguments, cx: Cx<'_>) -> Result<(String, TestRun), Failure> {
         let root = self.context.workspace.root().clone();
         let cwd = args.launch.cwd.as_deref().map(|it| self.context.workspace.resolve(it)).transpose()?;
         let runner = runners::runner("executable")?;
@@ -246,7 +236,7 @@ impl Debug {
         }
         if let (Some(name), None) = (&args.launch.name, &args.launch.file)
             && let Some(folder) = ctest_directory(&root, cwd.as_ref())
-            && let Some(CTest { words, cwd, env }) = self.ctest(name, &folder, cx, clock).await?
+            && let Some(CTest { words, cwd, env }) = self.ctest(name, &folder, cx).await?
         {
             let (program, words) = words.split_first().ok_or_else(|| needs("test", "program"))?;
             let path = self.context.workspace.resolve(program)?;
@@ -264,7 +254,7 @@ impl Debug {
         let (title, mut run) = found?;
         if let Some(titles) = run.titles.take() {
             let version = match titles.needs_version() {
-                true => self.node_version(args, &run.cwd, cx, clock).await,
+                true => self.node_version(args, &run.cwd, cx).await,
                 false => None,
             };
             let chosen = titles.node_filter(version);
@@ -275,19 +265,13 @@ impl Debug {
     }
 
     /// Determines the major and minor version of Node, if possible.
-    async fn node_version(
-        &self,
-        args: &TestArguments,
-        cwd: &AbsPath,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Option<(u32, u32)> {
+    async fn node_version(&self, args: &TestArguments, cwd: &AbsPath, cx: Cx<'_>) -> Option<(u32, u32)> {
         let given =
             super::launch::json_text(args.launch.arguments.as_deref()).ok().flatten().unwrap_or_default();
         let program = given["runtimeExecutable"].as_str().unwrap_or("node");
         let mut query = command(program, &["--version"], cwd);
         query.env = args.launch.env.clone().unwrap_or_default().into_iter().collect();
-        let version = self.run_program(&query, cx, clock).await.ok().filter(|it| it.success)?.stdout;
+        let version = self.run_program(&query, cx).await.ok().filter(|it| it.success)?.stdout;
         let mut parts = version.trim().strip_prefix('v')?.split('.').map(|it| it.parse().ok());
         Some((parts.next()??, parts.next()??))
     }
@@ -295,9 +279,8 @@ impl Debug {
     async fn test_spec(
         &self,
         args: &TestArguments,
-        cx: &ToolCx,
+        cx: Cx<'_>,
         run: &TestRun,
-        clock: &Clock,
     ) -> Result<LaunchSpec, Failure> {
         let mut words = run.args.clone();
         let mut env = run.env.clone();
@@ -305,7 +288,7 @@ impl Debug {
             Start::Program(path) => Target::Program(path.clone()),
             Start::Module(name) => Target::Module(name.clone()),
             Start::Cargo(wanted) => {
-                let built = self.cargo(wanted, &run.cwd, cx, clock).await?;
+                let built = self.cargo(wanted, &run.cwd, cx).await?;
                 words.splice(0..0, built.words);
                 env.extend(built.env);
                 Target::Program(built.program)
@@ -353,15 +336,9 @@ impl Debug {
     /// Builds the tests of a package.
     ///
     /// Returns the executable with the test, and the test's name in it.
-    async fn cargo(
-        &self,
-        wanted: &CargoTest,
-        package: &AbsPath,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<Built, Failure> {
+    async fn cargo(&self, wanted: &CargoTest, package: &AbsPath, cx: Cx<'_>) -> Result<Built, Failure> {
         let words = ["test", "--no-run", "--message-format=json"];
-        let built = self.run_program(&command("cargo", &words, package), cx, clock).await?;
+        let built = self.run_program(&command("cargo", &words, package), cx).await?;
         if !built.success {
             let tail = last_lines(&built.stderr);
             return Err(Failure::new(
@@ -381,10 +358,10 @@ impl Debug {
                 command(&it.program.to_string(), &[&wanted.name, "--list", "--format", "terse"], package);
             if it.needs_library {
                 let query = command("rustc", &["--print", "target-libdir"], package);
-                let directory = self.run_program(&query, cx, clock).await?.stdout;
+                let directory = self.run_program(&query, cx).await?.stdout;
                 list.env.push(("LD_LIBRARY_PATH".to_owned(), directory.trim().to_owned()));
             }
-            let listed = self.run_program(&list, cx, clock).await?;
+            let listed = self.run_program(&list, cx).await?;
             let candidates = cargo_tests::candidates(&listed.stdout, wanted, &it, &text);
             let is_there = candidates.iter().any(cargo_tests::Candidate::is_it);
             found.extend(
@@ -411,14 +388,8 @@ impl Debug {
     }
 
     /// Finds a test by name in the build directory of a C project.
-    async fn ctest(
-        &self,
-        name: &str,
-        folder: &AbsPath,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<Option<CTest>, Failure> {
-        let listed = self.run_program(&command("ctest", &["--show-only=json-v1"], folder), cx, clock).await?;
+    async fn ctest(&self, name: &str, folder: &AbsPath, cx: Cx<'_>) -> Result<Option<CTest>, Failure> {
+        let listed = self.run_program(&command("ctest", &["--show-only=json-v1"], folder), cx).await?;
         let listed: Value = serde_json::from_str(&listed.stdout).unwrap_or_default();
         Ok(CTest::read(&listed, name))
     }
@@ -429,11 +400,10 @@ impl Debug {
     pub(super) async fn run_program(
         &self,
         command: &CommandLine,
-        cx: &ToolCx,
-        clock: &Clock,
+        cx: Cx<'_>,
     ) -> Result<ProgramOutput, Failure> {
         let grant = cx.grant_requester().grant_run("debug", command, &cx.cancel).await?;
-        Ok(self.context.debug.run(command, &grant, clock).await?)
+        Ok(self.context.debug.run(command, &grant, cx.clock).await?)
     }
 }
 

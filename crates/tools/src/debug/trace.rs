@@ -4,14 +4,14 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{ToolCx, ToolResult};
-use dap_client::{Clock, Frame, Need, Session, State, Stop};
+use agent::ToolResult;
+use dap_client::{Frame, Need, Session, State, Stop};
 use policy::ErrorCode;
 use serde_json::{Value, json};
 
 use super::actions::TraceArguments;
 use super::snapshot::{cut, label};
-use super::{Debug, needs};
+use super::{Answer, Cx, Debug, needs};
 use crate::{Failure, counted};
 
 const STEPS: usize = 5_000;
@@ -32,13 +32,7 @@ enum Until {
 }
 
 impl Debug {
-    pub(super) async fn trace(
-        &self,
-        session: &Arc<Session>,
-        args: &TraceArguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
+    pub(super) async fn trace(&self, session: &Arc<Session>, args: &TraceArguments, cx: Cx<'_>) -> Answer {
         let expression = args.expression.as_str();
         self.permit_evaluate(expression, &session.adapter, cx).await?;
         let until = args.until.as_deref().map(until);
@@ -51,7 +45,7 @@ impl Debug {
             return Err(needs("trace", "thread"));
         };
         let thread = args.thread.or(stop.thread);
-        let (below, _) = session.stack(thread, 0, MAX_FRAMES, clock).await?;
+        let (below, _) = session.stack(thread, 0, MAX_FRAMES, cx.clock).await?;
         let Some(mut at) = below.first().cloned() else {
             return Err(Failure::new(ErrorCode::WrongState, NO_FRAME.to_owned()));
         };
@@ -59,7 +53,7 @@ impl Debug {
         let depth = below.len();
         // In a recursive function the depth identifies the call.
         let recursive = below.iter().skip(1).any(|it| (&it.name, &it.path) == (&begin.name, &begin.path));
-        let mut value = session.evaluate(expression, Some(at.id), "watch", clock).await?.value;
+        let mut value = session.evaluate(expression, Some(at.id), "watch", cx.clock).await?.value;
         let mut text = format!("{}: {expression} = {}\n", label(&self.context, &at), cut(&value, 200));
         let mut changes: Vec<Value> = Vec::new();
         let mut steps = 0;
@@ -67,16 +61,17 @@ impl Debug {
             if changes.len() >= max_changes {
                 break format!("{}; continue with `trace`", counted(changes.len(), "change"));
             }
-            if steps >= STEPS || clock.until.saturating_duration_since(tokio::time::Instant::now()) < RESERVE
+            if steps >= STEPS
+                || cx.clock.until.saturating_duration_since(tokio::time::Instant::now()) < RESERVE
             {
                 break format!("stopped after {}; continue with `trace`", counted(steps, "step"));
             }
-            if let Err(error) = session.run("next", thread, clock).await {
+            if let Err(error) = session.run("next", thread, cx.clock).await {
                 break error.to_string();
             }
             steps += 1;
             let mut deep = recursive;
-            match session.wait_for_stop(clock).await {
+            match session.wait_for_stop(cx.clock).await {
                 Ok(State::Stopped(Stop { thread: Some(other), reason, .. }))
                     if thread.is_some_and(|it| it != other) =>
                 {
@@ -91,14 +86,14 @@ impl Debug {
                 Err(error) => break error.to_string(),
             }
             let levels = if deep { MAX_FRAMES } else { 1 };
-            let (frames, _) = match session.stack(thread, 0, levels, clock).await {
+            let (frames, _) = match session.stack(thread, 0, levels, cx.clock).await {
                 Ok(stack) => stack,
                 Err(error) => break error.to_string(),
             };
             let Some(now_at) = frames.first().cloned() else { break NO_FRAME.to_owned() };
             let from = std::mem::replace(&mut at, now_at);
             if (&at.name, &at.path) != (&begin.name, &begin.path) {
-                let below = match session.stack(thread, 0, MAX_FRAMES, clock).await {
+                let below = match session.stack(thread, 0, MAX_FRAMES, cx.clock).await {
                     Ok((below, _)) => below,
                     Err(error) => break error.to_string(),
                 };
@@ -118,7 +113,7 @@ impl Debug {
                     Ordering::Equal => {}
                 }
             }
-            let now = match session.evaluate(expression, Some(at.id), "watch", clock).await {
+            let now = match session.evaluate(expression, Some(at.id), "watch", cx.clock).await {
                 Ok(now) => now.value,
                 Err(error) => break format!("{expression} can no longer be evaluated: {error}"),
             };
@@ -138,7 +133,7 @@ impl Debug {
                     break format!("{file}:{line} is reached");
                 }
                 Some(Until::True(condition)) => {
-                    match session.evaluate(condition, Some(at.id), "watch", clock).await {
+                    match session.evaluate(condition, Some(at.id), "watch", cx.clock).await {
                         Ok(result) if ["true", "True", "1"].contains(&result.value.trim()) => {
                             break format!("{condition} is true");
                         }
@@ -150,7 +145,7 @@ impl Debug {
             }
         };
         text.push_str(&format!("{ended} ({})\n", counted(steps, "step")));
-        let shown = match self.snapshot(session, cx, clock).await {
+        let shown = match self.snapshot(session, cx).await {
             Ok(shown) => shown,
             // Keep the changes found so far.
             Err(failure) => ToolResult::text(format!("{}\n", failure.message)).with_details(json!({})),

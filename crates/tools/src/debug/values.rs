@@ -2,6 +2,10 @@
 //!
 //! These are names, members and indices. Pure, for any language.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 /// Maximum number of expressions of a statement.
 const MAX_EXPRESSIONS: usize = 10;
 /// Maximum number of lines of a statement.
@@ -95,81 +99,30 @@ pub(super) fn statement(text: &str, line: u64) -> String {
 
 /// Extracts the distinct expressions of a statement.
 pub(super) fn expressions(statement: &str) -> Vec<String> {
-    let chars: Vec<char> = statement.chars().collect();
     let mut found: Vec<String> = Vec::new();
-    let mut at = 0;
-    while at < chars.len() && found.len() < MAX_EXPRESSIONS {
-        let c = chars[at];
-        if c == '"' || c == '\'' || c == '`' {
-            at = after_literal(&chars, at);
-        } else if c == '#' || (c == '/' && chars.get(at + 1) == Some(&'/')) {
-            at = chars[at..].iter().position(|c| *c == '\n').map_or(chars.len(), |end| at + end);
-        } else if c.is_alphabetic() || c == '_' || c == '$' {
-            let end = chain(&chars, at);
-            let text: String = chars[at..end].iter().collect();
-            let blank = chars[end..].iter().take_while(|c| c.is_whitespace()).count();
-            let rest = &chars[end + blank..];
-            // Calls, macros, paths and names of keyword arguments have no value.
-            let called =
-                rest.starts_with(&['(']) || (rest.starts_with(&['!']) && !rest.starts_with(&['!', '=']));
-            let path = chars[end..].starts_with(&[':', ':']) || (at > 0 && chars[at - 1] == ':');
-            let text = if called { text.rsplit_once('.').map_or("", |(of, _)| of).to_owned() } else { text };
-            if !text.is_empty() && !path && !WORDS.contains(&text.as_str()) && !found.contains(&text) {
-                found.push(text);
-            }
-            at = end;
-        } else if c.is_ascii_digit() {
-            while at < chars.len() && (chars[at].is_alphanumeric() || chars[at] == '_' || chars[at] == '.') {
-                at += 1;
-            }
-        } else {
-            at += 1;
+    for name in TOKEN.captures_iter(statement).filter_map(|token| token.name("name")) {
+        let (before, rest) = (&statement[..name.start()], &statement[name.end()..]);
+        // Calls, macros, paths and names of keyword arguments have no value.
+        let next = rest.trim_start();
+        let called = next.starts_with('(') || (next.starts_with('!') && !next.starts_with("!="));
+        let path = rest.starts_with("::") || before.ends_with(':');
+        let text = name.as_str();
+        let text = if called { text.rsplit_once('.').map_or("", |(of, _)| of) } else { text };
+        if !text.is_empty() && !path && !WORDS.contains(&text) && !found.iter().any(|it| it == text) {
+            found.push(text.to_owned());
         }
     }
+    found.truncate(MAX_EXPRESSIONS);
     found
 }
 
-/// Returns the end of a name with its members and plain indices.
-fn chain(chars: &[char], from: usize) -> usize {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
-    let mut at = from;
-    while at < chars.len() {
-        let follows = chars.get(at + 1).is_some_and(|c| c.is_alphabetic() || *c == '_');
-        if is_word(chars[at]) || (chars[at] == '.' && follows) {
-            at += 1;
-        } else if chars[at..].starts_with(&['-', '>']) && chars.get(at + 2).is_some_and(|c| c.is_alphabetic())
-        {
-            at += 2;
-        } else if chars[at] == '[' {
-            let end = chars[at..].iter().position(|c| *c == ']');
-            let inner = end.map(|end| &chars[at + 1..at + end]);
-            match (end, inner) {
-                (Some(end), Some(inner)) if !inner.is_empty() && inner.iter().all(|c| is_word(*c)) => {
-                    at += end + 1
-                }
-                _ => break,
-            }
-        } else {
-            break;
-        }
-    }
-    at
-}
-
-fn after_literal(chars: &[char], from: usize) -> usize {
-    let quote = chars[from];
-    // A lifetime of Rust opens no literal.
-    if quote == '\'' && chars.get(from + 2) != Some(&'\'') && chars.get(from + 1) != Some(&'\\') {
-        let close = chars[from + 1..].iter().take_while(|c| **c != '\n').position(|c| *c == '\'');
-        let word = chars[from + 1..].iter().take_while(|c| c.is_alphanumeric() || **c == '_').count();
-        return close.map_or(from + 1 + word, |close| from + close + 2);
-    }
-    let mut at = from + 1;
-    while at < chars.len() && chars[at] != quote {
-        at += if chars[at] == '\\' { 2 } else { 1 };
-    }
-    at + 1
-}
+/// A token that is no name, or a name with its members and plain indices.
+static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
+    let token = r#"(?x)
+        "(?:\\.|[^"\\])*"? | `(?:\\.|[^`\\])*`? | '(?:\\.|[^'\\\n])*' | '\w* | (?:\#|//)[^\n]* | \d[\w.]*
+        | (?<name> (?:[^\W\d]|\$)[\w$]* (?: (?:\.|->)[^\W\d][\w$]* | \[[\w$]+\] )* )"#;
+    Regex::new(token).expect("the pattern is valid")
+});
 
 #[cfg(test)]
 mod tests {
