@@ -18,117 +18,14 @@ use adapters::{Feature, merge};
 ///
 /// See LSP 3.17 §ClientCapabilities.
 pub(crate) fn client(requests: RequestTable, over: &Value) -> Value {
-    // The first request may miss a capability that a server registers later, so dynamic registration is
-    // offered only where there is no other way.
-    let dynamic = json!({"dynamicRegistration": true});
-    let plain = json!({"dynamicRegistration": false});
-    let links = json!({"dynamicRegistration": false, "linkSupport": true});
+    // The first request may miss a capability that a server registers later, so the table offers dynamic
+    // registration only where there is no other way.
+    let mut capabilities: Value =
+        serde_json::from_str(include_str!("client_capabilities.json")).expect("the table is JSON");
     let mut repeated: Vec<&str> = requests.repeated().collect();
     repeated.sort_unstable();
     repeated.dedup();
-    let kinds: Vec<u8> = (1..=26).collect();
-    let completions: Vec<u8> = (1..=25).collect();
-    let mut capabilities = json!({
-        "general": {
-            "positionEncodings": ["utf-8", "utf-16", "utf-32"],
-            "staleRequestSupport": {"cancel": true, "retryOnContentModified": repeated},
-        },
-        "workspace": {
-            "applyEdit": true,
-            "workspaceEdit": {
-                "documentChanges": true,
-                "resourceOperations": ["create", "rename", "delete"],
-                "failureHandling": "transactional",
-                "normalizesLineEndings": true,
-                "changeAnnotationSupport": {"groupsOnLabel": false},
-            },
-            "didChangeConfiguration": dynamic,
-            "didChangeWatchedFiles": {"dynamicRegistration": true, "relativePatternSupport": true},
-            "symbol": {
-                "dynamicRegistration": false,
-                "symbolKind": {"valueSet": kinds},
-                "resolveSupport": {"properties": ["location.range"]},
-            },
-            "executeCommand": plain,
-            "configuration": true,
-            "workspaceFolders": true,
-            "fileOperations": {
-                "dynamicRegistration": false,
-                "willCreate": true,
-                "didCreate": true,
-                "willRename": true,
-                "didRename": true,
-                "willDelete": true,
-                "didDelete": true,
-            },
-            "diagnostics": {"refreshSupport": true},
-            "inlayHint": {"refreshSupport": true},
-        },
-        "textDocument": {
-            "synchronization": {"dynamicRegistration": false, "didSave": true},
-            "definition": links,
-            "declaration": links,
-            "typeDefinition": links,
-            "implementation": links,
-            "signatureHelp": {
-                "dynamicRegistration": false,
-                "signatureInformation": {
-                    "documentationFormat": ["markdown", "plaintext"],
-                    "parameterInformation": {"labelOffsetSupport": true},
-                    "activeParameterSupport": true,
-                },
-            },
-            "completion": {
-                "dynamicRegistration": false,
-                "completionItem": {
-                    "snippetSupport": false,
-                    "deprecatedSupport": true,
-                    "tagSupport": {"valueSet": [1]},
-                    "labelDetailsSupport": true,
-                },
-                "completionItemKind": {"valueSet": completions},
-                "contextSupport": true,
-            },
-            "hover": {"dynamicRegistration": false, "contentFormat": ["markdown", "plaintext"]},
-            "documentSymbol": {
-                "dynamicRegistration": false,
-                "symbolKind": {"valueSet": kinds},
-                "hierarchicalDocumentSymbolSupport": true,
-            },
-            "rename": {
-                "dynamicRegistration": false,
-                "prepareSupport": true,
-                "prepareSupportDefaultBehavior": 1,
-                "honorsChangeAnnotations": true,
-            },
-            "codeAction": {
-                "dynamicRegistration": false,
-                "codeActionLiteralSupport": {"codeActionKind": {"valueSet": [
-                    "", "quickfix", "refactor", "refactor.extract", "refactor.inline", "refactor.move",
-                    "refactor.rewrite", "source", "source.organizeImports", "source.fixAll"
-                ]}},
-                "isPreferredSupport": true,
-                "disabledSupport": true,
-                "dataSupport": true,
-                "resolveSupport": {"properties": ["edit", "command"]},
-                "honorsChangeAnnotations": true,
-            },
-            "publishDiagnostics": {
-                "versionSupport": true,
-                "relatedInformation": true,
-                "codeDescriptionSupport": true,
-                "dataSupport": true,
-                "tagSupport": {"valueSet": [1, 2]},
-            },
-            "diagnostic": {"dynamicRegistration": false, "relatedDocumentSupport": true},
-        },
-        "window": {
-            "workDoneProgress": true,
-            "showMessage": {"messageActionItem": {"additionalPropertiesSupport": false}},
-            "showDocument": {"support": true},
-        },
-        "experimental": {"snippetTextEdit": true},
-    });
+    capabilities["general"]["staleRequestSupport"]["retryOnContentModified"] = json!(repeated);
     for (key, announced) in requests.announced() {
         capabilities["textDocument"][key] = announced;
     }
