@@ -27,7 +27,8 @@ const STEP_DEADLINE: Duration = Duration::from_secs(5 * 60);
 
 /// A package, and a function used by several of its modules and its tests.
 struct Project {
-    source: &'static SourceItem,
+    /// The name of its source distribution.
+    source: &'static str,
     old: &'static str,
     new: &'static str,
     /// Python's path for the package's tests, relative to its directory.
@@ -40,9 +41,15 @@ struct Project {
     at_least_files: usize,
 }
 
+impl Project {
+    fn source(&self) -> &'static SourceItem {
+        items::source(self.source)
+    }
+}
+
 const PROJECTS: &[Project] = &[
     Project {
-        source: &items::ITSDANGEROUS,
+        source: "itsdangerous",
         old: "want_bytes",
         new: "to_bytes",
         python_path: "src",
@@ -51,7 +58,7 @@ const PROJECTS: &[Project] = &[
         at_least_files: 6,
     },
     Project {
-        source: &items::H11,
+        source: "h11",
         old: "bytesify",
         new: "to_bytes",
         python_path: ".",
@@ -85,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 pub(crate) fn show(tools: &ToolsDir, name: &str, keep: bool, steps: &mut Steps) -> Result<()> {
     let project = PROJECTS
         .iter()
-        .find(|project| project.source.name == name)
+        .find(|project| project.source == name)
         .with_context(|| format!("no demo for {name}; available: {}", names()))?;
     // The path contains a space, as on many users' machines.
     let directory = tempfile::Builder::new()
@@ -102,7 +109,8 @@ pub(crate) fn show(tools: &ToolsDir, name: &str, keep: bool, steps: &mut Steps) 
 }
 
 fn show_in(tools: &ToolsDir, project: &Project, directory: &Path, steps: &mut Steps) -> Result<()> {
-    let Project { source, old, new, .. } = *project;
+    let Project { old, new, .. } = *project;
+    let source = project.source();
     let copy = directory.join(source.directory());
 
     steps.run(&format!("unpack {} {}", source.name, source.version), || {
@@ -202,17 +210,17 @@ impl Pilcrow<'_> {
 }
 
 fn names() -> String {
-    PROJECTS.iter().map(|project| project.source.name).collect::<Vec<_>>().join(", ")
+    PROJECTS.iter().map(|project| project.source).collect::<Vec<_>>().join(", ")
 }
 
 fn unpack(tools: &ToolsDir, project: &Project, directory: &Path) -> Result<()> {
     exec::require("tar", "apt-get install tar")?;
-    let archive = setup::source_archive(tools, project.source);
+    let archive = setup::source_archive(tools, project.source());
     let mut tar = Command::new("tar");
     tar.arg("-xzf").arg(archive).arg("-C").arg(directory).arg("--no-same-owner");
     exec::capture_ok(&mut tar, STEP_DEADLINE)?;
-    let copy = directory.join(project.source.directory());
-    ensure!(copy.is_dir(), "the archive has no directory {}", project.source.directory());
+    let copy = directory.join(project.source().directory());
+    ensure!(copy.is_dir(), "the archive has no directory {}", project.source().directory());
     Ok(())
 }
 

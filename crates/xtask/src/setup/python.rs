@@ -67,13 +67,13 @@ pub(crate) fn install(
     if made == EnvironmentKind::Target {
         pip.arg("--target").arg(directory.join("lib"));
     }
-    exec::install(pip.args(item.packages), lock.as_stdin()?, DOWNLOAD_DEADLINE)?;
+    exec::install(pip.args(&item.packages), lock.as_stdin()?, DOWNLOAD_DEADLINE)?;
     if made == EnvironmentKind::Target {
         write_launchers(item, directory)?;
     }
     let mut check = Command::new(interpreter(directory));
     exec::capture_ok(plain(&mut check).args(["-c", "import sys"]), QUICK_DEADLINE)?;
-    for exe in item.exes {
+    for exe in &item.exes {
         if !directory.join("bin").join(exe).is_file() {
             bail!("{} was installed without its executable {exe}", item.name);
         }
@@ -169,7 +169,7 @@ fn write_launchers(item: &PythonItem, directory: &Path) -> Result<()> {
         QUICK_DEADLINE,
     )?;
     let mut launchers = vec![("python", PathBuf::from(output.stdout.trim()))];
-    launchers.extend(item.exes.iter().map(|exe| (*exe, lib.join("bin").join(exe))));
+    launchers.extend(item.exes.iter().map(|exe| (exe.as_str(), lib.join("bin").join(exe))));
     for (name, target) in launchers {
         let text = format!(
             "#!/bin/sh\nPYTHONPATH={}\"${{PYTHONPATH:+:$PYTHONPATH}}\" exec {} \"$@\"\n",
