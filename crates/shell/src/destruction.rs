@@ -46,32 +46,32 @@ pub(super) fn recursive_delete(cx: &CheckContext<'_>, report: Report<'_>) {
                     // A predicate limits the match to a part of the directory. Below the workspace
                     // or its parents this is usual.
                     let narrowed = args.iter().any(|word| {
-                        matches!(
-                            word.text.as_str(),
-                            "-name"
-                                | "-iname"
-                                | "-path"
-                                | "-regex"
-                                | "-mtime"
-                                | "-newer"
-                                | "-empty"
-                                | "-size"
-                                | "-mmin"
-                                | "-amin"
-                                | "-atime"
-                                | "-cmin"
-                                | "-ctime"
-                                | "-group"
-                                | "-inum"
-                                | "-ipath"
-                                | "-iregex"
-                                | "-nogroup"
-                                | "-nouser"
-                                | "-perm"
-                                | "-user"
-                                | "-wholename"
-                                | "-xtype"
-                        )
+                        [
+                            "-name",
+                            "-iname",
+                            "-path",
+                            "-regex",
+                            "-mtime",
+                            "-newer",
+                            "-empty",
+                            "-size",
+                            "-mmin",
+                            "-amin",
+                            "-atime",
+                            "-cmin",
+                            "-ctime",
+                            "-group",
+                            "-inum",
+                            "-ipath",
+                            "-iregex",
+                            "-nogroup",
+                            "-nouser",
+                            "-perm",
+                            "-user",
+                            "-wholename",
+                            "-xtype",
+                        ]
+                        .contains(&word.text.as_str())
                     });
                     for start in starts {
                         let is_home = cx.places.home.as_ref() == Some(&start.text);

@@ -148,24 +148,25 @@ pub(super) fn of(command: &Command) -> Option<String> {
         _ => None,
     }
     .or_else(|| {
-        let reads = matches!(
-            name,
-            "[" | "test"
-                | "let"
-                | "set"
-                | "read"
-                | "mapfile"
-                | "readarray"
-                | "getopts"
-                | "printf"
-                | "unset"
-                | "wait"
-                | "declare"
-                | "export"
-                | "local"
-                | "readonly"
-                | "typeset"
-        );
+        let reads = [
+            "[",
+            "test",
+            "let",
+            "set",
+            "read",
+            "mapfile",
+            "readarray",
+            "getopts",
+            "printf",
+            "unset",
+            "wait",
+            "declare",
+            "export",
+            "local",
+            "readonly",
+            "typeset",
+        ]
+        .contains(&name);
         texts().filter(|_| reads).find_map(of_expression)
     })
 }

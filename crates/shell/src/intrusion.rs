@@ -198,21 +198,21 @@ pub(super) fn shutdown(cx: &CheckContext<'_>, report: Report<'_>) {
         let ends = match command.name() {
             "shutdown" | "reboot" | "halt" | "poweroff" => !command.has('c', "help"),
             "init" | "telinit" => matches!(first, "0" | "1" | "6" | "s" | "S"),
-            "systemctl" | "loginctl" => matches!(
-                first,
-                "poweroff"
-                    | "reboot"
-                    | "halt"
-                    | "kexec"
-                    | "soft-reboot"
-                    | "suspend"
-                    | "hibernate"
-                    | "hybrid-sleep"
-                    | "rescue"
-                    | "emergency"
-                    | "isolate"
-                    | "exit"
-            ),
+            "systemctl" | "loginctl" => [
+                "poweroff",
+                "reboot",
+                "halt",
+                "kexec",
+                "soft-reboot",
+                "suspend",
+                "hibernate",
+                "hybrid-sleep",
+                "rescue",
+                "emergency",
+                "isolate",
+                "exit",
+            ]
+            .contains(&first),
             _ => command.redirects.iter().any(|it| it.writes && it.to.text.ends_with("/sysrq-trigger")),
         };
         if ends {

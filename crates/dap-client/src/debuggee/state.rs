@@ -344,18 +344,18 @@ fn named_signal(stop: &Stop) -> Option<i64> {
 ///
 /// After it is sent, the program does not count as stopped, whatever the answer.
 pub fn runs_on(command: &str) -> bool {
-    matches!(
-        command,
-        "continue"
-            | "next"
-            | "stepIn"
-            | "stepOut"
-            | "stepBack"
-            | "reverseContinue"
-            | "restart"
-            | "restartFrame"
-            | "goto"
-    )
+    [
+        "continue",
+        "next",
+        "stepIn",
+        "stepOut",
+        "stepBack",
+        "reverseContinue",
+        "restart",
+        "restartFrame",
+        "goto",
+    ]
+    .contains(&command)
 }
 
 #[cfg(test)]

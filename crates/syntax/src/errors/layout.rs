@@ -214,15 +214,8 @@ fn follows(kind: &str, parent: &str) -> bool {
 }
 
 fn is_compound(kind: &str) -> bool {
-    matches!(
-        kind,
-        "if_statement"
-            | "for_statement"
-            | "while_statement"
-            | "try_statement"
-            | "with_statement"
-            | "match_statement"
-    )
+    ["if_statement", "for_statement", "while_statement", "try_statement", "with_statement", "match_statement"]
+        .contains(&kind)
 }
 
 /// Void elements, and those whose end tag is optional.

@@ -108,25 +108,30 @@ pub(crate) fn wraps(language: Language, node: Node<'_>, last: Node<'_>) -> bool 
     }
 }
 
+/// Lists of constructs without a closing token.
+const OPEN_LISTS: &[&str] = &[
+    "switch_case",
+    "switch_default",
+    "case_statement",
+    "switch_block_statement_group",
+    "expression_case",
+    "default_case",
+    "type_case",
+    "communication_case",
+    "where_clause",
+    "concatenated_string",
+    "preproc_else",
+    "preproc_elif",
+    "preproc_elifdef",
+];
+
 /// Whether nodes of this kind list constructs without a closing token.
 ///
 /// The number of constructs is arbitrary.
 pub(crate) fn lists_openly(language: Language, kind: &str) -> bool {
     use Language::*;
     match kind {
-        "switch_case"
-        | "switch_default"
-        | "case_statement"
-        | "switch_block_statement_group"
-        | "expression_case"
-        | "default_case"
-        | "type_case"
-        | "communication_case"
-        | "where_clause"
-        | "concatenated_string"
-        | "preproc_else"
-        | "preproc_elif"
-        | "preproc_elifdef" => true,
+        _ if OPEN_LISTS.contains(&kind) => true,
         "else_clause" | "elif_clause" | "case_item" => language == Bash,
         "labeled_statement" => matches!(language, C | Cpp | Go),
         _ => false,
@@ -134,16 +139,16 @@ pub(crate) fn lists_openly(language: Language, kind: &str) -> bool {
 }
 
 pub(crate) fn is_comment(kind: &str) -> bool {
-    matches!(
-        kind,
-        "comment"
-            | "line_comment"
-            | "block_comment"
-            | "js_comment"
-            | "html_comment"
-            | "doc_comment"
-            | "outer_doc_comment_marker"
-    )
+    [
+        "comment",
+        "line_comment",
+        "block_comment",
+        "js_comment",
+        "html_comment",
+        "doc_comment",
+        "outer_doc_comment_marker",
+    ]
+    .contains(&kind)
 }
 
 /// The treatment of a body in an outline.
@@ -153,6 +158,45 @@ pub(crate) enum Body {
     Members,
     Whole,
 }
+
+/// Bodies that hold members, and other bodies.
+const MEMBERS: &[&str] = &[
+    "class_body",
+    "declaration_list",
+    "interface_body",
+    "enum_body",
+    "enum_body_declarations",
+    "annotation_type_body",
+    "preproc_if",
+    "preproc_ifdef",
+    "linkage_specification",
+];
+const WHOLE: &[&str] = &[
+    "block",
+    "statement_block",
+    "compound_statement",
+    "constructor_body",
+    "field_declaration_list",
+    "enum_variant_list",
+    "enumerator_list",
+    "object",
+    "object_type",
+    "array",
+    "array_expression",
+    "initializer_list",
+    "dictionary",
+    "list",
+    "switch_body",
+    "match_block",
+    "token_tree",
+    "composite_literal",
+    "literal_value",
+    "table_constructor",
+    "const_spec_list",
+    "import_spec_list",
+    "use_list",
+    "do_group",
+];
 
 /// The treatment of a node that is a body.
 ///
@@ -177,44 +221,13 @@ pub(crate) fn body(language: Language, node: Node<'_>, parent: &str, depth: usiz
             _ => None,
         },
         _ => match kind {
-            "class_body"
-            | "declaration_list"
-            | "interface_body"
-            | "enum_body"
-            | "enum_body_declarations"
-            | "annotation_type_body"
-            | "preproc_if"
-            | "preproc_ifdef"
-            | "linkage_specification" => Some(Body::Members),
+            _ if MEMBERS.contains(&kind) => Some(Body::Members),
             "field_declaration_list" if language == Language::Cpp => Some(Body::Members),
             "block" if language == Language::Python && parent == "class_definition" => Some(Body::Members),
             "block" if language == Language::Python => {
                 (parent == "function_definition").then_some(Body::Whole)
             }
-            "block"
-            | "statement_block"
-            | "compound_statement"
-            | "constructor_body"
-            | "field_declaration_list"
-            | "enum_variant_list"
-            | "enumerator_list"
-            | "object"
-            | "object_type"
-            | "array"
-            | "array_expression"
-            | "initializer_list"
-            | "dictionary"
-            | "list"
-            | "switch_body"
-            | "match_block"
-            | "token_tree"
-            | "composite_literal"
-            | "literal_value"
-            | "table_constructor"
-            | "const_spec_list"
-            | "import_spec_list"
-            | "use_list"
-            | "do_group" => Some(Body::Whole),
+            _ if WHOLE.contains(&kind) => Some(Body::Whole),
             _ => None,
         },
     }

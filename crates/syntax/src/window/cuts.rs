@@ -142,7 +142,7 @@ pub(crate) fn closers(language: Language, headers: &[Header]) -> String {
 fn head(language: Language, text: &str, line: Range<usize>) -> (String, usize) {
     let content = &text[line.clone()];
     let word = first_word(content.trim_start_matches([' ', '\t', '}', ')', ';']));
-    let goes_on = matches!(word, "else" | "elif" | "except" | "finally" | "catch");
+    let goes_on = ["else", "elif", "except", "finally", "catch"].contains(&word);
     if goes_on && language != Language::Lua && language != Language::Bash {
         let blanks = &content[..content.len() - content.trim_start().len()];
         let stand_in = if language == Language::Python { "if 1:" } else { "{" };
@@ -189,27 +189,28 @@ fn begins(language: Language, line: &str) -> bool {
         _ => true,
     };
     let word = first_word(line);
-    sign && !matches!(
-        word,
-        "else"
-            | "elif"
-            | "elseif"
-            | "except"
-            | "finally"
-            | "catch"
-            | "then"
-            | "do"
-            | "fi"
-            | "done"
-            | "esac"
-            | "end"
-            | "until"
-            | "and"
-            | "or"
-            | "extends"
-            | "implements"
-            | "throws"
-    ) && line != "\"\"\""
+    sign && ![
+        "else",
+        "elif",
+        "elseif",
+        "except",
+        "finally",
+        "catch",
+        "then",
+        "do",
+        "fi",
+        "done",
+        "esac",
+        "end",
+        "until",
+        "and",
+        "or",
+        "extends",
+        "implements",
+        "throws",
+    ]
+    .contains(&word)
+        && line != "\"\"\""
         && line != "'''"
 }
 
