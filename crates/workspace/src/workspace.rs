@@ -20,9 +20,8 @@ use crate::plan::simulate::Files;
 use crate::search::file_index::FileIndex;
 use crate::state::WorkspaceState;
 use crate::{
-    Commit, CommitError, CommitId, CommitRecord, ContentHash, Document, Editor, Operation, Owner, Peers,
-    Plan, PlanError, ReadError, RecoveryNote, RunId, Undo, UndoError, UndoPlan, Version, WorkspaceEdit, plan,
-    undo,
+    Commit, CommitError, CommitRecord, ContentHash, Document, Editor, Operation, Owner, Peers, Plan,
+    PlanError, ReadError, RecoveryNote, RunId, Undo, UndoError, UndoPlan, Version, WorkspaceEdit, plan, undo,
 };
 
 /// The user's files below one root. Cheap to clone.
@@ -362,32 +361,5 @@ impl Workspace {
     /// [`StateError`].
     pub fn history(&self) -> Result<Vec<CommitRecord>, StateError> {
         undo::history(&self.inner)
-    }
-
-    /// Records a change of an open document from `before` to `after` for `run`.
-    ///
-    /// The journal treats it like a commit. Changes no file. Blocks, up to 30 s for a running commit.
-    ///
-    /// # Errors
-    /// [`StateError`].
-    pub fn record(
-        &self,
-        run: &RunId,
-        label: &str,
-        path: &AbsPath,
-        before: &str,
-        after: &str,
-    ) -> Result<CommitId, StateError> {
-        self.inner.record(run, label, path, before, after)
-    }
-
-    /// Names this point in the history for [`Undo::Since`](crate::Undo::Since).
-    ///
-    /// Changes no file. Blocks as [`Self::record`] does.
-    ///
-    /// # Errors
-    /// [`StateError`].
-    pub fn checkpoint(&self, run: &RunId, name: &str) -> Result<CommitId, StateError> {
-        self.inner.checkpoint(run, name)
     }
 }

@@ -8,18 +8,18 @@ use crate::documents::content::{BOM, Content, Image};
 use crate::journal::LOCK;
 use crate::journal::{CommitId, RunId};
 use crate::journal::{Entry, Journal, Pack, StoredStep};
-use crate::state::WorkspaceState;
+use crate::workspace::Workspace;
 
 const LOCK_DEADLINE: Duration = Duration::from_secs(30);
 
-impl WorkspaceState {
+impl Workspace {
     /// Records a change of an open document from `before` to `after` for `run`.
     ///
     /// The journal treats it like a commit. Changes no file. Blocks, up to 30 s for a running commit.
     ///
     /// # Errors
     /// [`StateError`].
-    pub(crate) fn record(
+    pub fn record(
         &self,
         run: &RunId,
         label: &str,
@@ -27,10 +27,10 @@ impl WorkspaceState {
         before: &str,
         after: &str,
     ) -> Result<CommitId, StateError> {
-        let _lock = self.state.lock(LOCK, LOCK_DEADLINE)?;
-        let journal = Journal::new(&self.state)?;
-        self.describe()?;
-        let bom = self.open_document(path).is_some_and(|document| document.bom);
+        let _lock = self.inner.state.lock(LOCK, LOCK_DEADLINE)?;
+        let journal = Journal::new(&self.inner.state)?;
+        self.inner.describe()?;
+        let bom = self.inner.open_document(path).is_some_and(|document| document.bom);
         let mut pack = Pack::default();
         let mut stored = |text: &str| {
             let content = Content::text(text.strip_prefix(BOM).unwrap_or(text), bom);
@@ -58,10 +58,10 @@ impl WorkspaceState {
     ///
     /// # Errors
     /// [`StateError`].
-    pub(crate) fn checkpoint(&self, run: &RunId, name: &str) -> Result<CommitId, StateError> {
-        let _lock = self.state.lock(LOCK, LOCK_DEADLINE)?;
-        let journal = Journal::new(&self.state)?;
-        self.describe()?;
+    pub fn checkpoint(&self, run: &RunId, name: &str) -> Result<CommitId, StateError> {
+        let _lock = self.inner.state.lock(LOCK, LOCK_DEADLINE)?;
+        let journal = Journal::new(&self.inner.state)?;
+        self.inner.describe()?;
         let entry = Entry::new(journal.next_id()?, run.clone(), format!("checkpoint: {name}"));
         let entry = Entry { checkpoint: Some(name.to_owned()), ..entry };
         journal.store(&entry.id, &Pack::default())?;
