@@ -183,14 +183,12 @@ struct DidChange {
 #[derive(Deserialize)]
 struct VersionedIdentifier {
     uri: String,
-    #[serde(default)]
     version: Option<i32>,
 }
 
 /// One entry of `contentChanges`; without a range the whole text.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ContentChange {
-    #[serde(default)]
     pub range: Option<WireRange>,
     pub text: String,
 }

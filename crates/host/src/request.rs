@@ -113,7 +113,6 @@ pub struct UndoRequest {
     #[serde(default)]
     pub redo: bool,
     /// Commit to undo instead of the last run.
-    #[serde(default)]
     pub commit: Option<String>,
 }
 
@@ -133,7 +132,6 @@ impl UndoRequest {
 pub struct PromptRequest {
     pub prompt: String,
     /// Model instead of the configured one.
-    #[serde(default)]
     pub model: Option<String>,
     /// The directory that the request comes from; files of scripts are relative to it.
     #[serde(default, rename = "folder")]
@@ -141,10 +139,8 @@ pub struct PromptRequest {
     /// The session to continue, by id or a unique part of it.
     ///
     /// Without it a new one begins.
-    #[serde(default)]
     pub resume: Option<String>,
     /// Name of an agent profile.
-    #[serde(default)]
     pub agent: Option<String>,
 }
 
@@ -152,18 +148,14 @@ pub struct PromptRequest {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct CompactRequest {
     /// The session, by id or a unique part of it; without it the newest.
-    #[serde(default)]
     pub session: Option<String>,
     /// Instructions for the summary.
     #[serde(default)]
     pub instructions: String,
     /// Model instead of the one that answered last.
-    #[serde(default)]
     pub model: Option<String>,
-    #[serde(default)]
     pub directory: Option<PathBuf>,
     /// Name of an agent profile instead of the session's.
-    #[serde(default)]
     pub agent: Option<String>,
 }
 
@@ -198,7 +190,6 @@ pub struct CompactReport {
     /// Whether the session was compacted; `false` if it is short enough.
     pub compacted: bool,
     /// The reason of a failure.
-    #[serde(default)]
     pub error: Option<String>,
     /// Notes about the choice of the model.
     #[serde(default)]

@@ -47,9 +47,7 @@ struct Followed {
 struct DebugEventParams {
     /// The editor's name of the session.
     session: String,
-    #[serde(default)]
     started: Option<StartedSession>,
-    #[serde(default)]
     message: Option<Box<RawValue>>,
     #[serde(default)]
     ended: bool,

@@ -52,7 +52,6 @@ pub struct DebuggerDefinition {
     /// Arguments of `launch`.
     pub launch: Value,
     /// Arguments of `attach`, if the adapter supports it.
-    #[serde(default)]
     pub attach: Option<Value>,
     /// Exception filters that are on by default, instead of the adapter's own.
     #[serde(default)]
@@ -121,92 +120,66 @@ pub enum Transport {
 
 /// Departures of an adapter from the protocol.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Quirks {
     /// Further requirements of the adapter, shown when it does not start.
-    #[serde(default)]
     pub requires: Option<String>,
     /// Operator "or" of its language, which merges two conditions on one line.
-    #[serde(default)]
     pub or_operator: Option<String>,
     /// Beginnings of lines of its own output without facts about the program.
-    #[serde(default)]
     pub noise_prefixes: Vec<String>,
     /// Texts in lines of its own that it reports as the program's output.
-    #[serde(default)]
     pub adapter_lines: Vec<String>,
     /// Beginnings of such lines, except on standard output.
     ///
     /// They also count after a line that the program did not end.
-    #[serde(default)]
     pub adapter_line_starts: Vec<String>,
     /// The text before the program's exit code in the adapter's output.
     ///
     /// It is empty if an event reports the code. With `${code}` it is the whole text from the start of a line.
-    #[serde(default)]
     pub exit_code_text: Vec<String>,
     /// A command around the program's interpreter.
-    #[serde(default)]
     pub wrap: Option<Wrap>,
     /// Whether its standard streams are also the program's.
-    #[serde(default)]
     pub shares_program_output: bool,
     /// Whether expressions are shell commands, so that each may have side effects.
-    #[serde(default)]
     pub evaluates_shell: bool,
     /// Whether after a signal it reports the exit code 256 less the signal's number.
-    #[serde(default)]
     pub signals_below_256: bool,
     /// Whether after a signal it reports the signal's number as the exit code.
-    #[serde(default)]
     pub signals_as_codes: bool,
     /// Whether pending output is lost when the program ends.
-    #[serde(default)]
     pub drops_output_at_exit: bool,
     /// An expression that writes `${mark}` and a newline to the program's output.
     ///
     /// Its context is `repl`. The adapter reads that output in a thread of its own, and reports stops and the
     /// end before earlier output.
-    #[serde(default)]
     pub output_fence: Option<String>,
     /// Whether it reports the exit code 0 also after a signal.
-    #[serde(default)]
     pub zero_after_signal: bool,
     /// The way it reads a hit count, if not as a number, comparison or multiple.
-    #[serde(default)]
     pub hit_count: Option<Hits>,
     /// The way to stop at exceptions by name, if it can do more than filters.
-    #[serde(default)]
     pub exception_names: Option<ExceptionNames>,
     /// Functions that a panic reaches: the exception filter `panic` stops there.
-    #[serde(default)]
     pub panic_functions: Vec<String>,
     /// Functions in which it stops for an exception and reports a breakpoint.
-    #[serde(default)]
     pub exception_functions: Vec<String>,
     /// Whether its log points write to the program's own output.
-    #[serde(default)]
     pub logpoints_write_to_program: bool,
     /// The text before an expression that completes it; completions are commands.
-    #[serde(default)]
     pub completion_prefix: Option<String>,
     /// A command that shows the signal of a stop that names none.
-    #[serde(default)]
     pub signal_command: Option<String>,
     /// Whether its launched session runs no program itself, but has child sessions.
-    #[serde(default)]
     pub launcher: bool,
     /// JSON pointer in the configuration of a child session to the port of its adapter.
-    #[serde(default)]
     pub child_port: Option<String>,
     /// Whether attaching to a port connects to a running adapter.
-    #[serde(default)]
     pub attach_connects: bool,
     /// Scopes that are left out of snapshots.
-    #[serde(default)]
     pub skip_scopes: Vec<String>,
     /// Variables that snapshots omit; a final `*` matches any ending.
-    #[serde(default)]
     pub skip_variables: Vec<String>,
 }
 
@@ -274,13 +247,10 @@ impl ExceptionNames {
 #[serde(deny_unknown_fields)]
 pub struct TestRule {
     /// The rank for this runner, in place of the adapter's.
-    #[serde(default)]
     pub rank: Option<u32>,
     /// Values merged over the template `launch`; with the same variables.
-    #[serde(default)]
     pub launch: Option<Value>,
     /// Filters that stop at a failure.
-    #[serde(default)]
     pub exceptions: Option<Vec<String>>,
     /// Functions that a failing test reaches.
     #[serde(default)]

@@ -25,7 +25,6 @@ pub struct Wrap {
     /// The text, with `${code}`, by which the command reports the exit code.
     ///
     /// It follows whatever the program wrote last, and is not shown.
-    #[serde(default)]
     pub exit_code_text: Option<String>,
     /// Values of arguments for which the wrapper applies.
     #[serde(default)]

@@ -57,10 +57,8 @@ pub struct Install {
     #[serde(default)]
     pub overrides: Vec<String>,
     /// A command for the user.
-    #[serde(default)]
     pub command: Option<String>,
     /// The project's own page.
-    #[serde(default)]
     pub page: Option<String>,
 }
 

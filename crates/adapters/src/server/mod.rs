@@ -38,7 +38,6 @@ pub struct ServerDefinition {
     /// Name of the group.
     ///
     /// Servers of one group are alternatives: a file uses the first installed one.
-    #[serde(default)]
     pub group: Option<String>,
     /// Order within the group, lowest first.
     #[serde(default)]
@@ -88,11 +87,9 @@ pub struct ServerDefinition {
     #[serde(default)]
     pub directory_modules: Vec<String>,
     /// The way the server receives the target of a move of a symbol.
-    #[serde(default)]
     pub move_symbol: Option<MoveRule>,
     pub command: CommandRule,
     /// The priority of each feature, 1 to 100. `None`: every feature at 50.
-    #[serde(default)]
     pub features: Option<BTreeMap<Feature, u8>>,
     /// `initializationOptions`, with dotted keys unfolded.
     #[serde(default, deserialize_with = "unfolded")]
@@ -156,30 +153,24 @@ pub struct Language {
 
 /// Rule that finds the root directory of a file.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct RootRule {
     /// Names of files or directories that mark a root; `*` is allowed.
-    #[serde(default)]
     pub markers: Vec<String>,
     /// Markers that count only below no marked directory.
     ///
     /// Otherwise two nested roots would both answer for the files of the inner one.
-    #[serde(default)]
     pub fallback_markers: Vec<String>,
     /// Choice among several marked directories.
-    #[serde(default)]
     pub prefer: Prefer,
     /// Whether the server needs a marked root.
-    #[serde(default)]
     pub required: bool,
     /// Whether one server serves all roots as workspace folders, if it supports them.
-    #[serde(default)]
     pub workspace_folders: bool,
     /// Settings files, each with the dotted keys that list the project's files.
     ///
     /// A directory whose settings file has none of these tables inherits the settings of a directory above.
     /// If those list files, the directory is no root, because the server would treat the files as its own.
-    #[serde(default)]
     pub include_keys: BTreeMap<String, Vec<String>>,
 }
 
@@ -203,7 +194,6 @@ pub struct CommandRule {
     #[serde(default)]
     pub args: Vec<String>,
     /// Arguments with which a candidate must exit with success before it is used.
-    #[serde(default)]
     pub probe: Option<Vec<String>>,
     #[serde(default)]
     pub env: BTreeMap<String, String>,
@@ -245,18 +235,14 @@ pub struct ReadyRule {
     #[serde(default)]
     pub requests: Vec<String>,
     /// Method of the server's status notifications.
-    #[serde(default)]
     pub status_method: Option<String>,
     /// Field of the status that is true once the server has loaded.
-    #[serde(default)]
     pub status_field: Option<String>,
     /// Field of the status that is `ok` while the project is loaded.
     ///
     /// `error` means that the project is not loaded and that edits of the server would be incomplete.
-    #[serde(default)]
     pub status_health: Option<String>,
     /// Field of the status with the reason.
-    #[serde(default)]
     pub status_text: Option<String>,
     /// Whether documents are opened only after the server has loaded.
     ///
@@ -344,49 +330,39 @@ impl WatchRule {
 
 /// Rules for the published diagnostics of a server.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct DiagnosticsRule {
     /// Time in which another publish may follow one without a version, in ms.
     ///
     /// With `progress` it may follow any publish, from the end of the work.
-    #[serde(default)]
     pub debounce_ms: u64,
     /// Whether diagnostics published during work that `$/progress` reports are partial.
-    #[serde(default)]
     pub progress: bool,
     /// Whether the server answers `textDocument/diagnostic` without announcing it.
     ///
     /// It may publish partial diagnostics.
-    #[serde(default)]
     pub pull: bool,
     /// Whether Pilcrow ignores diagnostics without a version.
-    #[serde(default)]
     pub require_version: bool,
     /// Codes for which Pilcrow ignores a publish, since files changed meanwhile.
-    #[serde(default)]
     pub discard_codes: Vec<String>,
     /// Value of `source` of diagnostics that the server finds only in saved files.
     ///
     /// Pilcrow does not attribute them to an edit.
-    #[serde(default)]
     pub on_save: Vec<String>,
     /// Codes for a file that belongs to no project of the server.
     ///
     /// The server then checks nothing else in it.
-    #[serde(default)]
     pub outside_project_codes: Vec<String>,
     /// Command that checks a text that did not change.
     ///
     /// Servers that publish nothing when nothing changes need it.
-    #[serde(default)]
     pub clean: Option<CleanRule>,
     /// Notification about the server's work on one file.
-    #[serde(default)]
     pub file_status: Option<FileStatusRule>,
     /// Request that the server answers after it has published everything.
     ///
     /// Diagnostics that it publishes for a changed text before that may be based on old texts of other files.
-    #[serde(default)]
     pub barrier_request: Option<String>,
     /// The way to make the server check an unchanged text again.
     ///
@@ -394,7 +370,6 @@ pub struct DiagnosticsRule {
     #[serde(default, deserialize_with = "recheck")]
     pub recheck: Option<RecheckRule>,
     /// Request for the diagnostics of `on_save`.
-    #[serde(default)]
     pub check: Option<CheckRule>,
 }
 
@@ -463,7 +438,6 @@ pub struct CleanRule {
     /// Field of a listed problem with the `code` of its published diagnostic.
     ///
     /// Published diagnostics are partial while the code of a problem that `errors` describes is missing.
-    #[serde(default)]
     pub code: Option<String>,
     /// Fields and their values in the problems that must be published.
     #[serde(default)]

@@ -22,7 +22,6 @@ const BUILT_IN: &str = include_str!("models.toml");
 #[serde(deny_unknown_fields)]
 pub struct Catalogue {
     /// Version of the format; only 1 exists.
-    #[serde(default)]
     #[expect(dead_code, reason = "checked before the file is deserialized")]
     format: Option<u32>,
     #[serde(default)]

@@ -26,11 +26,9 @@ pub(crate) use lsp_types::{DocumentSymbol, Position, Range, SymbolKind};
 pub(crate) struct AnyLocation<'a> {
     #[serde(default, borrow)]
     uri: Option<Uri<'a>>,
-    #[serde(default)]
     range: Option<Range>,
     #[serde(default, borrow)]
     target_uri: Option<Uri<'a>>,
-    #[serde(default)]
     target_selection_range: Option<Range>,
 }
 
@@ -95,7 +93,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Many<T> {
 pub(crate) struct FlatSymbol {
     pub name: String,
     pub kind: SymbolKind,
-    #[serde(default)]
     pub container_name: Option<String>,
     pub location: SymbolLocation,
 }
@@ -103,7 +100,6 @@ pub(crate) struct FlatSymbol {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct SymbolLocation {
     pub uri: String,
-    #[serde(default)]
     pub range: Option<Range>,
 }
 
@@ -115,7 +111,6 @@ pub(crate) struct SymbolLocation {
 pub(crate) struct HierarchyItem {
     pub name: String,
     pub kind: SymbolKind,
-    #[serde(default)]
     pub detail: Option<String>,
     pub uri: String,
     pub range: Range,
@@ -126,9 +121,7 @@ pub(crate) struct HierarchyItem {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CallLink {
-    #[serde(default)]
     pub from: Option<HierarchyItem>,
-    #[serde(default)]
     pub to: Option<HierarchyItem>,
     pub from_ranges: Vec<Range>,
 }
@@ -137,7 +130,6 @@ pub(crate) struct CallLink {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct RawHighlight {
     pub range: Range,
-    #[serde(default)]
     pub kind: Option<u8>,
 }
 
@@ -146,13 +138,9 @@ pub(crate) struct RawHighlight {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Edit {
     pub range: Range,
-    #[serde(default)]
     new_text: Option<String>,
-    #[serde(default)]
     insert_text_format: Option<i32>,
-    #[serde(default)]
     snippet: Option<Snippet>,
-    #[serde(default)]
     pub annotation_id: Option<String>,
 }
 
@@ -176,11 +164,8 @@ impl Edit {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RawWorkspaceEdit {
-    #[serde(default)]
     pub changes: Option<BTreeMap<String, Vec<Edit>>>,
-    #[serde(default)]
     pub document_changes: Option<Vec<DocumentChange>>,
-    #[serde(default)]
     pub change_annotations: Option<BTreeMap<String, Annotation>>,
 }
 
@@ -191,7 +176,6 @@ pub(crate) struct Annotation {
     pub label: String,
     #[serde(default)]
     pub needs_confirmation: bool,
-    #[serde(default)]
     pub description: Option<String>,
 }
 
@@ -209,7 +193,6 @@ pub(crate) enum DocumentChange {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct VersionedDocument {
     pub uri: String,
-    #[serde(default)]
     pub version: Option<i32>,
 }
 
@@ -218,9 +201,7 @@ pub(crate) struct VersionedDocument {
 pub(crate) struct FileOperation {
     #[serde(flatten)]
     pub what: FileKind,
-    #[serde(default)]
     pub options: Option<Options>,
-    #[serde(default)]
     pub annotation_id: Option<String>,
 }
 
@@ -254,7 +235,6 @@ pub(crate) struct Options {
 pub(crate) struct Published<'a> {
     #[serde(borrow)]
     pub uri: Cow<'a, str>,
-    #[serde(default)]
     pub version: Option<Value>,
     #[serde(default, borrow)]
     pub diagnostics: Option<&'a RawValue>,
@@ -266,7 +246,6 @@ pub(crate) struct Published<'a> {
 pub(crate) struct Report<'a> {
     #[serde(default, borrow)]
     pub kind: Option<Cow<'a, str>>,
-    #[serde(default)]
     pub result_id: Option<Value>,
     #[serde(default, borrow)]
     pub items: Option<&'a RawValue>,
@@ -285,7 +264,6 @@ pub(crate) struct WorkspaceReport<'a> {
 #[derive(Debug, Deserialize)]
 pub(crate) struct FileReport<'a> {
     pub uri: String,
-    #[serde(default)]
     pub version: Option<i32>,
     #[serde(default, borrow)]
     pub kind: Option<Cow<'a, str>>,
@@ -297,11 +275,8 @@ pub(crate) struct FileReport<'a> {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct RawDiagnostic {
     pub range: Range,
-    #[serde(default)]
     pub severity: Option<u8>,
-    #[serde(default)]
     pub code: Option<Value>,
-    #[serde(default)]
     pub source: Option<String>,
     pub message: Value,
 }

@@ -157,10 +157,9 @@ pub(super) struct TraceArguments {
 
 /// Breakpoints on lines, functions and exceptions.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct PointArguments {
-    #[serde(default)]
     pub breakpoints: Vec<LineArgument>,
-    #[serde(default)]
     pub functions: Vec<String>,
     pub exceptions: Option<Vec<String>>,
     pub condition: Option<String>,
