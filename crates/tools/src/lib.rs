@@ -20,7 +20,6 @@ mod verify;
 use std::sync::Arc;
 
 use agent::Tool;
-use policy::ErrorCode;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -76,8 +75,7 @@ fn with_pending_reports(context: &Arc<ToolContext>, tools: Vec<Arc<dyn Tool>>) -
 
 /// Parses a tool's arguments.
 fn arguments<T: DeserializeOwned>(args: Value) -> Result<T, Failure> {
-    serde_json::from_value(args)
-        .map_err(|error| Failure::new(ErrorCode::InvalidArguments, format!("arguments: {error}")))
+    serde_json::from_value(args).map_err(|error| Failure::invalid(format!("arguments: {error}")))
 }
 
 /// Renders a count with its noun: `1 file`, `2 files`.

@@ -115,13 +115,12 @@ impl BuiltIn for Bash {
         // With `job`, 0 reads the status without waiting.
         let least = i64::from(args.job.is_none());
         if args.timeout.is_some_and(|seconds| seconds < least) {
-            let message = format!("`timeout` must be at least {least} (seconds)");
-            return Err(Failure::new(ErrorCode::InvalidArguments, message));
+            return Err(Failure::invalid(format!("`timeout` must be at least {least} (seconds)")));
         }
         match (&args.command, &args.job) {
             (Some(command), None) if !command.trim().is_empty() => self.run(command, &args, cx).await,
             (None, Some(job)) => self.read_job(job, &args, cx).await,
-            _ => Err(Failure::new(ErrorCode::InvalidArguments, "give either `command` or `job`")),
+            _ => Err(Failure::invalid("give either `command` or `job`")),
         }
     }
 }

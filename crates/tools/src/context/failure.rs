@@ -34,6 +34,11 @@ impl Failure {
         Self { code, message: message.into(), data: Value::Null, details: None, unattended: false }
     }
 
+    /// Creates a failure of arguments which the call cannot use.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::InvalidArguments, message)
+    }
+
     /// Adds facts for programs.
     pub fn with_data(mut self, data: Value) -> Self {
         self.data = data;

@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use policy::ErrorCode;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -295,19 +294,20 @@ fn actions() -> Vec<&'static str> {
 impl Call {
     /// Parses the arguments; returns the call and the name of its action.
     pub(super) fn read(args: Value) -> Result<(Self, String), Failure> {
-        let invalid = |message: String| Failure::new(ErrorCode::InvalidArguments, message);
         let action = args["action"].as_str().unwrap_or_default().to_owned();
         let known = actions();
         if !known.contains(&action.as_str()) {
             let known = known.join(", ");
-            return Err(invalid(format!("unknown action `{action}`; the actions of debug are: {known}")));
+            return Err(Failure::invalid(format!(
+                "unknown action `{action}`; the actions of debug are: {known}"
+            )));
         }
         let call = serde_json::from_value(args).map_err(|error| {
             let error = error.to_string();
             let missing = error.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
             match missing {
                 Some(field) => needs(&action, field),
-                None => invalid(format!("arguments: {error}")),
+                None => Failure::invalid(format!("arguments: {error}")),
             }
         })?;
         Ok((call, action))

@@ -146,10 +146,7 @@ impl Debug {
         notes: &mut String,
     ) -> Result<(LaunchPlan, Option<Value>), Failure> {
         let configs = read(&self.context)?.unwrap_or_default();
-        let refuse = |why: String| {
-            let message = format!("`probe` runs one program once: {why}");
-            Err(Failure::new(ErrorCode::InvalidArguments, message))
-        };
+        let refuse = |why: String| Err(Failure::invalid(format!("`probe` runs one program once: {why}")));
         if let Some(compound) = configs.compounds.iter().find(|it| it.name == name) {
             return refuse(format!("`{name}` starts several; name one of {}", compound.of.join(", ")));
         }
@@ -465,8 +462,7 @@ fn read(context: &ToolContext) -> Result<Option<Configs>, Failure> {
 }
 
 fn parse(text: &str) -> Result<Configs, Failure> {
-    let bad =
-        |why: String| Failure::new(ErrorCode::InvalidArguments, format!("{FILE} cannot be read: {why}"));
+    let bad = |why: String| Failure::invalid(format!("{FILE} cannot be read: {why}"));
     let options = jsonc_parser::ParseOptions::default();
     let value: Option<Value> =
         jsonc_parser::parse_to_serde_value(text, &options).map_err(|error| bad(error.to_string()))?;
@@ -531,8 +527,7 @@ fn replace(value: &Value, lookup: &dyn Fn(&str) -> Result<String, Failure>) -> R
 
 /// Expands a variable of VS Code.
 fn variable(name: &str, root: &AbsPath, file: Option<&AbsPath>) -> Result<String, Failure> {
-    let refuse =
-        |why: &str| Failure::new(ErrorCode::InvalidArguments, format!("`${{{name}}}` in {FILE} {why}"));
+    let refuse = |why: &str| Failure::invalid(format!("`${{{name}}}` in {FILE} {why}"));
     if let Some(name) = name.strip_prefix("env:") {
         return Ok(std::env::var(name).unwrap_or_default());
     }

@@ -43,7 +43,7 @@ impl Debug {
             "`{action}` takes no `{given}`, which refers to a stopped program;\nstop it first by \
              `breakpoints` or `stop_on_entry`, then use the action `breakpoints` with `{given}`"
         );
-        Err(Failure::new(ErrorCode::InvalidArguments, message))
+        Err(Failure::invalid(message))
     }
 
     /// Resolves the arguments to a launch specification.
@@ -326,7 +326,7 @@ impl SpawnApprover for TerminalGrants {
 ///
 /// Adapters silently set a breakpoint there that never stops.
 pub(super) fn check_line(context: &ToolContext, path: &AbsPath, line: u64) -> Result<(), Failure> {
-    let invalid = |message: String| Err(Failure::new(ErrorCode::InvalidArguments, message));
+    let invalid = |message: String| Err(Failure::invalid(message));
     if line == 0 {
         return invalid("`line` counts from 1".to_owned());
     }
@@ -364,9 +364,9 @@ fn target(context: &ToolContext, args: &LaunchArguments, attaches: bool) -> Resu
 /// Parses a parameter that holds JSON as text.
 pub(super) fn json_text(text: Option<&str>) -> Result<Option<Value>, Failure> {
     let text = text.filter(|it| !it.trim().is_empty());
-    text.map(serde_json::from_str).transpose().map_err(|error| {
-        Failure::new(ErrorCode::InvalidArguments, format!("`arguments` is not JSON: {error}"))
-    })
+    text.map(serde_json::from_str)
+        .transpose()
+        .map_err(|error| Failure::invalid(format!("`arguments` is not JSON: {error}")))
 }
 
 fn render_breakpoints(context: &ToolContext, all: &Breakpoints) -> (String, Vec<Value>) {

@@ -31,7 +31,6 @@ use agent::{ToolCx, ToolResult};
 use dap_client::{Clock, DapError, Session, State};
 use llm::ToolDefinition;
 use parking_lot::Mutex;
-use policy::ErrorCode;
 use serde_json::{Value, json};
 
 use actions::{Action, Call};
@@ -272,7 +271,7 @@ fn command_line(args: &Value) -> String {
 
 /// Creates the failure of a call that lacks an argument.
 fn needs(action: &str, argument: &str) -> Failure {
-    Failure::new(ErrorCode::InvalidArguments, format!("`{action}` needs `{argument}`"))
+    Failure::invalid(format!("`{action}` needs `{argument}`"))
 }
 
 impl From<DapError> for Failure {

@@ -28,7 +28,7 @@ impl Debug {
     pub(super) async fn test(&self, args: &TestArguments, cx: Cx<'_>) -> Answer {
         if let Some(on) = args.on.as_deref().filter(|on| *on != "failure") {
             let message = format!("unknown `on: {on}`; a test stops on `failure` or at `breakpoints`");
-            return Err(Failure::new(ErrorCode::InvalidArguments, message));
+            return Err(Failure::invalid(message));
         }
         let (title, run) = self.runner(args, cx).await?;
         let spec = self.test_spec(args, cx, &run).await?;

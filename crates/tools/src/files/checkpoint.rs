@@ -39,8 +39,7 @@ impl BuiltIn for Checkpoint {
         let Arguments { name } = arguments(args)?;
         let name = name.trim().to_owned();
         if name.is_empty() || name.len() > MAX_NAME_LENGTH || name.contains('\n') {
-            let message = format!("`name` must be one line of 1 to {MAX_NAME_LENGTH} bytes");
-            return Err(Failure::new(ErrorCode::InvalidArguments, message));
+            return Err(Failure::invalid(format!("`name` must be one line of 1 to {MAX_NAME_LENGTH} bytes")));
         }
         // The name is shown, and stored on disk.
         let name = self.context.shell.redactor().redact(&name).into_owned();

@@ -66,7 +66,7 @@ fn parameters(dialect: Dialect) -> (Value, &'static [&'static str]) {
 
 /// Extracts the patch from the arguments, as text.
 fn patch(args: Value) -> Result<String, Failure> {
-    let wrong = |message: &str| Failure::new(ErrorCode::InvalidArguments, format!("arguments: {message}"));
+    let wrong = |message: &str| Failure::invalid(format!("arguments: {message}"));
     match &args {
         Value::Object(members) => match members.get("patch") {
             Some(Value::String(patch)) if members.len() == 1 => Ok(patch.clone()),

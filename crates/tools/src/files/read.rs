@@ -107,7 +107,7 @@ impl Read {
     ) -> Result<(usize, usize), Failure> {
         let first = args.offset.unwrap_or(1);
         if first == 0 || args.limit == Some(0) {
-            return Err(Failure::new(ErrorCode::InvalidArguments, "`offset` and `limit` count from 1"));
+            return Err(Failure::invalid("`offset` and `limit` count from 1"));
         }
         let Some(symbol) = &args.symbol else {
             return Ok((first, first.saturating_add(args.limit.unwrap_or(usize::MAX)).saturating_sub(1)));
@@ -171,11 +171,7 @@ fn view(context: &ToolContext, document: &Document, first: usize, last: usize, r
         .with_details(json!({ "lines": 0 }));
     }
     if first > total {
-        return Failure::new(
-            ErrorCode::InvalidArguments,
-            format!("line {first} does not exist: the file has {total} lines"),
-        )
-        .into();
+        return Failure::invalid(format!("line {first} does not exist: the file has {total} lines")).into();
     }
     let length = |line: usize| index.line_with_end(line - 1).map_or(0, |range| range.len());
     if length(first) > MAX_BYTES {

@@ -51,8 +51,7 @@ impl BuiltIn for UndoTool {
             // Redacted, as when it was stored.
             (None, Some(name)) => Undo::Since(self.context.shell.redactor().redact(name.trim()).into_owned()),
             (Some(_), Some(_)) => {
-                let message = "give either `commit` or `checkpoint`";
-                return Err(Failure::new(ErrorCode::InvalidArguments, message));
+                return Err(Failure::invalid("give either `commit` or `checkpoint`"));
             }
         };
         undo_or_redo(&self.context, cx, Some(&which), true).await

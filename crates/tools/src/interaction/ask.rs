@@ -37,8 +37,9 @@ impl BuiltIn for Ask {
         let Arguments { question, mut options } = arguments(args)?;
         options.retain(|option| !option.trim().is_empty());
         if question.trim().is_empty() || !(2..=MAX_OPTIONS).contains(&options.len()) {
-            let message = format!("a question needs a text and two to {MAX_OPTIONS} options");
-            return Err(Failure::new(ErrorCode::InvalidArguments, message));
+            return Err(Failure::invalid(format!(
+                "a question needs a text and two to {MAX_OPTIONS} options"
+            )));
         }
         let chosen = cx.approver().choose(Choice { question, options }, &cx.cancel).await;
         if cx.cancel.is_cancelled() {

@@ -2,7 +2,7 @@
 
 use agent::events::{PlanStep, StepStatus};
 use agent::{ToolCx, ToolResult};
-use policy::{Effects, ErrorCode};
+use policy::Effects;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -49,8 +49,7 @@ impl BuiltIn for Plan {
 fn plan(args: Value) -> Result<(Vec<PlanStep>, ToolResult), Failure> {
     let Arguments { steps } = arguments(args)?;
     if steps.is_empty() || steps.len() > MAX_STEPS {
-        let message = format!("a plan has one to {MAX_STEPS} steps, not {}", steps.len());
-        return Err(Failure::new(ErrorCode::InvalidArguments, message));
+        return Err(Failure::invalid(format!("a plan has one to {MAX_STEPS} steps, not {}", steps.len())));
     }
     let line = |step: &PlanStep| {
         let mark = match step.status {
@@ -67,6 +66,8 @@ fn plan(args: Value) -> Result<(Vec<PlanStep>, ToolResult), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use policy::ErrorCode;
+
     use super::*;
 
     #[test]

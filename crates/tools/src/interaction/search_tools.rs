@@ -2,7 +2,7 @@
 
 use agent::discovery::FoundTool;
 use agent::{ToolCx, ToolResult};
-use policy::{Effects, ErrorCode};
+use policy::Effects;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ impl BuiltIn for SearchTools {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
         if args.query.trim().is_empty() {
-            return Err(Failure::new(ErrorCode::InvalidArguments, "`query` is empty; describe the task"));
+            return Err(Failure::invalid("`query` is empty; describe the task"));
         }
         let limit = args.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
         let found: Vec<FoundTool> = cx.tools().find(&args.query, limit);

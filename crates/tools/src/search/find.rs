@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use agent::{ToolCx, ToolResult};
 use paths::AbsPath;
-use policy::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workspace::{EntryKind, Fit, Name, NamePattern, Names, Scope};
@@ -50,8 +49,7 @@ impl BuiltIn for Find {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
         if args.limit == Some(0) || args.pattern.is_empty() {
-            let message = "`pattern` names something and `limit` counts from 1";
-            return Err(Failure::new(ErrorCode::InvalidArguments, message));
+            return Err(Failure::invalid("`pattern` names something and `limit` counts from 1"));
         }
         let context = &*self.context;
         let pattern = NamePattern::parse(&args.pattern)?;

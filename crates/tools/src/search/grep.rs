@@ -80,7 +80,7 @@ impl BuiltIn for Grep {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
         if args.limit == Some(0) {
-            return Err(Failure::new(ErrorCode::InvalidArguments, "`limit` counts from 1"));
+            return Err(Failure::invalid("`limit` counts from 1"));
         }
         let context = &self.context;
         let options = QueryOptions {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use agent::{ToolCx, ToolResult};
-use policy::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workspace::{EntryKind, ReadError, SearchError, TreeEntry};
@@ -42,7 +41,7 @@ impl BuiltIn for Ls {
         let args: Arguments = arguments(args)?;
         let depth = args.depth.unwrap_or(1);
         if depth == 0 {
-            return Err(Failure::new(ErrorCode::InvalidArguments, "`depth` counts from 1"));
+            return Err(Failure::invalid("`depth` counts from 1"));
         }
         let context = &*self.context;
         let (at, policy) = place(context, args.path.as_deref(), cx).await?;
@@ -50,7 +49,7 @@ impl BuiltIn for Ls {
         let (entries, is_whole) = match tree {
             Err(SearchError::Place(ReadError::NotAFile { .. })) => {
                 let message = format!("{} is a file; read shows it", context.display_path(&at));
-                return Err(Failure::new(ErrorCode::InvalidArguments, message));
+                return Err(Failure::invalid(message));
             }
             tree => tree?,
         };
