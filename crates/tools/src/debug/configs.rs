@@ -118,23 +118,13 @@ impl Debug {
             if let Some(before) = last.take() {
                 notes.push_str(&format!("{}: {} is {}\n", before.id, before.title, before.state().name()));
             }
-            last = Some(self.start_config(config, args, cx, &mut notes).await?);
+            let (plan, overrides) = self.config_plan(config, args, cx, &mut notes).await?;
+            last = Some(self.begin(&plan, overrides, cx).await?);
         }
         let session = last.ok_or_else(|| {
             Failure::new(ErrorCode::NotFound, format!("the compound `{name}` names no configurations"))
         })?;
         Ok(super::advanced::prepend(&notes, self.snapshot(&session, cx).await?))
-    }
-
-    async fn start_config(
-        &self,
-        config: &Value,
-        args: &LaunchArguments,
-        cx: Cx<'_>,
-        notes: &mut String,
-    ) -> Result<Arc<Session>, Failure> {
-        let (plan, overrides) = self.named_plan(config, args, cx, notes).await?;
-        self.begin(&plan, overrides, cx).await
     }
 
     /// Plans the named configuration for `probe`, which needs a single launch.
@@ -154,11 +144,14 @@ impl Debug {
         if config["request"] == "attach" {
             return refuse(format!("`{name}` attaches to one; name a configuration that launches"));
         }
-        self.named_plan(config, args, cx, notes).await
+        self.config_plan(config, args, cx, notes).await
     }
 
-    /// Plans a configuration and reports its task.
-    async fn named_plan(
+    /// Plans a configuration merged with the arguments of the call.
+    ///
+    /// Notes that its task was not run. Also returns the overrides that the user has to permit: the whole
+    /// configuration of an `attach`, else the `arguments` of the call.
+    async fn config_plan(
         &self,
         config: &Value,
         args: &LaunchArguments,
@@ -169,20 +162,6 @@ impl Debug {
             let name = config["name"].as_str().unwrap_or_default();
             notes.push_str(&format!("{name} has the preLaunchTask `{task}`, which was not run\n"));
         }
-        self.config_plan(config, args, cx, notes).await
-    }
-
-    /// Plans a configuration merged with the arguments of the call.
-    ///
-    /// Also returns the overrides that the user has to permit: the whole configuration of an `attach`, else the
-    /// `arguments` of the call.
-    async fn config_plan(
-        &self,
-        config: &Value,
-        args: &LaunchArguments,
-        cx: Cx<'_>,
-        notes: &mut String,
-    ) -> Result<(LaunchPlan, Option<Value>), Failure> {
         let mut config = expand(&self.context, config, args)?;
         let given_overrides = super::launch::json_text(args.arguments.as_deref())?;
         apply_arguments(&self.context, &mut config, args, given_overrides.as_ref())?;
